@@ -1,0 +1,2 @@
+//! The #[tool], #[resource] and #[prompt] attributes of Wharf
+#![forbid(unsafe_code)]

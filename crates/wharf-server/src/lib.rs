@@ -1,0 +1,2 @@
+//! Router, handlers, extractors and context of Wharf, blind to protocol revisions
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Development tasks of Wharf.
+fn main() {}
