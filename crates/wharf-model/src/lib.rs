@@ -1,2 +1,54 @@
-//! The nouns of the Model Context Protocol and the Service seam of Wharf
+//! The nouns of the Model Context Protocol, and the seam every part of Wharf meets at.
+//!
+//! Nothing here does I/O, knows a runtime or names a protocol revision. A [`Request`] goes into a
+//! [`Service`] together with an [`Outbox`] for what happens on the way, and ends with one
+//! [`Outcome`]. An [`Exchange`] is one such call in progress.
 #![forbid(unsafe_code)]
+
+mod ask;
+mod cache;
+mod call;
+mod capability;
+mod completion;
+mod content;
+mod elicit;
+mod error;
+mod exchange;
+mod implementation;
+mod listen;
+mod log;
+mod outbox;
+mod outcome;
+mod ports;
+mod principal;
+mod prompt;
+mod request;
+mod resource;
+mod roots;
+mod sampling;
+mod service;
+mod tool;
+
+pub use ask::*;
+pub use cache::*;
+pub use call::*;
+pub use capability::*;
+pub use completion::*;
+pub use content::*;
+pub use elicit::*;
+pub use error::*;
+pub use exchange::*;
+pub use implementation::*;
+pub use listen::*;
+pub use log::*;
+pub use outbox::*;
+pub use outcome::*;
+pub use ports::*;
+pub use principal::*;
+pub use prompt::*;
+pub use request::*;
+pub use resource::*;
+pub use roots::*;
+pub use sampling::*;
+pub use service::*;
+pub use tool::*;

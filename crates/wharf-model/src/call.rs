@@ -1,0 +1,129 @@
+//! The methods of the canonical protocol, as one table.
+
+/// A method of the canonical protocol: what a client calls, and what a server asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Method {
+    /// `server/discover`: who the server is and what it can do.
+    Discover,
+    /// `tools/list`.
+    ListTools,
+    /// `tools/call`.
+    CallTool,
+    /// `resources/list`.
+    ListResources,
+    /// `resources/templates/list`.
+    ListTemplates,
+    /// `resources/read`.
+    ReadResource,
+    /// `prompts/list`.
+    ListPrompts,
+    /// `prompts/get`.
+    GetPrompt,
+    /// `completion/complete`.
+    Complete,
+    /// `subscriptions/listen`: a stream of change notifications.
+    Listen,
+    /// `elicitation/create`, from server to client.
+    Elicit,
+    /// `sampling/createMessage`, from server to client.
+    Sample,
+    /// `roots/list`, from server to client.
+    ListRoots,
+}
+
+/// Who sends a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Client to server: a call.
+    Call,
+    /// Server to client: an ask.
+    Ask,
+}
+
+/// What holds for a method in every revision that has it.
+#[derive(Debug)]
+pub struct MethodInfo {
+    /// The method.
+    pub method: Method,
+    /// Its name on the wire.
+    pub name: &'static str,
+    /// Who sends it.
+    pub direction: Direction,
+    /// The parameter that names what is called, mirrored into a header on HTTP.
+    pub mirrored: Option<&'static str>,
+    /// Whether complete results carry cache hints.
+    pub cacheable: bool,
+    /// Whether the handler may ask the client.
+    pub may_suspend: bool,
+}
+
+const fn row(
+    method: Method,
+    name: &'static str,
+    direction: Direction,
+    mirrored: Option<&'static str>,
+    cacheable: bool,
+    may_suspend: bool,
+) -> MethodInfo {
+    MethodInfo { method, name, direction, mirrored, cacheable, may_suspend }
+}
+
+/// Every method, in the order of [`Method`].
+pub static METHODS: [MethodInfo; 13] = {
+    use Direction::{Ask, Call};
+    use Method::*;
+    [
+        //  method         name                       who   mirrored      cacheable  may suspend
+        row(Discover, "server/discover", Call, None, true, false),
+        row(ListTools, "tools/list", Call, None, true, false),
+        row(CallTool, "tools/call", Call, Some("name"), false, true),
+        row(ListResources, "resources/list", Call, None, true, false),
+        row(ListTemplates, "resources/templates/list", Call, None, true, false),
+        row(ReadResource, "resources/read", Call, Some("uri"), true, true),
+        row(ListPrompts, "prompts/list", Call, None, true, false),
+        row(GetPrompt, "prompts/get", Call, Some("name"), false, true),
+        row(Complete, "completion/complete", Call, None, false, false),
+        row(Listen, "subscriptions/listen", Call, None, false, false),
+        row(Elicit, "elicitation/create", Ask, None, false, false),
+        row(Sample, "sampling/createMessage", Ask, None, false, false),
+        row(ListRoots, "roots/list", Ask, None, false, false),
+    ]
+};
+
+impl Method {
+    /// The method's row in [`METHODS`].
+    #[must_use]
+    pub fn info(self) -> &'static MethodInfo {
+        &METHODS[self as usize]
+    }
+
+    /// The method's name on the wire.
+    ///
+    /// ```
+    /// assert_eq!(wharf_model::Method::CallTool.name(), "tools/call");
+    /// ```
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// The method with this name, if there is one.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Method> {
+        METHODS.iter().find(|row| row.name == name).map(|row| row.method)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_stand_in_the_order_of_the_enum() {
+        for (index, row) in METHODS.iter().enumerate() {
+            assert_eq!(row.method as usize, index, "{}", row.name);
+            assert_eq!(Method::from_name(row.name), Some(row.method));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What a listener wants to hear.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::LogLevel;
+
+/// Something the server tells the client without being asked.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Notification {
+    /// How far the call has come.
+    Progress {
+        /// Rises with each notification.
+        progress: f64,
+        /// What `progress` will be at the end, if known.
+        total: Option<f64>,
+        /// What is going on, for people.
+        message: Option<String>,
+    },
+    /// A log message of the call.
+    Log {
+        /// How grave it is.
+        level: LogLevel,
+        /// Where it comes from.
+        logger: Option<String>,
+        /// Any JSON.
+        data: Box<RawValue>,
+    },
+    /// The first message of a listen: what the server agreed to send.
+    Acknowledged(Filter),
+    /// The list of tools is another now.
+    ToolsChanged,
+    /// The list of prompts is another now.
+    PromptsChanged,
+    /// The list of resources or of templates is another now.
+    ResourcesChanged,
+    /// The resource's contents are others now.
+    ResourceUpdated {
+        /// Which resource.
+        uri: Arc<str>,
+    },
+    /// What a URL elicitation asked for has been done.
+    ElicitationComplete {
+        /// Which elicitation.
+        id: String,
+    },
+}
+
+/// Which notifications a listener wants.
+///
+/// ```
+/// use wharf_model::{Filter, Notification};
+///
+/// let filter = Filter { tools: true, ..Filter::default() };
+/// assert!(filter.wants(&Notification::ToolsChanged));
+/// assert!(!filter.wants(&Notification::PromptsChanged));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Filter {
+    /// Changes of the list of tools.
+    #[serde(rename = "toolsListChanged", skip_serializing_if = "std::ops::Not::not")]
+    pub tools: bool,
+    /// Changes of the list of prompts.
+    #[serde(rename = "promptsListChanged", skip_serializing_if = "std::ops::Not::not")]
+    pub prompts: bool,
+    /// Changes of the lists of resources and templates.
+    #[serde(rename = "resourcesListChanged", skip_serializing_if = "std::ops::Not::not")]
+    pub resources: bool,
+    /// Updates of these resources.
+    #[serde(rename = "resourceSubscriptions", skip_serializing_if = "BTreeSet::is_empty")]
+    pub uris: BTreeSet<String>,
+}
+
+impl Filter {
+    /// Whether a listener with this filter hears `notification`.
+    #[must_use]
+    pub fn wants(&self, notification: &Notification) -> bool {
+        match notification {
+            Notification::ToolsChanged => self.tools,
+            Notification::PromptsChanged => self.prompts,
+            Notification::ResourcesChanged => self.resources,
+            Notification::ResourceUpdated { uri } => self.uris.contains(&**uri),
+            _ => false,
+        }
+    }
+}
+
+/// A filter that its owner may edit while the listen is under way.
+///
+/// A handshake-era session subscribes and unsubscribes by editing the filter of its one listen.
+#[derive(Clone, Debug, Default)]
+pub struct LiveFilter(Arc<RwLock<Filter>>);
+
+impl LiveFilter {
+    /// A live filter that starts as `filter`.
+    #[must_use]
+    pub fn new(filter: Filter) -> Self {
+        LiveFilter(Arc::new(RwLock::new(filter)))
+    }
+
+    /// Reads the filter as it is now.
+    pub fn read<R>(&self, look: impl FnOnce(&Filter) -> R) -> R {
+        look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the filter; notifications from now on are judged by the new one.
+    pub fn edit<R>(&self, change: impl FnOnce(&mut Filter) -> R) -> R {
+        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,338 @@
+//! What a call sends while it runs: notifications and asks.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::Future,
+    mem,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use crate::{Ask, AskId, Error, ErrorKind, Notification, Release, Timer};
+
+/// How many messages may wait before handlers are held back.
+const ROOM: usize = 256;
+
+/// How long a call may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// Without a sign of life; `None` for ever.
+    pub idle: Option<Duration>,
+    /// In all; `None` for ever.
+    pub total: Option<Duration>,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Deadlines { idle: Some(Duration::from_secs(120)), total: Some(Duration::from_secs(3600)) }
+    }
+}
+
+/// One message of a call, on its way to the client.
+#[derive(Debug)]
+pub enum Message {
+    /// A notification.
+    Notify(Notification),
+    /// A question the client must answer.
+    Ask(AskId, Ask),
+    /// A question nobody waits for any more.
+    Withdraw(AskId),
+}
+
+/// Where a service puts what happens while it works on a call. Clones share one box.
+#[derive(Clone)]
+pub struct Outbox {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    timer: Arc<dyn Timer>,
+    /// Lets a call that sends nothing never take the lock.
+    dirty: AtomicBool,
+    closed: AtomicBool,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    messages: VecDeque<Message>,
+    reader: Option<Waker>,
+    waiting_for_room: Vec<Waker>,
+    waiting_for_close: Vec<Waker>,
+    asks: Vec<Slot>,
+    next_ask: u32,
+    held: Option<Arc<dyn Release>>,
+    held_more: Vec<Arc<dyn Release>>,
+    deadlines: Deadlines,
+    touched: bool,
+}
+
+struct Slot {
+    id: AskId,
+    answer: Option<Result<String, Error>>,
+    waker: Option<Waker>,
+}
+
+impl Outbox {
+    /// An empty box for a call that may take as long as `deadlines` say.
+    #[must_use]
+    pub fn new(timer: Arc<dyn Timer>, deadlines: Deadlines) -> Self {
+        let queue = Mutex::new(Queue { deadlines, ..Queue::default() });
+        let (dirty, closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Outbox { shared: Arc::new(Shared { timer, dirty, closed, queue }) }
+    }
+
+    /// The clock of the runtime that drives the call.
+    #[must_use]
+    pub fn timer(&self) -> &Arc<dyn Timer> {
+        &self.shared.timer
+    }
+
+    /// Sends a notification. After the call is over, nothing is sent.
+    pub fn notify(&self, notification: Notification) {
+        self.send(&mut self.lock(), Message::Notify(notification));
+    }
+
+    /// Completes once the box has room again: await it after sending, to go no faster than the
+    /// client reads.
+    pub fn room(&self) -> impl Future<Output = ()> + Send + use<> {
+        let outbox = self.clone();
+        std::future::poll_fn(move |cx| {
+            if !outbox.shared.dirty.load(Ordering::Acquire) {
+                return Poll::Ready(());
+            }
+            let mut queue = outbox.lock();
+            if queue.messages.len() < ROOM || outbox.is_closed() {
+                return Poll::Ready(());
+            }
+            queue.waiting_for_room.push(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Sends a question to the client and waits for the answer: the JSON text of its result.
+    ///
+    /// Dropping the future withdraws the question.
+    #[must_use]
+    pub fn ask(&self, ask: Ask) -> Answering {
+        Answering { outbox: self.clone(), state: AnsweringState::Unsent(Some(ask)) }
+    }
+
+    /// Shows life without sending anything: the idle clock starts again.
+    pub fn touch(&self) {
+        self.lock().touched = true;
+        self.shared.dirty.store(true, Ordering::Release);
+    }
+
+    /// Changes how long this call may take.
+    pub fn set_deadlines(&self, deadlines: Deadlines) {
+        self.lock().deadlines = deadlines;
+    }
+
+    /// How long this call may take.
+    #[must_use]
+    pub fn deadlines(&self) -> Deadlines {
+        self.lock().deadlines
+    }
+
+    /// Gives `held` back when the call is over, however it ends.
+    pub fn hold(&self, held: Arc<dyn Release>) {
+        let mut queue = self.lock();
+        if self.is_closed() {
+            drop(queue);
+            held.release();
+        } else if queue.held.is_none() {
+            queue.held = Some(held);
+        } else {
+            queue.held_more.push(held);
+        }
+    }
+
+    /// Whether the call is over: finished, cancelled, or out of time.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.closed.load(Ordering::Acquire)
+    }
+
+    /// Completes when the call is over.
+    pub fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let outbox = self.clone();
+        std::future::poll_fn(move |cx| {
+            if outbox.is_closed() {
+                return Poll::Ready(());
+            }
+            let mut queue = outbox.lock();
+            if outbox.is_closed() {
+                return Poll::Ready(());
+            }
+            if !queue.waiting_for_close.iter().any(|waker| waker.will_wake(cx.waker())) {
+                queue.waiting_for_close.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+    }
+
+    /// A handle through which the client's answers come back.
+    #[must_use]
+    pub fn answers(&self) -> Answers {
+        Answers(self.clone())
+    }
+
+    /// Takes the next message, if the call sent any.
+    pub fn take(&self) -> Option<Message> {
+        if !self.shared.dirty.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut queue = self.lock();
+        let message = queue.messages.pop_front();
+        if queue.messages.len() < ROOM {
+            let waiting = mem::take(&mut queue.waiting_for_room);
+            drop(queue);
+            waiting.into_iter().for_each(Waker::wake);
+        }
+        message
+    }
+
+    /// Registers who is woken by the next message.
+    pub(crate) fn register(&self, waker: &Waker) {
+        let mut queue = self.lock();
+        match &mut queue.reader {
+            Some(reader) => reader.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    /// Whether anything happened since the last look, and whether an ask is open.
+    pub(crate) fn signs(&self) -> (bool, bool) {
+        let mut queue = self.lock();
+        let open = queue.asks.iter().any(|slot| slot.answer.is_none());
+        (mem::take(&mut queue.touched), open)
+    }
+
+    /// Ends the call: nothing is sent any more, and what it held is given back.
+    pub(crate) fn close(&self) {
+        if self.shared.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mut queue = self.lock();
+        queue.messages.clear();
+        queue.reader = None;
+        let held = (queue.held.take(), mem::take(&mut queue.held_more));
+        let mut wakers = mem::take(&mut queue.waiting_for_close);
+        wakers.append(&mut queue.waiting_for_room);
+        wakers.extend(queue.asks.iter_mut().filter_map(|slot| slot.waker.take()));
+        drop(queue);
+        held.0.into_iter().chain(held.1).for_each(|held| held.release());
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn send(&self, queue: &mut Queue, message: Message) {
+        if self.is_closed() {
+            return;
+        }
+        queue.messages.push_back(message);
+        queue.touched = true;
+        self.shared.dirty.store(true, Ordering::Release);
+        if let Some(reader) = &queue.reader {
+            reader.wake_by_ref();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbox").field("closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}
+
+/// Brings the client's answers back to the call that asked.
+#[derive(Clone, Debug)]
+pub struct Answers(Outbox);
+
+impl Answers {
+    /// Delivers the JSON text of the client's result, or its error. False if nobody waits for it.
+    pub fn deliver(&self, id: AskId, answer: Result<String, Error>) -> bool {
+        let mut queue = self.0.lock();
+        queue.touched = true;
+        let Some(slot) = queue.asks.iter_mut().find(|slot| slot.id == id) else { return false };
+        slot.answer = Some(answer);
+        let waker = slot.waker.take();
+        drop(queue);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        true
+    }
+}
+
+/// Waits for the client's answer to one question. Made by [`Outbox::ask`].
+#[derive(Debug)]
+pub struct Answering {
+    outbox: Outbox,
+    state: AnsweringState,
+}
+
+#[derive(Debug)]
+enum AnsweringState {
+    Unsent(Option<Ask>),
+    Sent(AskId),
+    Done,
+}
+
+impl Future for Answering {
+    type Output = Result<String, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let outbox = self.outbox.clone();
+        if outbox.is_closed() {
+            self.state = AnsweringState::Done;
+            return Poll::Ready(Err(Error::new(ErrorKind::RequestCancelled)));
+        }
+        let mut queue = outbox.lock();
+        let id = match &mut self.state {
+            AnsweringState::Unsent(ask) => {
+                let id = AskId(queue.next_ask);
+                queue.next_ask += 1;
+                queue.asks.push(Slot { id, answer: None, waker: None });
+                if let Some(ask) = ask.take() {
+                    outbox.send(&mut queue, Message::Ask(id, ask));
+                }
+                self.state = AnsweringState::Sent(id);
+                id
+            }
+            AnsweringState::Sent(id) => *id,
+            AnsweringState::Done => return Poll::Pending,
+        };
+        let Some(index) = queue.asks.iter().position(|slot| slot.id == id) else {
+            return Poll::Ready(Err(Error::new(ErrorKind::RequestCancelled)));
+        };
+        if let Some(answer) = queue.asks[index].answer.take() {
+            queue.asks.swap_remove(index);
+            drop(queue);
+            self.state = AnsweringState::Done;
+            return Poll::Ready(answer);
+        }
+        queue.asks[index].waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if let AnsweringState::Sent(id) = self.state {
+            let mut queue = self.outbox.lock();
+            queue.asks.retain(|slot| slot.id != id);
+            self.outbox.send(&mut queue, Message::Withdraw(id));
+        }
+    }
+}

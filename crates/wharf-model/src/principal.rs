@@ -1,0 +1,49 @@
+//! Who is calling.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Who is calling, as whoever authenticated the caller put it into the request's scope.
+///
+/// ```
+/// use wharf_model::Principal;
+///
+/// let alice = Principal::new("alice").with_scope("files:write");
+/// assert!(alice.has_scope("files:write"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Principal {
+    id: Arc<str>,
+    scopes: Arc<BTreeSet<String>>,
+}
+
+impl Principal {
+    /// A caller known by this identifier, unique among all callers.
+    #[must_use]
+    pub fn new(id: impl Into<Arc<str>>) -> Self {
+        Principal { id: id.into(), scopes: Arc::default() }
+    }
+
+    /// The same caller, granted one more scope.
+    #[must_use]
+    pub fn with_scope(mut self, scope: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.scopes).insert(scope.into());
+        self
+    }
+
+    /// The caller's identifier.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether the caller was granted `scope`.
+    #[must_use]
+    pub fn has_scope(&self, scope: &str) -> bool {
+        self.scopes.contains(scope)
+    }
+
+    /// The scopes the caller was granted, in order.
+    pub fn scopes(&self) -> impl Iterator<Item = &str> {
+        self.scopes.iter().map(String::as_str)
+    }
+}

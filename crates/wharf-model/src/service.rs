@@ -1,0 +1,53 @@
+//! The seam: everything that answers calls is a [`Service`].
+
+use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
+
+use crate::{Outbox, Outcome, Request};
+
+/// An owned future on the heap.
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
+
+/// What travels with a message besides the message: whatever outer layers put there.
+pub type Scope = http::Extensions;
+
+/// Takes a request and an outbox for what happens on the way; ends with one outcome.
+///
+/// A router, a connected client, a gateway and a middleware are all services. The trait is
+/// dyn-compatible, and a router returns its handler's own box, so a call is boxed once.
+///
+/// ```
+/// use wharf_model::{BoxFuture, Outbox, Outcome, Reply, Request, Service, ToolResult};
+///
+/// struct Hello;
+///
+/// impl Service for Hello {
+///     fn call(&self, request: Request, _outbox: Outbox) -> BoxFuture<Outcome> {
+///         let name = request.target().into_owned();
+///         Box::pin(async move { ToolResult::text(format!("hello from {name}")).into() })
+///     }
+/// }
+/// ```
+pub trait Service: Send + Sync + 'static {
+    /// Begins the call. Dropping the future cancels it.
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome>;
+}
+
+impl<S: Service + ?Sized> Service for Arc<S> {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        (**self).call(request, outbox)
+    }
+}
+
+/// The clock of whatever runtime drives the calls.
+pub trait Timer: Send + Sync + 'static {
+    /// The time now.
+    fn now(&self) -> Instant;
+    /// Completes at `deadline`.
+    fn sleep_until(&self, deadline: Instant) -> BoxFuture<()>;
+}
+
+/// Something to give back when a call is over, however it ends.
+pub trait Release: Send + Sync + 'static {
+    /// Called once, when the call is over.
+    fn release(&self);
+}
