@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::Meta;
-use crate::content::setters;
+use crate::builders::setters;
 
 /// What a client can do.
 ///

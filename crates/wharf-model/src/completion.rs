@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::Meta;
-use crate::content::{or_default, setters};
+use crate::builders::{or_default, setters};
 
 /// The most values that one answer may hold.
 const MAX_VALUES: usize = 100;

@@ -8,101 +8,11 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::builders::{open_enum, or_default, setters};
 use crate::{ResourceContents, ResourceInfo, ToolResultContent, ToolUse};
 
 /// The free-form `_meta` object that most protocol objects may carry.
 pub type Meta = serde_json::Map<String, Value>;
-
-/// An enum of known strings that carries the ones a later revision may add.
-macro_rules! open_enum {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
-        pub enum $name {
-            $($(#[$vdoc])* $variant,)*
-            /// A value this version of Wharf does not know, kept as it came.
-            Other(String),
-        }
-
-        impl $name {
-            /// The value as it is written on the wire.
-            pub fn as_str(&self) -> &str {
-                match self {
-                    $(Self::$variant => $text,)*
-                    Self::Other(text) => text,
-                }
-            }
-        }
-
-        impl From<&str> for $name {
-            fn from(text: &str) -> Self {
-                match text {
-                    $($text => Self::$variant,)*
-                    other => Self::Other(other.to_owned()),
-                }
-            }
-        }
-
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                to.serialize_str(self.as_str())
-            }
-        }
-
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                // Not `&str`: text with escapes cannot be borrowed from the input.
-                let text = <std::borrow::Cow<'de, str> as serde::Deserialize>::deserialize(from)?;
-                Ok(Self::from(&*text))
-            }
-        }
-    };
-}
-pub(crate) use open_enum;
-
-/// Chainable setters: `name(field: how Type)`, where `how` is `set`, `some`, `boxed` or `push`.
-macro_rules! setters {
-    ($ty:ident { $($(#[$doc:meta])* $name:ident($field:ident: $how:ident $arg:ty);)* }) => {
-        impl $ty {
-            $($(#[$doc])*
-            #[must_use]
-            pub fn $name(mut self, value: impl Into<$arg>) -> Self {
-                $crate::content::setters!(@$how self.$field, value.into());
-                self
-            })*
-        }
-    };
-    (@set $place:expr, $value:expr) => { $place = $value };
-    (@some $place:expr, $value:expr) => { $place = Some($value) };
-    (@boxed $place:expr, $value:expr) => { $place = Some(Box::new($value)) };
-    (@push $place:expr, $value:expr) => { $place.push($value) };
-}
-pub(crate) use setters;
-
-/// `with_meta` for types that have a `meta` field.
-macro_rules! meta_setter {
-    ($($ty:ident),*) => {
-        $(impl $ty {
-            /// Adds one entry to `_meta`.
-            #[must_use]
-            pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
-                self.meta.get_or_insert_default().insert(key.into(), value.into());
-                self
-            }
-        })*
-    };
-}
-pub(crate) use meta_setter;
-
-/// Many peers write `null` where the specification says to leave a field out.
-pub(crate) fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::deserialize(from)?.unwrap_or_default())
-}
 
 open_enum! {
     /// Who speaks, or whom something is meant for.

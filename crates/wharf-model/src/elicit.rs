@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::content::setters;
+use crate::builders::setters;
 
 /// A form for the user to fill in.
 ///

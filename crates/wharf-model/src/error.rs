@@ -369,7 +369,10 @@ impl From<ErrorKind> for Error {
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        Self::from_std(error)
+        match error.kind() {
+            std::io::ErrorKind::TimedOut => Self::new(ErrorKind::RequestTimeout),
+            _ => Self::from_std(error),
+        }
     }
 }
 

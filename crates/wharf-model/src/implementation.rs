@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::content::{or_default, setters};
+use crate::builders::{or_default, setters};
 
 /// The name and version of a client or server.
 ///

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod ask;
+mod builders;
 mod cache;
 mod call;
 mod capability;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::content::{meta_setter, or_default, setters};
+use crate::builders::{meta_setter, or_default, setters};
 use crate::{Content, Icon, Meta, Role};
 
 /// A prompt as `prompts/list` shows it.

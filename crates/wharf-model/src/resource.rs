@@ -6,7 +6,7 @@ use serde::de::Error as _;
 use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::content::{meta_setter, or_default, setters};
+use crate::builders::{meta_setter, or_default, setters};
 use crate::{Annotations, CacheHint, Icon, Meta};
 
 /// A resource as `resources/list` shows it.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Meta;
-use crate::content::{meta_setter, or_default, setters};
+use crate::builders::{meta_setter, or_default, setters};
 
 /// One place, today always a `file:` URI.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::content::{meta_setter, open_enum, or_default, setters};
+use crate::builders::{meta_setter, open_enum, or_default, setters};
 use crate::tool::present;
 use crate::{Content, Meta, Role, ToolInfo};
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use crate::content::{meta_setter, open_enum, or_default, setters};
+use crate::builders::{meta_setter, open_enum, or_default, setters};
 use crate::{Content, Icon, Meta};
 
 /// A tool as `tools/list` shows it.

@@ -1,0 +1,261 @@
+//! The life of a call, seen from its transport, with a clock that the test moves.
+
+use std::{
+    future::{Future, poll_fn},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use wharf_model::{
+    Ask, BoxFuture, Deadlines, Error, ErrorKind, Event, Exchange, Method, Notification, Outbox,
+    Outcome, Release, Reply, Request, RequestBuilder, Service, Timer, ToolResult,
+};
+
+/// A clock that stands still until it is told to move.
+#[derive(Clone)]
+struct Clock(Arc<Mutex<Instant>>);
+
+impl Clock {
+    fn new() -> Self {
+        Clock(Arc::new(Mutex::new(Instant::now())))
+    }
+
+    fn advance(&self, seconds: u64) {
+        *self.0.lock().unwrap() += Duration::from_secs(seconds);
+    }
+}
+
+impl Timer for Clock {
+    fn now(&self) -> Instant {
+        *self.0.lock().unwrap()
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> BoxFuture<()> {
+        let clock = self.clone();
+        Box::pin(poll_fn(
+            move |_| if clock.now() >= deadline { Poll::Ready(()) } else { Poll::Pending },
+        ))
+    }
+}
+
+/// A service made of one async function over the outbox.
+struct Run<F>(F);
+
+impl<F, Fut> Service for Run<F>
+where
+    F: Fn(Outbox) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Outcome> + Send + 'static,
+{
+    fn call(&self, _request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        Box::pin((self.0)(outbox))
+    }
+}
+
+fn start<F, Fut>(method: Method, clock: &Clock, run: F) -> Exchange
+where
+    F: Fn(Outbox) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Outcome> + Send + 'static,
+{
+    let request = RequestBuilder::new(method).target("t").build();
+    Exchange::start(&Run(run), request, Arc::new(clock.clone()), Deadlines::default())
+}
+
+fn next(exchange: &mut Exchange) -> Poll<Event> {
+    exchange.poll_event(&mut Context::from_waker(Waker::noop()))
+}
+
+fn progress(value: f64) -> Notification {
+    Notification::Progress { progress: value, total: None, message: None }
+}
+
+fn done() -> Outcome {
+    ToolResult::text("done").into()
+}
+
+fn tool_error(event: Poll<Event>) -> String {
+    match event {
+        Poll::Ready(Event::Done(Outcome::Complete(Reply::Tool(result)))) if result.is_error => {
+            result.content[0].as_text().unwrap().to_owned()
+        }
+        other => panic!("expected an isError result, got {other:?}"),
+    }
+}
+
+#[test]
+fn what_a_call_sent_comes_before_its_end_even_in_one_poll() {
+    let mut exchange = start(Method::CallTool, &Clock::new(), |outbox| async move {
+        outbox.notify(progress(1.0));
+        outbox.notify(progress(2.0));
+        done()
+    });
+    assert!(matches!(next(&mut exchange), Poll::Ready(Event::Notify(_))));
+    assert!(matches!(next(&mut exchange), Poll::Ready(Event::Notify(_))));
+    assert!(matches!(next(&mut exchange), Poll::Ready(Event::Done(_))));
+}
+
+#[test]
+fn silence_ends_a_tool_as_a_result_and_anything_else_as_an_error() {
+    let clock = Clock::new();
+    let mut tool = start(Method::CallTool, &clock, |_| std::future::pending());
+    let mut read = start(Method::ReadResource, &clock, |_| std::future::pending());
+    assert!(next(&mut tool).is_pending() && next(&mut read).is_pending());
+    clock.advance(119);
+    assert!(next(&mut tool).is_pending() && next(&mut read).is_pending());
+    clock.advance(1);
+    assert_eq!(tool_error(next(&mut tool)), ErrorKind::ToolTimeout.message());
+    let Poll::Ready(Event::Done(Outcome::Failed(error))) = next(&mut read) else { panic!() };
+    assert!(error.kind.is_request_timeout());
+}
+
+#[test]
+fn a_sign_of_life_restarts_the_idle_clock_but_not_the_total_one() {
+    let clock = Clock::new();
+    let outbox: Arc<Mutex<Option<Outbox>>> = Arc::default();
+    let keep = outbox.clone();
+    let mut exchange = start(Method::CallTool, &clock, move |outbox| {
+        *keep.lock().unwrap() = Some(outbox);
+        std::future::pending()
+    });
+    assert!(next(&mut exchange).is_pending());
+    let outbox = outbox.lock().unwrap().take().unwrap();
+    for _ in 0..35 {
+        clock.advance(100);
+        outbox.touch();
+        assert!(next(&mut exchange).is_pending());
+    }
+    clock.advance(100);
+    outbox.touch();
+    assert_eq!(tool_error(next(&mut exchange)), ErrorKind::ToolTimeout.message());
+}
+
+#[test]
+fn the_idle_clock_stands_still_while_an_ask_is_open() {
+    let clock = Clock::new();
+    let mut exchange = start(Method::CallTool, &clock, |outbox| async move {
+        match outbox.ask(Ask::Roots).await {
+            Ok(answer) => ToolResult::text(answer).into(),
+            Err(error) => error.into(),
+        }
+    });
+    let Poll::Ready(Event::Ask(id, Ask::Roots)) = next(&mut exchange) else { panic!() };
+    assert!(next(&mut exchange).is_pending());
+    clock.advance(600);
+    assert!(next(&mut exchange).is_pending());
+    assert!(exchange.answers().deliver(id, Ok("{}".into())));
+    assert!(!exchange.answers().deliver(wharf_model::AskId(9), Ok("{}".into())));
+    assert!(matches!(next(&mut exchange), Poll::Ready(Event::Done(_))));
+}
+
+#[test]
+fn a_dropped_ask_is_withdrawn() {
+    let mut exchange = start(Method::CallTool, &Clock::new(), |outbox| async move {
+        let mut ask = outbox.ask(Ask::Roots);
+        poll_fn(|cx| {
+            let _ = std::pin::Pin::new(&mut ask).poll(cx);
+            Poll::Ready(())
+        })
+        .await;
+        drop(ask);
+        done()
+    });
+    let Poll::Ready(Event::Ask(asked, _)) = next(&mut exchange) else { panic!() };
+    let Poll::Ready(Event::Withdraw(withdrawn)) = next(&mut exchange) else { panic!() };
+    assert_eq!(asked, withdrawn);
+    assert!(matches!(next(&mut exchange), Poll::Ready(Event::Done(_))));
+}
+
+#[test]
+fn a_panic_is_an_outcome_that_tells_nothing() {
+    struct PanicsAtOnce;
+    impl Service for PanicsAtOnce {
+        fn call(&self, _: Request, _: Outbox) -> BoxFuture<Outcome> {
+            panic!("secret")
+        }
+    }
+    let request = RequestBuilder::new(Method::CallTool).target("t").build();
+    let timer = Arc::new(Clock::new());
+    let mut early = Exchange::start(&PanicsAtOnce, request, timer, Deadlines::default());
+    assert_eq!(tool_error(next(&mut early)), ErrorKind::ToolPanicked.message());
+
+    let mut late = start(Method::CallTool, &Clock::new(), |_| async { panic!("secret") });
+    assert_eq!(tool_error(next(&mut late)), ErrorKind::ToolPanicked.message());
+
+    let mut prompt = start(Method::GetPrompt, &Clock::new(), |_| async { panic!("secret") });
+    let Poll::Ready(Event::Done(Outcome::Failed(error))) = next(&mut prompt) else { panic!() };
+    assert_eq!(*error, Error::new(ErrorKind::InternalError));
+}
+
+#[test]
+fn what_a_call_held_is_given_back_once_however_it_ends() {
+    struct Count(AtomicUsize);
+    impl Release for Count {
+        fn release(&self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let count = Arc::new(Count(AtomicUsize::new(0)));
+    let (a, b) = (count.clone(), count.clone());
+    let mut finished = start(Method::CallTool, &Clock::new(), move |outbox| {
+        outbox.hold(a.clone());
+        outbox.hold(a.clone());
+        async { done() }
+    });
+    assert!(matches!(next(&mut finished), Poll::Ready(Event::Done(_))));
+    assert_eq!(count.0.load(Ordering::SeqCst), 2);
+    drop(finished);
+    let mut dropped = start(Method::CallTool, &Clock::new(), move |outbox| {
+        outbox.hold(b.clone());
+        std::future::pending()
+    });
+    assert!(next(&mut dropped).is_pending());
+    drop(dropped);
+    assert_eq!(count.0.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn a_handler_goes_no_faster_than_the_client_reads() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = sent.clone();
+    let mut exchange = start(Method::CallTool, &Clock::new(), move |outbox| {
+        let sent = count.clone();
+        async move {
+            for step in 0..10_000 {
+                outbox.notify(progress(f64::from(step)));
+                sent.fetch_add(1, Ordering::SeqCst);
+                outbox.room().await;
+            }
+            done()
+        }
+    });
+    let mut received = 0;
+    loop {
+        assert!(sent.load(Ordering::SeqCst) <= received + 256);
+        match next(&mut exchange) {
+            Poll::Ready(Event::Notify(_)) => received += 1,
+            Poll::Ready(Event::Done(_)) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(received, 10_000);
+}
+
+#[test]
+fn cancellation_is_seen_by_those_who_wait_for_it() {
+    let outbox: Arc<Mutex<Option<Outbox>>> = Arc::default();
+    let keep = outbox.clone();
+    let mut exchange = start(Method::CallTool, &Clock::new(), move |outbox| {
+        *keep.lock().unwrap() = Some(outbox);
+        std::future::pending()
+    });
+    assert!(next(&mut exchange).is_pending());
+    let outbox = outbox.lock().unwrap().take().unwrap();
+    let mut closed = Box::pin(outbox.closed());
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(closed.as_mut().poll(&mut cx).is_pending());
+    drop(exchange);
+    assert!(outbox.is_closed() && closed.as_mut().poll(&mut cx).is_ready());
+}
