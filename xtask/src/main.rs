@@ -1,2 +1,70 @@
-//! Development tasks of Wharf.
-fn main() {}
+//! Development tasks of Wharf: `cargo xtask help` lists them.
+
+mod foreign;
+mod stage;
+mod workspace;
+
+use std::env;
+use std::process::ExitCode;
+
+use stage::Stage;
+use workspace::Workspace;
+
+struct Task {
+    name: &'static str,
+    about: &'static str,
+    stages: &'static [Stage],
+}
+
+const TASKS: &[Task] = &[
+    Task {
+        name: "test",
+        about: "all that CI runs",
+        stages: &[
+            stage::FORMAT,
+            stage::CLIPPY,
+            stage::FOREIGN,
+            stage::TESTS,
+            stage::DOC_TESTS,
+            stage::DOCS,
+        ],
+    },
+    Task {
+        name: "lint",
+        about: "the format and clippy alone",
+        stages: &[stage::FORMAT, stage::CLIPPY],
+    },
+    Task {
+        name: "foreign",
+        about: "installs the clients of other people that the tests run, into target/foreign",
+        stages: &[stage::FOREIGN],
+    },
+];
+
+fn main() -> ExitCode {
+    let name = env::args().nth(1).unwrap_or_else(|| "help".to_owned());
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        help();
+        return ExitCode::SUCCESS;
+    }
+    let Some(task) = TASKS.iter().find(|task| task.name == name) else {
+        eprintln!("xtask: there is no task `{name}`; choose one of these:\n");
+        help();
+        return ExitCode::FAILURE;
+    };
+    match Workspace::find().and_then(|workspace| stage::run(task.stages, &workspace)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn help() {
+    println!("usage: cargo xtask TASK\n");
+    for task in TASKS {
+        println!("  {:<12}{}", task.name, task.about);
+    }
+    println!("  {:<12}this list", "help");
+}

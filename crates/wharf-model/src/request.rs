@@ -34,6 +34,12 @@ impl Span {
         self.end != 0
     }
 
+    /// The bytes it covers.
+    #[must_use]
+    pub fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..self.end as usize
+    }
+
     /// The value's JSON text in `body`.
     #[must_use]
     pub fn of(self, body: &str) -> Option<&str> {
@@ -163,10 +169,10 @@ impl Request {
         self.text(self.parts.target).unwrap_or_default()
     }
 
-    /// The arguments, as a JSON object.
+    /// The arguments, as a JSON object. Many clients write `null` where there are none.
     #[must_use]
     pub fn arguments(&self) -> &str {
-        self.json(self.parts.arguments).unwrap_or("{}")
+        self.json(self.parts.arguments).filter(|json| *json != "null").unwrap_or("{}")
     }
 
     /// Where a list goes on.

@@ -64,6 +64,12 @@ impl SamplingRequest {
     pub fn new(max_tokens: u64) -> Self {
         Self { max_tokens, ..Self::default() }
     }
+
+    /// Adds what the user says.
+    #[must_use]
+    pub fn user(self, content: impl Into<Content>) -> Self {
+        self.message(SamplingMessage::user(content))
+    }
 }
 
 setters! { SamplingRequest {

@@ -1,6 +1,11 @@
 //! The seam: everything that answers calls is a [`Service`].
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
 use crate::{Outbox, Outcome, Request};
 
@@ -42,6 +47,10 @@ impl<S: Service + ?Sized> Service for Arc<S> {
 pub trait Timer: Send + Sync + 'static {
     /// The time now.
     fn now(&self) -> Instant;
+    /// The time of day, by which what outlives this process expires.
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
     /// Completes at `deadline`.
     fn sleep_until(&self, deadline: Instant) -> BoxFuture<()>;
 }

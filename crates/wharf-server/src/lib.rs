@@ -1,2 +1,93 @@
-//! Router, handlers, extractors and context of Wharf, blind to protocol revisions
+//! Tools, resources and prompts as plain functions, and the router that brings calls to them.
+//!
+//! Nothing here knows a protocol revision or does I/O. A [`Router`] is a
+//! [`Service`](wharf_model::Service): it takes requests in canonical form and ends each with one
+//! outcome. Users depend on the crate `wharf`, which adds transports and macros.
+//!
+//! ```
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//! use wharf_server::{Args, Router, Tool};
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Add { a: i64, b: i64 }
+//!
+//! let router = Router::builder()
+//!     .add(Tool::new("add", async |Args(Add { a, b }): Args<Add>| a + b))
+//!     .build()?;
+//! # let _ = router;
+//! # Ok::<(), wharf_server::BuildError>(())
+//! ```
 #![forbid(unsafe_code)]
+
+mod access;
+mod ask;
+mod blocking;
+mod build_error;
+mod builder;
+mod calls;
+mod complete;
+mod core;
+mod ctx;
+mod elicit;
+mod extract;
+mod function;
+mod gate;
+mod handler;
+mod header;
+mod hub;
+mod into_completion;
+mod into_contents;
+mod into_prompt;
+mod into_tool;
+mod lenient;
+mod limits;
+mod memory;
+mod middleware;
+mod page;
+mod prepare;
+mod progress;
+mod prompt;
+mod registry;
+mod resource;
+mod router;
+mod rules;
+mod schema;
+mod seal;
+mod snapshot;
+mod step;
+mod strings;
+mod template;
+mod testing;
+mod tool;
+mod tool_error;
+mod uri;
+
+#[cfg(feature = "tower")]
+pub use crate::middleware::{TowerLayer, TowerNext};
+pub use crate::{
+    access::{Access, Item},
+    ask::*,
+    build_error::{BuildError, Problem},
+    builder::{Part, PromptFn, ResourceFn, RouterBuilder, ToolFn},
+    ctx::*,
+    extract::{Args, Completing, Declaration, Extension, Extract, Incoming, RawArgs, State, Uri},
+    function::{Handler, PlainHandler},
+    into_completion::{Completer, IntoCompletion},
+    into_contents::IntoContents,
+    into_prompt::IntoPrompt,
+    into_tool::{IntoToolOutcome, Json},
+    limits::{Limits, Rates},
+    memory::{MemoryNonces, MemoryRates},
+    middleware::{Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, Tracing},
+    prompt::Prompt,
+    registry::Registry,
+    resource::Resource,
+    router::Router,
+    seal::*,
+    step::*,
+    template::*,
+    testing::*,
+    tool::Tool,
+    tool_error::ToolError,
+};

@@ -1,2 +1,30 @@
-//! Byte movers for Wharf: stdio, in-memory, TCP and Unix-socket lines
+//! Byte movers: they carry messages between a client and a [`Host`], and know nothing of either.
+//!
+//! Every transport here speaks the same framing, one JSON-RPC message a line, and is driven by the
+//! same code ([`serve_lines`]): a call is polled in place as soon as its line is read, and only a
+//! call that has to wait becomes a task. What differs is where the bytes come from: the process's
+//! own stdin and stdout ([`stdio`]), a socket ([`tcp`], [`unix`]) or memory ([`memory`]).
 #![forbid(unsafe_code)]
+
+mod batch;
+mod call;
+mod flight;
+mod host;
+mod lines;
+mod output;
+mod parent;
+mod shutdown;
+mod sockets;
+mod timer;
+
+pub mod memory;
+pub mod signals;
+pub mod stdio;
+pub mod tcp;
+#[cfg(unix)]
+pub mod unix;
+
+pub use host::{Host, LineLimits};
+pub use lines::serve_lines;
+pub use shutdown::Shutdown;
+pub use timer::{ThreadTimer, TokioTimer};

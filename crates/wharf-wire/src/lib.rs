@@ -1,2 +1,32 @@
-//! Bytes to model and back, for every revision of the Model Context Protocol, without I/O
+//! Bytes to model and back, for every revision of the Model Context Protocol, without I/O.
+//!
+//! A [`Wire`] is what one server says about itself and what it accepts. A [`Connection`] takes the
+//! messages of one stream, and [`Wire::receive`] takes one message that stands alone. Both answer
+//! with a [`Received`]: a call to begin, together with the [`Codec`] that encodes its events, or
+//! bytes to write at once. Nothing outside this crate names a revision.
 #![forbid(unsafe_code)]
+
+mod ask;
+mod client;
+mod codec;
+pub mod codes;
+mod decode;
+mod encode;
+mod failure;
+mod legacy;
+mod lines;
+mod members;
+mod message;
+mod modern;
+mod revision;
+mod scan;
+mod text;
+mod translate;
+mod wire;
+
+pub use client::{ClientSelf, Heard, decode_notification, decode_result, encode_call};
+pub use codec::{CallId, Codec};
+pub use legacy::Connection;
+pub use lines::{Line, Lines};
+pub use revision::Revision;
+pub use wire::{Eras, ErrorProfile, Received, Wire, WireLimits};

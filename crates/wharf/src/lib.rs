@@ -1,2 +1,68 @@
-//! Write a tool once, as a plain function; serve it to every MCP client
+//! Write a tool once, as a plain function. Wharf serves it to every client of the Model Context
+//! Protocol, of every revision.
+//!
+//! ```no_run
+//! use wharf::prelude::*;
+//!
+//! /// Adds two numbers.
+//! #[tool]
+//! async fn add(a: i64, b: i64) -> i64 {
+//!     a + b
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> wharf::Result<()> {
+//!     Server::new("adder", "1.0.0").tool::<add>().run().await
+//! }
+//! ```
+//!
+//! Arguments come from the signature, descriptions from the doc comments, and the function stays an
+//! ordinary function. The same goes for [`#[resource]`](macro@resource) and
+//! [`#[prompt]`](macro@prompt); the builders [`Tool`], [`Resource`] and [`Prompt`] do all of it
+//! without macros.
+//!
+//! - A handler takes extractors beside its arguments: [`State`], [`Ctx`], [`Principal`],
+//!   [`Extension`], or one of your own ([`Extract`]).
+//! - [`Ctx`] sends progress and logs, asks the client for input, a model's answer or its roots, and
+//!   remembers effects across the rounds of a call.
+//! - [`Server::run`] speaks over stdin and stdout, or as the command line says. [`Server::build`]
+//!   gives an [`Endpoint`] that serves any stream, or [one message at a time](Endpoint::handle).
 #![forbid(unsafe_code)]
+
+mod command_line;
+mod endpoint;
+mod failure;
+mod pin;
+mod replies;
+mod server;
+
+pub use endpoint::{ClientEnd, Endpoint};
+pub use failure::{Failure, Result};
+pub use pin::{Pin, UnknownRevision};
+pub use replies::Replies;
+pub use server::{Era, Server};
+
+pub use wharf_macros::{prompt, resource, tool};
+pub use wharf_model as model;
+pub use wharf_model::*;
+pub use wharf_server::*;
+pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer, tcp::RemoteAddress};
+pub use wharf_wire::{ErrorProfile, WireLimits};
+
+/// What most servers use: `use wharf::prelude::*;`.
+pub mod prelude {
+    pub use crate::{
+        Args, AskError, Completing, Completion, Content, Ctx, Error, ErrorKind, Extension, Icon,
+        Json, LogLevel, Principal, Prompt, PromptMessage, RawArgs, Resource, ResourceContents,
+        Role, SamplingMessage, SamplingRequest, Server, State, Tool, ToolError, ToolResult, Uri,
+        prompt, resource, tool,
+    };
+    pub use schemars::JsonSchema;
+    pub use serde::{Deserialize, Serialize};
+}
+
+/// What the macros' code refers to. Not for use by hand.
+#[doc(hidden)]
+pub mod __private {
+    pub use {schemars, serde, serde_json};
+}

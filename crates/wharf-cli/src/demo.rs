@@ -1,0 +1,36 @@
+//! The demo server: every primitive there is, once.
+
+mod art;
+mod prompts;
+mod resources;
+mod tools;
+
+use wharf::Server;
+
+/// The demo server, ready to be served.
+pub(crate) fn server() -> Server {
+    Server::new("wharf-demo", env!("CARGO_PKG_VERSION"))
+        .title("Wharf demo")
+        .description("Shows everything that a server of the Model Context Protocol can offer.")
+        .instructions("A playground: every tool, resource and prompt here is safe to try.")
+        .tool::<tools::add>()
+        .tool::<tools::echo>()
+        .tool::<tools::weather>()
+        .tool::<tools::countdown>()
+        .tool::<tools::deploy>()
+        .tool::<tools::poem>()
+        .tool::<tools::sign_in>()
+        .tool::<tools::workspace>()
+        .tool::<tools::gallery>()
+        .tool::<tools::fail>()
+        .tool::<tools::sleep>()
+        .tool::<tools::set_bonus>()
+        .tool::<tools::touch>()
+        .resource::<resources::readme>()
+        .resource::<resources::logo>()
+        .resource::<resources::clock>()
+        .resource::<resources::notes>()
+        .resource::<resources::files>()
+        .prompt::<prompts::greet>()
+        .prompt::<prompts::review>()
+}

@@ -1,0 +1,51 @@
+//! `wharf serve`: the demo server.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::Args;
+
+use crate::demo;
+
+/// How to reach the demo server.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct Serve {
+    /// Serve the client at stdin and stdout (the default)
+    #[arg(long)]
+    stdio: bool,
+    /// Serve lines over TCP, on this machine's loopback
+    #[arg(long, value_name = "ADDRESS")]
+    tcp: Option<SocketAddr>,
+    /// Serve lines over a Unix socket
+    #[arg(long, value_name = "PATH")]
+    unix: Option<PathBuf>,
+}
+
+impl Serve {
+    pub(crate) async fn run(self) -> wharf::Result<()> {
+        let server = demo::server();
+        match (self.tcp, self.unix) {
+            (Some(address), _) => {
+                banner(&format!("Connect with lines of JSON to tcp://{address}."));
+                server.serve_tcp(address).await
+            }
+            (_, Some(path)) => {
+                banner(&format!("Connect with lines of JSON to unix:{}.", path.display()));
+                server.serve_unix(path).await
+            }
+            _ => {
+                banner(
+                    "Speaking over stdin and stdout. In a client, configure the command:\n  \
+                     {\"mcpServers\": {\"wharf-demo\": {\"command\": \"wharf\", \"args\": [\"serve\"]}}}",
+                );
+                server.serve_stdio().await
+            }
+        }
+    }
+}
+
+/// Stdout carries messages, so people are told on stderr.
+fn banner(how_to_connect: &str) {
+    eprintln!("wharf-demo {}: a demo server of every MCP revision.", env!("CARGO_PKG_VERSION"));
+    eprintln!("{how_to_connect}");
+}

@@ -1,0 +1,248 @@
+//! From a function to the function, its companion type and the builder calls behind it.
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Attribute, Expr, ExprLit, Ident, ItemFn, Lit, ReturnType, Signature};
+
+use crate::args::{self, Argument, Completion, Parameter};
+use crate::errors::Errors;
+use crate::options::Options;
+use crate::{Kind, check, docs};
+
+/// The whole expansion of one attribute.
+pub(crate) fn expand(kind: Kind, attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let mut function: ItemFn = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(error) => return not_a_function(kind, &item, error),
+    };
+    let mut errors = Errors::default();
+    let options = Options::parse(kind, attribute, &mut errors);
+    check::signature(kind, &function.sig, &options, &mut errors);
+    let parameters = args::parameters(kind, &mut function.sig, &mut errors);
+    if kind == Kind::Resource {
+        check::uri(&options, &parameters, &mut errors);
+    }
+    let is_method = function.sig.receiver().is_some();
+    let build = errors.is_empty().then(|| build(kind, &function, &options, &parameters));
+    let errors = errors.into_compile_errors();
+    // Inside an impl block no other item may stand.
+    let companion = (!is_method).then(|| companion(kind, &function, &options, &parameters, build));
+    quote!(#function #companion #errors)
+}
+
+fn not_a_function(kind: Kind, item: &TokenStream, error: syn::Error) -> TokenStream {
+    let is_function = item.clone().into_iter().any(|token| token.to_string() == "fn");
+    let error = match is_function {
+        true => error,
+        false => syn::Error::new(Span::call_site(), format!("{kind} goes on a function")),
+    };
+    let error = error.into_compile_error();
+    quote!(#item #error)
+}
+
+/// The type of the same name, and what it implements. Without `build` only the name exists, so
+/// that its uses cause no further errors.
+fn companion(
+    kind: Kind,
+    function: &ItemFn,
+    options: &Options,
+    parameters: &[Parameter],
+    build: Option<TokenStream>,
+) -> TokenStream {
+    let Kinded { part, method, provider } = kind.names();
+    let (root, visibility, ident) = (&options.root, &function.vis, &function.sig.ident);
+    let cfgs: Vec<&Attribute> =
+        function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
+    let doc = format!(
+        "Stands for the function [`{0}`](fn@{0}) where a type is needed: `.{method}::<{0}>()`.",
+        ident
+    );
+    let arguments = build.as_ref().map(|_| arguments_struct(root, ident, parameters));
+    let sendable = build.as_ref().and_then(|_| sendable(&function.sig));
+    let body = build.unwrap_or_else(|| quote!(::core::unreachable!()));
+    quote! {
+        #(#cfgs)*
+        #[doc = #doc]
+        #[allow(non_camel_case_types)]
+        #visibility struct #ident {}
+
+        #(#cfgs)*
+        #[allow(deprecated)]
+        const _: () = {
+            #arguments
+            #sendable
+
+            #[automatically_derived]
+            impl #root::#provider for #ident {
+                fn #method() -> #root::#part {
+                    #body
+                }
+            }
+        };
+    }
+}
+
+/// Names of the server's API that belong to a kind.
+struct Kinded {
+    part: Ident,
+    method: Ident,
+    provider: Ident,
+}
+
+impl Kind {
+    fn names(self) -> Kinded {
+        let (part, method) = match self {
+            Kind::Tool => ("Tool", "tool"),
+            Kind::Resource => ("Resource", "resource"),
+            Kind::Prompt => ("Prompt", "prompt"),
+        };
+        Kinded {
+            part: format_ident!("{part}"),
+            method: format_ident!("{method}"),
+            provider: format_ident!("{part}Fn"),
+        }
+    }
+}
+
+/// `Tool::new("add", |…| add(…)).description("…")…`
+fn build(
+    kind: Kind,
+    function: &ItemFn,
+    options: &Options,
+    parameters: &[Parameter],
+) -> TokenStream {
+    let part = kind.names().part;
+    let (root, ident) = (&options.root, &function.sig.ident);
+    let constructor = match (&function.sig.asyncness, &options.cheap) {
+        (Some(_), _) => "new",
+        (None, Some(_)) => "inline",
+        (None, None) => "blocking",
+    };
+    let constructor = Ident::new(constructor, ident.span());
+    let own_name = ident.unraw().to_string();
+    let name = options.name.as_ref().map_or_else(|| quote!(#own_name), ToTokens::to_token_stream);
+    let (key, name) = match &options.uri {
+        Some(uri) => (quote!(#uri), Some(quote!(.name(#name)))),
+        None => (name, None),
+    };
+    let description = match &options.description {
+        Some(description) => Some(quote!(.description(#description))),
+        None => docs::description(&function.attrs).map(|text| quote!(.description(#text))),
+    };
+    let setters = &options.setters;
+    let completions = parameters.iter().filter_map(Parameter::argument).filter_map(completion);
+    let handler = handler(root, &function.sig, parameters);
+    let start = quote_spanned!(ident.span()=> #root::#part::#constructor(#key, #handler));
+    quote!(#start #name #description #(#setters)* #(#completions)*)
+}
+
+fn completion(argument: &Argument) -> Option<TokenStream> {
+    let name = argument.name.as_ref()?;
+    Some(match argument.completion.as_ref()? {
+        Completion::Function(path) => quote_spanned!(path.span()=> .complete(#name, #path)),
+        Completion::Values(values) => quote!(.complete_from(#name, [#(#values),*])),
+    })
+}
+
+/// A closure that takes the arguments as one value and spreads them.
+fn handler(root: &syn::Path, signature: &Signature, parameters: &[Parameter]) -> TokenStream {
+    let ident = &signature.ident;
+    let here = Span::mixed_site().located_at(ident.span());
+    let locals: Vec<Ident> =
+        (0..parameters.len()).map(|index| Ident::new(&format!("value_{index}"), here)).collect();
+    let pairs = || parameters.iter().zip(&locals);
+    let fields = pairs().filter_map(|(parameter, local)| {
+        let field = &parameter.argument()?.ident;
+        Some(quote!(#field: #local))
+    });
+    let fields: Vec<TokenStream> = fields.collect();
+    let arguments = (!fields.is_empty())
+        .then(|| quote!(#root::Args(__Arguments { #(#fields),* }): #root::Args<__Arguments>));
+    let extractors = pairs().filter_map(|(parameter, local)| match parameter {
+        Parameter::Extractor(ty) => Some(quote!(#local: #ty)),
+        Parameter::Argument(_) => None,
+    });
+    let inputs = arguments.into_iter().chain(extractors);
+    let mut call = quote_spanned!(here=> #ident(#(#locals),*));
+    if signature.asyncness.is_some() {
+        call = quote_spanned!(here=> __sendable(#call));
+    }
+    // What can be wrong with a closure as a whole is what it returns: let errors point there.
+    let (first, last) = ends(&signature.output).unwrap_or((here, here));
+    let mut body = Group::new(Delimiter::Brace, call);
+    body.set_span(last);
+    quote_spanned!(first=> |#(#inputs),*| #body)
+}
+
+/// Where the returned type begins and ends.
+fn ends(output: &ReturnType) -> Option<(Span, Span)> {
+    let ReturnType::Type(_, ty) = output else { return None };
+    let mut tokens = ty.to_token_stream().into_iter();
+    let first = tokens.next()?.span();
+    Some((first, tokens.last().map_or(first, |last| last.span())))
+}
+
+/// Says why a future is not `Send`, once and where it happens; the type it gives back is taken as
+/// `Send` from then on.
+fn sendable(signature: &Signature) -> Option<TokenStream> {
+    signature.asyncness.map(|_| {
+        quote! {
+            fn __sendable<F>(
+                future: F,
+            ) -> impl ::core::future::Future<Output = F::Output> + ::core::marker::Send + 'static
+            where
+                F: ::core::future::Future + ::core::marker::Send + 'static,
+            {
+                future
+            }
+        }
+    })
+}
+
+/// The arguments as one type, with the functions behind `#[default(…)]`.
+fn arguments_struct(
+    root: &syn::Path,
+    function: &Ident,
+    parameters: &[Parameter],
+) -> Option<TokenStream> {
+    let arguments: Vec<&Argument> = parameters.iter().filter_map(Parameter::argument).collect();
+    if arguments.is_empty() {
+        return None;
+    }
+    let fields = arguments
+        .iter()
+        .map(|Argument { ident, ty, attributes, .. }| quote!(#attributes #ident: #ty));
+    let defaults = arguments.iter().filter_map(|argument| default(argument));
+    // Schemas are told apart by name: this one no other type of the module can have.
+    let name = function.unraw().to_string();
+    let private = quote!(#root::__private);
+    let (serde, schemars) = (format!("{private}::serde"), format!("{private}::schemars"));
+    let (serde, schemars) = (serde.replace(' ', ""), schemars.replace(' ', ""));
+    Some(quote! {
+        #[derive(#private::serde::Deserialize, #private::schemars::JsonSchema)]
+        #[serde(crate = #serde, rename = #name, expecting = "an object of arguments")]
+        #[schemars(crate = #schemars)]
+        struct __Arguments {
+            #(#fields),*
+        }
+
+        #(#defaults)*
+    })
+}
+
+fn default(argument: &Argument) -> Option<TokenStream> {
+    let (expression, ty) = (argument.default.as_ref()?, &argument.ty);
+    let name = args::default_function(&argument.ident);
+    let value = match expression {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+            quote_spanned!(text.span()=> ::core::convert::Into::into(#text))
+        }
+        other => other.to_token_stream(),
+    };
+    Some(quote! {
+        fn #name() -> #ty {
+            #value
+        }
+    })
+}

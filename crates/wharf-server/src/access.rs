@@ -1,0 +1,57 @@
+//! Who may see and use what.
+
+use wharf_model::{Principal, PromptInfo, ResourceInfo, TemplateInfo, ToolInfo};
+
+/// Decides for each caller what is listed and what can be called.
+///
+/// What a caller may not use does not exist for it: calling it gives the same answer as calling
+/// something unknown. A closure will do.
+///
+/// ```
+/// use wharf_server::{Item, Router};
+///
+/// let router = Router::builder().access(|principal: Option<&wharf_model::Principal>, item: Item<'_>| {
+///     !item.name().starts_with("admin.") || principal.is_some_and(|p| p.has_scope("admin"))
+/// });
+/// # let _ = router.build();
+/// ```
+pub trait Access: Send + Sync + 'static {
+    /// Whether `principal` may see and use `item`.
+    fn allows(&self, principal: Option<&Principal>, item: Item<'_>) -> bool;
+}
+
+impl<F> Access for F
+where
+    F: Fn(Option<&Principal>, Item<'_>) -> bool + Send + Sync + 'static,
+{
+    fn allows(&self, principal: Option<&Principal>, item: Item<'_>) -> bool {
+        self(principal, item)
+    }
+}
+
+/// Something a server offers.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Item<'a> {
+    /// A tool.
+    Tool(&'a ToolInfo),
+    /// A resource.
+    Resource(&'a ResourceInfo),
+    /// A family of resources.
+    Template(&'a TemplateInfo),
+    /// A prompt.
+    Prompt(&'a PromptInfo),
+}
+
+impl<'a> Item<'a> {
+    /// The item's name in code.
+    #[must_use]
+    pub fn name(self) -> &'a str {
+        match self {
+            Item::Tool(info) => &info.name,
+            Item::Resource(info) => &info.name,
+            Item::Template(info) => &info.name,
+            Item::Prompt(info) => &info.name,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What is wrong with what a server is built from.
+
+use std::fmt;
+
+/// Why a server cannot be built: every problem at once, each with what to do about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BuildError {
+    problems: Vec<Problem>,
+}
+
+/// One thing that must be changed before the server can be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// What it is about, such as "tool `add`".
+    pub item: String,
+    /// What is wrong and what to do.
+    pub text: String,
+}
+
+impl BuildError {
+    /// The problems, in the order they were found.
+    #[must_use]
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    pub(crate) fn add(&mut self, item: impl Into<String>, text: impl Into<String>) {
+        self.problems.push(Problem { item: item.into(), text: text.into() });
+    }
+
+    /// `value`, unless there is a problem.
+    pub(crate) fn or<T>(self, value: T) -> Result<T, BuildError> {
+        if self.problems.is_empty() { Ok(value) } else { Err(self) }
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the server cannot be built:")?;
+        self.problems.iter().try_for_each(|problem| write!(f, "\n- {problem}"))
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.item, self.text)
+    }
+}
+
+impl std::error::Error for BuildError {}

@@ -1,0 +1,240 @@
+//! Puts a server together.
+
+use std::{any::TypeId, any::type_name, sync::Arc, sync::Mutex};
+
+use arc_swap::ArcSwap;
+use wharf_model::{CacheHint, NonceStore, ServerCapabilities, StateSeal};
+
+use crate::{
+    access::Access,
+    blocking::Pool,
+    build_error::BuildError,
+    core::{Core, Describe, EditCapabilities, States},
+    gate::Gate,
+    hub::Hub,
+    limits::Limits,
+    memory::MemoryNonces,
+    middleware::{Chain, Middleware, RateLimit},
+    prepare::Preparing,
+    prompt::Prompt,
+    resource::Resource,
+    router::Router,
+    seal::KeyRing,
+    snapshot::Lists,
+    tool::Tool,
+};
+
+/// A function that is a tool. `#[tool]` implements it.
+pub trait ToolFn {
+    /// The tool.
+    fn tool() -> Tool;
+}
+
+/// A function that is a resource. `#[resource]` implements it.
+pub trait ResourceFn {
+    /// The resource.
+    fn resource() -> Resource;
+}
+
+/// A function that is a prompt. `#[prompt]` implements it.
+pub trait PromptFn {
+    /// The prompt.
+    fn prompt() -> Prompt;
+}
+
+/// Something a server offers.
+#[derive(Debug)]
+pub enum Part {
+    /// A tool.
+    Tool(Tool),
+    /// A resource or a template.
+    Resource(Resource),
+    /// A prompt.
+    Prompt(Prompt),
+}
+
+impl From<Tool> for Part {
+    fn from(tool: Tool) -> Self {
+        Part::Tool(tool)
+    }
+}
+
+impl From<Resource> for Part {
+    fn from(resource: Resource) -> Self {
+        Part::Resource(resource)
+    }
+}
+
+impl From<Prompt> for Part {
+    fn from(prompt: Prompt) -> Self {
+        Part::Prompt(prompt)
+    }
+}
+
+/// Puts a [`Router`] together.
+#[must_use]
+pub struct RouterBuilder {
+    parts: Vec<Part>,
+    states: States,
+    instructions: Option<String>,
+    logging: bool,
+    edit: Option<EditCapabilities>,
+    limits: Limits,
+    access: Option<Box<dyn Access>>,
+    layers: Vec<Box<dyn Middleware>>,
+    seal: Option<Arc<dyn StateSeal>>,
+    nonces: Option<Arc<dyn NonceStore>>,
+    cache: CacheHint,
+    problems: BuildError,
+}
+
+impl RouterBuilder {
+    pub(crate) fn new() -> Self {
+        RouterBuilder {
+            parts: Vec::new(),
+            states: States::default(),
+            instructions: None,
+            logging: true,
+            edit: None,
+            limits: Limits::default(),
+            access: None,
+            layers: Vec::new(),
+            seal: None,
+            nonces: None,
+            cache: CacheHint::public(0),
+            problems: BuildError::default(),
+        }
+    }
+
+    /// Shares `state` with all handlers that take [`State<T>`](crate::State).
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
+        if self.states.insert(TypeId::of::<T>(), Box::new(state)).is_some() {
+            let text = "it is given twice: give one, or wrap the two in types of their own";
+            self.problems.add(format!("state `{}`", type_name::<T>()), text);
+        }
+        self
+    }
+
+    /// Adds a tool, a resource or a prompt.
+    #[allow(clippy::should_implement_trait)] // nobody writes `builder + tool`
+    pub fn add(mut self, part: impl Into<Part>) -> Self {
+        self.parts.push(part.into());
+        self
+    }
+
+    /// Adds the tool that a function is.
+    pub fn tool<T: ToolFn>(self) -> Self {
+        self.add(T::tool())
+    }
+
+    /// Adds the resource that a function is.
+    pub fn resource<R: ResourceFn>(self) -> Self {
+        self.add(R::resource())
+    }
+
+    /// Adds the prompt that a function is.
+    pub fn prompt<P: PromptFn>(self) -> Self {
+        self.add(P::prompt())
+    }
+
+    /// Tells models how to use the server.
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Changes the capabilities that were derived from what the server offers. Runs again
+    /// whenever what it offers changes.
+    pub fn capabilities(
+        mut self,
+        edit: impl Fn(&mut ServerCapabilities) + Send + Sync + 'static,
+    ) -> Self {
+        self.edit = Some(Box::new(edit));
+        self
+    }
+
+    /// Sets what the server takes on at most.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Decides who may see and use what.
+    pub fn access(mut self, access: impl Access) -> Self {
+        self.access = Some(Box::new(access));
+        self
+    }
+
+    /// Puts a layer around the router; the first one added is the outermost.
+    pub fn layer(mut self, layer: impl Middleware) -> Self {
+        self.layers.push(Box::new(layer));
+        self
+    }
+
+    /// Seals what travels through clients; a random key of this process is the default.
+    pub fn seal(mut self, seal: Arc<dyn StateSeal>) -> Self {
+        self.seal = Some(seal);
+        self
+    }
+
+    /// Remembers one-time claims; in memory by default.
+    pub fn nonces(mut self, nonces: Arc<dyn NonceStore>) -> Self {
+        self.nonces = Some(nonces);
+        self
+    }
+
+    /// Says how long lists and the server's description may be kept. Lists are private as soon
+    /// as there is an access hook, whatever this says.
+    pub fn cache(mut self, hint: CacheHint) -> Self {
+        self.cache = hint;
+        self
+    }
+
+    /// Whether the server sends log messages at all; it does by default.
+    pub fn logging(mut self, logging: bool) -> Self {
+        self.logging = logging;
+        self
+    }
+
+    /// Builds the router, or says everything that is wrong.
+    pub fn build(self) -> Result<Router, BuildError> {
+        let RouterBuilder { parts, states, limits, mut layers, mut problems, .. } = self;
+        let mut lists = Lists::default();
+        let mut order = 1;
+        for part in parts {
+            let preparing = Preparing { limits: &limits, states: &states };
+            if let Some(prepared) = preparing.part(part, order, &mut problems) {
+                prepared.insert(&mut lists, &mut problems);
+            }
+            order += 1;
+        }
+        problems.or(())?;
+        if let Some(rates) = limits.rates {
+            layers.insert(0, Box::new(RateLimit::new(rates)));
+        }
+        let describe =
+            Describe { instructions: self.instructions, logging: self.logging, edit: self.edit };
+        let core = Arc::new(Core {
+            seal: self.seal.unwrap_or_else(|| Arc::new(KeyRing::random())),
+            nonces: self.nonces.unwrap_or_else(|| Arc::new(MemoryNonces::default())),
+            states,
+            access: self.access,
+            cache: self.cache,
+            hub: Hub::new(limits.listens, limits.subscriptions),
+            gate: Gate::new(limits.concurrent, limits.queue),
+            blocking: Pool::new(limits.blocking),
+            snapshot: ArcSwap::from_pointee(describe.snapshot(lists, self.cache)),
+            describe,
+            writing: Mutex::new(order),
+            limits,
+        });
+        let chain = (!layers.is_empty()).then(|| Arc::new(Chain::new(layers, core.clone())));
+        Ok(Router { core, chain })
+    }
+}
+
+impl std::fmt::Debug for RouterBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RouterBuilder").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}

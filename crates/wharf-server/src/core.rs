@@ -1,0 +1,106 @@
+//! What all calls of one server share.
+
+use std::{
+    any::{Any, TypeId},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use arc_swap::ArcSwap;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use wharf_model::{
+    CacheHint, Discovery, ListCapability, NonceStore, Request, ResourcesCapability,
+    ServerCapabilities, StateSeal,
+};
+
+use crate::{
+    access::{Access, Item},
+    blocking::Pool,
+    gate::Gate,
+    hub::Hub,
+    limits::Limits,
+    registry::Registry,
+    snapshot::{Lists, Snapshot},
+};
+
+pub(crate) type States = HashMap<TypeId, Box<dyn Any + Send + Sync>, RandomState>;
+pub(crate) type EditCapabilities = Box<dyn Fn(&mut ServerCapabilities) + Send + Sync>;
+
+pub(crate) struct Core {
+    pub(crate) limits: Limits,
+    pub(crate) seal: Arc<dyn StateSeal>,
+    pub(crate) nonces: Arc<dyn NonceStore>,
+    pub(crate) states: States,
+    pub(crate) access: Option<Box<dyn Access>>,
+    pub(crate) cache: CacheHint,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) blocking: Arc<Pool>,
+    pub(crate) snapshot: ArcSwap<Snapshot>,
+    pub(crate) describe: Describe,
+    /// Held while a new snapshot is made; the place of the next entry.
+    pub(crate) writing: Mutex<u64>,
+}
+
+/// What a server says about itself besides what it offers.
+pub(crate) struct Describe {
+    pub(crate) instructions: Option<String>,
+    pub(crate) logging: bool,
+    pub(crate) edit: Option<EditCapabilities>,
+}
+
+impl Core {
+    pub(crate) fn registry(self: &Arc<Self>) -> Registry {
+        Registry::new(self.clone())
+    }
+
+    /// Whether the caller may see and use `item`.
+    pub(crate) fn allows(&self, request: &Request, item: Item<'_>) -> bool {
+        match &self.access {
+            None => true,
+            Some(access) => access.allows(request.principal(), item),
+        }
+    }
+
+    /// Puts new lists in the place of the old ones. `change` gets the next free place and says
+    /// whether it changed anything.
+    pub(crate) fn change<E>(
+        &self,
+        change: impl FnOnce(&mut Lists, &mut u64) -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        let mut order = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = self.snapshot.load().lists.clone();
+        let changed = change(&mut lists, &mut order)?;
+        if changed {
+            self.snapshot.store(Arc::new(self.describe.snapshot(lists, self.cache)));
+        }
+        Ok(changed)
+    }
+}
+
+impl Describe {
+    pub(crate) fn snapshot(&self, lists: Lists, cache: CacheHint) -> Snapshot {
+        let capabilities = self.capabilities(&lists);
+        let discovery = Discovery { capabilities, instructions: self.instructions.clone(), cache };
+        Snapshot { lists, discovery }
+    }
+
+    /// What the lists say the server can do, then what its author says.
+    fn capabilities(&self, lists: &Lists) -> ServerCapabilities {
+        let listed = |empty: bool| (!empty).then(|| ListCapability::default().list_changed(true));
+        let has_resources = !lists.resources.is_empty() || !lists.templates.is_empty();
+        let mut capabilities = ServerCapabilities::default();
+        capabilities.tools = listed(lists.tools.is_empty());
+        capabilities.prompts = listed(lists.prompts.is_empty());
+        capabilities.resources = has_resources
+            .then(|| ResourcesCapability::default().subscribe(true).list_changed(true));
+        capabilities.completions =
+            lists.prompts.entries().iter().any(|prompt| !prompt.extra.is_empty())
+                || lists.templates.entries().iter().any(|it| !it.extra.completions.is_empty());
+        capabilities.logging = self.logging;
+        if let Some(edit) = &self.edit {
+            edit(&mut capabilities);
+        }
+        capabilities
+    }
+}

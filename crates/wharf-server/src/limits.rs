@@ -1,0 +1,104 @@
+//! What one server takes on, at most.
+
+use std::time::Duration;
+
+use wharf_model::{Deadlines, Rate};
+
+/// What one server takes on, at most. Past each limit there is an answer that says so.
+///
+/// ```
+/// use wharf_server::Limits;
+///
+/// let small = Limits { concurrent: 8, queue: 16, ..Limits::default() };
+/// assert_eq!(small.page, 1_000);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// Calls that run at the same time.
+    pub concurrent: usize,
+    /// Calls that wait for their turn; the next one is refused as overloaded.
+    pub queue: usize,
+    /// Listens at the same time, beside the calls.
+    pub listens: usize,
+    /// Resources that one listen can follow; the rest are left out of the acknowledgement.
+    pub subscriptions: usize,
+    /// Blocking handlers at work or in line, those included whose call was cancelled.
+    pub blocking: usize,
+    /// How long a call may show no sign of life.
+    pub idle: Duration,
+    /// How long a call may take in all.
+    pub total: Duration,
+    /// Items on one page of a list.
+    pub page: usize,
+    /// Characters in a tool's description.
+    pub description: usize,
+    /// Bytes of sealed state that travel through the client.
+    pub state: usize,
+    /// How long sealed state stays good.
+    pub state_ttl: Duration,
+    /// Progress notifications that one call may send at once.
+    pub progress_burst: u32,
+    /// Progress notifications a second after that.
+    pub progress_rate: u32,
+    /// How often a caller may call; `None` for as often as it likes.
+    pub rates: Option<Rates>,
+    /// Values in one answer to a completion; never more than 100.
+    pub completion_values: usize,
+    /// Bytes in a URI.
+    pub uri: usize,
+    /// How deep a schema may nest.
+    pub schema_depth: usize,
+    /// Subschemas in one schema.
+    pub subschemas: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            concurrent: 1024,
+            queue: 4096,
+            listens: 1024,
+            subscriptions: 1024,
+            blocking: 512,
+            idle: Duration::from_secs(120),
+            total: Duration::from_secs(3600),
+            page: 1000,
+            description: 10_000,
+            state: 64 * 1024,
+            state_ttl: Duration::from_secs(600),
+            progress_burst: 256,
+            progress_rate: 10,
+            rates: None,
+            completion_values: 100,
+            uri: 8 * 1024,
+            schema_depth: 64,
+            subschemas: 4096,
+        }
+    }
+}
+
+impl Limits {
+    /// How long calls may take: what a transport starts each call with.
+    #[must_use]
+    pub fn deadlines(&self) -> Deadlines {
+        Deadlines { idle: Some(self.idle), total: Some(self.total) }
+    }
+}
+
+/// How often one caller may call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Calls of any kind.
+    pub calls: Rate,
+    /// Tool calls, counted among the calls as well.
+    pub tool_calls: Rate,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Rates {
+            calls: Rate { per_second: 100.0, burst: 200.0 },
+            tool_calls: Rate { per_second: 50.0, burst: 100.0 },
+        }
+    }
+}

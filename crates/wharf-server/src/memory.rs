@@ -1,0 +1,191 @@
+//! The ports in memory: good for one process.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use wharf_model::{BoxFuture, Error, NonceStore, Rate, RateStore};
+
+/// Remembers claims until they expire. Past its limit it refuses new ones rather than forget.
+pub struct MemoryNonces {
+    most: usize,
+    claims: Mutex<Claims>,
+}
+
+#[derive(Default)]
+struct Claims {
+    expiry: HashMap<String, Instant, RandomState>,
+    by_expiry: BTreeMap<Instant, Vec<String>>,
+}
+
+impl Default for MemoryNonces {
+    fn default() -> Self {
+        MemoryNonces::new(100_000)
+    }
+}
+
+impl MemoryNonces {
+    /// Remembers at most so many claims at a time.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        MemoryNonces { most, claims: Mutex::default() }
+    }
+
+    fn take(&self, nonce: &str, ttl: Duration, now: Instant) -> Result<bool, Error> {
+        let mut claims = lock(&self.claims);
+        let still = claims.by_expiry.split_off(&now);
+        let expired = std::mem::replace(&mut claims.by_expiry, still);
+        for nonce in expired.into_values().flatten() {
+            claims.expiry.remove(&nonce);
+        }
+        if claims.expiry.contains_key(nonce) {
+            return Ok(false);
+        }
+        if claims.expiry.len() >= self.most {
+            return Err(Error::overloaded(Duration::from_secs(1)));
+        }
+        // A claim too far off to write down is kept for a day.
+        let expiry = now.checked_add(ttl).unwrap_or(now + Duration::from_secs(86_400));
+        claims.expiry.insert(nonce.to_owned(), expiry);
+        claims.by_expiry.entry(expiry).or_default().push(nonce.to_owned());
+        Ok(true)
+    }
+}
+
+impl NonceStore for MemoryNonces {
+    fn claim(&self, nonce: &str, ttl: Duration) -> BoxFuture<Result<bool, Error>> {
+        Box::pin(std::future::ready(self.take(nonce, ttl, Instant::now())))
+    }
+}
+
+impl fmt::Debug for MemoryNonces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryNonces").field("most", &self.most).finish_non_exhaustive()
+    }
+}
+
+/// Token buckets of so many callers at a time; when there are more, the bucket used longest ago
+/// is forgotten, and its caller begins with a full one.
+pub struct MemoryRates {
+    most: usize,
+    buckets: Mutex<Buckets>,
+}
+
+#[derive(Default)]
+struct Buckets {
+    by_key: HashMap<String, Bucket, RandomState>,
+    by_use: BTreeMap<u64, String>,
+    uses: u64,
+}
+
+struct Bucket {
+    tokens: f64,
+    at: Instant,
+    last_use: u64,
+}
+
+impl Default for MemoryRates {
+    fn default() -> Self {
+        MemoryRates::new(100_000)
+    }
+}
+
+impl MemoryRates {
+    /// Keeps the buckets of at most so many callers.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        MemoryRates { most: most.max(1), buckets: Mutex::default() }
+    }
+
+    fn take_at(&self, key: &str, rate: Rate, now: Instant) -> Result<(), Duration> {
+        let mut guard = lock(&self.buckets);
+        let buckets = &mut *guard;
+        buckets.uses += 1;
+        let this_use = buckets.uses;
+        if !buckets.by_key.contains_key(key) {
+            if buckets.by_key.len() >= self.most
+                && let Some((_, oldest)) = buckets.by_use.pop_first()
+            {
+                buckets.by_key.remove(&oldest);
+            }
+            let fresh = Bucket { tokens: rate.burst, at: now, last_use: 0 };
+            buckets.by_key.insert(key.to_owned(), fresh);
+        }
+        let Some(bucket) = buckets.by_key.get_mut(key) else { return Ok(()) };
+        buckets.by_use.remove(&bucket.last_use);
+        buckets.by_use.insert(this_use, key.to_owned());
+        bucket.last_use = this_use;
+        let elapsed = now.saturating_duration_since(bucket.at).as_secs_f64();
+        bucket.tokens = (bucket.tokens + elapsed * rate.per_second).min(rate.burst);
+        bucket.at = now;
+        if bucket.tokens >= 1.0 {
+            bucket.tokens -= 1.0;
+            return Ok(());
+        }
+        let wait = (1.0 - bucket.tokens) / rate.per_second;
+        Err(Duration::try_from_secs_f64(wait).unwrap_or(Duration::from_secs(3600)))
+    }
+}
+
+impl RateStore for MemoryRates {
+    fn take(&self, key: &str, rate: Rate) -> Result<(), Duration> {
+        self.take_at(key, rate, Instant::now())
+    }
+}
+
+impl fmt::Debug for MemoryRates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryRates").field("most", &self.most).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nonce_is_claimed_once_until_it_expires() {
+        let store = MemoryNonces::new(2);
+        let (start, ttl) = (Instant::now(), Duration::from_secs(10));
+        assert_eq!(store.take("a", ttl, start), Ok(true));
+        assert_eq!(store.take("a", ttl, start), Ok(false));
+        assert_eq!(store.take("b", ttl, start), Ok(true));
+        assert!(store.take("c", ttl, start).is_err(), "full");
+        assert_eq!(store.take("c", ttl, start + ttl * 2), Ok(true));
+        assert_eq!(store.take("a", ttl, start + ttl * 2), Ok(true));
+    }
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_rate() {
+        let (store, start) = (MemoryRates::new(2), Instant::now());
+        let rate = Rate { per_second: 2.0, burst: 3.0 };
+        for _ in 0..3 {
+            assert_eq!(store.take_at("a", rate, start), Ok(()));
+        }
+        assert_eq!(store.take_at("a", rate, start), Err(Duration::from_millis(500)));
+        assert_eq!(store.take_at("a", rate, start + Duration::from_millis(500)), Ok(()));
+        assert!(store.take_at("a", rate, start + Duration::from_millis(500)).is_err());
+    }
+
+    #[test]
+    fn buckets_are_bounded_and_the_longest_unused_goes() {
+        let (store, now) = (MemoryRates::new(2), Instant::now());
+        let rate = Rate { per_second: 1.0, burst: 1.0 };
+        assert_eq!(store.take_at("a", rate, now), Ok(()));
+        assert_eq!(store.take_at("b", rate, now), Ok(()));
+        assert!(store.take_at("a", rate, now).is_err());
+        assert_eq!(store.take_at("c", rate, now), Ok(()), "b went");
+        assert!(store.take_at("a", rate, now).is_err(), "a stayed");
+        assert_eq!(lock(&store.buckets).by_key.len(), 2);
+        assert_eq!(lock(&store.buckets).by_use.len(), 2);
+    }
+}

@@ -1,0 +1,51 @@
+use std::{sync::Arc, time::Duration};
+
+use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, Request};
+
+use crate::{
+    function::now,
+    gate::{Admission, Gate},
+    middleware::{Middleware, Next},
+};
+
+/// Limits how many calls are under way at once, listens excepted.
+pub struct Concurrency {
+    gate: Arc<Gate>,
+}
+
+impl Concurrency {
+    /// So many calls at once, and so many in line; the next one is refused as overloaded.
+    #[must_use]
+    pub fn new(calls: usize, queue: usize) -> Self {
+        Concurrency { gate: Gate::new(calls, queue) }
+    }
+}
+
+impl Middleware for Concurrency {
+    fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+        if request.method == Method::Listen {
+            return next.run(request, outbox);
+        }
+        match self.gate.enter() {
+            Admission::Now => {
+                outbox.hold(self.gate.clone());
+                next.run(request, outbox)
+            }
+            Admission::Later(ticket) => {
+                let gate = self.gate.clone();
+                Box::pin(async move {
+                    ticket.await;
+                    outbox.hold(gate);
+                    next.run(request, outbox).await
+                })
+            }
+            Admission::Never => now(Error::overloaded(Duration::from_secs(1)).into()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Concurrency {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Concurrency").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! Layers around the router.
+
+mod concurrency;
+mod panic_guard;
+mod rate_limit;
+mod timeout;
+#[cfg(feature = "tower")]
+mod tower;
+mod trace;
+
+use std::{fmt, sync::Arc};
+
+use wharf_model::{BoxFuture, Outbox, Outcome, Request};
+
+#[cfg(feature = "tower")]
+pub use self::tower::{TowerLayer, TowerNext};
+pub use self::{
+    concurrency::Concurrency,
+    panic_guard::PanicGuard,
+    rate_limit::{RateKey, RateLimit},
+    timeout::Timeout,
+    trace::Tracing,
+};
+
+use crate::{core::Core, router};
+
+/// A layer around the router: it sees each call before its handler, and each outcome after it.
+///
+/// ```
+/// use wharf_model::{BoxFuture, Error, ErrorKind, Method, Outbox, Outcome, Request};
+/// use wharf_server::{Middleware, Next, Router};
+///
+/// struct ReadOnly;
+///
+/// impl Middleware for ReadOnly {
+///     fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+///         match request.method {
+///             Method::CallTool => Box::pin(async { Error::new(ErrorKind::ToolDisabled).into() }),
+///             _ => next.run(request, outbox),
+///         }
+///     }
+/// }
+///
+/// let router = Router::builder().layer(ReadOnly).build()?;
+/// # let _ = router;
+/// # Ok::<(), wharf_server::BuildError>(())
+/// ```
+pub trait Middleware: Send + Sync + 'static {
+    /// Handles the call, or passes it on with `next`.
+    fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome>;
+}
+
+/// What lies behind a middleware.
+#[derive(Clone)]
+pub struct Next {
+    chain: Arc<Chain>,
+    index: usize,
+}
+
+impl Next {
+    /// Passes the call on.
+    #[must_use]
+    pub fn run(mut self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let chain = self.chain.clone();
+        match chain.layers.get(self.index) {
+            Some(layer) => {
+                self.index += 1;
+                layer.call(request, outbox, self)
+            }
+            None => router::dispatch(&chain.core, request, outbox),
+        }
+    }
+}
+
+impl fmt::Debug for Next {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+/// All layers, built once.
+pub(crate) struct Chain {
+    layers: Vec<Box<dyn Middleware>>,
+    core: Arc<Core>,
+}
+
+impl Chain {
+    pub(crate) fn new(layers: Vec<Box<dyn Middleware>>, core: Arc<Core>) -> Self {
+        Chain { layers, core }
+    }
+
+    pub(crate) fn call(self: &Arc<Self>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        Next { chain: self.clone(), index: 0 }.run(request, outbox)
+    }
+}

@@ -1,0 +1,50 @@
+use std::{
+    any::Any,
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    task::Poll,
+};
+
+use wharf_model::{BoxFuture, Error, ErrorKind, Method, Outbox, Outcome, Request, ToolResult};
+
+use crate::{
+    function::now,
+    middleware::{Middleware, Next, trace::printable},
+};
+
+/// Turns a panic behind it into an outcome that layers before it see, and logs its text.
+///
+/// Without it a panic is no danger either: the call ends the same way, past all layers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PanicGuard;
+
+impl Middleware for PanicGuard {
+    fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+        let (method, target) = (request.method, printable(&request.target()));
+        let begun = catch_unwind(AssertUnwindSafe(|| next.run(request, outbox)));
+        let mut call = match begun {
+            Ok(call) => Some(call),
+            Err(panic) => return now(caught(method, &target, &*panic)),
+        };
+        Box::pin(poll_fn(move |cx| {
+            let Some(running) = &mut call else { return Poll::Pending };
+            let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx)));
+            polled.unwrap_or_else(|panic| {
+                // A future that panicked is not polled again.
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(call.take())));
+                Poll::Ready(caught(method, &target, &*panic))
+            })
+        }))
+    }
+}
+
+fn caught(method: Method, target: &str, panic: &(dyn Any + Send)) -> Outcome {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = printable(text.unwrap_or("a panic without text"));
+    tracing::error!(method = method.name(), target, panic = text, "a handler panicked");
+    match method {
+        Method::CallTool => ToolResult::error(ErrorKind::ToolPanicked.message()).into(),
+        _ => Error::new(ErrorKind::InternalError).into(),
+    }
+}

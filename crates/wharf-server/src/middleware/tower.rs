@@ -1,0 +1,104 @@
+use std::{
+    convert::Infallible,
+    fmt,
+    future::{Future, poll_fn},
+    sync::{Mutex, PoisonError},
+    task::{Context, Poll},
+};
+
+use tower_layer::Layer;
+use tower_service::Service;
+use wharf_model::{BoxFuture, Error, ErrorKind, Outbox, Outcome, Request};
+
+use crate::middleware::{Middleware, Next};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A tower layer as a [`Middleware`].
+///
+/// The layer wraps a service of `(Request, Outbox)` that answers with an `Outcome`. It is applied
+/// once, so layers that count or limit do so across calls; its service is cloned for each call.
+/// An error of the layer's own becomes an internal error.
+pub struct TowerLayer<S> {
+    // Services of tower need not be `Sync`.
+    service: Mutex<S>,
+}
+
+impl<S> TowerLayer<S> {
+    /// Applies `layer`.
+    pub fn new<L: Layer<TowerNext, Service = S>>(layer: L) -> Self {
+        TowerLayer { service: Mutex::new(layer.layer(TowerNext(()))) }
+    }
+}
+
+impl<S> Middleware for TowerLayer<S>
+where
+    S: Service<(Request, Outbox), Response = Outcome> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+{
+    fn call(&self, mut request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+        let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // What comes after differs from place to place: it travels with the call.
+        request.scope.insert(next);
+        Box::pin(async move {
+            let answered = async {
+                poll_fn(|cx| service.poll_ready(cx)).await?;
+                service.call((request, outbox)).await
+            };
+            match answered.await {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    let error: BoxError = error.into();
+                    tracing::error!(%error, "a tower layer failed");
+                    Error::new(ErrorKind::InternalError).into()
+                }
+            }
+        })
+    }
+}
+
+impl<S> fmt::Debug for TowerLayer<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TowerLayer").finish_non_exhaustive()
+    }
+}
+
+/// The innermost service of a [`TowerLayer`]: the rest of the router.
+#[derive(Clone, Debug)]
+pub struct TowerNext(());
+
+impl Service<(Request, Outbox)> for TowerNext {
+    type Response = Outcome;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, (mut request, outbox): (Request, Outbox)) -> Answer {
+        Answer(match request.scope.remove::<Next>() {
+            Some(next) => next.run(request, outbox),
+            // Some layer replaced the request's scope.
+            None => Box::pin(async { Error::new(ErrorKind::InternalError).into() }),
+        })
+    }
+}
+
+/// The future of a [`TowerNext`].
+pub struct Answer(BoxFuture<Outcome>);
+
+impl Future for Answer {
+    type Output = Result<Outcome, Infallible>;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx).map(Ok)
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,64 @@
+use std::{future::poll_fn, task::Poll};
+
+use tracing::{Level, Span, field};
+use wharf_model::{BoxFuture, Outbox, Outcome, Reply, Request};
+
+use crate::middleware::{Middleware, Next};
+
+/// One `tracing` span a call, with its method, what it names and how it ended, and never with
+/// arguments. Costs next to nothing while nobody listens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tracing;
+
+impl Middleware for Tracing {
+    fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+        if !tracing::enabled!(Level::INFO) {
+            return next.run(request, outbox);
+        }
+        let span = tracing::info_span!(
+            "call",
+            method = request.method.name(),
+            target = printable(&request.target()),
+            outcome = field::Empty,
+        );
+        let mut call = span.in_scope(|| next.run(request, outbox));
+        let timer = std::time::Instant::now();
+        Box::pin(poll_fn(move |cx| {
+            let _inside = span.enter();
+            let polled = call.as_mut().poll(cx);
+            if let Poll::Ready(outcome) = &polled {
+                finished(&span, outcome, timer.elapsed());
+            }
+            polled
+        }))
+    }
+}
+
+fn finished(span: &Span, outcome: &Outcome, elapsed: std::time::Duration) {
+    let name = match outcome {
+        Outcome::Complete(Reply::Tool(result)) if result.is_error => "tool_error",
+        Outcome::Complete(_) => "complete",
+        Outcome::InputRequired(_) => "input_required",
+        Outcome::Failed(error) => error.kind.name(),
+        _ => "other",
+    };
+    span.record("outcome", name);
+    tracing::info!(outcome = name, elapsed_us = elapsed.as_micros() as u64, "call finished");
+}
+
+/// A caller's text, short and without what could forge lines or colours in a log.
+pub(crate) fn printable(text: &str) -> String {
+    let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars().take(256).map(clean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn a_name_cannot_forge_a_line_of_the_log() {
+        assert_eq!(printable("a\r\nb\u{1b}[31m\u{9b}c"), "a\u{fffd}\u{fffd}b\u{fffd}[31m\u{fffd}c");
+        assert_eq!(printable(&"x".repeat(1000)).len(), 256);
+    }
+}

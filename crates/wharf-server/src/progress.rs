@@ -1,0 +1,120 @@
+//! How often progress goes out.
+
+use std::time::{Duration, Instant};
+
+use wharf_model::{Notification, Rate};
+
+/// Tokens are counted in floats, which lose a little.
+const ONE_TOKEN: f64 = 1.0 - 1e-6;
+
+/// One report of progress.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Update {
+    pub(crate) progress: f64,
+    pub(crate) total: Option<f64>,
+    pub(crate) message: Option<String>,
+}
+
+impl From<Update> for Notification {
+    fn from(Update { progress, total, message }: Update) -> Self {
+        Notification::Progress { progress, total: total.filter(|t| t.is_finite()), message }
+    }
+}
+
+/// Lets a burst through, then a rate; of what comes faster, the last value wins.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    rate: Rate,
+    tokens: f64,
+    counted: Option<Instant>,
+    last: f64,
+    held: Option<Update>,
+}
+
+impl Throttle {
+    pub(crate) fn new(rate: Rate) -> Self {
+        Throttle { rate, tokens: rate.burst, counted: None, last: f64::NEG_INFINITY, held: None }
+    }
+
+    /// Takes an update; gives it back if it may go out now. What does not increase is dropped.
+    pub(crate) fn offer(&mut self, update: Update, now: Instant) -> Option<Update> {
+        if !update.progress.is_finite() || update.progress <= self.last {
+            return None;
+        }
+        self.last = update.progress;
+        self.held = Some(update);
+        self.release(now)
+    }
+
+    /// When the update that is held back may go out.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.held.as_ref()?;
+        let wait = Duration::try_from_secs_f64((1.0 - self.tokens) / self.rate.per_second).ok()?;
+        self.counted?.checked_add(wait)
+    }
+
+    /// The update that was held back, if its time has come.
+    pub(crate) fn release(&mut self, now: Instant) -> Option<Update> {
+        let past = self.counted.map_or(Duration::ZERO, |counted| now.duration_since(counted));
+        self.tokens =
+            (self.tokens + past.as_secs_f64() * self.rate.per_second).min(self.rate.burst);
+        self.counted = Some(now);
+        if self.tokens < ONE_TOKEN {
+            return None;
+        }
+        let update = self.held.take()?;
+        self.tokens -= 1.0;
+        Some(update)
+    }
+
+    /// The update that was held back, at the end.
+    pub(crate) fn flush(&mut self) -> Option<Update> {
+        self.held.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(progress: f64) -> Update {
+        Update { progress, total: None, message: None }
+    }
+
+    #[test]
+    fn a_burst_then_a_rate_and_the_last_value_wins() {
+        let start = Instant::now();
+        let at = |millis: u64| start + Duration::from_millis(millis);
+        let mut throttle = Throttle::new(Rate { per_second: 10.0, burst: 2.0 });
+        assert_eq!(throttle.offer(update(1.0), start), Some(update(1.0)));
+        assert_eq!(throttle.offer(update(2.0), start), Some(update(2.0)));
+        assert_eq!(throttle.due(), None);
+        assert_eq!(throttle.offer(update(3.0), start), None);
+        assert_eq!(throttle.offer(update(4.0), at(50)), None);
+        let due = throttle.due().unwrap();
+        assert!(due > at(99) && due < at(101));
+        assert_eq!(throttle.release(at(60)), None);
+        assert_eq!(throttle.release(due), Some(update(4.0)));
+        assert_eq!(throttle.offer(update(5.0), due), None);
+        assert_eq!(throttle.flush(), Some(update(5.0)));
+        assert_eq!((throttle.flush(), throttle.due()), (None, None));
+    }
+
+    #[test]
+    fn what_does_not_increase_is_dropped() {
+        let (now, rate) = (Instant::now(), Rate { per_second: 0.0, burst: 9.0 });
+        let mut throttle = Throttle::new(rate);
+        let mut sent = |progress| throttle.offer(update(progress), now).is_some();
+        assert!(sent(-1.0) && sent(0.5));
+        assert!(!sent(0.5) && !sent(0.1) && !sent(f64::NAN) && !sent(f64::INFINITY));
+        assert!(sent(0.6));
+    }
+
+    #[test]
+    fn with_no_rate_the_rest_waits_for_the_end() {
+        let now = Instant::now();
+        let mut throttle = Throttle::new(Rate { per_second: 0.0, burst: 0.0 });
+        assert_eq!(throttle.offer(update(1.0), now), None);
+        assert_eq!((throttle.due(), throttle.flush()), (None, Some(update(1.0))));
+    }
+}

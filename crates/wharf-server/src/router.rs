@@ -1,0 +1,183 @@
+//! Brings each call to its handler.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use serde::Deserialize;
+use wharf_model::{
+    BoxFuture, Deadlines, Error, ErrorKind, Filter, LiveFilter, Method, Notification, Outbox,
+    Outcome, Reply, Request, ServerCapabilities, Service,
+};
+
+use crate::{
+    builder::RouterBuilder, calls, core::Core, function::now, gate::Admission, hub, limits::Limits,
+    middleware::Chain, page, registry::Registry, snapshot::Snapshot,
+};
+
+/// Everything a server offers, as one service. Clones share it.
+///
+/// ```
+/// use wharf_server::{Router, Tool};
+///
+/// let router = Router::builder()
+///     .instructions("Say hello.")
+///     .add(Tool::new("hello", async || "hello"))
+///     .build()?;
+/// # let _ = router;
+/// # Ok::<(), wharf_server::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct Router {
+    pub(crate) core: Arc<Core>,
+    /// None if there is no middleware: then the handler's own future is returned.
+    pub(crate) chain: Option<Arc<Chain>>,
+}
+
+impl Router {
+    /// Begins with nothing.
+    pub fn builder() -> RouterBuilder {
+        RouterBuilder::new()
+    }
+
+    /// Changes what the server offers while it runs.
+    #[must_use]
+    pub fn registry(&self) -> Registry {
+        self.core.registry()
+    }
+
+    /// What the server takes on at most.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.core.limits
+    }
+
+    /// Ends all listens in good order. Calls go on.
+    pub fn shutdown(&self) {
+        self.core.hub.shutdown();
+    }
+}
+
+impl Service for Router {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        match &self.chain {
+            None => dispatch(&self.core, request, outbox),
+            Some(chain) => chain.call(request, outbox),
+        }
+    }
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Router").finish_non_exhaustive()
+    }
+}
+
+/// Brings a call to its handler, past the middleware.
+pub(crate) fn dispatch(
+    core: &Arc<Core>,
+    mut request: Request,
+    outbox: Outbox,
+) -> BoxFuture<Outcome> {
+    let snapshot = core.snapshot.load();
+    if !snapshot.discovery.capabilities.logging {
+        request.log_level = None;
+    }
+    let (method, lists) = (request.method, &snapshot.lists);
+    if !advertises(&snapshot.discovery.capabilities, method) {
+        return now(not_supported(method).into());
+    }
+    match method {
+        Method::Discover => now(discover(&snapshot)),
+        Method::ListTools => now(page::list(core, &lists.tools, &request)),
+        Method::ListResources => now(page::list(core, &lists.resources, &request)),
+        Method::ListTemplates => now(page::list(core, &lists.templates, &request)),
+        Method::ListPrompts => now(page::list(core, &lists.prompts, &request)),
+        Method::Listen => listen(core, &snapshot, &request, outbox),
+        Method::CallTool | Method::ReadResource | Method::GetPrompt | Method::Complete => {
+            drop(snapshot);
+            in_turn(core, request, outbox)
+        }
+        _ => now(Error::method_not_found(method.name()).into()),
+    }
+}
+
+/// Whether the server said that it has what `method` is for.
+fn advertises(capabilities: &ServerCapabilities, method: Method) -> bool {
+    match method {
+        Method::ListTools | Method::CallTool => capabilities.tools.is_some(),
+        Method::ListPrompts | Method::GetPrompt => capabilities.prompts.is_some(),
+        Method::ListResources | Method::ListTemplates | Method::ReadResource => {
+            capabilities.resources.is_some()
+        }
+        Method::Complete => capabilities.completions,
+        _ => true,
+    }
+}
+
+fn not_supported(method: Method) -> Error {
+    let name = method.name();
+    Error::new(ErrorKind::CapabilityNotSupported)
+        .with_message(format!("Method not found: {name} (this server does not offer it)"))
+        .with_data(serde_json::json!({ "method": name }))
+}
+
+fn discover(snapshot: &Snapshot) -> Outcome {
+    Reply::Discover(Box::new(snapshot.discovery.clone())).into()
+}
+
+/// Runs what runs users' code: at once if there is room, else when there is.
+fn in_turn(core: &Arc<Core>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+    match core.gate.enter() {
+        Admission::Now => {
+            outbox.hold(core.gate.clone());
+            calls::run(core, request, outbox)
+        }
+        Admission::Later(ticket) => {
+            let core = core.clone();
+            Box::pin(async move {
+                ticket.await;
+                outbox.hold(core.gate.clone());
+                calls::run(&core, request, outbox).await
+            })
+        }
+        Admission::Never => now(Error::overloaded(Duration::from_secs(1)).into()),
+    }
+}
+
+fn listen(
+    core: &Arc<Core>,
+    snapshot: &Snapshot,
+    request: &Request,
+    outbox: Outbox,
+) -> BoxFuture<Outcome> {
+    let filter = match &request.filter {
+        Some(filter) => filter.clone(),
+        None => match wanted(request) {
+            Ok(filter) => LiveFilter::new(filter),
+            Err(error) => return now(error.into()),
+        },
+    };
+    let agreed = filter.edit(|filter| {
+        hub::restrict(filter, &snapshot.discovery.capabilities, core.limits.subscriptions);
+        filter.clone()
+    });
+    let principal = request.principal().cloned();
+    let Some(listening) = core.hub.listen(filter, principal, request.peer()) else {
+        return now(Error::overloaded(Duration::from_secs(1)).into());
+    };
+    outbox.set_deadlines(Deadlines { idle: None, total: None });
+    outbox.notify(Notification::Acknowledged(agreed));
+    Box::pin(async move {
+        listening.run(outbox).await;
+        Reply::Listened.into()
+    })
+}
+
+/// What a listen without a live filter asks for.
+fn wanted(request: &Request) -> Result<Filter, Error> {
+    #[derive(Deserialize)]
+    struct Params {
+        notifications: Filter,
+    }
+    let params: Params = serde_json::from_str(request.params())?;
+    Ok(params.notifications)
+}

@@ -1,0 +1,166 @@
+//! A clock that stands still until a test moves it, and calls made by hand.
+#![allow(dead_code, unreachable_pub)]
+
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant, SystemTime},
+};
+
+use serde_json::{Value, json};
+use wharf_model::{
+    Asks, BoxFuture, ClientCapabilities, Deadlines, ElicitResult, Event, Exchange, InputRequired,
+    Method, Outcome, Peer, Request, RequestBuilder, Timer,
+};
+use wharf_server::{Router, RouterBuilder, Tool};
+
+#[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema, Debug)]
+pub struct Confirm {
+    pub sure: bool,
+}
+
+pub fn sure() -> ElicitResult {
+    ElicitResult::accept(json!({"sure": true}))
+}
+
+pub fn router(part: impl Into<wharf_server::Part>) -> Router {
+    builder(part).build().unwrap()
+}
+
+pub fn builder(part: impl Into<wharf_server::Part>) -> RouterBuilder {
+    Router::builder().add(part)
+}
+
+/// Counts how often an effect happened.
+#[derive(Clone, Default)]
+pub struct Counter(Arc<AtomicUsize>);
+
+impl Counter {
+    pub fn hit(&self) -> usize {
+        self.0.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A clock that stands still.
+#[derive(Clone)]
+pub struct FakeTimer(Arc<Mutex<Fake>>);
+
+struct Fake {
+    started: (Instant, SystemTime),
+    passed: Duration,
+    sleepers: Vec<Waker>,
+}
+
+impl Default for FakeTimer {
+    fn default() -> Self {
+        let started = (Instant::now(), SystemTime::now());
+        FakeTimer(Arc::new(Mutex::new(Fake { started, passed: Duration::ZERO, sleepers: vec![] })))
+    }
+}
+
+impl FakeTimer {
+    pub fn advance(&self, by: Duration) {
+        let mut fake = self.0.lock().unwrap();
+        fake.passed += by;
+        let sleepers = std::mem::take(&mut fake.sleepers);
+        drop(fake);
+        sleepers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Timer for FakeTimer {
+    fn now(&self) -> Instant {
+        let fake = self.0.lock().unwrap();
+        fake.started.0 + fake.passed
+    }
+
+    fn wall(&self) -> SystemTime {
+        let fake = self.0.lock().unwrap();
+        fake.started.1 + fake.passed
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> BoxFuture<()> {
+        let timer = self.clone();
+        Box::pin(poll_fn(move |cx| {
+            if timer.now() >= deadline {
+                return Poll::Ready(());
+            }
+            timer.0.lock().unwrap().sleepers.push(cx.waker().clone());
+            Poll::Pending
+        }))
+    }
+}
+
+pub fn everything() -> ClientCapabilities {
+    let all = json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}});
+    serde_json::from_value(all).unwrap()
+}
+
+/// A request that suspends, from a client that can do everything.
+pub fn suspending(request: RequestBuilder) -> Request {
+    let mut request = request.build().from_peer(Arc::new(Peer::new(None, everything())));
+    request.asks = Asks::Suspend;
+    request
+}
+
+pub fn call(name: &str) -> RequestBuilder {
+    RequestBuilder::new(Method::CallTool).target(name)
+}
+
+pub fn start(router: &Router, request: Request, timer: &FakeTimer) -> Exchange {
+    let forever = Deadlines { idle: None, total: None };
+    Exchange::start(router, request, Arc::new(timer.clone()), forever)
+}
+
+/// Everything that happens right now; the last event may be the end.
+pub fn events(exchange: &mut Exchange) -> Vec<Event> {
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut events = vec![];
+    while !matches!(events.last(), Some(Event::Done(_))) {
+        match exchange.poll_event(&mut cx) {
+            Poll::Ready(event) => events.push(event),
+            Poll::Pending => break,
+        }
+    }
+    events
+}
+
+/// How a call ends that never waits for anything real.
+pub fn end(router: &Router, request: Request, timer: &FakeTimer) -> Outcome {
+    match events(&mut start(router, request, timer)).pop() {
+        Some(Event::Done(outcome)) => outcome,
+        other => panic!("not at its end: {other:?}"),
+    }
+}
+
+pub fn required(outcome: Outcome) -> InputRequired {
+    match outcome {
+        Outcome::InputRequired(required) => *required,
+        other => panic!("not suspended: {other:?}"),
+    }
+}
+
+pub fn text(outcome: Outcome) -> String {
+    wharf_server::TrialReport { rounds: vec![], outcome }.text()
+}
+
+pub fn answers(pairs: Value) -> String {
+    pairs.to_string()
+}
+
+pub fn tool<A, F>(handler: F) -> Tool
+where
+    F: wharf_server::Handler<A>,
+    F::Output: wharf_server::IntoToolOutcome,
+    A: wharf_server::Extract + Send + 'static,
+{
+    Tool::new("tool", handler)
+}

@@ -1,0 +1,85 @@
+//! Sealed text opens only as it was sealed.
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use wharf_model::StateSeal;
+use wharf_server::KeyRing;
+
+const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+/. ";
+
+/// A small generator: the mutations need variety, not secrecy.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % sides as u64) as usize
+    }
+}
+
+fn mutate(sealed: &str, dice: &mut Dice) -> String {
+    let mut bytes = sealed.as_bytes().to_vec();
+    for _ in 0..=dice.roll(3) {
+        let (at, byte) = (dice.roll(bytes.len()), ALPHABET[dice.roll(ALPHABET.len())]);
+        match dice.roll(5) {
+            0 => bytes[at] = byte,
+            1 => bytes.insert(at, byte),
+            2 if bytes.len() > 1 => drop(bytes.remove(at)),
+            3 => bytes.truncate(at.max(1)),
+            _ => {
+                let other = dice.roll(bytes.len());
+                bytes.swap(at, other);
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn no_mutation_of_a_sealed_state_is_accepted() {
+    let keys = KeyRing::random();
+    let sealed = keys.seal(b"context", br#"{"expires":1,"steps":{}}"#);
+    let mut dice = Dice(0x5eed);
+    let mut tried = 0;
+    while tried < 100_000 {
+        let mutated = mutate(&sealed, &mut dice);
+        if mutated != sealed {
+            assert_eq!(keys.open(b"context", &mutated), None, "{mutated}");
+            tried += 1;
+        }
+    }
+    assert!(keys.open(b"context", &sealed).is_some());
+}
+
+#[test]
+fn every_single_bit_counts() {
+    let keys = KeyRing::random();
+    let sealed = keys.seal(b"context", b"plain").into_bytes();
+    for at in 0..sealed.len() {
+        for bit in 0..7 {
+            let mut mutated = sealed.clone();
+            mutated[at] ^= 1 << bit;
+            let mutated = String::from_utf8(mutated).unwrap();
+            assert_eq!(keys.open(b"context", &mutated), None, "byte {at}, bit {bit}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_sealed_opens_in_its_context_only(plain: Vec<u8>, context: Vec<u8>, other: Vec<u8>) {
+        let keys = KeyRing::random();
+        let sealed = keys.seal(&context, &plain);
+        prop_assert!(sealed.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));
+        prop_assert_eq!(keys.open(&context, &sealed), Some(plain));
+        prop_assert!(other == context || keys.open(&other, &sealed).is_none());
+    }
+
+    #[test]
+    fn nothing_panics(text: String) {
+        prop_assert_eq!(KeyRing::random().open(b"", &text), None);
+        let _ = text.parse::<KeyRing>();
+    }
+}

@@ -1,0 +1,165 @@
+//! Drives a router the way a transport does.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Instant,
+};
+
+use wharf_model::{
+    BoxFuture, Completion, Deadlines, Error, ErrorKind, Event, Exchange, Method, Notification,
+    Outcome, Principal, PromptResult, ReadResult, Reply, Request, RequestBuilder, Timer,
+    ToolResult,
+};
+use wharf_server::{BuildError, Router};
+
+pub struct TokioTimer;
+
+impl Timer for TokioTimer {
+    fn now(&self) -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> BoxFuture<()> {
+        Box::pin(tokio::time::sleep_until(deadline.into()))
+    }
+}
+
+/// A clock that never rings, for tests without a runtime.
+pub struct StillTimer;
+
+impl Timer for StillTimer {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn sleep_until(&self, _deadline: Instant) -> BoxFuture<()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+pub fn start(router: &Router, request: Request) -> Exchange {
+    Exchange::start(router, request, Arc::new(TokioTimer), router.limits().deadlines())
+}
+
+/// Begins a call without a runtime.
+pub fn start_still(router: &Router, request: Request) -> Exchange {
+    Exchange::start(router, request, Arc::new(StillTimer), Deadlines { idle: None, total: None })
+}
+
+pub fn poll(exchange: &mut Exchange) -> Poll<Event> {
+    exchange.poll_event(&mut Context::from_waker(Waker::noop()))
+}
+
+/// The outcome of a call that is over in one poll.
+pub fn now(router: &Router, request: Request) -> Outcome {
+    match poll(&mut start_still(router, request)) {
+        Poll::Ready(Event::Done(outcome)) => outcome,
+        other => panic!("not over at once: {other:?}"),
+    }
+}
+
+pub async fn next(exchange: &mut Exchange) -> Event {
+    poll_fn(|cx| exchange.poll_event(cx)).await
+}
+
+pub async fn done(mut exchange: Exchange) -> Outcome {
+    loop {
+        if let Event::Done(outcome) = next(&mut exchange).await {
+            return outcome;
+        }
+    }
+}
+
+pub async fn heard(exchange: &mut Exchange) -> Notification {
+    match next(exchange).await {
+        Event::Notify(notification) => notification,
+        other => panic!("not a notification: {other:?}"),
+    }
+}
+
+pub fn call(tool: &str, arguments: &str) -> Request {
+    RequestBuilder::new(Method::CallTool).target(tool).arguments(arguments).build()
+}
+
+pub fn read(uri: &str) -> Request {
+    RequestBuilder::new(Method::ReadResource).target(uri).build()
+}
+
+pub fn get(prompt: &str, arguments: &str) -> Request {
+    RequestBuilder::new(Method::GetPrompt).target(prompt).arguments(arguments).build()
+}
+
+pub fn list(method: Method) -> Request {
+    RequestBuilder::new(method).build()
+}
+
+pub fn complete(reference: &str, argument: &str, value: &str) -> Request {
+    RequestBuilder::new(Method::Complete)
+        .param("ref", reference)
+        .param("argument", &serde_json::json!({"name": argument, "value": value}).to_string())
+        .build()
+}
+
+pub fn by(mut request: Request, principal: &str) -> Request {
+    request.scope.insert(Principal::new(principal));
+    request
+}
+
+pub fn tool(outcome: Outcome) -> ToolResult {
+    match outcome {
+        Outcome::Complete(Reply::Tool(result)) => result,
+        other => panic!("not a tool's result: {other:?}"),
+    }
+}
+
+pub fn text(outcome: Outcome) -> String {
+    let result = tool(outcome);
+    assert!(!result.is_error, "{result:?}");
+    result.content[0].as_text().unwrap().to_owned()
+}
+
+pub fn contents(outcome: Outcome) -> ReadResult {
+    match outcome {
+        Outcome::Complete(Reply::Read(result)) => result,
+        other => panic!("not contents: {other:?}"),
+    }
+}
+
+pub fn messages(outcome: Outcome) -> PromptResult {
+    match outcome {
+        Outcome::Complete(Reply::Prompt(result)) => result,
+        other => panic!("not a prompt: {other:?}"),
+    }
+}
+
+pub fn completion(outcome: Outcome) -> Completion {
+    match outcome {
+        Outcome::Complete(Reply::Completion(completion)) => completion,
+        other => panic!("not a completion: {other:?}"),
+    }
+}
+
+pub fn error(outcome: Outcome) -> Error {
+    match outcome {
+        Outcome::Failed(error) => *error,
+        other => panic!("not an error: {other:?}"),
+    }
+}
+
+pub fn kind(outcome: Outcome) -> ErrorKind {
+    error(outcome).kind
+}
+
+/// The problems of a server that cannot be built.
+pub fn problems(built: Result<Router, BuildError>) -> Vec<String> {
+    built.unwrap_err().problems().iter().map(ToString::to_string).collect()
+}
+
+pub fn one_problem(built: Result<Router, BuildError>) -> String {
+    let mut all = problems(built);
+    assert_eq!(all.len(), 1, "{all:#?}");
+    all.remove(0)
+}

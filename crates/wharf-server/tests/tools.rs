@@ -1,0 +1,451 @@
+//! Tools: what they take, what they return, how they fail.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use support::*;
+use wharf_model::{Content, Error, ErrorKind, Event, Method, Principal, Reply, ToolResult};
+use wharf_server::{Args, Ctx, Extension, Json, RawArgs, Router, State, Tool, ToolError};
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    /// The first number.
+    a: i64,
+    b: i64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Sum {
+    sum: i64,
+}
+
+async fn add(Args(Add { a, b }): Args<Add>) -> i64 {
+    a + b
+}
+
+fn with(tool: Tool) -> Router {
+    Router::builder().add(tool).build().unwrap()
+}
+
+#[test]
+fn a_typed_tool_shows_its_schema_and_answers() {
+    let tool = Tool::new("add", add).description("Adds.").title("Add").read_only();
+    assert_eq!(
+        *tool.info().input_schema,
+        json!({
+            "type": "object",
+            "properties": {
+                "a": {"type": "integer", "description": "The first number."},
+                "b": {"type": "integer"},
+            },
+            "required": ["a", "b"],
+        })
+    );
+    let router = with(tool);
+    assert_eq!(text(now(&router, call("add", r#"{"a":1,"b":2}"#))), "3");
+    assert_eq!(text(now(&router, call("add", r#"{"a":1.0,"b":2}"#))), "3");
+}
+
+#[test]
+fn properties_keep_the_order_of_the_signature() {
+    #[derive(Deserialize, JsonSchema)]
+    #[allow(dead_code)]
+    struct Zebra {
+        z: u8,
+        a: u8,
+        m: u8,
+    }
+    let tool = Tool::new("z", async |_: Args<Zebra>| ());
+    let names: Vec<_> =
+        tool.info().input_schema["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["z", "a", "m"]);
+}
+
+#[test]
+fn a_tool_without_arguments_says_so() {
+    let tool = Tool::new("ping", async || "pong");
+    assert_eq!(*tool.info().input_schema, json!({"type": "object", "additionalProperties": false}));
+    let router = with(tool);
+    assert_eq!(text(now(&router, call("ping", "{}"))), "pong");
+    let request = wharf_model::RequestBuilder::new(Method::CallTool).target("ping").build();
+    assert_eq!(text(now(&router, request)), "pong");
+    assert_eq!(text(now(&router, call("ping", "null"))), "pong");
+    assert_eq!(kind(now(&router, call("ping", r#"{"x":1}"#))), ErrorKind::InvalidToolArguments);
+}
+
+#[test]
+fn json_is_structured_and_text_with_a_schema() {
+    let tool = Tool::new("sum", async |Args(Add { a, b }): Args<Add>| Json(Sum { sum: a + b }));
+    let schema = tool.info().output_schema.clone().unwrap();
+    assert_eq!(schema["properties"], json!({"sum": {"type": "integer"}}));
+    assert_eq!(schema["type"], "object");
+    assert!(schema.get("title").is_none() && schema.get("$schema").is_none());
+    let result = support::tool(now(&with(tool), call("sum", r#"{"a":1,"b":2}"#)));
+    assert_eq!(result.structured.unwrap().get(), r#"{"sum":3}"#);
+    assert_eq!(result.content, [Content::text(r#"{"sum":3}"#)]);
+}
+
+#[test]
+fn any_json_needs_no_output_schema() {
+    let tool = Tool::new("any", async || Json(json!([1, null])));
+    assert!(tool.info().output_schema.is_none());
+    let result = support::tool(now(&with(tool), call("any", "{}")));
+    assert_eq!(result.structured.unwrap().get(), "[1,null]");
+}
+
+#[test]
+fn everything_a_tool_may_return() {
+    let router = Router::builder()
+        .add(Tool::new("string", async || String::from("s")))
+        .add(Tool::new("str", async || "s"))
+        .add(Tool::new("float", async || 0.5))
+        .add(Tool::new("bool", async || true))
+        .add(Tool::new("unit", async || ()))
+        .add(Tool::new("content", async || Content::image([1, 2], "image/png")))
+        .add(Tool::new("list", async || vec![Content::text("a"), Content::text("b")]))
+        .add(Tool::new("array", async || [Content::text("a"), Content::link("x:y", "y")]))
+        .add(Tool::new("result", async || ToolResult::text("r").with_meta("k", 1)))
+        .add(Tool::new("ok", async || Ok::<_, ToolError>("fine")))
+        .build()
+        .unwrap();
+    let run = |name: &str| support::tool(now(&router, call(name, "{}")));
+    assert_eq!(run("string").content, [Content::text("s")]);
+    assert_eq!(run("str").content, [Content::text("s")]);
+    assert_eq!(run("float").content, [Content::text("0.5")]);
+    assert_eq!(run("bool").content, [Content::text("true")]);
+    assert_eq!(run("unit"), ToolResult::default());
+    assert!(matches!(run("content").content[..], [Content::Image(_)]));
+    assert_eq!(run("list").content.len(), 2);
+    assert!(matches!(run("array").content[..], [Content::Text(_), Content::Link(_)]));
+    assert_eq!(run("result").meta.unwrap()["k"], 1);
+    assert_eq!(run("ok").content, [Content::text("fine")]);
+}
+
+#[test]
+fn any_error_is_a_result_with_its_text_and_sources() {
+    #[derive(Debug)]
+    struct Outer(std::num::ParseIntError);
+    impl std::fmt::Display for Outer {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("cannot read the order")
+        }
+    }
+    impl std::error::Error for Outer {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+    let router = Router::builder()
+        .add(Tool::new("std", async || Ok::<_, ToolError>("x".parse::<i64>()?)))
+        .add(Tool::new("outer", async || Err::<(), _>(Outer("x".parse::<i64>().unwrap_err()))))
+        .add(Tool::new("text", async || Err::<(), _>(ToolError::new("try again"))))
+        .add(Tool::new("named", async || Err::<(), _>(Error::new(ErrorKind::RefusedPolicy))))
+        .add(Tool::new("question", async || {
+            Err::<(), _>(Error::new(ErrorKind::ToolDisabled))?;
+            Ok::<_, ToolError>(())
+        }))
+        .build()
+        .unwrap();
+    let failed = |name: &str| {
+        let result = support::tool(now(&router, call(name, "{}")));
+        assert!(result.is_error);
+        result.content[0].as_text().unwrap().to_owned()
+    };
+    assert_eq!(failed("std"), "invalid digit found in string");
+    assert_eq!(failed("outer"), "cannot read the order: invalid digit found in string");
+    assert_eq!(failed("text"), "try again");
+    assert_eq!(kind(now(&router, call("named", "{}"))), ErrorKind::RefusedPolicy);
+    assert_eq!(kind(now(&router, call("question", "{}"))), ErrorKind::ToolDisabled);
+}
+
+#[test]
+fn what_the_client_lacks_keeps_its_kind() {
+    use wharf_model::ClientCapability;
+    use wharf_server::AskError;
+    let lacking = || AskError::Unsupported(ClientCapability::Sampling);
+    let outcome = ToolError::from(lacking()).into_outcome();
+    assert_eq!(kind(outcome), ErrorKind::MissingClientCapability);
+    let declined = support::tool(ToolError::from(AskError::Declined).into_outcome());
+    assert!(declined.is_error);
+}
+
+#[test]
+fn wrong_arguments_are_explained_so_that_a_model_can_correct_them() {
+    let router = with(Tool::new("add", add));
+    let error = error(now(&router, call("add", r#"{"a":"one"}"#)));
+    assert_eq!(error.kind, ErrorKind::InvalidToolArguments);
+    for part in ["`add`", "`a`", "integer", "\"b\"", "required", "a: integer, b: integer"] {
+        assert!(error.message.contains(part), "{part}: {}", error.message);
+    }
+    assert_eq!(kind(now(&router, call("add", "[]"))), ErrorKind::InvalidToolArguments);
+    assert_eq!(kind(now(&router, call("add", "null"))), ErrorKind::InvalidToolArguments);
+}
+
+#[test]
+fn a_huge_wrong_argument_gives_a_short_text() {
+    let router = with(Tool::new("add", add));
+    let arguments = json!({"a": "x".repeat(1_000_000), "b": ["y".repeat(1_000_000)]}).to_string();
+    assert!(error(now(&router, call("add", &arguments))).message.len() < 4096);
+}
+
+#[test]
+fn what_a_schema_says_beyond_the_type_is_enforced() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Order {
+        #[schemars(range(min = 1, max = 10))]
+        count: u32,
+        #[schemars(regex(pattern = "^[a-z]+$"))]
+        name: Option<String>,
+        #[schemars(email)]
+        mail: Option<String>,
+    }
+    let router = with(Tool::new("order", async |Args(it): Args<Order>| {
+        let _ = (it.name, it.mail);
+        it.count
+    }));
+    let bad = |arguments: &str| error(now(&router, call("order", arguments))).message.into_owned();
+    assert_eq!(text(now(&router, call("order", r#"{"count":10}"#))), "10");
+    assert!(bad(r#"{"count":11}"#).contains("`count`"));
+    assert!(bad(r#"{"count":1,"name":"A"}"#).contains("`name`"));
+    assert!(bad(r#"{"count":1,"mail":"nobody"}"#).contains("`mail`"));
+}
+
+#[test]
+fn a_runtime_tool_holds_arguments_and_results_against_its_schemas() {
+    let input = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"n": {"type": "integer", "minimum": 1}},
+        "required": ["n"],
+    });
+    let output =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let tool = Tool::dynamic("echo", input, async |RawArgs(json): RawArgs| {
+        let swapped = json.get().replace("5", "\"five\"");
+        ToolResult::json(&serde_json::from_str::<serde_json::Value>(&swapped).unwrap()).unwrap()
+    })
+    .output_schema(output);
+    let router = with(tool);
+    assert_eq!(text(now(&router, call("echo", r#"{"n":2}"#))), r#"{"n":2}"#);
+    assert_eq!(kind(now(&router, call("echo", r#"{"n":0}"#))), ErrorKind::InvalidToolArguments);
+    assert_eq!(kind(now(&router, call("echo", "{}"))), ErrorKind::InvalidToolArguments);
+    assert_eq!(kind(now(&router, call("echo", r#"{"n":5}"#))), ErrorKind::OutputSchemaMismatch);
+}
+
+#[test]
+fn an_empty_object_is_held_against_a_schema_too() {
+    let schema = json!({"type": "object", "minProperties": 1});
+    let router = with(Tool::dynamic("t", schema, async |_: RawArgs| ()));
+    assert_eq!(kind(now(&router, call("t", "{}"))), ErrorKind::InvalidToolArguments);
+}
+
+#[test]
+fn a_result_without_structured_content_breaks_its_output_schema() {
+    let schema = json!({"type": "object"});
+    let router = Router::builder()
+        .add(Tool::new("plain", async || "text").output_schema(schema.clone()))
+        .add(Tool::new("error", async || ToolResult::error("no")).output_schema(schema))
+        .build()
+        .unwrap();
+    assert_eq!(kind(now(&router, call("plain", "{}"))), ErrorKind::OutputSchemaMismatch);
+    assert!(support::tool(now(&router, call("error", "{}"))).is_error);
+}
+
+#[test]
+fn extractors_bring_state_principal_extension_and_context() {
+    #[derive(Clone)]
+    struct Db(&'static str);
+    #[derive(Clone)]
+    struct Region(&'static str);
+    let tool = Tool::new(
+        "all",
+        async |State(db): State<Db>,
+               principal: Principal,
+               region: Option<Extension<Region>>,
+               Args(Add { a, b }): Args<Add>,
+               ctx: Ctx| {
+            let region = region.map_or("none", |Extension(Region(name))| name);
+            format!("{} {} {region} {} {}", db.0, principal.id(), a + b, ctx.is_cancelled())
+        },
+    );
+    let router = Router::builder().state(Db("db")).add(tool).build().unwrap();
+    let request = || by(call("all", r#"{"a":1,"b":1}"#), "alice");
+    assert_eq!(text(now(&router, request())), "db alice none 2 false");
+    let mut with_region = request();
+    with_region.scope.insert(Region("eu"));
+    assert_eq!(text(now(&router, with_region)), "db alice eu 2 false");
+    let anonymous = call("all", r#"{"a":1,"b":1}"#);
+    assert_eq!(kind(now(&router, anonymous)), ErrorKind::Unauthenticated);
+}
+
+#[test]
+fn a_missing_extension_is_the_servers_own_fault() {
+    let router = with(Tool::new("x", async |Extension(n): Extension<u8>| n));
+    assert_eq!(kind(now(&router, call("x", "{}"))), ErrorKind::InternalError);
+}
+
+#[test]
+fn unknown_tools_are_named() {
+    let error = error(now(&with(Tool::new("a", async || ())), call("b", "{}")));
+    assert_eq!((error.kind, &*error.message), (ErrorKind::ToolNotFound, "Unknown tool: b"));
+}
+
+#[test]
+fn panics_anywhere_are_error_results() {
+    #[derive(JsonSchema)]
+    struct Grenade;
+    impl<'de> Deserialize<'de> for Grenade {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+            panic!("in extraction")
+        }
+    }
+    #[derive(Deserialize, JsonSchema)]
+    #[allow(dead_code)]
+    struct Holder {
+        grenade: Grenade,
+    }
+    fn boom() -> String {
+        panic!("secret")
+    }
+    let router = Router::builder()
+        .add(Tool::new("future", async || boom()))
+        .add(Tool::inline("inline", boom))
+        .add(Tool::new("extract", async |_: Args<Holder>| ()))
+        .build()
+        .unwrap();
+    for (name, arguments) in [("future", "{}"), ("inline", "{}"), ("extract", r#"{"grenade":1}"#)] {
+        let result = support::tool(now(&router, call(name, arguments)));
+        assert!(result.is_error, "{name}");
+        assert!(!result.content[0].as_text().unwrap().contains("secret"));
+    }
+}
+
+#[tokio::test]
+async fn blocking_functions_run_on_other_threads() {
+    let here = std::thread::current().id();
+    let router = Router::builder()
+        .add(Tool::blocking("elsewhere", move || std::thread::current().id() != here))
+        .add(Tool::blocking("boom", || -> String { panic!("secret") }))
+        .build()
+        .unwrap();
+    assert_eq!(text(done(start(&router, call("elsewhere", "{}"))).await), "true");
+    let result = support::tool(done(start(&router, call("boom", "{}"))).await);
+    assert!(result.is_error && !format!("{result:?}").contains("secret"));
+}
+
+#[test]
+fn blocking_functions_need_no_runtime() {
+    let router = with(Tool::blocking("add", |Args(Add { a, b }): Args<Add>| a + b));
+    let mut exchange = start_still(&router, call("add", r#"{"a":20,"b":22}"#));
+    let (wake, woken) = std::sync::mpsc::channel();
+    struct Wake(std::sync::mpsc::Sender<()>);
+    impl std::task::Wake for Wake {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.send(());
+        }
+    }
+    let waker = Arc::new(Wake(wake)).into();
+    let mut cx = std::task::Context::from_waker(&waker);
+    loop {
+        match exchange.poll_event(&mut cx) {
+            std::task::Poll::Ready(Event::Done(outcome)) => break assert_eq!(text(outcome), "42"),
+            std::task::Poll::Ready(other) => panic!("{other:?}"),
+            std::task::Poll::Pending => woken.recv().unwrap(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_blocking_function_sees_that_its_call_was_cancelled() {
+    let (seen, mut saw) = tokio::sync::mpsc::unbounded_channel();
+    let router = with(Tool::blocking("wait", move |ctx: Ctx| {
+        seen.send("started").unwrap();
+        while !ctx.is_cancelled() {
+            std::thread::yield_now();
+        }
+        seen.send("cancelled").unwrap();
+    }));
+    let mut exchange = start(&router, call("wait", "{}"));
+    assert!(poll(&mut exchange).is_pending());
+    assert_eq!(saw.recv().await, Some("started"));
+    drop(exchange);
+    assert_eq!(saw.recv().await, Some("cancelled"));
+}
+
+#[tokio::test]
+async fn dropping_the_exchange_drops_the_handlers_future() {
+    struct Guard(Arc<AtomicUsize>);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let count = dropped.clone();
+    let router = with(Tool::new("hang", move || {
+        let guard = Guard(count.clone());
+        async move {
+            let _guard = guard;
+            std::future::pending::<()>().await;
+        }
+    }));
+    let mut exchange = start(&router, call("hang", "{}"));
+    assert!(poll(&mut exchange).is_pending());
+    assert_eq!(dropped.load(Ordering::SeqCst), 0);
+    drop(exchange);
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tools_own_timeout_ends_it_with_an_error_result() {
+    let slow = async || {
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        "slept"
+    };
+    let router = Router::builder()
+        .add(Tool::new("hasty", slow).timeout(Duration::from_secs(199)))
+        .add(Tool::new("patient", slow).timeout(Duration::from_secs(201)))
+        .add(Tool::new("usual", slow))
+        .build()
+        .unwrap();
+    let result = support::tool(done(start(&router, call("hasty", "{}"))).await);
+    assert_eq!(result, ToolResult::error(ErrorKind::ToolTimeout.message()));
+    assert_eq!(text(done(start(&router, call("patient", "{}"))).await), "slept");
+    assert!(support::tool(done(start(&router, call("usual", "{}"))).await).is_error);
+}
+
+#[test]
+fn twelve_parameters_fit() {
+    type E = Option<Extension<u8>>;
+    let tool = Tool::new(
+        "twelve",
+        async |_: E, _: E, _: E, _: E, _: E, _: E, _: E, _: E, _: E, _: E, _: E, _: E| "ok",
+    );
+    assert_eq!(text(now(&with(tool), call("twelve", "{}"))), "ok");
+}
+
+#[test]
+fn a_server_without_tools_has_no_tool_methods() {
+    let router = Router::builder().build().unwrap();
+    for method in [Method::ListTools, Method::CallTool] {
+        let error = error(now(&router, list(method)));
+        assert_eq!(error.kind, ErrorKind::CapabilityNotSupported);
+        assert_eq!(error.data.unwrap()["method"], method.name());
+    }
+    assert!(matches!(
+        now(&router, list(Method::Discover)),
+        wharf_model::Outcome::Complete(Reply::Discover(_))
+    ));
+    assert_eq!(kind(now(&router, list(Method::Sample))), ErrorKind::MethodNotFound);
+}

@@ -1,0 +1,97 @@
+//! What calls leave in a trace, and what they do not.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use support::*;
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+use wharf_server::{Args, Router, Tool, Tracing};
+
+/// Writes every span and event down as text.
+#[derive(Clone, Default)]
+struct Record(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0 += &format!(" {field}={value:?}");
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0 += &format!(" {field}={value}");
+    }
+}
+
+impl Subscriber for Record {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("wharf_server")
+    }
+
+    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
+        let mut line = Line(format!("span {}", span.metadata().name()));
+        span.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+        span::Id::from_u64(self.1.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
+        let mut line = Line("record".into());
+        values.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line("event".into());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Login {
+    password: String,
+}
+
+#[test]
+fn one_span_a_call_with_clean_names_and_no_arguments() {
+    let router = Router::builder()
+        .add(Tool::new("login", async |_: Args<Login>| "welcome"))
+        .layer(Tracing)
+        .build()
+        .unwrap();
+    let record = Record::default();
+    tracing::subscriber::with_default(record.clone(), || {
+        now(&router, call("login", r#"{"password":"hunter2"}"#));
+        now(&router, call("login", r#"{"password":["hunter2"]}"#));
+        now(&router, call("evil\r\n\u{1b}[31mname", "{}"));
+    });
+    let lines = record.0.lock().unwrap().clone();
+    let all = lines.join("|");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("span")).count(), 3, "{lines:#?}");
+    assert!(lines[0].contains("method=tools/call target=login"), "{lines:#?}");
+    assert!(lines.contains(&"record outcome=complete".to_owned()), "{lines:#?}");
+    assert!(lines.contains(&"record outcome=invalid_tool_arguments".to_owned()), "{lines:#?}");
+    assert!(lines.contains(&"record outcome=tool_not_found".to_owned()), "{lines:#?}");
+    assert!(!all.contains("hunter2") && !all.contains("welcome"), "{all}");
+    assert!(!all.contains(['\r', '\n', '\u{1b}']), "{all:?}");
+}

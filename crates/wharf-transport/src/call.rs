@@ -1,0 +1,199 @@
+//! One call of one connection, from its first poll to its reply.
+
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use wharf_model::{AskId, Error, ErrorKind, Event, Exchange, Outcome, Reply, Request};
+use wharf_wire::Codec;
+
+use crate::{Host, Shutdown, batch::Batch, flight::Flight, output::Output};
+
+/// How much a call may say before it has to make room for the next message.
+const EVENTS_IN_PLACE: usize = 64;
+
+/// What the reader, the writer and the calls of one connection share.
+pub(crate) struct Shared {
+    pub(crate) host: Arc<Host>,
+    pub(crate) output: Output,
+    pub(crate) flight: Flight,
+    /// Set when nothing more is read.
+    pub(crate) closing: Shutdown,
+}
+
+/// One call under way.
+pub(crate) struct Call {
+    shared: Arc<Shared>,
+    exchange: Exchange,
+    codec: Codec,
+    batch: Option<Arc<Batch>>,
+    asks: Vec<(AskId, u64)>,
+}
+
+impl Call {
+    pub(crate) fn start(
+        shared: Arc<Shared>,
+        request: Request,
+        codec: Codec,
+        batch: Option<Arc<Batch>>,
+    ) -> Self {
+        let host = &shared.host;
+        let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
+        Call { shared, exchange, codec, batch, asks: Vec::new() }
+    }
+
+    /// Polls the call where it is. False if it goes on.
+    pub(crate) fn run_in_place(&mut self, out: &mut Vec<u8>) -> bool {
+        // Nobody need be woken: a call that goes on is polled again at once, by its task.
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..EVENTS_IN_PLACE {
+            match self.exchange.poll_event(&mut cx) {
+                Poll::Ready(event) => {
+                    if self.write(event, out) {
+                        return true;
+                    }
+                }
+                Poll::Pending => return false,
+            }
+        }
+        false
+    }
+
+    /// Hands the call to the runtime.
+    pub(crate) fn launch(self) {
+        let shared = self.shared.clone();
+        let id = (!self.codec.is_silent()).then(|| self.codec.id());
+        let listen = self.is_listen();
+        shared.flight.board(id, listen, |number| {
+            let seat = Seat { shared: self.shared.clone(), number };
+            tokio::spawn(self.run(seat)).abort_handle()
+        });
+    }
+
+    async fn run(mut self, seat: Seat) {
+        let mut out = Vec::new();
+        loop {
+            let event = self.next().await;
+            if matches!(event, Event::Done(_)) && !seat.shared.flight.land(seat.number) {
+                return;
+            }
+            let done = self.write(event, &mut out);
+            // The call is not polled again before there is room, which holds its handler back.
+            seat.shared.output.send(&mut out).await;
+            if done {
+                return;
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Event {
+        let listen = self.is_listen();
+        let event = poll_fn(|cx| self.exchange.poll_event(cx));
+        if !listen {
+            return event.await;
+        }
+        tokio::select! {
+            biased;
+            event = event => event,
+            () = self.shared.closing.stopped() => Event::Done(Reply::Listened.into()),
+        }
+    }
+
+    pub(crate) fn is_listen(&self) -> bool {
+        self.codec.is_listen() || self.codec.is_silent()
+    }
+
+    /// Writes what `event` says to the client. True if it was the last.
+    fn write(&mut self, event: Event, out: &mut Vec<u8>) -> bool {
+        match event {
+            Event::Notify(notification) => {
+                if self.codec.notify(&notification, out) {
+                    out.push(b'\n');
+                }
+            }
+            Event::Ask(id, ask) => {
+                let answers = self.exchange.answers();
+                match self.shared.flight.open_ask(answers.clone(), id) {
+                    Some(number) if self.codec.ask(number, &ask, out) => {
+                        out.push(b'\n');
+                        self.asks.push((id, number));
+                    }
+                    Some(number) => {
+                        let error = Error::missing_capability(ask.needs());
+                        self.shared.flight.answer(number, Err(error));
+                    }
+                    None => {
+                        answers.deliver(id, Err(Error::new(ErrorKind::ConnectionClosed)));
+                    }
+                }
+            }
+            Event::Withdraw(id) => {
+                if let Some(index) = self.asks.iter().position(|(asked, _)| *asked == id) {
+                    let (_, number) = self.asks.swap_remove(index);
+                    self.withdraw(number, out);
+                }
+            }
+            Event::Done(outcome) => {
+                self.withdraw_all(out);
+                self.reply(&outcome, out);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn reply(&self, outcome: &Outcome, out: &mut Vec<u8>) {
+        if self.codec.is_silent() {
+            return;
+        }
+        if let Some(batch) = &self.batch {
+            let mut reply = Vec::new();
+            self.codec.encode(outcome, &mut reply);
+            return batch.add(&reply);
+        }
+        self.codec.encode(outcome, out);
+        out.push(b'\n');
+        if self.codec.is_listen() && self.codec.farewell(out) {
+            out.push(b'\n');
+        }
+    }
+
+    fn withdraw_all(&mut self, out: &mut Vec<u8>) {
+        for (_, number) in std::mem::take(&mut self.asks) {
+            self.withdraw(number, out);
+        }
+    }
+
+    /// Takes a question back, unless its answer has come.
+    fn withdraw(&self, number: u64, out: &mut Vec<u8>) {
+        if self.shared.flight.close_ask(number) {
+            self.codec.withdraw(number, out);
+            out.push(b'\n');
+        }
+    }
+}
+
+/// A call that is dropped half-way must not leave its questions open at the client.
+impl Drop for Call {
+    fn drop(&mut self) {
+        if !self.asks.is_empty() {
+            let mut out = Vec::new();
+            self.withdraw_all(&mut out);
+            self.shared.output.push(&out);
+        }
+    }
+}
+
+/// A call's place among those under way, given back however the call ends.
+struct Seat {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.shared.flight.leave(self.number);
+    }
+}

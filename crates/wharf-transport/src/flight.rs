@@ -1,0 +1,201 @@
+//! The calls of one connection that are under way, and the questions they have open.
+
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use foldhash::fast::RandomState;
+use tokio::{sync::Notify, task::AbortHandle};
+use wharf_model::{Answers, AskId, Error, ErrorKind};
+use wharf_wire::CallId;
+
+/// The calls of one connection that are under way, and the questions they have open.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    table: Mutex<Table>,
+    /// How many calls are in the table, so that a quiet connection never takes its lock.
+    aboard: AtomicUsize,
+    /// Whether the reader works on messages it has read.
+    reading: AtomicBool,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    calls: HashMap<u64, Entry, RandomState>,
+    ids: HashMap<CallId, u64, RandomState>,
+    listens: usize,
+    asks: HashMap<u64, (Answers, AskId), RandomState>,
+    next_call: u64,
+    next_ask: u64,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// None for what the client cannot name.
+    id: Option<CallId>,
+    listen: bool,
+    cancelled: bool,
+    task: AbortHandle,
+}
+
+impl Flight {
+    /// Whether a call with this id is under way.
+    pub(crate) fn holds(&self, id: &CallId) -> bool {
+        self.aboard.load(Ordering::Acquire) != 0 && self.lock().ids.contains_key(id)
+    }
+
+    /// How many listens are under way.
+    pub(crate) fn listens(&self) -> usize {
+        self.lock().listens
+    }
+
+    /// Waits until fewer than `limit` calls are under way. False if that may need an answer of the
+    /// client's, for which reading must go on.
+    pub(crate) async fn slot(&self, limit: usize) -> bool {
+        if self.aboard.load(Ordering::Acquire) < limit {
+            return true;
+        }
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            {
+                let table = self.lock();
+                let free = table.calls.len() - table.listens < limit;
+                if free || !table.asks.is_empty() {
+                    return free;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Takes a call aboard; `start` spawns its task, given the number of its seat.
+    pub(crate) fn board(
+        &self,
+        id: Option<CallId>,
+        listen: bool,
+        start: impl FnOnce(u64) -> AbortHandle,
+    ) {
+        let mut table = self.lock();
+        let number = table.next_call;
+        table.next_call += 1;
+        if let Some(id) = &id {
+            table.ids.insert(id.clone(), number);
+        }
+        table.listens += usize::from(listen);
+        // The task cannot look for its seat before it is here: it would need the lock.
+        let task = start(number);
+        table.calls.insert(number, Entry { id, listen, cancelled: false, task });
+        self.aboard.store(table.calls.len(), Ordering::Release);
+    }
+
+    /// Frees the call's id, just before its reply. False if the client cancelled it meanwhile.
+    pub(crate) fn land(&self, number: u64) -> bool {
+        let mut table = self.lock();
+        let Table { calls, ids, .. } = &mut *table;
+        let Some(entry) = calls.get_mut(&number) else { return false };
+        if let Some(id) = entry.id.take() {
+            ids.remove(&id);
+        }
+        !entry.cancelled
+    }
+
+    /// Gives the call's seat back.
+    pub(crate) fn leave(&self, number: u64) {
+        let mut table = self.lock();
+        if let Some(entry) = table.calls.remove(&number) {
+            table.listens -= usize::from(entry.listen);
+            if let Some(id) = entry.id {
+                table.ids.remove(&id);
+            }
+        }
+        self.aboard.store(table.calls.len(), Ordering::Release);
+        drop(table);
+        self.changed.notify_waiters();
+    }
+
+    /// The client wants no answer to this call any more.
+    pub(crate) fn cancel(&self, id: &CallId) {
+        let mut table = self.lock();
+        let Table { calls, ids, .. } = &mut *table;
+        let Some(entry) = ids.remove(id).and_then(|number| calls.get_mut(&number)) else { return };
+        entry.id = None;
+        entry.cancelled = true;
+        entry.task.abort();
+    }
+
+    /// Drops every call.
+    pub(crate) fn abort_all(&self) {
+        self.lock().calls.values().for_each(|entry| entry.task.abort());
+    }
+
+    /// Numbers a question. None once nobody can answer any more.
+    pub(crate) fn open_ask(&self, answers: Answers, id: AskId) -> Option<u64> {
+        let mut table = self.lock();
+        if table.closed {
+            return None;
+        }
+        table.next_ask += 1;
+        let number = table.next_ask;
+        table.asks.insert(number, (answers, id));
+        drop(table);
+        self.changed.notify_waiters();
+        Some(number)
+    }
+
+    /// Forgets a question. False if its answer has come.
+    pub(crate) fn close_ask(&self, number: u64) -> bool {
+        self.lock().asks.remove(&number).is_some()
+    }
+
+    /// Brings an answer to the call that asked. One that nobody asked for is dropped.
+    pub(crate) fn answer(&self, number: u64, answer: Result<String, Error>) {
+        let asked = self.lock().asks.remove(&number);
+        if let Some((answers, id)) = asked {
+            answers.deliver(id, answer);
+        }
+    }
+
+    /// Nothing more comes from the client: open questions end.
+    pub(crate) fn close(&self) {
+        let mut table = self.lock();
+        table.closed = true;
+        let asks = std::mem::take(&mut table.asks);
+        drop(table);
+        for (answers, id) in asks.into_values() {
+            answers.deliver(id, Err(Error::new(ErrorKind::ConnectionClosed)));
+        }
+    }
+
+    /// Says whether the reader works on messages it has read.
+    pub(crate) fn reading(&self, working: bool) {
+        self.reading.store(working, Ordering::SeqCst);
+        if !working {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Completes when nothing is under way.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let reading = self.reading.load(Ordering::SeqCst);
+            if !reading && self.lock().calls.is_empty() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

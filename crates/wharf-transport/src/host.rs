@@ -1,0 +1,56 @@
+//! What a transport serves.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use wharf_model::{Deadlines, Service, Timer};
+use wharf_wire::Wire;
+
+/// What a transport serves: a service, the wire that speaks for it, and the limits of one line of
+/// messages.
+#[derive(Clone)]
+pub struct Host {
+    /// Turns bytes into calls and outcomes into bytes.
+    pub wire: Arc<Wire>,
+    /// Answers the calls.
+    pub service: Arc<dyn Service>,
+    /// The clock that calls are timed by.
+    pub timer: Arc<dyn Timer>,
+    /// How long a call may take, unless the service says otherwise.
+    pub deadlines: Deadlines,
+    /// What one connection may use.
+    pub limits: LineLimits,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// What one connection may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LineLimits {
+    /// The longest line that is read, in bytes. A longer one is answered with an error.
+    pub message: usize,
+    /// How many calls may be under way. At that number, reading stops until one ends.
+    pub calls: usize,
+    /// How many listens may be under way. One more is refused.
+    pub listens: usize,
+    /// How many bytes may wait for a slow reader before calls are held back.
+    pub output: usize,
+    /// How long calls under way may go on once the client is gone or the server shuts down.
+    pub grace: Duration,
+}
+
+impl Default for LineLimits {
+    fn default() -> Self {
+        LineLimits {
+            message: 16 << 20,
+            calls: 1024,
+            listens: 1024,
+            output: 256 << 10,
+            grace: Duration::from_secs(5),
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! One connection of lines: read, poll in place, write when the input is drained.
+
+use std::{future::Future, io, pin::pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::Mutex,
+    time::timeout,
+};
+use wharf_model::{Error, ErrorKind, Request, Scope};
+use wharf_wire::{Codec, Connection, Line, Lines, Received};
+
+use crate::{
+    Host, Shutdown,
+    batch::Batch,
+    call::{Call, Shared},
+    flight::Flight,
+    output::Output,
+};
+
+/// How much is read at once.
+const CHUNK: usize = 64 << 10;
+/// How little room is left in a buffer when another is taken. A call under way keeps its buffer, so
+/// many of them should share one.
+const NARROW: usize = 4 << 10;
+/// How much output may gather before it is written although there is more to read.
+const FULL: usize = 64 << 10;
+/// When a client that has too much under way may try again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Serves one client over a pair of byte streams, one message a line, until the client is gone or
+/// `shutdown` stops. What `scope` holds goes along with every request.
+///
+/// Needs a tokio runtime with time enabled. Dropping the future drops every call under way.
+pub async fn serve_lines<R, W>(
+    host: Arc<Host>,
+    scope: Scope,
+    reader: R,
+    writer: W,
+    shutdown: Shutdown,
+) where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let (line, incoming, outgoing) = open(host, scope, writer);
+    let reading = tokio::spawn(incoming.run(reader));
+    let writing = tokio::spawn(outgoing.run());
+    line.supervise(async { drop(reading.await) }, async { drop(writing.await) }, shutdown).await;
+}
+
+/// Sets a connection up. Its two halves may run wherever their streams want to be polled.
+pub(crate) fn open<W>(
+    host: Arc<Host>,
+    scope: Scope,
+    writer: W,
+) -> (Supervisor, Incoming<W>, Outgoing<W>) {
+    let limits = host.limits;
+    let shared = Arc::new(Shared {
+        output: Output::new(limits.output),
+        flight: Flight::default(),
+        closing: Shutdown::new(),
+        host,
+    });
+    let sink = Arc::new(Mutex::new(writer));
+    let incoming = Incoming {
+        connection: Connection::new(shared.host.wire.clone()),
+        lines: Lines::new(limits.message),
+        shared: shared.clone(),
+        scope,
+        fresh: true,
+        hung_up: false,
+        sink: sink.clone(),
+        out: Vec::with_capacity(FULL),
+    };
+    (Supervisor(shared.clone()), incoming, Outgoing { shared, sink })
+}
+
+/// Ends a connection in good order, or at once when it is dropped.
+pub(crate) struct Supervisor(Arc<Shared>);
+
+impl Supervisor {
+    /// Waits for the end of the connection, then for the calls under way, within their grace.
+    pub(crate) async fn supervise(
+        self,
+        reading: impl Future<Output = ()>,
+        writing: impl Future<Output = ()>,
+        shutdown: Shutdown,
+    ) {
+        let Shared { host, output, flight, closing } = &*self.0;
+        tokio::select! {
+            () = reading => {}
+            () = shutdown.stopped() => {}
+            () = output.broken() => {}
+        }
+        closing.stop();
+        flight.close();
+        let drained = async {
+            tokio::select! {
+                () = flight.idle() => {}
+                () = output.broken() => {}
+            }
+        };
+        let _ = timeout(host.limits.grace, drained).await;
+        flight.abort_all();
+        output.close();
+        let _ = timeout(host.limits.grace, writing).await;
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.0.closing.stop();
+        self.0.flight.abort_all();
+        self.0.output.fail();
+    }
+}
+
+/// The half of a connection that reads, and answers what can be answered at once.
+pub(crate) struct Incoming<W> {
+    shared: Arc<Shared>,
+    scope: Scope,
+    connection: Connection,
+    lines: Lines,
+    /// Whether nothing has been read yet.
+    fresh: bool,
+    hung_up: bool,
+    sink: Arc<Mutex<W>>,
+    out: Vec<u8>,
+}
+
+impl<W: AsyncWrite + Unpin> Incoming<W> {
+    pub(crate) async fn run(mut self, mut reader: impl AsyncRead + Unpin) {
+        let shared = self.shared.clone();
+        let mut closing = pin!(shared.closing.stopped());
+        loop {
+            let buffer = self.lines.buffer();
+            if buffer.capacity() - buffer.len() < NARROW {
+                buffer.reserve(CHUNK);
+            }
+            let read = tokio::select! {
+                biased;
+                () = &mut closing => return,
+                read = reader.read_buf(buffer) => read,
+            };
+            // A client that is gone without a word is no different from one that closed its end.
+            let ended = read.unwrap_or(0) == 0;
+            shared.flight.reading(true);
+            if !shared.closing.is_stopped() {
+                self.drain(ended).await;
+            }
+            shared.flight.reading(false);
+            if ended || self.hung_up {
+                return;
+            }
+        }
+    }
+
+    /// Works on every line there is, then writes what came of it.
+    async fn drain(&mut self, ended: bool) {
+        while let Some(line) = self.next_line(ended) {
+            match line {
+                Line::Message(message) if self.is_http(&message) => break,
+                Line::Message(message) => self.message(message).await,
+                Line::TooLong => {
+                    let refusal = self.shared.host.wire.too_long();
+                    self.received(refusal, None).await;
+                }
+            }
+            if self.out.len() >= FULL {
+                self.flush().await;
+            }
+        }
+        self.flush().await;
+    }
+
+    fn next_line(&mut self, ended: bool) -> Option<Line> {
+        let line = self.lines.next();
+        if ended { line.or_else(|| self.lines.finish()) } else { line }
+    }
+
+    /// Hangs up on a client that opens with an HTTP request: a web page can make a browser send
+    /// one here, with messages in its body.
+    fn is_http(&mut self, first: &[u8]) -> bool {
+        if !std::mem::take(&mut self.fresh) {
+            return false;
+        }
+        self.hung_up = first.ends_with(b" HTTP/1.1") || first.ends_with(b" HTTP/1.0");
+        self.hung_up
+    }
+
+    async fn message(&mut self, message: Bytes) {
+        match self.connection.receive(message) {
+            Received::Batch(members) => {
+                let batch = Batch::new(self.shared.clone());
+                for member in members {
+                    self.received(member, Some(&batch)).await;
+                }
+            }
+            received => self.received(received, None).await,
+        }
+    }
+
+    async fn received(&mut self, received: Received, batch: Option<&Arc<Batch>>) {
+        match received {
+            Received::Call(request, codec) => self.call(request, codec, batch).await,
+            Received::Reply(reply, _) => self.reply(&reply, batch),
+            Received::Answer(number, answer) => self.shared.flight.answer(number, answer),
+            Received::Cancel(id) => self.shared.flight.cancel(&id),
+            // Batches do not nest.
+            Received::Batch(_) | Received::Ignore => {}
+        }
+    }
+
+    fn reply(&mut self, reply: &[u8], batch: Option<&Arc<Batch>>) {
+        match batch {
+            Some(batch) => batch.add(reply),
+            None => {
+                self.out.extend_from_slice(reply);
+                self.out.push(b'\n');
+            }
+        }
+    }
+
+    async fn call(&mut self, mut request: Request, codec: Codec, batch: Option<&Arc<Batch>>) {
+        if let Err(error) = admit(&self.shared, &codec).await {
+            let mut refusal = Vec::new();
+            codec.refuse(&error, &mut refusal);
+            return self.reply(&refusal, batch);
+        }
+        request.scope = self.scope.clone();
+        let before = self.out.len();
+        let mut call = Call::start(self.shared.clone(), request, codec, batch.cloned());
+        if call.run_in_place(&mut self.out) {
+            return;
+        }
+        // What the call has said goes out before whatever it says next.
+        if self.out.len() > before || call.is_listen() {
+            self.flush().await;
+        }
+        call.launch();
+    }
+
+    /// Writes what has gathered: here if the client is ready for it, else behind what waits.
+    async fn flush(&mut self) {
+        if self.out.is_empty() {
+            return;
+        }
+        let Ok(mut sink) = self.sink.try_lock() else {
+            return self.shared.output.send(&mut self.out).await;
+        };
+        let waiting = self.shared.output.take();
+        let written = async {
+            sink.write_all(&waiting).await?;
+            sink.write_all(&self.out).await?;
+            sink.flush().await
+        };
+        let written: io::Result<()> = written.await;
+        if written.is_err() {
+            self.shared.output.fail();
+        }
+        self.out.clear();
+        self.out.shrink_to(2 * FULL);
+    }
+}
+
+/// Whether the call may begin; it may have to wait for another to end.
+async fn admit(shared: &Shared, codec: &Codec) -> Result<(), Error> {
+    let (flight, limits) = (&shared.flight, &shared.host.limits);
+    if codec.is_silent() {
+        return Ok(());
+    }
+    if flight.holds(&codec.id()) {
+        return Err(Error::new(ErrorKind::InvalidRequest)
+            .with_message("a request with this id is still under way"));
+    }
+    let free = if codec.is_listen() {
+        flight.listens() < limits.listens
+    } else {
+        flight.slot(limits.calls).await
+    };
+    if free { Ok(()) } else { Err(Error::overloaded(RETRY_AFTER)) }
+}
+
+/// The half of a connection that writes what calls beside the reader have to say.
+pub(crate) struct Outgoing<W> {
+    shared: Arc<Shared>,
+    sink: Arc<Mutex<W>>,
+}
+
+impl<W: AsyncWrite + Unpin> Outgoing<W> {
+    pub(crate) async fn run(self) {
+        let output = &self.shared.output;
+        while output.ready().await {
+            let mut sink = self.sink.lock().await;
+            let waiting = output.take();
+            let written = async {
+                sink.write_all(&waiting).await?;
+                sink.flush().await
+            };
+            let written: io::Result<()> = written.await;
+            if written.is_err() {
+                output.fail();
+            }
+        }
+        let _ = self.sink.lock().await.shutdown().await;
+    }
+}

@@ -1,0 +1,121 @@
+//! Bytes on their way to the client, from calls that run beside the reader.
+
+use std::{
+    mem,
+    pin::pin,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Notify;
+
+use crate::Shutdown;
+
+/// A queue of bytes with a bound: whoever fills it waits for the client to read.
+#[derive(Debug)]
+pub(crate) struct Output {
+    queue: Mutex<Queue>,
+    limit: usize,
+    ready: Notify,
+    room: Notify,
+    broken: Shutdown,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    bytes: Vec<u8>,
+    closed: bool,
+}
+
+impl Output {
+    pub(crate) fn new(limit: usize) -> Self {
+        Output {
+            queue: Mutex::default(),
+            limit,
+            ready: Notify::new(),
+            room: Notify::new(),
+            broken: Shutdown::new(),
+        }
+    }
+
+    /// Queues `bytes`, as soon as there is room, and leaves them empty.
+    pub(crate) async fn send(&self, bytes: &mut Vec<u8>) {
+        if bytes.is_empty() {
+            return;
+        }
+        loop {
+            let mut room = pin!(self.room.notified());
+            room.as_mut().enable();
+            if self.try_send(bytes) {
+                return;
+            }
+            room.await;
+        }
+    }
+
+    fn try_send(&self, bytes: &mut Vec<u8>) -> bool {
+        let mut queue = self.lock();
+        if !queue.closed && queue.bytes.len() >= self.limit {
+            return false;
+        }
+        self.append(&mut queue, bytes);
+        bytes.clear();
+        true
+    }
+
+    /// Queues a few `bytes` whether there is room or not, from where nobody can wait.
+    pub(crate) fn push(&self, bytes: &[u8]) {
+        self.append(&mut self.lock(), bytes);
+    }
+
+    fn append(&self, queue: &mut Queue, bytes: &[u8]) {
+        if !queue.closed {
+            queue.bytes.extend_from_slice(bytes);
+            self.ready.notify_one();
+        }
+    }
+
+    /// Takes what is queued.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        let bytes = mem::take(&mut self.lock().bytes);
+        if bytes.len() >= self.limit {
+            self.room.notify_waiters();
+        }
+        bytes
+    }
+
+    /// Completes when something is queued; false once there never will be.
+    pub(crate) async fn ready(&self) -> bool {
+        loop {
+            {
+                let queue = self.lock();
+                if !queue.bytes.is_empty() || queue.closed {
+                    return !queue.bytes.is_empty();
+                }
+            }
+            self.ready.notified().await;
+        }
+    }
+
+    /// What is queued still goes out; nothing else does.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.ready.notify_one();
+        self.room.notify_waiters();
+    }
+
+    /// The client is gone: nothing goes out any more.
+    pub(crate) fn fail(&self) {
+        self.lock().bytes = Vec::new();
+        self.close();
+        self.broken.stop();
+    }
+
+    /// Completes when the client is gone.
+    pub(crate) async fn broken(&self) {
+        self.broken.stopped().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

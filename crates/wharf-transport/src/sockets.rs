@@ -1,0 +1,62 @@
+//! What listening sockets of any kind have in common.
+
+use std::{future::Future, io, sync::Arc, time::Duration};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, split},
+    sync::Semaphore,
+    task::JoinSet,
+};
+use wharf_model::Scope;
+
+use crate::{Host, Shutdown, serve_lines};
+
+/// How many clients a listening socket serves at a time, unless told otherwise. More of them wait.
+pub const CONNECTIONS: usize = 1024;
+
+/// How long to wait when the system has no more sockets to give.
+const BREATH: Duration = Duration::from_millis(100);
+
+/// A listening socket.
+pub(crate) trait Accept {
+    type Stream: AsyncRead + AsyncWrite + Send + 'static;
+
+    /// The next client, and what is known about it.
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Scope)>> + Send;
+}
+
+/// Serves every client that comes, at most `connections` at a time, until `shutdown` stops and the
+/// last of them has had its grace.
+pub(crate) async fn serve(
+    host: Arc<Host>,
+    listener: impl Accept,
+    connections: usize,
+    shutdown: Shutdown,
+) {
+    let seats = Arc::new(Semaphore::new(connections));
+    let mut clients = JoinSet::new();
+    let mut stopped = std::pin::pin!(shutdown.stopped());
+    loop {
+        let accepted = async {
+            let seat = seats.clone().acquire_owned().await;
+            (seat, listener.accept().await)
+        };
+        let (seat, accepted) = tokio::select! {
+            () = &mut stopped => break,
+            Some(_) = clients.join_next() => continue,
+            accepted = accepted => accepted,
+        };
+        let Ok((stream, scope)) = accepted else {
+            tokio::time::sleep(BREATH).await;
+            continue;
+        };
+        let (host, shutdown) = (host.clone(), shutdown.clone());
+        clients.spawn(async move {
+            let _seat = seat;
+            let (reader, writer) = split(stream);
+            serve_lines(host, scope, reader, writer, shutdown).await;
+        });
+    }
+    drop(listener);
+    while clients.join_next().await.is_some() {}
+}

@@ -1,0 +1,165 @@
+//! Lines over the process's own stdin and stdout.
+//!
+//! Nothing but messages may appear on stdout. On Unix this is guarded: [`serve`] keeps private
+//! copies of both streams, points the process's stdout at its stderr and its stdin at `/dev/null`.
+//! So a `println!` in a handler, in a library or in a child process shows up on stderr, and nobody
+//! else reads the client's messages. The streams stay that way after [`serve`] returns. Elsewhere
+//! the streams are used as they are, and a handler must not print to stdout.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    thread,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    runtime::Handle,
+    sync::oneshot,
+    task::coop::unconstrained,
+};
+use wharf_model::Scope;
+
+use crate::{Host, Shutdown, lines, parent, signals};
+
+/// Serves the client at the other end of stdin and stdout, until it closes stdin or stops reading
+/// stdout, the parent process dies, the process is told to end (SIGTERM or SIGINT; a second signal
+/// ends it at once), or `shutdown` stops.
+///
+/// Must run inside a tokio runtime with everything enabled. A thread of its own reads stdin and
+/// polls each call where it is; it may still wait in a read after this returns, which only the end
+/// of the process ends.
+///
+/// # Errors
+/// If the streams cannot be taken over, or a thread cannot be started.
+pub async fn serve(host: Arc<Host>, shutdown: Shutdown) -> io::Result<()> {
+    let (stdin, stdout) = take_over()?;
+    let (line, incoming, outgoing) = lines::open(host, Scope::new(), Blocking(stdout));
+    let runtime = Handle::current();
+    // Calls polled in place share one poll of the reader, and must not share its budget.
+    let reading =
+        on_thread("wharf-stdin", runtime.clone(), unconstrained(incoming.run(Blocking(stdin))))?;
+    let writing = on_thread("wharf-stdout", runtime, outgoing.run())?;
+    let signals = tokio::spawn(signals::watch(shutdown.clone()));
+    let orphaned = {
+        let shutdown = shutdown.clone();
+        tokio::spawn(async move {
+            parent::gone().await;
+            shutdown.stop();
+        })
+    };
+    line.supervise(reading, writing, shutdown).await;
+    signals.abort();
+    orphaned.abort();
+    Ok(())
+}
+
+/// Runs `work`, which may block, on a thread inside the runtime's context; completes at its end.
+fn on_thread(
+    name: &str,
+    runtime: Handle,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<impl Future<Output = ()>> {
+    let (ended, end) = oneshot::channel::<()>();
+    thread::Builder::new().name(name.into()).spawn(move || {
+        runtime.block_on(work);
+        drop(ended);
+    })?;
+    Ok(async { drop(end.await) })
+}
+
+#[cfg(unix)]
+fn take_over() -> io::Result<(File, File)> {
+    use std::os::fd::AsFd;
+    let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+    let stdout = io::stdout().as_fd().try_clone_to_owned()?;
+    io::stdout().flush()?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok((stdin.into(), stdout.into()))
+}
+
+#[cfg(windows)]
+fn take_over() -> io::Result<(File, File)> {
+    use std::os::windows::io::AsHandle;
+    let stdin = io::stdin().as_handle().try_clone_to_owned()?;
+    let stdout = io::stdout().as_handle().try_clone_to_owned()?;
+    Ok((stdin.into(), stdout.into()))
+}
+
+/// A file whose reads and writes block the thread they are polled on, which must be its own.
+struct Blocking(File);
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Read,
+    Write,
+}
+
+impl Blocking {
+    /// Repeats `act` until it neither was interrupted nor found a stream that does not block.
+    fn retry<T>(
+        &mut self,
+        direction: Direction,
+        mut act: impl FnMut(&mut File) -> io::Result<T>,
+    ) -> io::Result<T> {
+        loop {
+            match act(&mut self.0) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(direction)?,
+                result => return result,
+            }
+        }
+    }
+
+    #[cfg(unix)]
+    fn wait(&self, direction: Direction) -> io::Result<()> {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let wanted = match direction {
+            Direction::Read => PollFlags::IN,
+            Direction::Write => PollFlags::OUT,
+        };
+        match poll(&mut [PollFd::new(&self.0, wanted)], None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn wait(&self, _: Direction) -> io::Result<()> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+impl AsyncRead for Blocking {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let unfilled = buffer.initialize_unfilled();
+        let read = self.retry(Direction::Read, |file| file.read(unfilled));
+        Poll::Ready(read.map(|length| buffer.advance(length)))
+    }
+}
+
+impl AsyncWrite for Blocking {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(self.retry(Direction::Write, |file| file.write(bytes)))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,56 @@
+//! Lines over TCP.
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
+use wharf_model::Scope;
+
+use crate::{
+    Host, Shutdown,
+    sockets::{self, Accept},
+};
+
+pub use crate::sockets::CONNECTIONS;
+
+/// Where a TCP client called from. It is in the scope of each of the client's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteAddress(pub SocketAddr);
+
+/// Who may reach a listening socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Programs on this machine.
+    #[default]
+    Loopback,
+    /// Whoever can reach the address. Nobody is asked who they are, and nothing is encrypted.
+    Anyone,
+}
+
+/// Listens at `address`; with [`Reach::Loopback`] only if it is on this machine.
+pub async fn bind(address: impl ToSocketAddrs, reach: Reach) -> io::Result<TcpListener> {
+    let addresses: Vec<SocketAddr> = lookup_host(address).await?.collect();
+    let remote = addresses.iter().find(|address| !address.ip().is_loopback());
+    if let (Reach::Loopback, Some(remote)) = (reach, remote) {
+        let refusal = format!("{remote} is not on this machine's loopback");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, refusal));
+    }
+    TcpListener::bind(&*addresses).await
+}
+
+/// Serves every client that comes, at most `connections` at a time, until `shutdown` stops.
+pub async fn serve(host: Arc<Host>, listener: TcpListener, connections: usize, shutdown: Shutdown) {
+    sockets::serve(host, listener, connections, shutdown).await;
+}
+
+impl Accept for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<(TcpStream, Scope)> {
+        let (stream, address) = TcpListener::accept(self).await?;
+        // Replies are written whole, so waiting for more to send only delays them.
+        stream.set_nodelay(true)?;
+        let mut scope = Scope::new();
+        scope.insert(RemoteAddress(address));
+        Ok((stream, scope))
+    }
+}

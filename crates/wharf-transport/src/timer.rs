@@ -1,0 +1,194 @@
+//! The clocks that calls are timed by.
+
+use std::{
+    collections::BinaryHeap,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    thread,
+    time::Instant,
+};
+
+use wharf_model::{BoxFuture, Timer};
+
+/// Tokio's clock. Needs a runtime with time enabled; a test may pause it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TokioTimer;
+
+impl Timer for TokioTimer {
+    fn now(&self) -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> BoxFuture<()> {
+        Box::pin(tokio::time::sleep_until(deadline.into()))
+    }
+}
+
+/// A clock of its own, for callers without a runtime: one thread, started when first needed.
+#[derive(Clone, Default)]
+pub struct ThreadTimer(Arc<Alarms>);
+
+#[derive(Default)]
+struct Alarms {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    heap: BinaryHeap<Alarm>,
+    running: bool,
+}
+
+/// One sleeper; the earliest is the greatest, as the heap wants it.
+struct Alarm {
+    deadline: Instant,
+    sleeper: Arc<Mutex<Sleeper>>,
+}
+
+#[derive(Default)]
+struct Sleeper {
+    waker: Option<Waker>,
+    gone: bool,
+}
+
+impl Timer for ThreadTimer {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> BoxFuture<()> {
+        let sleeper = Arc::default();
+        Box::pin(Sleep { alarms: self.0.clone(), deadline, sleeper, queued: false })
+    }
+}
+
+impl fmt::Debug for ThreadTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ThreadTimer")
+    }
+}
+
+struct Sleep {
+    alarms: Arc<Alarms>,
+    deadline: Instant,
+    sleeper: Arc<Mutex<Sleeper>>,
+    queued: bool,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if Instant::now() >= self.deadline {
+            return Poll::Ready(());
+        }
+        lock(&self.sleeper).waker = Some(cx.waker().clone());
+        if !self.queued {
+            self.queued = true;
+            let alarm = Alarm { deadline: self.deadline, sleeper: self.sleeper.clone() };
+            Alarms::add(&self.alarms, alarm);
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if self.queued {
+            *lock(&self.sleeper) = Sleeper { waker: None, gone: true };
+        }
+    }
+}
+
+impl Alarms {
+    fn add(alarms: &Arc<Alarms>, alarm: Alarm) {
+        let mut state = lock(&alarms.state);
+        // Sleeps that ended early leave their alarms behind; sweep when the heap would grow.
+        if state.heap.len() == state.heap.capacity() {
+            state.heap.retain(|alarm| !lock(&alarm.sleeper).gone);
+        }
+        state.heap.push(alarm);
+        if !state.running {
+            let alarms = alarms.clone();
+            let thread = thread::Builder::new().name("wharf-timer".into());
+            state.running = thread.spawn(move || alarms.run()).is_ok();
+        }
+        drop(state);
+        alarms.changed.notify_one();
+    }
+
+    /// Wakes sleepers in turn, and ends when nobody sleeps.
+    fn run(&self) {
+        let mut state = lock(&self.state);
+        while let Some(next) = state.heap.peek() {
+            let wait = next.deadline.saturating_duration_since(Instant::now());
+            if wait.is_zero() {
+                let sleeper = state.heap.pop().map(|alarm| alarm.sleeper);
+                drop(state);
+                if let Some(waker) = sleeper.and_then(|sleeper| lock(&sleeper).waker.take()) {
+                    waker.wake();
+                }
+                state = lock(&self.state);
+            } else {
+                let woken = self.changed.wait_timeout(state, wait);
+                state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        state.running = false;
+    }
+}
+
+impl Ord for Alarm {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.deadline.cmp(&self.deadline)
+    }
+}
+
+impl PartialOrd for Alarm {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Alarm {
+    fn eq(&self, other: &Self) -> bool {
+        self.deadline == other.deadline
+    }
+}
+
+impl Eq for Alarm {}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_sleep_without_a_runtime_clock_ends_after_its_deadline_and_another_can_follow() {
+        let timer = ThreadTimer::default();
+        for _ in 0..2 {
+            let deadline = timer.now() + Duration::from_millis(5);
+            timer.sleep_until(deadline).await;
+            assert!(timer.now() >= deadline);
+        }
+    }
+
+    #[test]
+    fn sleeps_that_ended_early_do_not_pile_up() {
+        let timer = ThreadTimer::default();
+        for _ in 0..10_000 {
+            let mut sleep = timer.sleep_until(timer.now() + Duration::from_secs(3600));
+            assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        assert!(lock(&timer.0.state).heap.capacity() < 64);
+    }
+}

@@ -1,0 +1,237 @@
+//! How the events of one call are written.
+
+use std::sync::Arc;
+
+use bytestring::ByteString;
+use wharf_model::{Ask, ClientCapabilities, ClientCapability, Method, Notification, Peer, Span};
+
+use crate::{
+    Revision, Wire, ask,
+    legacy::Opening,
+    members::unquote,
+    revision::Feature,
+    text::{self, Object},
+};
+
+/// Names one call of one client: the text of its id, in which `"1"` and `1` differ.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CallId(ByteString);
+
+impl CallId {
+    /// The id's JSON text.
+    #[must_use]
+    pub fn as_json(&self) -> &str {
+        &self.0
+    }
+
+    /// Equal ids, however they are spelt, give equal text.
+    pub(crate) fn canonical(json: ByteString) -> Self {
+        if &*json == "-0" {
+            return CallId(ByteString::from_static("0"));
+        }
+        match unquote(&json) {
+            Some(text) if json.contains('\\') => {
+                let mut out = String::new().into_bytes();
+                text::quoted(&mut out, &text);
+                CallId(ByteString::try_from(out).unwrap_or(json))
+            }
+            _ => CallId(json),
+        }
+    }
+}
+
+impl From<u64> for CallId {
+    fn from(number: u64) -> Self {
+        CallId(number.to_string().into())
+    }
+}
+
+/// What a codec does besides answering its call.
+#[derive(Debug, Default)]
+pub(crate) enum Role {
+    #[default]
+    Plain,
+    /// Knows the client of a legacy session.
+    Peer(Arc<Peer>),
+    /// Answers `initialize`, and tells the session what it offered.
+    Opening(Arc<Opening>),
+    /// Belongs to the listen of a legacy session, which no request began.
+    Silent,
+}
+
+/// Writes the events of one call in the revision and under the id that the call came with.
+#[derive(Debug)]
+pub struct Codec {
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) body: ByteString,
+    pub(crate) id: Span,
+    pub(crate) token: Span,
+    pub(crate) uri: Span,
+    pub(crate) capabilities: Span,
+    pub(crate) method: Method,
+    pub(crate) revision: Revision,
+    pub(crate) role: Role,
+}
+
+impl Codec {
+    /// The call's id, unlike that of any other call of the connection.
+    #[must_use]
+    pub fn id(&self) -> CallId {
+        match self.id.of(&self.body) {
+            Some(id) => CallId::canonical(self.body.slice_ref(id)),
+            // No JSON, so that no client can name it.
+            None => CallId(ByteString::from_static("session")),
+        }
+    }
+
+    /// Whether the call is a listen.
+    #[must_use]
+    pub fn is_listen(&self) -> bool {
+        self.method == Method::Listen
+    }
+
+    /// Whether nothing is written when the call ends: the listen of a legacy session.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        matches!(self.role, Role::Silent)
+    }
+
+    pub(crate) fn id_json(&self) -> &str {
+        self.id.of(&self.body).unwrap_or("null")
+    }
+
+    /// Writes a notification; false if the revision has none such here, and nothing is written.
+    pub fn notify(&self, notification: &Notification, out: &mut Vec<u8>) -> bool {
+        let modern = self.revision.is_modern();
+        let listening = modern && self.is_listen();
+        let fits = match notification {
+            Notification::Progress { progress, total, .. } => {
+                self.token.is_some() && progress.is_finite() && total.is_none_or(f64::is_finite)
+            }
+            Notification::Log { .. } => !listening,
+            Notification::Acknowledged(_) => listening,
+            Notification::ElicitationComplete { .. } => self.revision.has(Feature::ElicitationIds),
+            _ => listening || !modern,
+        };
+        let Some(method) = notification_method(notification).filter(|_| fits) else { return false };
+        let mut message = Object::open(out);
+        message.plain("jsonrpc", "\"2.0\"");
+        message.text("method", method);
+        if listening || has_params(notification) {
+            let mut params = message.object("params");
+            if listening {
+                let mut meta = params.object("_meta");
+                meta.plain(SUBSCRIPTION_ID, self.id_json());
+                meta.close();
+            }
+            self.write_params(notification, &mut params);
+            params.close();
+        }
+        message.close();
+        true
+    }
+
+    fn write_params(&self, notification: &Notification, params: &mut Object<'_>) {
+        match notification {
+            Notification::Progress { progress, total, message } => {
+                params.plain("progressToken", self.token.of(&self.body).unwrap_or("null"));
+                text::number(params.key("progress"), *progress);
+                if let Some(total) = total {
+                    text::number(params.key("total"), *total);
+                }
+                let told =
+                    message.as_ref().filter(|_| self.revision.has(Feature::ProgressMessages));
+                if let Some(message) = told {
+                    params.text("message", message);
+                }
+            }
+            Notification::Log { level, logger, data } => {
+                params.text("level", level.as_str());
+                if let Some(logger) = logger {
+                    params.text("logger", logger);
+                }
+                params.raw("data", data.get());
+            }
+            Notification::Acknowledged(filter) => params.json("notifications", filter),
+            Notification::ResourceUpdated { uri } => params.text("uri", uri),
+            Notification::ElicitationComplete { id } => params.text("elicitationId", id),
+            _ => {}
+        }
+    }
+
+    /// Writes a question under this number; false if the revision has none such here, and nothing
+    /// is written.
+    pub fn ask(&self, number: u64, ask: &Ask, out: &mut Vec<u8>) -> bool {
+        if self.revision.is_modern() {
+            return false;
+        }
+        let Some(params) = ask::params(ask, self, number) else { return false };
+        let mut message = Object::open(out);
+        message.plain("jsonrpc", "\"2.0\"");
+        text::integer(message.key("id"), number);
+        message.text("method", ask.method().name());
+        if !params.is_null() {
+            message.json("params", &params);
+        }
+        message.close();
+        true
+    }
+
+    /// Writes that the question of this number needs no answer any more.
+    pub fn withdraw(&self, number: u64, out: &mut Vec<u8>) {
+        if !self.revision.is_modern() {
+            write_cancelled(out, &number.to_string(), "the answer is not needed any more");
+        }
+    }
+
+    /// Writes what follows the result of a modern listen on a stream of lines; false if nothing
+    /// does.
+    pub fn farewell(&self, out: &mut Vec<u8>) -> bool {
+        let due = self.revision.is_modern() && self.is_listen();
+        if due {
+            write_cancelled(out, self.id_json(), "the subscription has ended");
+        }
+        due
+    }
+
+    pub(crate) fn client_can(&self, wanted: &ClientCapability) -> bool {
+        if let Role::Peer(peer) = &self.role {
+            return peer.capabilities.has(wanted);
+        }
+        let declared = self.capabilities.of(&self.body);
+        let declared = declared.and_then(|json| serde_json::from_str(json).ok());
+        declared.is_some_and(|declared: ClientCapabilities| declared.has(wanted))
+    }
+}
+
+pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+pub(crate) fn notification_method(notification: &Notification) -> Option<&'static str> {
+    Some(match notification {
+        Notification::Progress { .. } => "notifications/progress",
+        Notification::Log { .. } => "notifications/message",
+        Notification::Acknowledged(_) => "notifications/subscriptions/acknowledged",
+        Notification::ToolsChanged => "notifications/tools/list_changed",
+        Notification::PromptsChanged => "notifications/prompts/list_changed",
+        Notification::ResourcesChanged => "notifications/resources/list_changed",
+        Notification::ResourceUpdated { .. } => "notifications/resources/updated",
+        Notification::ElicitationComplete { .. } => "notifications/elicitation/complete",
+        _ => return None,
+    })
+}
+
+fn has_params(notification: &Notification) -> bool {
+    use Notification::{PromptsChanged, ResourcesChanged, ToolsChanged};
+    !matches!(notification, ToolsChanged | PromptsChanged | ResourcesChanged)
+}
+
+fn write_cancelled(out: &mut Vec<u8>, id: &str, reason: &str) {
+    let mut message = Object::open(out);
+    message.plain("jsonrpc", "\"2.0\"");
+    message.text("method", "notifications/cancelled");
+    let mut params = message.object("params");
+    params.plain("requestId", id);
+    params.text("reason", reason);
+    params.close();
+    message.close();
+}

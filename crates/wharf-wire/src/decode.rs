@@ -1,0 +1,255 @@
+//! One message: what it is, which era it belongs to, and the call it asks for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use serde_json::json;
+use wharf_model::{Error, ErrorKind};
+
+use crate::{
+    Eras, Received, Revision, Wire, codes,
+    failure::write_error,
+    legacy::{Legacy, not_initialized},
+    members::{Fault, Members, Slot},
+    message::{Message, Refusal, invalid_request, is_id, shortened, unknown_method},
+    modern,
+    revision::{Feature, Range, Verb},
+    scan,
+};
+
+impl Wire {
+    pub(crate) fn read(self: &Arc<Self>, message: Bytes, legacy: &mut Legacy<'_>) -> Received {
+        let limit = self.limits.message.min(u32::MAX as usize);
+        if message.len() > limit {
+            return self.refuse_size(Some(message.len()));
+        }
+        let Ok(body) = ByteString::try_from(message) else {
+            return self.refuse_unread(None, ErrorKind::ParseError, "the message is not UTF-8");
+        };
+        match body.trim_ascii_start().starts_with('[') {
+            true => self.read_batch(&body, legacy),
+            false => self.read_one(body, legacy, false),
+        }
+    }
+
+    fn read_batch(self: &Arc<Self>, body: &ByteString, legacy: &mut Legacy<'_>) -> Received {
+        let (depth, most) = (self.limits.depth, self.limits.batch);
+        let members = match scan::elements(body, depth, most) {
+            Ok(members) => members,
+            Err(_) => return self.refuse_unread(None, ErrorKind::ParseError, "malformed JSON"),
+        };
+        let allowed = legacy.revision().is_some_and(|it| it.has(Feature::Batches));
+        let problem = match members.len() {
+            _ if !allowed => "batches exist in revision 2025-03-26 only",
+            0 => "the batch is empty",
+            count if count > most => "the batch is too long",
+            _ => {
+                let each = members.iter().filter_map(|span| span.of(body));
+                let read = |one| self.read_one(body.slice_ref(one), legacy, true);
+                return Received::Batch(each.map(read).collect());
+            }
+        };
+        self.refuse_unread(None, ErrorKind::InvalidRequest, problem)
+    }
+
+    fn read_one(
+        self: &Arc<Self>,
+        body: ByteString,
+        legacy: &mut Legacy<'_>,
+        in_batch: bool,
+    ) -> Received {
+        use ErrorKind::{InvalidRequest, ParseError};
+        let Ok(members) = Members::of(&body, self.limits.depth) else {
+            return self.refuse_unread(None, ParseError, "malformed JSON");
+        };
+        let id_span = members.span(Slot::Id);
+        let id = id_span.of(&body).filter(|id| is_id(id, self.limits.id));
+        let id = id.filter(|_| members.fault != Some(Fault::Duplicate(Slot::Id)));
+        let invalid = |problem: &'static str| self.refuse_unread(id, InvalidRequest, problem);
+        match members.fault {
+            Some(Fault::Deep) => return invalid("the message is nested too deep"),
+            Some(_) => return invalid("a member is there twice"),
+            None => {}
+        }
+        if members.text(&body, Slot::Jsonrpc).as_deref() != Some("2.0") {
+            return invalid("`jsonrpc` must be \"2.0\"");
+        }
+        let is_answer = members.has(Slot::Result) || members.has(Slot::Error);
+        match (members.has(Slot::Method), is_answer) {
+            (false, false) => return invalid("there is no method"),
+            (true, true) => return invalid("a request has no result"),
+            (false, true) => return self.read_answer(&body, &members, legacy),
+            (true, false) => {}
+        }
+        if members.text(&body, Slot::Method).is_none() {
+            return invalid("the method must be a string");
+        }
+        if !id_span.is_some() {
+            return legacy.notified(self, &Message { body, members });
+        }
+        let Some(id) = id else { return invalid("the id must be a string or an integer") };
+        let id = body.slice_ref(id);
+        match self.read_request(Message { body, members }, legacy, in_batch) {
+            Ok(received) => received,
+            Err(refusal) => self.refuse(Some(&id), &refusal),
+        }
+    }
+
+    fn read_request(
+        self: &Arc<Self>,
+        message: Message,
+        legacy: &mut Legacy<'_>,
+        in_batch: bool,
+    ) -> Result<Received, Refusal> {
+        let name = message.text(Slot::Method).unwrap_or_default();
+        let row = Verb::named(&name);
+        let era = self.era(&message, row, legacy.revision());
+        if in_batch && (era == Era::Modern || matches!(row, Some((Verb::Initialize, _)))) {
+            let error = invalid_request("this request must not be part of a batch");
+            return Err(Refusal::new(error, Revision::UNSAID));
+        }
+        let revision = match era {
+            Era::Modern => Revision::MODERN,
+            Era::Legacy => legacy.revision().unwrap_or(Revision::NEWEST_LEGACY),
+        };
+        match (era, self.eras, row) {
+            (Era::Modern, Eras::Legacy, _) => return Err(self.not_modern(&message, row)),
+            (Era::Legacy, Eras::Modern, Some((Verb::Initialize, _))) => {
+                return Err(self.not_legacy(&message));
+            }
+            _ => {}
+        }
+        if era == Era::Modern {
+            return modern::begin(self, message);
+        }
+        message.check_objects().map_err(|error| Refusal::new(error, revision))?;
+        let Some((verb, _)) = row.filter(|row| row.1.has(revision)) else {
+            return Err(Refusal::new(unknown_method(&name), revision));
+        };
+        match legacy {
+            Legacy::Session(None) if !matches!(verb, Verb::Initialize | Verb::Ping) => {
+                Err(Refusal::new(not_initialized(), revision))
+            }
+            _ => legacy.request(self, verb, message).map_err(|it| Refusal::new(it, revision)),
+        }
+    }
+
+    fn era(&self, message: &Message, row: Option<(Verb, Range)>, spoken: Option<Revision>) -> Era {
+        use Slot::{MetaCapabilities, MetaClient, MetaLevel, MetaVersion};
+        let marks = [MetaVersion, MetaCapabilities, MetaClient, MetaLevel];
+        let marked = marks.into_iter().any(|slot| message.members.has(slot));
+        let modern_only = row.is_some_and(|row| !row.1.has(Revision::NEWEST_LEGACY));
+        let opens = matches!(row, Some((Verb::Initialize, _)));
+        // A server without sessions has nothing to offer but the modern rules.
+        let forced = self.eras == Eras::Modern && !opens;
+        match marked || modern_only || forced || spoken.is_some_and(Revision::is_modern) {
+            true => Era::Modern,
+            false => Era::Legacy,
+        }
+    }
+
+    fn read_answer(&self, body: &ByteString, members: &Members, legacy: &Legacy<'_>) -> Received {
+        use ErrorKind::InvalidRequest;
+        if members.has(Slot::Result) && members.has(Slot::Error) {
+            return self.refuse_unread(None, InvalidRequest, "an answer has a result or an error");
+        }
+        let Some(revision) = legacy.revision().filter(|revision| !revision.is_modern()) else {
+            return match legacy {
+                Legacy::Session(_) => Received::Ignore,
+                Legacy::Alone(_) => {
+                    self.refuse_unread(None, InvalidRequest, "nothing has been asked")
+                }
+            };
+        };
+        let id = members.raw(body, Slot::Id).and_then(|id| id.parse().ok());
+        let Some(number) = id else { return Received::Ignore };
+        Received::Answer(
+            number,
+            match members.span(Slot::Result).of(body) {
+                Some(result) => Ok(result.to_owned()),
+                None => Err(answered_error(members.raw(body, Slot::Error), revision)),
+            },
+        )
+    }
+
+    pub(crate) fn refuse(&self, id: Option<&str>, refusal: &Refusal) -> Received {
+        let mut out = Vec::new();
+        write_error(&mut out, self, id.unwrap_or("null"), &refusal.error, refusal.revision);
+        let usual = codes::status(refusal.error.kind, refusal.revision);
+        Received::Reply(out, refusal.status.unwrap_or(usual))
+    }
+
+    /// Refuses what is no request of any revision.
+    fn refuse_unread(&self, id: Option<&str>, kind: ErrorKind, problem: &str) -> Received {
+        let error = Error::new(kind).with_message(format!("{}: {problem}", kind.message()));
+        self.refuse(id, &Refusal::new(error, Revision::MODERN))
+    }
+
+    pub(crate) fn refuse_size(&self, size: Option<usize>) -> Received {
+        let mut data = json!({"limit": self.limits.message});
+        if let Some(size) = size {
+            data["size"] = size.into();
+        }
+        let error = Error::new(ErrorKind::ContentTooLarge).with_data(data);
+        self.refuse(None, &Refusal::new(error, Revision::MODERN))
+    }
+
+    fn not_modern(&self, message: &Message, row: Option<(Verb, Range)>) -> Refusal {
+        // A client that probes with a modern method must see an error that legacy servers give.
+        let modern_only = row.is_some_and(|row| !row.1.has(Revision::NEWEST_LEGACY));
+        let error = if modern_only {
+            unknown_method(&message.text(Slot::Method).unwrap_or_default())
+        } else {
+            self.unsupported(&message.text(Slot::MetaVersion).unwrap_or_default())
+        };
+        Refusal::new(error, Revision::MODERN)
+    }
+
+    fn not_legacy(&self, message: &Message) -> Refusal {
+        let requested = message.text(Slot::ProtocolVersion).unwrap_or_default();
+        Refusal::new(self.unsupported(&requested), Revision::MODERN)
+    }
+
+    /// Every revision this server speaks, newest first.
+    pub(crate) fn supported(&self) -> Vec<&'static str> {
+        let speaks = |revision: &Revision| match self.eras {
+            Eras::Both => true,
+            Eras::Modern => revision.is_modern(),
+            Eras::Legacy => !revision.is_modern(),
+        };
+        Revision::ALL.into_iter().rev().filter(speaks).map(Revision::as_str).collect()
+    }
+
+    /// The message names the versions too: it may be all that a user gets to see.
+    pub(crate) fn unsupported(&self, requested: &str) -> Error {
+        let supported = self.supported();
+        let message =
+            format!("Unsupported protocol version; this server speaks {}", supported.join(", "));
+        Error::new(ErrorKind::UnsupportedProtocolVersion)
+            .with_message(message)
+            .with_data(json!({"supported": supported, "requested": shortened(requested)}))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Era {
+    Modern,
+    Legacy,
+}
+
+/// The error a client answered with, as far as it can be read.
+pub(crate) fn answered_error(json: Option<&str>, revision: Revision) -> Error {
+    let value: serde_json::Value =
+        json.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
+    let code = value["code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or(-32603);
+    let message = value["message"].as_str().unwrap_or("the peer gave no reason").to_owned();
+    let mut error = Error::new(codes::kind(code, revision)).with_message(message);
+    if let Some(data) = value.get("data") {
+        error = error.with_data(data.clone());
+    }
+    if !(-32768..=-32000).contains(&code) {
+        error.code = Some(code);
+    }
+    error
+}

@@ -1,0 +1,343 @@
+//! How a call ended, as bytes.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+use wharf_model::{
+    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, InputRequired, Meta,
+    Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo, TemplateInfo,
+    ToolInfo, ToolResult,
+};
+
+use crate::{
+    Revision, ask,
+    codec::{Codec, Role, SUBSCRIPTION_ID},
+    revision::Feature,
+    text::{self, Object},
+    translate,
+};
+
+pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+impl Codec {
+    /// Writes the end of the call; returns the HTTP status.
+    pub fn encode(&self, outcome: &Outcome, out: &mut Vec<u8>) -> u16 {
+        match outcome {
+            _ if self.is_silent() => 200,
+            Outcome::Complete(reply) => self.complete(reply, out),
+            Outcome::InputRequired(input) if self.revision.is_modern() => {
+                self.input_required(input, out)
+            }
+            Outcome::Failed(error) => self.fail(error, out),
+            // A legacy call asks while it runs, so it cannot end this way.
+            _ => self.refuse(&ErrorKind::InternalError.into(), out),
+        }
+    }
+
+    pub(crate) fn complete(&self, reply: &Reply, out: &mut Vec<u8>) -> u16 {
+        let modern = self.revision.is_modern();
+        out.reserve(128 + self.id.range().len() + rough_size(reply));
+        out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        out.extend_from_slice(self.id_json().as_bytes());
+        out.extend_from_slice(br#","result":"#);
+        let mut result = Object::open(out);
+        if modern {
+            result.plain("resultType", "\"complete\"");
+        }
+        let (cache, meta) = self.write_fields(reply, &mut result);
+        if let Some(cache) = cache.filter(|_| modern) {
+            text::integer(result.key("ttlMs"), cache.ttl_ms);
+            result.text("cacheScope", cache.scope.as_str());
+        }
+        self.write_meta(&mut result, meta);
+        result.close();
+        out.push(b'}');
+        200
+    }
+
+    /// Writes what the result says; its cache hint and the user's metadata are left to the caller.
+    fn write_fields<'a>(
+        &self,
+        reply: &'a Reply,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+        match reply {
+            Reply::Tool(it) => self.write_tool_result(it, result),
+            Reply::Tools(page) => self.write_page(page, result),
+            Reply::Resources(page) => self.write_page(page, result),
+            Reply::Templates(page) => self.write_page(page, result),
+            Reply::Prompts(page) => self.write_page(page, result),
+            Reply::Read(it) => self.write_contents(it, result),
+            Reply::Prompt(it) => self.write_prompt(it, result),
+            Reply::Completion(it) => self.write_completion(it, result),
+            Reply::Discover(it) => self.write_discovery(it, result),
+            _ => (None, None),
+        }
+    }
+
+    fn write_meta(&self, result: &mut Object<'_>, user: Option<&Meta>) {
+        if !self.revision.is_modern() {
+            if let Some(user) = user {
+                result.json("_meta", user);
+            }
+            return;
+        }
+        let mut meta = result.object("_meta");
+        meta.key(SERVER_INFO).extend_from_slice(&self.wire.server_info);
+        if self.is_listen() {
+            meta.plain(SUBSCRIPTION_ID, self.id_json());
+        }
+        for (key, value) in user.into_iter().flatten() {
+            if key != SERVER_INFO && key != SUBSCRIPTION_ID {
+                text::json(meta.any_key(key), value);
+            }
+        }
+        meta.close();
+    }
+
+    fn write_tool_result<'a>(
+        &self,
+        it: &'a ToolResult,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+        let structured = it.structured.as_deref().map(|raw| raw.get());
+        let fits = |json: &str| match self.revision.has(Feature::AnyJson) {
+            true => true,
+            false => json.starts_with('{') && self.revision.has(Feature::Structured),
+        };
+        let out = result.key("content");
+        match structured.filter(|json| it.content.is_empty() && !fits(json)) {
+            // What the revision cannot carry as structure must not get lost.
+            Some(json) => text::array(out, [Content::text(json)], |out, item| {
+                write_content(out, &item, self.revision);
+            }),
+            None => text::array(out, &it.content, |out, item| {
+                write_content(out, item, self.revision);
+            }),
+        }
+        if let Some(json) = structured.filter(|json| fits(json)) {
+            result.raw("structuredContent", json);
+        }
+        if it.is_error {
+            result.plain("isError", "true");
+        }
+        (None, it.meta.as_deref())
+    }
+
+    fn write_page<'a, T: Item>(
+        &self,
+        page: &'a Page<T>,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+        let revision = self.revision;
+        let items = page.body.memo.get(revision.index(), || {
+            let mut out = Vec::new();
+            text::array(&mut out, page.items(), |out, item| write_item(out, &**item, revision));
+            Bytes::from(out)
+        });
+        result.key(T::KEY).extend_from_slice(&items);
+        if let Some(next) = &page.next {
+            result.text("nextCursor", next);
+        }
+        (Some(page.cache), page.meta.as_deref())
+    }
+
+    fn write_contents<'a>(
+        &self,
+        it: &'a ReadResult,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+        text::array(result.key("contents"), &it.contents, |out, contents| {
+            match contents.meta.is_some() {
+                true => translated(out, contents, translate::contents, self.revision),
+                false => text::json(out, contents),
+            }
+        });
+        (Some(it.cache.unwrap_or_default()), it.meta.as_deref())
+    }
+
+    fn write_prompt<'a>(
+        &self,
+        it: &'a PromptResult,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+        if let Some(description) = &it.description {
+            result.text("description", description);
+        }
+        text::array(result.key("messages"), &it.messages, |out, said| {
+            let mut message = Object::open(out);
+            message.text("role", said.role.as_str());
+            write_content(message.key("content"), &said.content, self.revision);
+            message.close();
+        });
+        (None, it.meta.as_deref())
+    }
+
+    fn write_completion<'a>(
+        &self,
+        it: &Completion,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+        result.json("completion", it);
+        (None, None)
+    }
+
+    fn write_discovery<'a>(
+        &self,
+        it: &Discovery,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+        let revision = self.revision;
+        if let Role::Opening(opening) = &self.role {
+            opening.answered(&it.capabilities);
+            result.text("protocolVersion", revision.as_str());
+            let server = &self.wire.server;
+            translated(result.key("serverInfo"), server, translate::implementation, revision);
+        } else {
+            let modern = Revision::ALL.into_iter().rev().filter(|it| it.is_modern());
+            let modern: Vec<&str> = modern.map(Revision::as_str).collect();
+            result.json("supportedVersions", &modern);
+        }
+        let out = result.key("capabilities");
+        translated(out, &it.capabilities, translate::server_capabilities, revision);
+        if let Some(instructions) = &it.instructions {
+            result.text("instructions", instructions);
+        }
+        (Some(it.cache), None)
+    }
+
+    pub(crate) fn input_required(&self, input: &InputRequired, out: &mut Vec<u8>) -> u16 {
+        let mut message = Object::open(out);
+        message.plain("jsonrpc", "\"2.0\"");
+        message.plain("id", self.id_json());
+        let mut result = message.object("result");
+        result.plain("resultType", "\"input_required\"");
+        if !input.requests.is_empty() {
+            let mut requests = result.object("inputRequests");
+            for (key, asked) in &input.requests {
+                let mut request = Object::open(requests.any_key(key));
+                request.text("method", asked.method().name());
+                if let Some(params) = ask::params(asked, self, 0).filter(|it| !it.is_null()) {
+                    request.json("params", &params);
+                }
+                request.close();
+            }
+            requests.close();
+        }
+        if let Some(state) = &input.state {
+            result.text("requestState", state);
+        }
+        self.write_meta(&mut result, None);
+        result.close();
+        message.close();
+        200
+    }
+}
+
+/// Something that is listed in pages.
+trait Item: Serialize {
+    const KEY: &'static str;
+
+    fn translate(value: &mut Value, revision: Revision);
+
+    /// Whether every revision since the newest has every field this one uses.
+    fn is_plainly_modern(&self) -> bool {
+        true
+    }
+}
+
+impl Item for ToolInfo {
+    const KEY: &'static str = "tools";
+
+    fn translate(value: &mut Value, revision: Revision) {
+        translate::tool(value, revision);
+    }
+
+    fn is_plainly_modern(&self) -> bool {
+        self.execution.is_none()
+    }
+}
+
+impl Item for ResourceInfo {
+    const KEY: &'static str = "resources";
+
+    fn translate(value: &mut Value, revision: Revision) {
+        translate::resource(value, revision);
+    }
+}
+
+impl Item for TemplateInfo {
+    const KEY: &'static str = "resourceTemplates";
+
+    fn translate(value: &mut Value, revision: Revision) {
+        translate::resource(value, revision);
+    }
+}
+
+impl Item for PromptInfo {
+    const KEY: &'static str = "prompts";
+
+    fn translate(value: &mut Value, revision: Revision) {
+        translate::prompt(value, revision);
+    }
+}
+
+fn write_item<T: Item>(out: &mut Vec<u8>, item: &T, revision: Revision) {
+    match revision.is_modern() && item.is_plainly_modern() {
+        true => text::json(out, item),
+        false => translated(out, item, T::translate, revision),
+    }
+}
+
+/// Writes a value as `revision` knows it: the slow way, by a tree.
+fn translated(
+    out: &mut Vec<u8>,
+    value: &impl Serialize,
+    translate: fn(&mut Value, Revision),
+    revision: Revision,
+) {
+    let mut value = serde_json::to_value(value).unwrap_or_default();
+    translate(&mut value, revision);
+    text::json(out, &value);
+}
+
+/// Writes a content item: the usual ones directly, what needs translation by a tree.
+fn write_content(out: &mut Vec<u8>, item: &Content, revision: Revision) {
+    let bare = |hints: &Option<Box<Annotations>>, meta: &Option<Box<Meta>>| {
+        hints.is_none() && meta.is_none()
+    };
+    let (kind, media) = match item {
+        Content::Text(it) if bare(&it.annotations, &it.meta) => {
+            out.extend_from_slice(br#"{"type":"text","text":"#);
+            text::quoted(out, &it.text);
+            return out.push(b'}');
+        }
+        Content::Image(it) if bare(&it.annotations, &it.meta) => ("image", it),
+        Content::Audio(it) if bare(&it.annotations, &it.meta) && revision.has(Feature::Audio) => {
+            ("audio", it)
+        }
+        _ if revision.is_modern() => return text::json(out, item),
+        _ => return translated(out, item, translate::content, revision),
+    };
+    let mut object = Object::open(out);
+    object.text("type", kind);
+    object.text("data", &media.data);
+    object.text("mimeType", &media.mime_type);
+    object.close();
+}
+
+/// How many bytes the large parts of a reply take.
+fn rough_size(reply: &Reply) -> usize {
+    let of_content = |item: &Content| match item {
+        Content::Text(it) => it.text.len() + 32,
+        Content::Image(it) | Content::Audio(it) => it.data.len() + 64,
+        _ => 256,
+    };
+    match reply {
+        Reply::Tool(it) => {
+            let structured = it.structured.as_deref().map_or(0, |raw| raw.get().len());
+            structured + it.content.iter().map(of_content).sum::<usize>()
+        }
+        _ => 256,
+    }
+}

@@ -1,0 +1,107 @@
+//! How a call failed, as bytes.
+
+use serde_json::{Value, json};
+use wharf_model::{Completion, Error, ErrorKind, InputRequired, Meta, Method, Reply, ToolResult};
+
+use crate::{
+    Codec, ErrorProfile, Revision, Wire, ask,
+    codec::Role,
+    codes,
+    revision::Feature,
+    text::{self, Object},
+};
+
+impl Codec {
+    /// Writes an error as the end of the call; returns the HTTP status.
+    pub fn refuse(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
+        if self.is_silent() {
+            return 200;
+        }
+        if let Role::Opening(opening) = &self.role {
+            opening.failed();
+        }
+        write_error(out, &self.wire, self.id_json(), error, self.revision);
+        codes::status(error.kind, self.revision)
+    }
+
+    pub(crate) fn fail(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
+        let kind = error.kind;
+        if kind == ErrorKind::UrlElicitationRequired {
+            return self.fail_for_url(error, out);
+        }
+        if codes::is_tool_result(kind, self.method, self.revision) {
+            return self.complete(&Reply::Tool(ToolResult::error(&*error.message)), out);
+        }
+        let uncapable = kind.is_capability_not_supported() || kind.is_method_not_found();
+        if uncapable
+            && self.method == Method::Complete
+            && !self.revision.has(Feature::CompletionCapability)
+        {
+            return self.complete(&Reply::Completion(Completion::default()), out);
+        }
+        if kind.is_internal_error() && self.method == Method::ReadResource && error.data.is_none() {
+            let uri = self.uri.of(&self.body).and_then(|json| serde_json::from_str(json).ok());
+            let uri: Value = uri.unwrap_or_default();
+            return self.refuse(&error.clone().with_data(json!({"uri": uri})), out);
+        }
+        self.refuse(error, out)
+    }
+
+    /// Each era has its own way to say that the user must open a URL first.
+    fn fail_for_url(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
+        let asked = ask::urls_of(error);
+        if self.revision.is_modern() && self.method.info().may_suspend && !asked.is_empty() {
+            return match asked.iter().find(|(_, ask)| !self.client_can(&ask.needs())) {
+                Some((_, ask)) => self.refuse(&Error::missing_capability(ask.needs()), out),
+                None => self.input_required(&InputRequired { requests: asked, state: None }, out),
+            };
+        }
+        if self.method == Method::CallTool && !self.revision.has(Feature::ElicitationIds) {
+            let text = ask::urls_as_text(error, &asked);
+            return self.complete(&Reply::Tool(ToolResult::error(text)), out);
+        }
+        self.refuse(error, out)
+    }
+}
+
+/// Writes an error response.
+pub(crate) fn write_error(
+    out: &mut Vec<u8>,
+    wire: &Wire,
+    id: &str,
+    error: &Error,
+    revision: Revision,
+) {
+    let registry = match wire.profile {
+        ErrorProfile::Registry if !revision.is_modern() => error.kind.registry_code(),
+        _ => None,
+    };
+    let code = error.code.or(registry).unwrap_or_else(|| codes::code(error.kind, revision));
+    let mut message = Object::open(out);
+    message.plain("jsonrpc", "\"2.0\"");
+    message.plain("id", id);
+    let mut body = message.object("error");
+    text::integer(body.key("code"), code);
+    body.text("message", &error.message);
+    write_data(&mut body, error);
+    body.close();
+    message.close();
+}
+
+fn write_data(body: &mut Object<'_>, error: &Error) {
+    let fields = match error.data.as_deref() {
+        // A code of the server's own says itself what it means.
+        None if error.code.is_some() => return,
+        None => &Meta::new(),
+        Some(Value::Object(fields)) => fields,
+        Some(other) => return body.json("data", other),
+    };
+    let mut data = body.object("data");
+    if error.code.is_none() && !fields.contains_key("reason") {
+        data.text("reason", error.kind.name());
+    }
+    for (key, value) in fields {
+        text::json(data.any_key(key), value);
+    }
+    data.close();
+}

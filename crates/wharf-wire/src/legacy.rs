@@ -1,0 +1,343 @@
+//! The session that `initialize` opens, and what legacy requests do without one.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use wharf_model::{
+    Asks, ClientCapabilities, Error, ErrorKind, Filter, LiveFilter, LogLevel, Method, Parts, Peer,
+    Request, ServerCapabilities,
+};
+
+use crate::{
+    CallId, Codec, Received, Revision, Wire,
+    codec::Role,
+    members::{Members, Slot},
+    message::{Message, bad_field, invalid_request, unknown_method},
+    revision::{Feature, Verb},
+};
+
+/// One stream of messages: requests in any revision, and the legacy session it may hold.
+///
+/// ```
+/// use std::sync::Arc;
+/// use wharf_model::Implementation;
+/// use wharf_wire::{Connection, Received, Wire};
+///
+/// let wire = Arc::new(Wire::new(Implementation::new("harbour", "1.0.0")));
+/// let mut connection = Connection::new(wire);
+/// let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
+///     "protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+/// assert!(matches!(connection.receive(hello.into()), Received::Call(..)));
+/// ```
+#[derive(Debug)]
+pub struct Connection {
+    wire: Arc<Wire>,
+    session: Option<Session>,
+}
+
+impl Connection {
+    /// A connection on which nothing has been said.
+    #[must_use]
+    pub fn new(wire: Arc<Wire>) -> Self {
+        Connection { wire, session: None }
+    }
+
+    /// Reads the next message.
+    pub fn receive(&mut self, message: Bytes) -> Received {
+        self.wire.read(message, &mut Legacy::Session(&mut self.session))
+    }
+
+    /// The answer to a message that is longer than the limit, of which nothing else is known.
+    #[must_use]
+    pub fn too_long(&self) -> Received {
+        self.wire.too_long()
+    }
+}
+
+/// What a client said at `initialize` and since.
+#[derive(Debug)]
+pub(crate) struct Session {
+    revision: Revision,
+    peer: Arc<Peer>,
+    opening: Arc<Opening>,
+    opening_id: Option<CallId>,
+    filter: LiveFilter,
+    level: LogLevel,
+    listening: bool,
+}
+
+/// What the answer to `initialize` offered; nothing before it is written.
+#[derive(Debug, Default)]
+pub(crate) struct Opening(OnceLock<Option<Offer>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    logging: bool,
+    subscribe: bool,
+}
+
+impl Opening {
+    pub(crate) fn answered(&self, offered: &ServerCapabilities) {
+        let subscribe = offered.resources.as_ref().is_some_and(|it| it.subscribe);
+        let _ = self.0.set(Some(Offer { logging: offered.logging, subscribe }));
+    }
+
+    pub(crate) fn failed(&self) {
+        let _ = self.0.set(None);
+    }
+
+    fn is_pending(&self) -> bool {
+        self.0.get().is_none()
+    }
+
+    fn has_failed(&self) -> bool {
+        matches!(self.0.get(), Some(None))
+    }
+
+    fn offers(&self, what: impl Fn(Offer) -> bool) -> bool {
+        self.0.get().copied().flatten().is_some_and(what)
+    }
+}
+
+/// Where legacy messages go: to a connection's session, or nowhere, as a revision that is known.
+pub(crate) enum Legacy<'a> {
+    Session(&'a mut Option<Session>),
+    Alone(Revision),
+}
+
+impl Legacy<'_> {
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        match self {
+            Legacy::Session(session) => session.as_ref().map(|session| session.revision),
+            Legacy::Alone(revision) => Some(*revision),
+        }
+    }
+
+    fn session(&mut self) -> Option<&mut Session> {
+        match self {
+            Legacy::Session(session) => session.as_mut(),
+            Legacy::Alone(_) => None,
+        }
+    }
+
+    /// Answers a request that its revision has.
+    pub(crate) fn request(
+        &mut self,
+        wire: &Arc<Wire>,
+        verb: Verb,
+        message: Message,
+    ) -> Result<Received, Error> {
+        match verb {
+            Verb::Initialize => self.open(wire, message),
+            Verb::Call(method) => self.call(wire, method, message),
+            Verb::Ping => Ok(message.done()),
+            Verb::SetLevel => self.set_level(message),
+            Verb::Subscribe | Verb::Unsubscribe => self.subscribe(wire, verb, message),
+        }
+    }
+
+    fn open(&mut self, wire: &Arc<Wire>, message: Message) -> Result<Received, Error> {
+        if self.session().is_some_and(|session| !session.opening.has_failed()) {
+            return Err(invalid_request("Invalid request: already initialized"));
+        }
+        let version = message.text(Slot::ProtocolVersion);
+        let version = version.ok_or_else(|| bad_field("protocolVersion", "must be a string"))?;
+        message.want_object(Slot::Capabilities, "capabilities")?;
+        message.want_object(Slot::ClientInfo, "clientInfo")?;
+        let revision = negotiate(&version);
+        let peer = Arc::new(peer(&message, revision));
+        let opening = Arc::<Opening>::default();
+        let opening_id = message.call_id(Slot::Id, wire.limits.id);
+        let mut codec = message.codec(wire, Method::Discover, revision);
+        codec.role = Role::Opening(opening.clone());
+        let mut request = message.into_request(wire, Method::Discover, revision)?;
+        request.asks = Asks::Deliver;
+        if let Legacy::Session(session) = self {
+            **session = Some(Session {
+                revision,
+                peer: peer.clone(),
+                opening,
+                opening_id,
+                filter: LiveFilter::new(session_filter()),
+                level: wire.log_level,
+                listening: false,
+            });
+        }
+        Ok(Received::Call(request.from_peer(peer), codec))
+    }
+
+    fn call(
+        &mut self,
+        wire: &Arc<Wire>,
+        method: Method,
+        message: Message,
+    ) -> Result<Received, Error> {
+        let revision = self.revision().unwrap_or(Revision::UNSAID);
+        let message = match method {
+            Method::Complete if !revision.has(Feature::CompletionContext) => {
+                message.without_context()
+            }
+            _ => message,
+        };
+        let mut codec = message.codec(wire, method, revision);
+        let mut request = message.into_request(wire, method, revision)?;
+        request.asks = Asks::Deliver;
+        request.log_level = Some(wire.log_level);
+        if let Some(session) = self.session() {
+            request.log_level = session.opening.offers(|it| it.logging).then_some(session.level);
+            request = request.from_peer(session.peer.clone());
+            codec.role = Role::Peer(session.peer.clone());
+        }
+        Ok(Received::Call(request, codec))
+    }
+
+    fn set_level(&mut self, message: Message) -> Result<Received, Error> {
+        let offered = |session: &&mut Session| session.opening.offers(|it| it.logging);
+        let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
+        let level = message.raw(Slot::Level).and_then(|json| serde_json::from_str(json).ok());
+        session.level = level.ok_or_else(|| bad_field("level", "must be a log level"))?;
+        Ok(message.done())
+    }
+
+    fn subscribe(&mut self, wire: &Wire, verb: Verb, message: Message) -> Result<Received, Error> {
+        let offered = |session: &&mut Session| session.opening.offers(|it| it.subscribe);
+        let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
+        message.uri(wire.limits.uri)?;
+        let uri = message.text(Slot::Uri).unwrap_or_default();
+        let most = wire.limits.subscriptions;
+        let done = session.filter.edit(|filter| match verb {
+            Verb::Unsubscribe => {
+                filter.uris.remove(&*uri);
+                true
+            }
+            _ if filter.uris.len() >= most && !filter.uris.contains(&*uri) => false,
+            _ => {
+                filter.uris.insert(uri.into_owned());
+                true
+            }
+        });
+        match done {
+            true => Ok(message.done()),
+            false => Err(Error::new(ErrorKind::RefusedResourceConstraints)
+                .with_message(format!("At most {most} subscriptions a session"))),
+        }
+    }
+
+    /// Takes note of a notification.
+    pub(crate) fn notified(&mut self, wire: &Arc<Wire>, message: &Message) -> Received {
+        match &*message.text(Slot::Method).unwrap_or_default() {
+            "notifications/cancelled" => self.cancelled(wire, message),
+            "notifications/initialized" => match self.session() {
+                Some(session) => session.listen(wire),
+                None => Received::Ignore,
+            },
+            "notifications/roots/list_changed" => {
+                if let Some(session) = self.session() {
+                    session.peer.roots_changed();
+                }
+                Received::Ignore
+            }
+            _ => Received::Ignore,
+        }
+    }
+
+    fn cancelled(&mut self, wire: &Wire, message: &Message) -> Received {
+        let Some(id) = message.call_id(Slot::RequestId, wire.limits.id) else {
+            return Received::Ignore;
+        };
+        let opens = |session: &mut Session| {
+            session.opening.is_pending() && session.opening_id.as_ref() == Some(&id)
+        };
+        match self.session().is_some_and(opens) {
+            true => Received::Ignore,
+            false => Received::Cancel(id),
+        }
+    }
+}
+
+impl Session {
+    /// The session's own listen, which subscriptions edit. It begins once.
+    fn listen(&mut self, wire: &Arc<Wire>) -> Received {
+        if self.listening || self.opening.has_failed() {
+            return Received::Ignore;
+        }
+        self.listening = true;
+        let body = ByteString::from_static("{}");
+        let message = Message { body: body.clone(), members: Members::default() };
+        let mut codec: Codec = message.codec(wire, Method::Listen, self.revision);
+        codec.role = Role::Silent;
+        let mut request = Request::new(Method::Listen, body, Parts::default());
+        request.asks = Asks::Deliver;
+        request.filter = Some(self.filter.clone());
+        Received::Call(request.from_peer(self.peer.clone()), codec)
+    }
+}
+
+impl Message {
+    /// The empty result.
+    fn done(&self) -> Received {
+        let id = self.raw(Slot::Id).unwrap_or("null");
+        let reply = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+        Received::Reply(reply.into_bytes(), 200)
+    }
+
+    fn not_offered(&self) -> Error {
+        unknown_method(&self.text(Slot::Method).unwrap_or_default())
+    }
+
+    /// The same message with nothing in its `context`, for revisions that have none.
+    fn without_context(self) -> Message {
+        if !self.members.has(Slot::Context) {
+            return self;
+        }
+        let context = self.members.span(Slot::Context).range();
+        let (before, after) = (&self.body[..context.start], &self.body[context.end..]);
+        let body = ByteString::from([before, "{}", after].concat());
+        match Members::of(&body, u32::MAX) {
+            Ok(members) => Message { body, members },
+            Err(_) => self,
+        }
+    }
+}
+
+/// A legacy revision that we know is echoed; anything else gets the newest legacy one.
+fn negotiate(version: &str) -> Revision {
+    let known = version.parse().ok().filter(|revision: &Revision| !revision.is_modern());
+    known.unwrap_or(Revision::NEWEST_LEGACY)
+}
+
+fn session_filter() -> Filter {
+    Filter { tools: true, prompts: true, resources: true, ..Filter::default() }
+}
+
+/// The client, with what it declared as far as its revision has it.
+fn peer(message: &Message, revision: Revision) -> Peer {
+    let info = message.raw(Slot::ClientInfo).and_then(|json| serde_json::from_str(json).ok());
+    let declared = message.raw(Slot::Capabilities).and_then(|json| serde_json::from_str(json).ok());
+    let mut capabilities: ClientCapabilities = declared.unwrap_or_default();
+    if !revision.has(Feature::Elicitation) {
+        capabilities.elicitation = None;
+    }
+    if let Some(elicitation) = &mut capabilities.elicitation
+        && !revision.has(Feature::ElicitationModes)
+    {
+        (elicitation.form, elicitation.url) = (true, false);
+    }
+    if let Some(sampling) = &mut capabilities.sampling
+        && !revision.has(Feature::SamplingTools)
+    {
+        // There, whoever samples may include context without saying so.
+        (sampling.tools, sampling.context) = (false, true);
+    }
+    Peer::new(info, capabilities)
+}
+
+/// The error for a request that comes before either way to open.
+pub(crate) fn not_initialized() -> Error {
+    Error::new(ErrorKind::NotInitialized).with_message(
+        "Not initialized: send `initialize` first (2025-11-25 and older), or put \
+         `io.modelcontextprotocol/protocolVersion` and `io.modelcontextprotocol/clientCapabilities` \
+         into the request's `_meta` (2026-07-28)",
+    )
+}

@@ -1,0 +1,145 @@
+//! Newline-delimited messages out of a stream of bytes.
+
+use bytes::{Buf, Bytes, BytesMut};
+use memchr::memchr;
+
+/// What [`Lines::next`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// One message, without its newline.
+    Message(Bytes),
+    /// A line longer than the limit; what it said is gone.
+    TooLong,
+}
+
+/// Splits a stream of bytes into lines. Holds at most one line of the greatest length.
+///
+/// ```
+/// use wharf_wire::{Line, Lines};
+///
+/// let mut lines = Lines::new(8);
+/// lines.push(b"one\r\n\ntwo\nmuch too long\nthr");
+/// assert_eq!(lines.next(), Some(Line::Message("one".into())));
+/// assert_eq!(lines.next(), Some(Line::Message("two".into())));
+/// assert_eq!(lines.next(), Some(Line::TooLong));
+/// assert_eq!(lines.next(), None);
+/// lines.push(b"ee\n");
+/// assert_eq!(lines.next(), Some(Line::Message("three".into())));
+/// ```
+#[derive(Debug)]
+pub struct Lines {
+    buffer: BytesMut,
+    limit: usize,
+    /// How much of the buffer is known to hold no newline.
+    searched: usize,
+    /// Whether the rest of a line that is too long is still to come.
+    skipping: bool,
+}
+
+impl Lines {
+    /// Lines of at most `limit` bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Lines { buffer: BytesMut::new(), limit, searched: 0, skipping: false }
+    }
+
+    /// Appends bytes as they came. Take every line out before pushing more.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Where a reader may append bytes itself. It must not change those that are there.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.buffer
+    }
+
+    /// The next line that is not blank.
+    #[expect(clippy::should_implement_trait, reason = "more may come after None")]
+    pub fn next(&mut self) -> Option<Line> {
+        loop {
+            let Some(offset) = memchr(b'\n', &self.buffer[self.searched..]) else {
+                self.searched = self.buffer.len();
+                return self.give_up_if_too_long();
+            };
+            let mut line = self.buffer.split_to(self.searched + offset);
+            self.buffer.advance(1);
+            self.searched = 0;
+            if std::mem::take(&mut self.skipping) {
+                continue;
+            }
+            if line.ends_with(b"\r") {
+                line.truncate(line.len() - 1);
+            }
+            if line.len() > self.limit {
+                return Some(Line::TooLong);
+            }
+            if !line.trim_ascii().is_empty() {
+                return Some(Line::Message(line.freeze()));
+            }
+        }
+    }
+
+    /// What is left when the stream ended: a last line without a newline.
+    pub fn finish(&mut self) -> Option<Line> {
+        self.push(b"\n");
+        self.next()
+    }
+
+    fn give_up_if_too_long(&mut self) -> Option<Line> {
+        if self.skipping {
+            self.buffer.clear();
+            self.searched = 0;
+            return None;
+        }
+        // One more byte than the limit may be the carriage return of a line at the limit.
+        if self.buffer.len() <= self.limit + 1 {
+            return None;
+        }
+        self.buffer = BytesMut::new();
+        self.searched = 0;
+        self.skipping = true;
+        Some(Line::TooLong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(lines: &mut Lines) -> Vec<Line> {
+        std::iter::from_fn(|| lines.next()).collect()
+    }
+
+    #[test]
+    fn a_line_at_the_limit_passes_and_one_past_it_does_not() {
+        for ending in ["\n", "\r\n"] {
+            let mut lines = Lines::new(4);
+            lines.push(format!("1234{ending}12345{ending}1{ending}").as_bytes());
+            let expected = [Line::Message("1234".into()), Line::TooLong, Line::Message("1".into())];
+            assert_eq!(all(&mut lines), expected, "{ending:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_reported_once_and_not_kept() {
+        let mut lines = Lines::new(4);
+        let mut found = Vec::new();
+        for _ in 0..100 {
+            lines.push(b"xxxx");
+            found.extend(all(&mut lines));
+            assert!(lines.buffer.len() <= 8);
+        }
+        lines.push(b"x\nok\n");
+        found.extend(all(&mut lines));
+        assert_eq!(found, [Line::TooLong, Line::Message("ok".into())]);
+    }
+
+    #[test]
+    fn the_last_line_needs_no_newline() {
+        let mut lines = Lines::new(8);
+        lines.push(b"a\nb");
+        assert_eq!(all(&mut lines), [Line::Message("a".into())]);
+        assert_eq!(lines.finish(), Some(Line::Message("b".into())));
+        assert_eq!(lines.finish(), None);
+    }
+}

@@ -1,0 +1,206 @@
+//! A message whose envelope is right, and the call it asks for.
+
+use std::{borrow::Cow, sync::Arc};
+
+use bytestring::ByteString;
+use serde_json::json;
+use wharf_model::{Error, ErrorKind, Filter, LiveFilter, Method, Parts, Request, Span};
+
+use crate::{
+    CallId, Codec, Revision, Wire,
+    members::{Members, Slot},
+};
+
+/// How much of a client's own text an error repeats.
+const ECHO: usize = 128;
+
+/// A message that is valid JSON-RPC as far as its envelope goes.
+pub(crate) struct Message {
+    pub(crate) body: ByteString,
+    pub(crate) members: Members,
+}
+
+/// Why a request is not begun.
+pub(crate) struct Refusal {
+    pub(crate) error: Error,
+    pub(crate) revision: Revision,
+    /// Where the HTTP status is not the one that goes with the kind.
+    pub(crate) status: Option<u16>,
+}
+
+impl Refusal {
+    pub(crate) fn new(error: impl Into<Error>, revision: Revision) -> Self {
+        Refusal { error: error.into(), revision, status: None }
+    }
+}
+
+impl Message {
+    pub(crate) fn raw(&self, slot: Slot) -> Option<&str> {
+        self.members.raw(&self.body, slot)
+    }
+
+    pub(crate) fn text(&self, slot: Slot) -> Option<Cow<'_, str>> {
+        self.members.text(&self.body, slot)
+    }
+
+    /// Where the member lies, unless it is `null`.
+    pub(crate) fn span(&self, slot: Slot) -> Span {
+        match self.raw(slot) {
+            Some(_) => self.members.span(slot),
+            None => Span::default(),
+        }
+    }
+
+    /// The id in a form in which equal ids are equal text.
+    pub(crate) fn call_id(&self, slot: Slot, limit: usize) -> Option<CallId> {
+        let id = self.raw(slot).filter(|id| is_id(id, limit))?;
+        Some(CallId::canonical(self.body.slice_ref(id)))
+    }
+
+    /// Refuses a member that is there and is not an object.
+    pub(crate) fn want_object(&self, slot: Slot, field: &str) -> Result<(), Error> {
+        match self.raw(slot) {
+            Some(json) if !json.starts_with('{') => Err(bad_field(field, "must be an object")),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_objects(&self) -> Result<(), Error> {
+        self.want_object(Slot::Params, "params")?;
+        self.want_object(Slot::Meta, "_meta")
+    }
+
+    fn want_text(&self, slot: Slot, field: &str) -> Result<(), Error> {
+        match self.raw(slot) {
+            Some(_) if self.text(slot).is_none() => Err(bad_field(field, "must be a string")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The call that this message asks for.
+    pub(crate) fn into_request(
+        self,
+        wire: &Wire,
+        method: Method,
+        revision: Revision,
+    ) -> Result<Request, Error> {
+        self.want_object(Slot::Arguments, "arguments")?;
+        self.want_text(Slot::Cursor, "cursor")?;
+        let mut parts = Parts {
+            params: self.span(Slot::Params),
+            target: self.target(wire, method)?,
+            arguments: self.span(Slot::Arguments),
+            cursor: self.span(Slot::Cursor),
+            limit: self.span(Slot::Limit),
+            meta: self.span(Slot::Meta),
+            ..Parts::default()
+        };
+        if revision.is_modern() {
+            self.want_object(Slot::InputResponses, "inputResponses")?;
+            self.want_text(Slot::RequestState, "requestState")?;
+            parts.input_responses = self.span(Slot::InputResponses);
+            parts.request_state = self.span(Slot::RequestState);
+            parts.client_info = self.span(Slot::MetaClient);
+            parts.client_capabilities = self.span(Slot::MetaCapabilities);
+        }
+        let filter = match method {
+            Method::Listen => Some(LiveFilter::new(self.filter(wire)?)),
+            _ => None,
+        };
+        let progress = self.token().is_some();
+        let mut request = Request::new(method, self.body, parts);
+        request.filter = filter;
+        request.progress = progress;
+        Ok(request)
+    }
+
+    fn target(&self, wire: &Wire, method: Method) -> Result<Span, Error> {
+        match method.info().mirrored {
+            Some("uri") => self.uri(wire.limits.uri),
+            Some(field) => self.named(Slot::Name, field),
+            None => Ok(Span::default()),
+        }
+    }
+
+    /// A progress token is a string or an integer; anything else is no token.
+    pub(crate) fn token(&self) -> Span {
+        match self.raw(Slot::Token) {
+            Some(token) if is_id(token, usize::MAX) => self.members.span(Slot::Token),
+            _ => Span::default(),
+        }
+    }
+
+    fn named(&self, slot: Slot, field: &str) -> Result<Span, Error> {
+        match self.text(slot) {
+            Some(_) => Ok(self.members.span(slot)),
+            None => Err(bad_field(field, "must be a string")),
+        }
+    }
+
+    pub(crate) fn uri(&self, limit: usize) -> Result<Span, Error> {
+        let span = self.named(Slot::Uri, "uri")?;
+        match self.text(Slot::Uri) {
+            Some(uri) if uri.len() > limit => Err(uri_too_long(limit)),
+            _ => Ok(span),
+        }
+    }
+
+    fn filter(&self, wire: &Wire) -> Result<Filter, Error> {
+        let wanted = self.raw(Slot::Notifications).unwrap_or_default();
+        let filter: Filter = serde_json::from_str(wanted)
+            .map_err(|_| bad_field("notifications", "must be a filter of notifications"))?;
+        match filter.uris.iter().any(|uri| uri.len() > wire.limits.uri) {
+            true => Err(uri_too_long(wire.limits.uri)),
+            false => Ok(filter),
+        }
+    }
+
+    /// What remains of the message for the codec that answers it.
+    pub(crate) fn codec(&self, wire: &Arc<Wire>, method: Method, revision: Revision) -> Codec {
+        Codec {
+            wire: wire.clone(),
+            body: self.body.clone(),
+            id: self.members.span(Slot::Id),
+            token: self.token(),
+            uri: self.members.span(Slot::Uri),
+            capabilities: self.span(Slot::MetaCapabilities),
+            method,
+            revision,
+            role: Default::default(),
+        }
+    }
+}
+
+/// Whether `json` is a string or an integer of at most `limit` bytes.
+pub(crate) fn is_id(json: &str, limit: usize) -> bool {
+    let integer = || json.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+    json.len() <= limit && (json.starts_with('"') || integer())
+}
+
+pub(crate) fn invalid_request(problem: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidRequest).with_message(problem)
+}
+
+pub(crate) fn unknown_method(name: &str) -> Error {
+    Error::method_not_found(&shortened(name))
+}
+
+/// Says which parameter is wrong, and how.
+pub(crate) fn bad_field(field: &str, problem: &str) -> Error {
+    Error::new(ErrorKind::InvalidParams)
+        .with_message(format!("Invalid params: `{field}` {problem}"))
+        .with_data(json!({"field": field}))
+}
+
+fn uri_too_long(limit: usize) -> Error {
+    let error =
+        Error::new(ErrorKind::UriTooLong).with_data(json!({"field": "uri", "limit": limit}));
+    error.with_message(format!("URI too long: at most {limit} bytes"))
+}
+
+pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(ECHO) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}

@@ -1,0 +1,62 @@
+//! Requests that carry version, identity and capabilities themselves. They leave nothing behind.
+
+use std::sync::Arc;
+
+use wharf_model::{Asks, Error, LogLevel};
+
+use crate::{
+    Received, Revision, Wire,
+    members::Slot,
+    message::{Message, Refusal, bad_field, unknown_method},
+    revision::Verb,
+};
+
+const VERSION: &str = "_meta.io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "_meta.io.modelcontextprotocol/clientCapabilities";
+const CLIENT: &str = "_meta.io.modelcontextprotocol/clientInfo";
+const LEVEL: &str = "_meta.io.modelcontextprotocol/logLevel";
+
+/// Checks in the specification's order: metadata, version, method, parameters.
+pub(crate) fn begin(wire: &Arc<Wire>, message: Message) -> Result<Received, Refusal> {
+    metadata(&message).map_err(malformed)?;
+    let refused = |error: Error| Refusal::new(error, Revision::MODERN);
+    let version = message.text(Slot::MetaVersion).unwrap_or_default();
+    if !version.parse::<Revision>().is_ok_and(Revision::is_modern) {
+        return Err(refused(wire.unsupported(&version)));
+    }
+    let name = message.text(Slot::Method).unwrap_or_default();
+    let Some((Verb::Call(method), _)) = Verb::named(&name) else {
+        return Err(refused(unknown_method(&name)));
+    };
+    let level = log_level(&message).map_err(malformed)?;
+    let codec = message.codec(wire, method, Revision::MODERN);
+    let mut request = message.into_request(wire, method, Revision::MODERN).map_err(refused)?;
+    request.asks = Asks::Suspend;
+    request.log_level = level;
+    Ok(Received::Call(request, codec))
+}
+
+fn metadata(message: &Message) -> Result<(), Error> {
+    message.check_objects()?;
+    if message.text(Slot::MetaVersion).is_none() {
+        return Err(bad_field(VERSION, "must be a string"));
+    }
+    if message.raw(Slot::MetaCapabilities).is_none() {
+        return Err(bad_field(CAPABILITIES, "must be an object"));
+    }
+    message.want_object(Slot::MetaCapabilities, CAPABILITIES)?;
+    message.want_object(Slot::MetaClient, CLIENT)
+}
+
+fn log_level(message: &Message) -> Result<Option<LogLevel>, Error> {
+    let Some(json) = message.raw(Slot::MetaLevel) else { return Ok(None) };
+    match serde_json::from_str(json) {
+        Ok(level) => Ok(Some(level)),
+        Err(_) => Err(bad_field(LEVEL, "must be a log level")),
+    }
+}
+
+/// On HTTP, malformed metadata is the request's fault, not the call's.
+fn malformed(error: Error) -> Refusal {
+    Refusal { status: Some(400), ..Refusal::new(error, Revision::MODERN) }
+}

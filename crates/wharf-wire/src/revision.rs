@@ -1,0 +1,286 @@
+//! The five revisions of the protocol, as tables.
+
+use std::{fmt, str::FromStr};
+
+use wharf_model::{Error, ErrorKind, Method};
+
+/// A dated revision of the protocol.
+///
+/// ```
+/// use wharf_wire::Revision;
+///
+/// let revision: Revision = "2025-06-18".parse().unwrap();
+/// assert!(revision < Revision::MODERN);
+/// assert!(!revision.is_modern());
+/// assert_eq!(Revision::ALL.map(Revision::as_str).last(), Some(&"2026-07-28"));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Revision(u8);
+
+/// 2024-11-05: the first.
+pub(crate) const R2024_11_05: Revision = Revision(0);
+/// 2025-03-26: tool annotations, audio, batches.
+pub(crate) const R2025_03_26: Revision = Revision(1);
+/// 2025-06-18: titles, links, structured content, elicitation.
+pub(crate) const R2025_06_18: Revision = Revision(2);
+/// 2025-11-25: icons, URL elicitation, tools in sampling.
+pub(crate) const R2025_11_25: Revision = Revision(3);
+/// 2026-07-28: everything about a request travels with it.
+pub(crate) const R2026_07_28: Revision = Revision(4);
+
+static DATES: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
+impl Revision {
+    /// Every revision, oldest first.
+    pub const ALL: [Revision; 5] =
+        [R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28];
+    /// The newest revision that opens with a handshake.
+    pub const NEWEST_LEGACY: Revision = R2025_11_25;
+    /// The revision whose requests carry everything themselves.
+    pub const MODERN: Revision = R2026_07_28;
+    /// What a legacy HTTP request without a version header speaks.
+    pub const UNSAID: Revision = R2025_03_26;
+
+    /// The revision's date.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        DATES[self.index()]
+    }
+
+    /// Whether requests carry version, identity and capabilities themselves.
+    #[must_use]
+    pub fn is_modern(self) -> bool {
+        self >= Revision::MODERN
+    }
+
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl FromStr for Revision {
+    type Err = Error;
+
+    fn from_str(date: &str) -> Result<Self, Error> {
+        let found = Revision::ALL.into_iter().find(|revision| revision.as_str() == date);
+        found.ok_or_else(|| Error::new(ErrorKind::UnsupportedProtocolVersion))
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The revisions that have something: from the first to the last, both included.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    first: Revision,
+    last: Revision,
+}
+
+impl Range {
+    pub(crate) fn has(self, revision: Revision) -> bool {
+        self.first <= revision && revision <= self.last
+    }
+}
+
+const fn since(first: Revision) -> Range {
+    Range { first, last: R2026_07_28 }
+}
+
+const fn until(last: Revision) -> Range {
+    Range { first: R2024_11_05, last }
+}
+
+const fn only(revision: Revision) -> Range {
+    Range { first: revision, last: revision }
+}
+
+const ALWAYS: Range = since(R2024_11_05);
+const LEGACY: Range = until(R2025_11_25);
+
+/// What a client may send, and what becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// A call of the canonical protocol.
+    Call(Method),
+    Initialize,
+    Ping,
+    SetLevel,
+    Subscribe,
+    Unsubscribe,
+}
+
+/// Every request a client may send, and the revisions that have it.
+static VERBS: [(&str, Verb, Range); 15] = [
+    ("tools/call", Verb::Call(Method::CallTool), ALWAYS),
+    ("tools/list", Verb::Call(Method::ListTools), ALWAYS),
+    ("resources/read", Verb::Call(Method::ReadResource), ALWAYS),
+    ("resources/list", Verb::Call(Method::ListResources), ALWAYS),
+    ("resources/templates/list", Verb::Call(Method::ListTemplates), ALWAYS),
+    ("prompts/get", Verb::Call(Method::GetPrompt), ALWAYS),
+    ("prompts/list", Verb::Call(Method::ListPrompts), ALWAYS),
+    ("completion/complete", Verb::Call(Method::Complete), ALWAYS),
+    ("server/discover", Verb::Call(Method::Discover), since(R2026_07_28)),
+    ("subscriptions/listen", Verb::Call(Method::Listen), since(R2026_07_28)),
+    ("initialize", Verb::Initialize, LEGACY),
+    ("ping", Verb::Ping, LEGACY),
+    ("logging/setLevel", Verb::SetLevel, LEGACY),
+    ("resources/subscribe", Verb::Subscribe, LEGACY),
+    ("resources/unsubscribe", Verb::Unsubscribe, LEGACY),
+];
+
+impl Verb {
+    /// The request named `name`, and the revisions that have it.
+    pub(crate) fn named(name: &str) -> Option<(Verb, Range)> {
+        VERBS.iter().find(|row| row.0 == name).map(|row| (row.1, row.2))
+    }
+}
+
+/// Something that not all revisions have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Feature {
+    /// JSON-RPC batches.
+    Batches,
+    /// Audio content.
+    Audio,
+    /// A progress notification may carry a message.
+    ProgressMessages,
+    /// Completion is a capability of its own.
+    CompletionCapability,
+    /// Links to resources as content.
+    Links,
+    /// Structured content beside a tool's content, if it is an object.
+    Structured,
+    /// The arguments completed so far travel with a completion.
+    CompletionContext,
+    /// Forms for the user.
+    Elicitation,
+    /// Elicitation has modes, multi-select and defaults.
+    ElicitationModes,
+    /// A URL elicitation has an id, and may be asked for by an error.
+    ElicitationIds,
+    /// Tools, and several items a message, in sampling.
+    SamplingTools,
+    /// Bad tool arguments are a result the model can read.
+    ArgumentErrorsAsResults,
+    /// Schemas and structured content of any type.
+    AnyJson,
+}
+
+static FEATURES: [(Feature, Range); 13] = [
+    (Feature::Batches, only(R2025_03_26)),
+    (Feature::Audio, since(R2025_03_26)),
+    (Feature::ProgressMessages, since(R2025_03_26)),
+    (Feature::CompletionCapability, since(R2025_03_26)),
+    (Feature::Links, since(R2025_06_18)),
+    (Feature::Structured, since(R2025_06_18)),
+    (Feature::CompletionContext, since(R2025_06_18)),
+    (Feature::Elicitation, since(R2025_06_18)),
+    (Feature::ElicitationModes, since(R2025_11_25)),
+    (Feature::ElicitationIds, only(R2025_11_25)),
+    (Feature::SamplingTools, since(R2025_11_25)),
+    (Feature::ArgumentErrorsAsResults, since(R2025_11_25)),
+    (Feature::AnyJson, since(R2026_07_28)),
+];
+
+impl Revision {
+    pub(crate) fn has(self, feature: Feature) -> bool {
+        FEATURES[feature as usize].1.has(self)
+    }
+}
+
+/// Something whose fields differ between revisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Annotations,
+    Content,
+    FormField,
+    Implementation,
+    Prompt,
+    PromptArgument,
+    Resource,
+    SamplingMessage,
+    SamplingParams,
+    ServerCapabilities,
+    Tool,
+}
+
+/// Every field that not all revisions have, and those that do.
+static FIELDS: [(Shape, &str, Range); 27] = {
+    use Shape::*;
+    [
+        (Annotations, "lastModified", since(R2025_06_18)),
+        (Content, "_meta", since(R2025_06_18)),
+        (FormField, "default", since(R2025_11_25)),
+        (Implementation, "title", since(R2025_06_18)),
+        (Implementation, "description", since(R2025_11_25)),
+        (Implementation, "websiteUrl", since(R2025_11_25)),
+        (Implementation, "icons", since(R2025_11_25)),
+        (Prompt, "title", since(R2025_06_18)),
+        (Prompt, "_meta", since(R2025_06_18)),
+        (Prompt, "icons", since(R2025_11_25)),
+        (PromptArgument, "title", since(R2025_06_18)),
+        (Resource, "title", since(R2025_06_18)),
+        (Resource, "_meta", since(R2025_06_18)),
+        (Resource, "icons", since(R2025_11_25)),
+        (SamplingMessage, "_meta", since(R2025_11_25)),
+        (SamplingParams, "tools", since(R2025_11_25)),
+        (SamplingParams, "toolChoice", since(R2025_11_25)),
+        (SamplingParams, "_meta", LEGACY),
+        (ServerCapabilities, "completions", since(R2025_03_26)),
+        (ServerCapabilities, "tasks", only(R2025_11_25)),
+        (ServerCapabilities, "extensions", since(R2026_07_28)),
+        (Tool, "annotations", since(R2025_03_26)),
+        (Tool, "title", since(R2025_06_18)),
+        (Tool, "outputSchema", since(R2025_06_18)),
+        (Tool, "_meta", since(R2025_06_18)),
+        (Tool, "icons", since(R2025_11_25)),
+        (Tool, "execution", only(R2025_11_25)),
+    ]
+};
+
+impl Shape {
+    /// The fields of this shape that `revision` does not have.
+    pub(crate) fn unknown_to(self, revision: Revision) -> impl Iterator<Item = &'static str> {
+        let missing =
+            move |row: &&(Shape, &'static str, Range)| row.0 == self && !row.2.has(revision);
+        FIELDS.iter().filter(missing).map(|row| row.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_stand_in_order() {
+        for (index, row) in FEATURES.iter().enumerate() {
+            assert_eq!(row.0 as usize, index, "{:?}", row.0);
+        }
+        for (index, revision) in Revision::ALL.into_iter().enumerate() {
+            assert_eq!(revision.index(), index);
+            assert_eq!(revision.as_str().parse(), Ok(revision));
+        }
+        assert!(DATES.is_sorted());
+        assert!("2025-06-19".parse::<Revision>().is_err());
+    }
+
+    #[test]
+    fn every_call_of_the_model_has_a_row() {
+        use wharf_model::{Direction, METHODS};
+        for info in METHODS.iter().filter(|info| info.direction == Direction::Call) {
+            let (verb, revisions) = Verb::named(info.name).unwrap();
+            assert_eq!(verb, Verb::Call(info.method));
+            assert!(revisions.has(Revision::MODERN));
+        }
+    }
+}

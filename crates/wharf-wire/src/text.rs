@@ -1,0 +1,251 @@
+//! JSON text, written straight into a buffer. Nothing written here holds a newline.
+
+use std::io::Write as _;
+
+use memchr::memchr2;
+use serde::Serialize;
+
+/// Writes a JSON string.
+pub(crate) fn quoted(out: &mut Vec<u8>, text: &str) {
+    let mut rest = text.as_bytes();
+    out.push(b'"');
+    loop {
+        let run = plain_run(rest);
+        out.extend_from_slice(&rest[..run]);
+        let Some(&special) = rest.get(run) else { break };
+        escape(out, special);
+        rest = &rest[run + 1..];
+    }
+    out.push(b'"');
+}
+
+fn escape(out: &mut Vec<u8>, byte: u8) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    match byte {
+        b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+        b'\n' => out.extend_from_slice(b"\\n"),
+        b'\r' => out.extend_from_slice(b"\\r"),
+        b'\t' => out.extend_from_slice(b"\\t"),
+        _ => {
+            out.extend_from_slice(b"\\u00");
+            out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        }
+    }
+}
+
+/// Writes JSON text as it is, but on one line: in valid JSON a newline is only white space.
+pub(crate) fn raw(out: &mut Vec<u8>, json: &str) {
+    let mut rest = json.as_bytes();
+    while let Some(at) = memchr2(b'\n', b'\r', rest) {
+        out.extend_from_slice(&rest[..at]);
+        rest = &rest[at + 1..];
+    }
+    out.extend_from_slice(rest);
+}
+
+/// Writes whatever serializes. Our own types always do; a user's may not, and then it is `null`.
+pub(crate) fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    let start = out.len();
+    if serde_json::to_writer(&mut *out, value).is_err() {
+        out.truncate(start);
+        out.extend_from_slice(b"null");
+    }
+}
+
+/// Writes an integer.
+pub(crate) fn integer(out: &mut Vec<u8>, number: impl std::fmt::Display) {
+    // Writing to a vector cannot fail.
+    let _ = write!(out, "{number}");
+}
+
+/// Writes a finite number, without a fraction where it has none.
+pub(crate) fn number(out: &mut Vec<u8>, number: f64) {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() < EXACT {
+        integer(out, number as i64);
+    } else {
+        json(out, &number);
+    }
+}
+
+/// Writes an object, member by member.
+pub(crate) struct Object<'a> {
+    out: &'a mut Vec<u8>,
+    started: bool,
+}
+
+impl<'a> Object<'a> {
+    pub(crate) fn open(out: &'a mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Object { out, started: false }
+    }
+
+    /// Writes a key that needs no escapes; the value is the caller's to write.
+    pub(crate) fn key(&mut self, key: &str) -> &mut Vec<u8> {
+        self.out.extend_from_slice(if self.started { b",\"" } else { b"\"" });
+        self.out.extend_from_slice(key.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.started = true;
+        self.out
+    }
+
+    /// Writes a key of any spelling; the value is the caller's to write.
+    pub(crate) fn any_key(&mut self, key: &str) -> &mut Vec<u8> {
+        if self.started {
+            self.out.push(b',');
+        }
+        quoted(self.out, key);
+        self.out.push(b':');
+        self.started = true;
+        self.out
+    }
+
+    /// Writes a value that is JSON on one line already.
+    pub(crate) fn plain(&mut self, key: &str, json: &str) {
+        self.key(key).extend_from_slice(json.as_bytes());
+    }
+
+    pub(crate) fn text(&mut self, key: &str, text: &str) {
+        quoted(self.key(key), text);
+    }
+
+    pub(crate) fn raw(&mut self, key: &str, json: &str) {
+        raw(self.key(key), json);
+    }
+
+    pub(crate) fn json(&mut self, key: &str, value: &(impl Serialize + ?Sized)) {
+        json(self.key(key), value);
+    }
+
+    /// Writes a nested object.
+    pub(crate) fn object(&mut self, key: &str) -> Object<'_> {
+        Object::open(self.key(key))
+    }
+
+    pub(crate) fn close(self) {
+        self.out.push(b'}');
+    }
+}
+
+/// Writes an array, each item by `write`.
+pub(crate) fn array<T>(
+    out: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut Vec<u8>, T),
+) {
+    out.push(b'[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+    out.push(b']');
+}
+
+const ONES: u64 = u64::from_le_bytes([1; 8]);
+const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
+
+fn is_special(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+/// The high bit of each byte of `word` that is special; bytes above the lowest such may err.
+fn special_bytes(word: u64) -> u64 {
+    let zeros = |it: u64| it.wrapping_sub(ONES) & !it;
+    let quote = zeros(word ^ (ONES * u64::from(b'"')));
+    let backslash = zeros(word ^ (ONES * u64::from(b'\\')));
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    (quote | backslash | control) & HIGHS
+}
+
+/// Where the first special byte among the whole words of `bytes` lies, or where the words end.
+#[inline]
+fn plain_words(bytes: &[u8]) -> (usize, bool) {
+    let mut at = 0;
+    while let Some(word) = bytes[at..].first_chunk::<8>() {
+        let special = special_bytes(u64::from_le_bytes(*word));
+        if special != 0 {
+            return (at + special.trailing_zeros() as usize / 8, true);
+        }
+        at += word.len();
+    }
+    (at, false)
+}
+
+/// How many bytes from the start need no escape and end no string.
+#[inline]
+pub(crate) fn plain_run(bytes: &[u8]) -> usize {
+    // Most strings are short.
+    match plain_words(&bytes[..bytes.len().min(SHORT)]) {
+        (end, true) => end,
+        (end, false) => plain_run_on(bytes, end),
+    }
+}
+
+const SHORT: usize = 48;
+
+#[inline(never)]
+fn plain_run_on(bytes: &[u8], mut at: usize) -> usize {
+    // Long text goes by blocks that the compiler turns into vector instructions.
+    while let Some(block) = bytes[at..].first_chunk::<64>() {
+        if block.iter().fold(false, |any, byte| any | is_special(*byte)) {
+            break;
+        }
+        at += block.len();
+    }
+    let (end, found) = plain_words(&bytes[at..]);
+    at += end;
+    if found {
+        return at;
+    }
+    let rest = &bytes[at..];
+    at + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn strings_read_back() {
+        for text in ["", "plain", "a\"b\\c\n\r\t\u{0}\u{1f}\u{7f}äé\u{2028}", &"x\n".repeat(100)]
+        {
+            let json = written(|out| quoted(out, text));
+            assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+            assert!(!json.contains('\n'));
+        }
+    }
+
+    #[test]
+    fn raw_text_goes_on_one_line() {
+        assert_eq!(written(|out| raw(out, "{\r\n  \"a\\n\": 1\n}")), "{  \"a\\n\": 1}");
+    }
+
+    #[test]
+    fn numbers_have_a_fraction_only_where_needed() {
+        for (value, json) in [(1.0, "1"), (-2.0, "-2"), (0.5, "0.5"), (-0.25, "-0.25")] {
+            assert_eq!(written(|out| number(out, value)), json);
+        }
+    }
+
+    #[test]
+    fn runs_end_at_the_first_special_byte() {
+        for length in 0..200 {
+            for special in [b'"', b'\\', b'\n', 0x1f] {
+                let mut bytes = vec![b'x'; length];
+                assert_eq!(plain_run(&bytes), length);
+                bytes.extend_from_slice("ä".as_bytes());
+                bytes.push(special);
+                bytes.extend_from_slice(b"\"\"tail");
+                assert_eq!(plain_run(&bytes), length + 2);
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What one server says about itself on every connection, and what it accepts.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use wharf_model::{Error, Implementation, LogLevel, Request};
+
+use crate::{CallId, Codec, Revision, legacy::Legacy, text};
+
+/// Which revisions a server speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Eras {
+    /// All of them, on one stream.
+    #[default]
+    Both,
+    /// Only those whose requests carry everything themselves.
+    Modern,
+    /// Only those that open with a handshake.
+    Legacy,
+}
+
+/// Which numbers errors carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ErrorProfile {
+    /// Those that the peer's revision defines.
+    #[default]
+    Spec,
+    /// In legacy revisions, those of Wharf's own registry.
+    Registry,
+}
+
+/// How large a message and its parts may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WireLimits {
+    /// Bytes in a message.
+    pub message: usize,
+    /// Levels of nesting, up to 128.
+    pub depth: u32,
+    /// Bytes in a request's id.
+    pub id: usize,
+    /// Bytes in a URI.
+    pub uri: usize,
+    /// Messages in a batch.
+    pub batch: usize,
+    /// Resources that one legacy session may subscribe to.
+    pub subscriptions: usize,
+}
+
+impl Default for WireLimits {
+    fn default() -> Self {
+        WireLimits {
+            message: 16 * 1024 * 1024,
+            depth: 128,
+            id: 256,
+            uri: 8 * 1024,
+            batch: 1_000,
+            subscriptions: 1_000,
+        }
+    }
+}
+
+/// What one server says about itself on every connection, and what it accepts.
+#[derive(Debug)]
+pub struct Wire {
+    pub(crate) server: Implementation,
+    pub(crate) eras: Eras,
+    pub(crate) profile: ErrorProfile,
+    pub(crate) limits: WireLimits,
+    pub(crate) log_level: LogLevel,
+    /// The server's name and version as every modern result carries them.
+    pub(crate) server_info: Vec<u8>,
+}
+
+impl Wire {
+    /// A server that calls itself `server` and speaks every revision.
+    #[must_use]
+    pub fn new(server: Implementation) -> Self {
+        let mut server_info = Vec::new();
+        text::json(&mut server_info, &server);
+        Wire {
+            server,
+            server_info,
+            eras: Eras::default(),
+            profile: ErrorProfile::default(),
+            limits: WireLimits::default(),
+            log_level: LogLevel::Info,
+        }
+    }
+
+    /// Speaks only the revisions of `eras`.
+    #[must_use]
+    pub fn eras(mut self, eras: Eras) -> Self {
+        self.eras = eras;
+        self
+    }
+
+    /// Numbers errors by `profile`.
+    #[must_use]
+    pub fn profile(mut self, profile: ErrorProfile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// Accepts messages within `limits`.
+    #[must_use]
+    pub fn limits(mut self, limits: WireLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Logs from `level` on for a legacy client that has not said what it wants.
+    #[must_use]
+    pub fn default_log_level(mut self, level: LogLevel) -> Self {
+        self.log_level = level;
+        self
+    }
+
+    /// Reads one message that stands alone.
+    ///
+    /// A legacy request is served without a session, as `revision` or else as 2025-03-26.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wharf_model::Implementation;
+    /// use wharf_wire::{Received, Wire};
+    ///
+    /// let wire = Arc::new(Wire::new(Implementation::new("harbour", "1.0.0")));
+    /// let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    /// let Received::Reply(bytes, 200) = wire.receive(ping.into(), None) else { panic!() };
+    /// assert_eq!(bytes, br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    /// ```
+    pub fn receive(self: &Arc<Self>, message: Bytes, revision: Option<Revision>) -> Received {
+        self.read(message, &mut Legacy::Alone(revision.unwrap_or(Revision::UNSAID)))
+    }
+
+    /// The answer to a message that is longer than the limit, of which nothing else is known.
+    #[must_use]
+    pub fn too_long(&self) -> Received {
+        self.refuse_size(None)
+    }
+}
+
+/// What to do about a message.
+#[derive(Debug)]
+pub enum Received {
+    /// Begin the call; the codec encodes its events.
+    Call(Request, Codec),
+    /// Write these bytes, with this HTTP status.
+    Reply(Vec<u8>, u16),
+    /// The client answered the ask of this number: the JSON text of its result, or its error.
+    Answer(u64, Result<String, Error>),
+    /// The client gave this call up.
+    Cancel(CallId),
+    /// Treat each, and join the replies into one array; a silent call has no reply to wait for.
+    Batch(Vec<Received>),
+    /// Nothing.
+    Ignore,
+}

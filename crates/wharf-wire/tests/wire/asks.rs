@@ -1,0 +1,295 @@
+//! Questions and notifications, in every revision.
+
+use serde_json::{Value, json, value::RawValue};
+use wharf_model::{
+    Ask, Content, ElicitForm, ElicitUrl, Filter, InputRequired, LogLevel, Notification, Outcome,
+    SamplingMessage, SamplingRequest, ToolChoice, ToolChoiceMode, ToolInfo, ToolResultContent,
+    ToolUse,
+};
+use wharf_wire::{Codec, decode_notification};
+
+use crate::common::*;
+
+fn all_capabilities() -> Value {
+    json!({"roots": {}, "sampling": {"tools": {}, "context": {}}, "elicitation": {"form": {}, "url": {}}})
+}
+
+fn tool_codec(version: &str) -> Codec {
+    codec_for(
+        version,
+        all_capabilities(),
+        "tools/call",
+        json!({"name": "t", "_meta": {"progressToken": "tok"}}),
+    )
+}
+
+fn asked(version: &str, ask: &Ask) -> Option<Value> {
+    let mut out = Vec::new();
+    tool_codec(version).ask(5, ask, &mut out).then(|| parse(&out))
+}
+
+fn form() -> Ask {
+    let schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
+        "properties": {
+            "colours": {"type": "array", "items": {"type": "string", "enum": ["r", "g"]}},
+            "size": {"type": "string", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l"}], "default": "s"},
+            "count": {"type": "integer", "default": 3, "minimum": 0},
+            "sure": {"type": "boolean", "default": true},
+        },
+        "required": ["colours", "size"],
+    });
+    Ask::Elicit(Box::new(ElicitForm::new("Fill in", schema)))
+}
+
+#[test]
+fn forms() {
+    assert_eq!(asked("2024-11-05", &form()), None);
+    assert_eq!(asked("2025-03-26", &form()), None);
+    assert_eq!(
+        asked("2025-06-18", &form()).unwrap(),
+        json!({
+            "jsonrpc": "2.0", "id": 5, "method": "elicitation/create", "params": {
+                "message": "Fill in",
+                "requestedSchema": {
+                    "type": "object",
+                    "properties": {
+                        "size": {"type": "string", "enum": ["s", "l"], "enumNames": ["Small", "l"]},
+                        "count": {"type": "integer", "minimum": 0},
+                        "sure": {"type": "boolean", "default": true},
+                    },
+                    "required": ["size"],
+                },
+            },
+        })
+    );
+    let newest = asked("2025-11-25", &form()).unwrap();
+    let Ask::Elicit(original) = form() else { unreachable!() };
+    assert_eq!(
+        newest["params"],
+        json!({"mode": "form", "message": "Fill in", "requestedSchema": original.schema})
+    );
+    assert_eq!(asked(MODERN, &form()), None, "modern servers send no requests");
+}
+
+#[test]
+fn urls() {
+    let ask = Ask::ElicitUrl(Box::new(ElicitUrl::new("Sign in", "https://x/y")));
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", MODERN] {
+        assert_eq!(asked(version, &ask), None);
+    }
+    let first = asked("2025-11-25", &ask).unwrap();
+    assert_eq!(
+        (&first["params"]["mode"], &first["params"]["url"]),
+        (&json!("url"), &json!("https://x/y"))
+    );
+    assert!(first["params"]["elicitationId"].is_string());
+    assert_eq!(asked("2025-11-25", &ask).unwrap(), first, "the same question has the same id");
+    let named = Ask::ElicitUrl(Box::new(ElicitUrl::new("Sign in", "https://x/y").id("mine")));
+    assert_eq!(asked("2025-11-25", &named).unwrap()["params"]["elicitationId"], "mine");
+}
+
+fn sampling() -> SamplingRequest {
+    SamplingRequest::new(100)
+        .message(SamplingMessage::new(
+            wharf_model::Role::User,
+            [Content::text("a"), Content::audio("x", "audio/wav")],
+        ))
+        .message(SamplingMessage::assistant(ToolUse::new("1", "t", json!({}))))
+        .message(SamplingMessage::user(
+            ToolResultContent::new("1", [Content::link("a:b", "n")]).structured(json!([1])),
+        ))
+        .include_context("thisServer")
+        .tool(ToolInfo::without_parameters("t").output_schema(json!({"type": "string"})))
+        .tool_choice(ToolChoice::from(ToolChoiceMode::Auto))
+}
+
+#[test]
+fn sampling_by_revision() {
+    let ask = Ask::Sample(Box::new(sampling()));
+    for version in LEGACY {
+        let message = asked(version, &ask).unwrap();
+        assert_eq!(message["method"], "sampling/createMessage");
+        let params = &message["params"];
+        assert_eq!(
+            (&params["maxTokens"], &params["includeContext"]),
+            (&json!(100), &json!("thisServer"))
+        );
+        let messages = params["messages"].as_array().unwrap();
+        let newest = version == "2025-11-25";
+        assert_eq!(params.get("tools").is_some() && params.get("toolChoice").is_some(), newest);
+        if newest {
+            assert_eq!(messages.len(), 3);
+            assert_eq!(messages[0]["content"].as_array().unwrap().len(), 2);
+            assert_eq!(messages[1]["content"]["type"], "tool_use");
+            assert!(
+                messages[2]["content"].get("structuredContent").is_none(),
+                "only objects before modern"
+            );
+            assert_eq!(messages[2]["content"]["content"][0]["type"], "resource_link");
+            assert!(params["tools"][0].get("outputSchema").is_none());
+            continue;
+        }
+        assert_eq!(messages.len(), 4, "one item a message: {version}");
+        assert!(messages.iter().all(|it| it["content"].is_object()));
+        let audio = if version == "2024-11-05" { "text" } else { "audio" };
+        assert_eq!(messages[1]["content"]["type"], audio);
+        assert!(messages[2..].iter().all(|it| it["content"]["type"] == "text"));
+    }
+}
+
+#[test]
+fn context_only_where_the_client_has_it() {
+    let ask = Ask::Sample(Box::new(sampling()));
+    let without = json!({"sampling": {"tools": {}}});
+    for (version, kept) in [("2024-11-05", true), ("2025-06-18", true), ("2025-11-25", false)] {
+        let codec = codec_for(version, without.clone(), "tools/call", json!({"name": "t"}));
+        let mut out = Vec::new();
+        assert!(codec.ask(1, &ask, &mut out));
+        assert_eq!(parse(&out)["params"].get("includeContext").is_some(), kept, "{version}");
+    }
+}
+
+#[test]
+fn roots_and_withdrawal() {
+    for version in LEGACY {
+        assert_eq!(
+            asked(version, &Ask::Roots).unwrap(),
+            json!({"jsonrpc": "2.0", "id": 5, "method": "roots/list"})
+        );
+        let mut out = Vec::new();
+        tool_codec(version).withdraw(5, &mut out);
+        let message = parse(&out);
+        assert_eq!(
+            (&message["method"], &message["params"]["requestId"]),
+            (&json!("notifications/cancelled"), &json!(5))
+        );
+        assert!(message.get("id").is_none());
+    }
+    let mut out = Vec::new();
+    tool_codec(MODERN).withdraw(5, &mut out);
+    assert!(!tool_codec(MODERN).farewell(&mut out));
+    assert!(out.is_empty());
+}
+
+#[test]
+fn modern_questions_end_the_call() {
+    let url = Ask::ElicitUrl(Box::new(ElicitUrl::new("Sign in", "https://x/y").id("never sent")));
+    let requests = vec![
+        ("z \"1\"".into(), form()),
+        ("a".into(), url),
+        ("s".into(), Ask::Sample(Box::new(sampling()))),
+        ("r".into(), Ask::Roots),
+    ];
+    let outcome =
+        Outcome::InputRequired(Box::new(InputRequired { requests, state: Some("sealed".into()) }));
+    let codec = tool_codec(MODERN);
+    let mut out = Vec::new();
+    assert_eq!(codec.encode(&outcome, &mut out), 200);
+    let text = String::from_utf8(out.clone()).unwrap();
+    let keys = [r#"z \"1\""#, "a", "s", "r"].map(|key| format!("\"{key}\":{{\"method\""));
+    let places = keys.map(|key| text.find(&key).unwrap());
+    assert!(places.is_sorted(), "the questions keep their order");
+    let message = parse(&out);
+    let result = &message["result"];
+    assert_eq!(
+        (&result["resultType"], &result["requestState"]),
+        (&json!("input_required"), &json!("sealed"))
+    );
+    assert!(result.get("ttlMs").is_none());
+    let asked = &result["inputRequests"];
+    assert_eq!(
+        asked["a"]["params"],
+        json!({"mode": "url", "message": "Sign in", "url": "https://x/y"})
+    );
+    assert_eq!(asked["z \"1\""]["params"]["mode"], "form");
+    assert_eq!(asked["s"]["params"]["messages"][2]["content"]["structuredContent"], json!([1]));
+    assert_eq!(asked["r"], json!({"method": "roots/list"}));
+    let only_state = InputRequired { requests: vec![], state: Some("x".into()) };
+    let (message, _) = encoded(&codec, Outcome::InputRequired(Box::new(only_state)));
+    assert!(message["result"].get("inputRequests").is_none());
+}
+
+fn told(codec: &Codec, notification: &Notification) -> Option<Value> {
+    let mut out = Vec::new();
+    let written = codec.notify(notification, &mut out);
+    assert_eq!(written, !out.is_empty());
+    written.then(|| parse(&out))
+}
+
+#[test]
+fn progress() {
+    let progress =
+        |progress, total| Notification::Progress { progress, total, message: Some("m\n".into()) };
+    for version in LEGACY.into_iter().chain([MODERN]) {
+        let message = told(&tool_codec(version), &progress(0.5, Some(2.0))).unwrap();
+        assert_eq!(message["method"], "notifications/progress");
+        let mut params = json!({"progressToken": "tok", "progress": 0.5, "total": 2});
+        if version != "2024-11-05" {
+            params["message"] = "m\n".into();
+        }
+        assert_eq!(message["params"], params, "{version}");
+        assert_eq!(told(&tool_codec(version), &progress(f64::NAN, None)), None);
+        assert_eq!(told(&tool_codec(version), &progress(1.0, Some(f64::INFINITY))), None);
+        let silent = codec(version, "tools/call", json!({"name": "t"}));
+        assert_eq!(told(&silent, &progress(1.0, None)), None, "nobody asked for progress");
+    }
+}
+
+#[test]
+fn logs() {
+    let data = RawValue::from_string("{\n\"a\":\r\n1}".into()).unwrap();
+    let log = Notification::Log { level: LogLevel::Warning, logger: Some("db".into()), data };
+    for version in LEGACY.into_iter().chain([MODERN]) {
+        let message = told(&tool_codec(version), &log).unwrap();
+        assert_eq!(
+            message,
+            json!({
+                "jsonrpc": "2.0", "method": "notifications/message",
+                "params": {"level": "warning", "logger": "db", "data": {"a": 1}},
+            })
+        );
+    }
+    let listen = codec(MODERN, "subscriptions/listen", json!({"notifications": {}}));
+    assert_eq!(told(&listen, &log), None);
+}
+
+#[test]
+fn changes() {
+    use Notification::*;
+    let updated = ResourceUpdated { uri: "a:b".into() };
+    let complete = ElicitationComplete { id: "e".into() };
+    let acknowledged = Acknowledged(Filter { tools: true, ..Filter::default() });
+    for version in LEGACY {
+        let codec = tool_codec(version);
+        assert_eq!(told(&codec, &updated).unwrap()["params"], json!({"uri": "a:b"}));
+        assert!(told(&codec, &PromptsChanged).unwrap().get("params").is_none());
+        assert_eq!(told(&codec, &acknowledged), None);
+        let done = told(&codec, &complete);
+        assert_eq!(done.is_some(), version == "2025-11-25", "{version}");
+        if let Some(done) = done {
+            assert_eq!(done["params"], json!({"elicitationId": "e"}));
+        }
+    }
+    let call = tool_codec(MODERN);
+    let listen = codec(MODERN, "subscriptions/listen", json!({"notifications": {}}));
+    for (notification, params) in [
+        (&updated, json!({"uri": "a:b"})),
+        (&ToolsChanged, json!({})),
+        (&PromptsChanged, json!({})),
+        (&ResourcesChanged, json!({})),
+        (&acknowledged, json!({"notifications": {"toolsListChanged": true}})),
+    ] {
+        assert_eq!(told(&call, notification), None, "only on the stream that asked");
+        let message = told(&listen, notification).unwrap();
+        let mut expected = params;
+        expected["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": 7});
+        assert_eq!(message["params"], expected);
+        let heard = decode_notification(
+            message["method"].as_str().unwrap(),
+            &message["params"].to_string(),
+        );
+        assert_eq!(heard.unwrap().subscription.unwrap().as_json(), "7");
+    }
+    assert_eq!(told(&listen, &complete), None);
+}

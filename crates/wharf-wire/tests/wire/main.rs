@@ -1,0 +1,12 @@
+//! The crate through its public face: bytes in, events out, and back.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic too")]
+
+mod asks;
+mod common;
+mod eras;
+mod errors;
+mod malformed;
+mod properties;
+mod results;
+mod schema;
+mod session;

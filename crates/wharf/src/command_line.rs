@@ -1,0 +1,104 @@
+//! What the command line of a server says.
+
+use std::{ffi::OsString, fmt, net::SocketAddr, path::PathBuf};
+
+use crate::{Failure, Result};
+
+/// How to reach the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Transport {
+    #[default]
+    Stdio,
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+    Help,
+}
+
+/// What every server says to `--help`.
+pub(crate) struct Usage<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Usage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.0;
+        write!(
+            f,
+            "{name}, a server of the Model Context Protocol\n\n\
+             --stdio          serve the client at stdin and stdout (the default)\n\
+             --tcp ADDRESS    serve lines over TCP, such as 127.0.0.1:4000\n\
+             --unix PATH      serve lines over a Unix socket\n\
+             --help           say this"
+        )
+    }
+}
+
+impl Transport {
+    /// Reads the command line, without the program's name.
+    pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self> {
+        let mut arguments = arguments.into_iter();
+        let mut transport = Transport::default();
+        while let Some(argument) = arguments.next() {
+            let argument = argument.to_string_lossy().into_owned();
+            let (option, inline) = match argument.split_once('=') {
+                Some((option, value)) => (option, Some(OsString::from(value))),
+                None => (&*argument, None),
+            };
+            let mut value = |example: &str| {
+                inline.clone().or_else(|| arguments.next()).ok_or_else(|| {
+                    Failure::new(format!("{option} needs a value, such as {example}"))
+                })
+            };
+            transport = match option {
+                "--stdio" => Transport::Stdio,
+                "--tcp" => Transport::Tcp(address(&value("127.0.0.1:4000")?)?),
+                "--unix" => Transport::Unix(value("/tmp/server.sock")?.into()),
+                "--help" | "-h" => return Ok(Transport::Help),
+                "--http" => return Err(Failure::new("--http is not in this version yet")),
+                _ => {
+                    return Err(Failure::new(format!(
+                        "unknown option {argument}; there are --stdio, --tcp, --unix and --help"
+                    )));
+                }
+            };
+        }
+        Ok(transport)
+    }
+}
+
+fn address(text: &OsString) -> Result<SocketAddr> {
+    let text = text.to_string_lossy();
+    text.parse().map_err(|_| {
+        Failure::new(format!("{text:?} is no address and port, such as 127.0.0.1:4000"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Transport, String> {
+        Transport::parse(line.split_whitespace().map(OsString::from)).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn every_transport_has_its_option_and_the_last_one_counts() {
+        let tcp = Transport::Tcp(([127, 0, 0, 1], 4000).into());
+        assert_eq!(parse(""), Ok(Transport::Stdio));
+        assert_eq!(parse("--unix a --stdio"), Ok(Transport::Stdio));
+        assert_eq!(parse("--tcp 127.0.0.1:4000"), Ok(tcp.clone()));
+        assert_eq!(parse("--tcp=127.0.0.1:4000"), Ok(tcp));
+        assert_eq!(parse("--unix a/b.sock"), Ok(Transport::Unix("a/b.sock".into())));
+        assert_eq!(parse("--help --nonsense"), Ok(Transport::Help));
+    }
+
+    #[test]
+    fn what_cannot_be_done_says_why() {
+        for (line, reason) in [
+            ("--tcp", "--tcp needs a value, such as 127.0.0.1:4000"),
+            ("--tcp here", "\"here\" is no address and port, such as 127.0.0.1:4000"),
+            ("--http 127.0.0.1:80", "--http is not in this version yet"),
+            ("--port 1", "unknown option --port; there are --stdio, --tcp, --unix and --help"),
+        ] {
+            assert_eq!(parse(line), Err(reason.to_owned()), "{line}");
+        }
+    }
+}

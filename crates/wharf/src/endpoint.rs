@@ -1,0 +1,167 @@
+//! A server that is built, and the ways to reach it.
+
+use std::{fmt, future::poll_fn, io, pin::pin, sync::Arc};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, ToSocketAddrs},
+};
+use wharf_model::{Error, ErrorKind, Scope, Service, Timer};
+use wharf_server::{Registry, Router};
+use wharf_transport::{Host, Shutdown, TokioTimer, memory, serve_lines, stdio, tcp};
+
+use crate::{Pin, Replies};
+
+pub use wharf_transport::memory::ClientEnd;
+
+/// A server that is built: reach it through any transport, several at once, or hand it messages
+/// one by one. Clones are the same server.
+#[derive(Clone)]
+pub struct Endpoint {
+    pub(crate) router: Router,
+    /// For callers that bring their own runtime, or none.
+    pub(crate) bare: Arc<Host>,
+    /// For the transports, which run on tokio.
+    pub(crate) host: Arc<Host>,
+    pub(crate) shutdown: Shutdown,
+}
+
+impl Endpoint {
+    pub(crate) fn new(router: Router, bare: Host) -> Self {
+        let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
+        let host = Arc::new(Host { timer, ..bare.clone() });
+        Endpoint { router, bare: Arc::new(bare), host, shutdown: Shutdown::new() }
+    }
+
+    /// Takes one message and gives back the reply, if it has one. Notifications on the way are
+    /// dropped; [`handle_stream`](Endpoint::handle_stream) has them.
+    ///
+    /// Any runtime will do, as long as the handlers are content with it. What is in `scope` reaches
+    /// handlers as `Extension<T>`; a [`Pin`](crate::Pin) in it tells the revision of a message that
+    /// does not. Nobody can be asked anything this way except through results that require input.
+    ///
+    /// ```
+    /// # fn main() -> wharf::Result<()> {
+    /// # futures_util::FutureExt::now_or_never(async {
+    /// let server = wharf::Server::new("harbour", "1.0.0").build()?;
+    /// let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    /// let pong = server.handle(ping, wharf::Scope::new()).await;
+    /// assert_eq!(pong.as_deref(), Some(&br#"{"jsonrpc":"2.0","id":1,"result":{}}"#[..]));
+    /// # Ok(()) }).unwrap()
+    /// # }
+    /// ```
+    pub async fn handle(&self, message: impl Into<Bytes>, scope: Scope) -> Option<Vec<u8>> {
+        let mut replies = self.handle_stream(message, scope);
+        if replies.has_listen() {
+            let error = Error::new(ErrorKind::CapabilityNotSupported)
+                .with_message("this endpoint gives one reply to one message: nobody can listen");
+            replies.refuse_listens(&error);
+        }
+        let mut replies = pin!(replies);
+        let mut last = None;
+        while let Some(message) = poll_fn(|cx| replies.as_mut().poll_next(cx)).await {
+            last = Some(message);
+        }
+        last
+    }
+
+    /// Takes one message and gives back its notifications as they come, then its reply.
+    pub fn handle_stream(&self, message: impl Into<Bytes>, scope: Scope) -> Replies {
+        let pin = scope.get::<Pin>().map(|pin| pin.0);
+        let received = self.bare.wire.receive(message.into(), pin);
+        Replies::start(&self.bare, received, &mut |request| request.scope = scope.clone())
+    }
+
+    /// Adds and removes tools, resources and prompts while the server runs.
+    #[must_use]
+    pub fn registry(&self) -> Registry {
+        self.router.registry()
+    }
+
+    /// The server as a service, for callers in the same process that speak the model, not bytes.
+    #[must_use]
+    pub fn service(&self) -> Arc<dyn Service> {
+        self.host.service.clone()
+    }
+
+    /// Ends every transport in good order: nothing more is read, calls under way have their grace
+    /// period, and listens end.
+    pub fn shutdown(&self) {
+        self.shutdown.stop();
+        self.router.shutdown();
+    }
+
+    /// Serves the client at the other end of stdin and stdout until it is gone, the parent process
+    /// dies, or the process is told to end.
+    ///
+    /// On Unix, whatever else the process prints to stdout goes to stderr from now on, so that it
+    /// cannot get between the messages. See [`wharf_transport::stdio`].
+    ///
+    /// # Errors
+    /// If stdin or stdout cannot be taken over.
+    pub async fn serve_stdio(&self) -> io::Result<()> {
+        stdio::serve(self.host.clone(), self.shutdown.clone()).await
+    }
+
+    /// Serves lines over TCP at an address of this machine's loopback, until shut down.
+    ///
+    /// # Errors
+    /// If the address is not on the loopback, or cannot be listened at.
+    pub async fn serve_tcp(&self, address: impl ToSocketAddrs) -> io::Result<()> {
+        let listener = tcp::bind(address, tcp::Reach::Loopback).await?;
+        self.serve_listener(listener).await;
+        Ok(())
+    }
+
+    /// Serves lines over TCP to whoever can reach `listener`, until shut down. Nobody is asked who
+    /// they are, and nothing is encrypted: listen on the loopback unless something else sees to it.
+    pub async fn serve_listener(&self, listener: TcpListener) {
+        tcp::serve(self.host.clone(), listener, tcp::CONNECTIONS, self.shutdown.clone()).await;
+    }
+
+    /// Serves lines over a Unix socket at `path`, to this user's programs, until shut down.
+    ///
+    /// # Errors
+    /// If the path cannot be listened at.
+    #[cfg(unix)]
+    pub async fn serve_unix(&self, path: impl AsRef<std::path::Path>) -> io::Result<()> {
+        use wharf_transport::unix;
+        let socket = unix::bind(path).await?;
+        unix::serve(self.host.clone(), socket, unix::CONNECTIONS, self.shutdown.clone()).await;
+        Ok(())
+    }
+
+    /// Serves one client over any pair of byte streams, until it is gone.
+    pub async fn serve_stream<R, W>(&self, reader: R, writer: W)
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        self.serve_stream_with(reader, writer, Scope::new()).await;
+    }
+
+    /// Serves one client over any pair of byte streams, until it is gone. What is in `scope`
+    /// reaches handlers with each of its messages: a [`Principal`](crate::Principal), for one.
+    pub async fn serve_stream_with<R, W>(&self, reader: R, writer: W, scope: Scope)
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        serve_lines(self.host.clone(), scope, reader, writer, self.shutdown.clone()).await;
+    }
+
+    /// Serves one client within this process: what it reads from, and what it writes to. Needs to
+    /// be called within a tokio runtime.
+    #[must_use]
+    pub fn connect_memory(&self) -> ClientEnd {
+        memory::connect(self.host.clone(), Scope::new(), self.shutdown.clone()).0
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").finish_non_exhaustive()
+    }
+}

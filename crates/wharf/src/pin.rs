@@ -1,0 +1,51 @@
+//! A revision that nobody need name.
+
+use std::{error::Error, fmt, str::FromStr};
+
+use wharf_wire::Revision;
+
+/// One dated revision of the protocol, known only by its date.
+///
+/// Put it into the scope of [`Endpoint::handle`](crate::Endpoint::handle) to say which revision a
+/// message without a handshake is written in. Messages that say it themselves need none.
+///
+/// ```
+/// let pin: wharf::Pin = "2025-06-18".parse().unwrap();
+/// assert_eq!(pin.to_string(), "2025-06-18");
+/// assert!("2025-06-19".parse::<wharf::Pin>().is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Pin(pub(crate) Revision);
+
+impl FromStr for Pin {
+    type Err = UnknownRevision;
+
+    fn from_str(date: &str) -> Result<Self, Self::Err> {
+        date.parse().map(Pin).map_err(|_| UnknownRevision(date.to_owned()))
+    }
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
+impl fmt::Debug for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pin({self})")
+    }
+}
+
+/// No revision of the protocol has this date.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownRevision(String);
+
+impl fmt::Display for UnknownRevision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = Revision::ALL.map(|revision| revision.as_str()).join(", ");
+        write!(f, "no revision of the protocol is dated {:?}; there are {known}", self.0)
+    }
+}
+
+impl Error for UnknownRevision {}

@@ -1,0 +1,333 @@
+//! What a server is made of.
+
+use std::{fmt, path::Path, sync::Arc};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::ToSocketAddrs,
+};
+use wharf_model::{
+    CacheHint, Icon, Implementation, LogLevel, NonceStore, ServerCapabilities, StateSeal, Timer,
+};
+use wharf_server::{
+    Access, BuildError, Limits, Middleware, Part, PromptFn, ResourceFn, Router, RouterBuilder,
+    ToolFn,
+};
+use wharf_transport::{Host, LineLimits, ThreadTimer, signals};
+use wharf_wire::{Eras, ErrorProfile, Wire, WireLimits};
+
+use crate::{
+    Endpoint, Result,
+    command_line::{Transport, Usage},
+};
+
+/// The protocol's two eras: before and after requests began to carry everything themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    /// Revision 2026-07-28.
+    Modern,
+    /// Revisions 2024-11-05 to 2025-11-25, which open with a handshake.
+    Legacy,
+}
+
+/// A server in the making: what it is called, what it offers, what it takes on.
+///
+/// ```no_run
+/// use wharf::prelude::*;
+///
+/// /// Adds two numbers.
+/// #[tool]
+/// async fn add(a: i64, b: i64) -> i64 {
+///     a + b
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> wharf::Result<()> {
+///     Server::new("adder", "1.0.0").tool::<add>().run().await
+/// }
+/// ```
+#[must_use = "a server does nothing until it runs or is built"]
+pub struct Server {
+    router: RouterBuilder,
+    about: Implementation,
+    eras: Eras,
+    profile: ErrorProfile,
+    log_level: LogLevel,
+    limits: Limits,
+    message_limits: WireLimits,
+    line_limits: LineLimits,
+    timer: Arc<dyn Timer>,
+}
+
+impl Server {
+    /// A server that calls itself `name`, in this version of it.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Server {
+            router: Router::builder(),
+            about: Implementation::new(name, version),
+            eras: Eras::Both,
+            profile: ErrorProfile::Spec,
+            log_level: LogLevel::Info,
+            limits: Limits::default(),
+            message_limits: WireLimits::default(),
+            line_limits: LineLimits::default(),
+            timer: Arc::new(ThreadTimer::default()),
+        }
+    }
+
+    /// The server's name for people.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.about.title = Some(title.into());
+        self
+    }
+
+    /// What the server is, for people.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.about.description = Some(description.into());
+        self
+    }
+
+    /// Where to read more about the server.
+    pub fn website(mut self, url: impl Into<String>) -> Self {
+        self.about.website_url = Some(url.into());
+        self
+    }
+
+    /// A picture of the server. May be called several times, for several sizes.
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.about.icons.push(icon);
+        self
+    }
+
+    /// How a model should use the server.
+    pub fn instructions(self, instructions: impl Into<String>) -> Self {
+        self.routing(|router| router.instructions(instructions))
+    }
+
+    /// Something that handlers share: they take it as `State<T>`.
+    pub fn state<T: Clone + Send + Sync + 'static>(self, state: T) -> Self {
+        self.routing(|router| router.state(state))
+    }
+
+    /// Offers a tool, made with `#[tool]`.
+    pub fn tool<T: ToolFn>(self) -> Self {
+        self.routing(RouterBuilder::tool::<T>)
+    }
+
+    /// Offers a resource or a template, made with `#[resource]`.
+    pub fn resource<R: ResourceFn>(self) -> Self {
+        self.routing(RouterBuilder::resource::<R>)
+    }
+
+    /// Offers a prompt, made with `#[prompt]`.
+    pub fn prompt<P: PromptFn>(self) -> Self {
+        self.routing(RouterBuilder::prompt::<P>)
+    }
+
+    /// Offers a [`Tool`](crate::Tool), [`Resource`](crate::Resource) or [`Prompt`](crate::Prompt)
+    /// that was built without a macro.
+    #[expect(clippy::should_implement_trait, reason = "servers are not added up")]
+    pub fn add(self, part: impl Into<Part>) -> Self {
+        self.routing(|router| router.add(part))
+    }
+
+    /// Changes what the server says it can do, which otherwise follows from what it offers.
+    pub fn capabilities(
+        self,
+        change: impl Fn(&mut ServerCapabilities) + Send + Sync + 'static,
+    ) -> Self {
+        self.routing(|router| router.capabilities(change))
+    }
+
+    /// Decides, per caller, what is listed and what can be called.
+    pub fn access(self, access: impl Access) -> Self {
+        self.routing(|router| router.access(access))
+    }
+
+    /// Puts a middleware around the server; the first one added is the outermost.
+    pub fn layer(self, middleware: impl Middleware) -> Self {
+        self.routing(|router| router.layer(middleware))
+    }
+
+    /// Seals what travels through the client with these keys, so that every process that has them
+    /// can open it. Without them, each process makes a key of its own when it starts.
+    pub fn seal(self, seal: Arc<dyn StateSeal>) -> Self {
+        self.routing(|router| router.seal(seal))
+    }
+
+    /// Where one-time claims are kept, for `ctx.step_once` across processes.
+    pub fn nonces(self, nonces: Arc<dyn NonceStore>) -> Self {
+        self.routing(|router| router.nonces(nonces))
+    }
+
+    /// How long clients may keep lists and what the server says about itself.
+    pub fn cache(self, hint: CacheHint) -> Self {
+        self.routing(|router| router.cache(hint))
+    }
+
+    /// Whether handlers' logs go to the client. They do, unless switched off.
+    pub fn logging(self, on: bool) -> Self {
+        self.routing(|router| router.logging(on))
+    }
+
+    /// From which level on a client that has not said what it wants gets logs.
+    pub fn default_log_level(mut self, level: LogLevel) -> Self {
+        self.log_level = level;
+        self
+    }
+
+    /// What the server takes on.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How large messages and their parts may be.
+    pub fn message_limits(mut self, limits: WireLimits) -> Self {
+        self.message_limits = limits;
+        self
+    }
+
+    /// What one connection may use, and how long calls may go on when it ends. The longest line is
+    /// as long as [`message_limits`](Server::message_limits) say.
+    pub fn line_limits(mut self, limits: LineLimits) -> Self {
+        self.line_limits = limits;
+        self
+    }
+
+    /// Speaks the revisions of one era only.
+    pub fn only(mut self, era: Era) -> Self {
+        self.eras = match era {
+            Era::Modern => Eras::Modern,
+            Era::Legacy => Eras::Legacy,
+        };
+        self
+    }
+
+    /// Which numbers errors carry.
+    pub fn errors(mut self, profile: ErrorProfile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// The clock for [`Endpoint::handle`]; without it, a thread of its own. The transports use
+    /// tokio's.
+    pub fn timer(mut self, timer: impl Timer) -> Self {
+        self.timer = Arc::new(timer);
+        self
+    }
+
+    /// Checks everything and makes the server ready to be reached.
+    ///
+    /// # Errors
+    /// With all that is wrong, each problem naming the tool, resource or prompt it is about.
+    pub fn build(self) -> Result<Endpoint, BuildError> {
+        let deadlines = self.limits.deadlines();
+        let router = self.router.limits(self.limits).build()?;
+        let wire = Wire::new(self.about)
+            .eras(self.eras)
+            .profile(self.profile)
+            .default_log_level(self.log_level)
+            .limits(self.message_limits);
+        let mut limits = self.line_limits;
+        limits.message = self.message_limits.message;
+        let host = Host {
+            wire: Arc::new(wire),
+            service: Arc::new(router.clone()),
+            timer: self.timer,
+            deadlines,
+            limits,
+        };
+        Ok(Endpoint::new(router, host))
+    }
+
+    /// Runs the server for as long as the process lives: over stdin and stdout, or as the command
+    /// line says (`--tcp ADDRESS`, `--unix PATH`; `--help` tells).
+    ///
+    /// # Errors
+    /// If the server cannot be built, the command line makes no sense, or the transport cannot be
+    /// set up.
+    pub async fn run(self) -> Result<()> {
+        let name = self.about.name.clone();
+        let transport = Transport::parse(std::env::args_os().skip(1))?;
+        if transport == Transport::Help {
+            eprintln!("{}", Usage(&name));
+            return Ok(());
+        }
+        let endpoint = self.build()?;
+        let signals = tokio::spawn(signals::watch(endpoint.shutdown.clone()));
+        match transport {
+            Transport::Help => {}
+            Transport::Stdio => endpoint.serve_stdio().await?,
+            Transport::Tcp(address) => {
+                eprintln!("{name}: serving lines at tcp://{address}");
+                endpoint.serve_tcp(address).await?;
+            }
+            Transport::Unix(path) => {
+                eprintln!("{name}: serving lines at unix:{}", path.display());
+                serve_unix(&endpoint, &path).await?;
+            }
+        }
+        signals.abort();
+        Ok(())
+    }
+
+    /// [Builds](Server::build) the server and [serves](Endpoint::serve_stdio) stdin and stdout.
+    ///
+    /// # Errors
+    /// If the server cannot be built, or stdin or stdout cannot be taken over.
+    pub async fn serve_stdio(self) -> Result<()> {
+        Ok(self.build()?.serve_stdio().await?)
+    }
+
+    /// [Builds](Server::build) the server and [serves](Endpoint::serve_tcp) lines over TCP.
+    ///
+    /// # Errors
+    /// If the server cannot be built, or the address cannot be listened at.
+    pub async fn serve_tcp(self, address: impl ToSocketAddrs) -> Result<()> {
+        Ok(self.build()?.serve_tcp(address).await?)
+    }
+
+    /// [Builds](Server::build) the server and serves lines over a Unix socket.
+    ///
+    /// # Errors
+    /// If the server cannot be built, or the path cannot be listened at.
+    pub async fn serve_unix(self, path: impl AsRef<Path>) -> Result<()> {
+        serve_unix(&self.build()?, path.as_ref()).await
+    }
+
+    /// [Builds](Server::build) the server and [serves](Endpoint::serve_stream) one client over any
+    /// pair of byte streams.
+    ///
+    /// # Errors
+    /// If the server cannot be built.
+    pub async fn serve_stream<R, W>(self, reader: R, writer: W) -> Result<()>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        self.build()?.serve_stream(reader, writer).await;
+        Ok(())
+    }
+
+    fn routing(mut self, change: impl FnOnce(RouterBuilder) -> RouterBuilder) -> Self {
+        self.router = change(self.router);
+        self
+    }
+}
+
+#[cfg(unix)]
+async fn serve_unix(endpoint: &Endpoint, path: &Path) -> Result<()> {
+    Ok(endpoint.serve_unix(path).await?)
+}
+
+#[cfg(not(unix))]
+async fn serve_unix(_: &Endpoint, _: &Path) -> Result<()> {
+    Err(crate::Failure::new("this system has no Unix sockets"))
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("about", &self.about).finish_non_exhaustive()
+    }
+}

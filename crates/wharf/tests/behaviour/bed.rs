@@ -1,0 +1,137 @@
+//! Where a case is run: a server, reachable over one transport.
+
+use std::{
+    process::{self, Stdio},
+    sync::Mutex,
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, split},
+    net::{TcpListener, TcpStream},
+    process::{Child, Command},
+};
+use wharf::Endpoint;
+
+use crate::{client::Client, server};
+
+/// How long anything may take before the test gives up. No test measures a time.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How the server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    Memory,
+    Stdio,
+    Tcp,
+    #[cfg(unix)]
+    Unix,
+}
+
+/// A server, reachable over one transport.
+pub struct Bed {
+    transport: Transport,
+    endpoint: Endpoint,
+    address: String,
+    /// Over stdio, each connection is a process of its own.
+    children: Mutex<Vec<Child>>,
+}
+
+pub type Reader = Box<dyn AsyncRead + Send + Unpin>;
+pub type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+impl Bed {
+    pub async fn start(transport: Transport) -> Bed {
+        let endpoint = server::server().build().expect("the server under test builds");
+        let mut address = String::new();
+        match transport {
+            Transport::Memory | Transport::Stdio => {}
+            Transport::Tcp => {
+                let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+                address = listener.local_addr().expect("an address").to_string();
+                let endpoint = endpoint.clone();
+                tokio::spawn(async move { endpoint.serve_listener(listener).await });
+            }
+            #[cfg(unix)]
+            Transport::Unix => {
+                let unique = format!("wharf-{}-{:p}.sock", process::id(), &address);
+                address = std::env::temp_dir().join(unique).display().to_string();
+                let (endpoint, path) = (endpoint.clone(), address.clone());
+                tokio::spawn(async move { endpoint.serve_unix(path).await.expect("a socket") });
+                while tokio::net::UnixStream::connect(&address).await.is_err() {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        Bed { transport, endpoint, address, children: Mutex::default() }
+    }
+
+    /// A client that has said nothing yet.
+    pub async fn connect(&self) -> (Reader, Writer) {
+        match self.transport {
+            Transport::Memory => {
+                let (reader, writer) = self.endpoint.connect_memory();
+                (Box::new(reader), Box::new(writer))
+            }
+            Transport::Tcp => {
+                let stream = TcpStream::connect(&self.address).await.expect("a connection");
+                let (reader, writer) = stream.into_split();
+                (Box::new(reader), Box::new(writer))
+            }
+            #[cfg(unix)]
+            Transport::Unix => {
+                let stream = tokio::net::UnixStream::connect(&self.address).await;
+                let (reader, writer) = split(stream.expect("a connection"));
+                (Box::new(reader), Box::new(writer))
+            }
+            Transport::Stdio => {
+                let mut child = myself("--serve").spawn().expect("a child");
+                let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+                self.children.lock().expect("no panic").push(child);
+                (Box::new(stdout.expect("piped")), Box::new(stdin.expect("piped")))
+            }
+        }
+    }
+
+    /// A client that speaks `revision`, and can be asked anything.
+    pub async fn client(&self, revision: &'static str) -> Client {
+        let (reader, writer) = self.connect().await;
+        Client::open(reader, writer, revision).await
+    }
+
+    /// Tells the server to stop, as its owner would.
+    pub async fn stop(&self) {
+        self.endpoint.shutdown();
+        let ids: Vec<u32> =
+            self.children.lock().expect("no panic").iter().filter_map(Child::id).collect();
+        for id in ids {
+            let sent = Command::new("kill").arg(id.to_string()).status().await;
+            assert!(sent.expect("kill runs").success());
+        }
+    }
+
+    /// The child of the first connection.
+    pub fn child(&self) -> Child {
+        self.children.lock().expect("no panic").remove(0)
+    }
+}
+
+/// This very binary, in another role, with its streams piped.
+pub fn myself(role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a path"));
+    command.arg(role).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+/// The child's part: the server under test, over stdio.
+pub async fn serve_stdio() {
+    server::server().serve_stdio().await.expect("stdio can be taken over");
+}
+
+/// The parent's part: a child that shares all its streams, and a long wait.
+pub fn be_a_parent() {
+    let exe = std::env::current_exe().expect("a path");
+    let child = process::Command::new(exe).arg("--serve").spawn().expect("a child");
+    std::mem::forget(child);
+    std::thread::sleep(PATIENCE);
+}

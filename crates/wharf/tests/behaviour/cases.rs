@@ -1,0 +1,132 @@
+//! The cases, as one table.
+
+mod asks;
+mod basics;
+mod life;
+mod listens;
+mod load;
+mod malformed;
+mod running;
+
+use std::{future::Future, pin::Pin};
+
+use crate::{
+    TRANSPORTS,
+    bed::{Bed, Transport},
+};
+
+/// Something a client does, and what must come of it.
+pub struct Case {
+    pub name: &'static str,
+    pub run: fn(Bed, &'static str) -> Running,
+    pub transports: &'static [Transport],
+    pub revisions: &'static [&'static str],
+}
+
+pub type Running = Pin<Box<dyn Future<Output = ()>>>;
+
+const EVERY: &[&str] = &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+const LEGACY: &[&str] = &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+const MODERN: &[&str] = &["2026-07-28"];
+/// The last of each era, where a case is about the transport.
+const ERAS: &[&str] = &["2025-11-25", "2026-07-28"];
+const BATCHES: &[&str] = &["2025-03-26"];
+const NO_BATCHES: &[&str] = &["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"];
+const FORMS: &[&str] = &["2025-06-18", "2025-11-25", "2026-07-28"];
+const URLS: &[&str] = &["2025-11-25", "2026-07-28"];
+
+const STDIO: &[Transport] = &[Transport::Stdio];
+const MEMORY: &[Transport] = &[Transport::Memory];
+const TCP: &[Transport] = &[Transport::Tcp];
+/// Those where several clients reach one server.
+const SHARED: &[Transport] = &[Transport::Memory, Transport::Tcp];
+
+macro_rules! cases {
+    ($($module:ident { $($case:ident $transports:ident $revisions:ident,)* })*) => {
+        pub static CASES: &[Case] = &[$($(Case {
+            name: concat!(stringify!($module), "::", stringify!($case)),
+            run: |bed, revision| Box::pin($module::$case(bed, revision)),
+            transports: $transports,
+            revisions: $revisions,
+        },)*)*];
+    };
+}
+
+cases! {
+    basics {
+        the_server_says_what_it_is TRANSPORTS EVERY,
+        a_tool_is_listed_and_called TRANSPORTS EVERY,
+        a_tool_gives_structure TRANSPORTS EVERY,
+        a_tool_gives_contents_of_every_kind TRANSPORTS EVERY,
+        a_tool_that_fails_says_so_and_the_next_call_works TRANSPORTS EVERY,
+        a_tool_that_panics_says_so_and_the_next_call_works TRANSPORTS EVERY,
+        a_tool_that_blocks_works TRANSPORTS EVERY,
+        a_tool_nobody_knows_is_an_error TRANSPORTS EVERY,
+        arguments_of_the_wrong_type_are_told TRANSPORTS EVERY,
+        resources_are_listed_and_read TRANSPORTS EVERY,
+        templates_are_listed_and_read TRANSPORTS EVERY,
+        a_resource_nobody_knows_is_an_error TRANSPORTS EVERY,
+        prompts_are_listed_and_got TRANSPORTS EVERY,
+        a_prompt_without_its_argument_is_an_error TRANSPORTS EVERY,
+        arguments_are_completed TRANSPORTS EVERY,
+        lists_come_in_pages TRANSPORTS EVERY,
+        methods_of_another_era_are_unknown TRANSPORTS EVERY,
+        ping_is_answered TRANSPORTS LEGACY,
+    }
+    running {
+        progress_comes_in_order_before_the_reply TRANSPORTS EVERY,
+        progress_that_nobody_asked_for_is_not_sent TRANSPORTS EVERY,
+        logs_come_from_the_level_that_was_asked_for TRANSPORTS EVERY,
+        a_cancelled_call_is_dropped_without_a_reply TRANSPORTS EVERY,
+        calls_overtake_each_other TRANSPORTS EVERY,
+        an_id_under_way_cannot_be_used_again TRANSPORTS EVERY,
+        a_batch_is_answered_as_one TRANSPORTS BATCHES,
+        a_batch_is_refused_where_there_are_none TRANSPORTS NO_BATCHES,
+        a_tool_that_shows_no_life_times_out MEMORY ERAS,
+    }
+    asks {
+        a_form_is_filled_in TRANSPORTS FORMS,
+        a_decline_and_a_cancel_are_different_answers TRANSPORTS FORMS,
+        two_questions_go_out_at_once TRANSPORTS FORMS,
+        an_effect_happens_once_however_often_the_client_is_asked TRANSPORTS FORMS,
+        the_clients_model_is_asked TRANSPORTS EVERY,
+        the_clients_roots_are_asked_for TRANSPORTS EVERY,
+        a_url_is_opened TRANSPORTS URLS,
+        resources_and_prompts_ask_too TRANSPORTS FORMS,
+        what_the_client_cannot_do_is_not_asked TRANSPORTS EVERY,
+        a_question_of_a_cancelled_call_is_taken_back TRANSPORTS LEGACY,
+        a_client_that_leaves_ends_open_questions TRANSPORTS LEGACY,
+    }
+    listens {
+        a_changed_list_is_told TRANSPORTS EVERY,
+        an_updated_resource_is_told_to_who_follows_it TRANSPORTS EVERY,
+        a_listen_can_be_cancelled TRANSPORTS MODERN,
+        a_listen_ends_with_its_result_when_the_server_stops TRANSPORTS MODERN,
+        a_listen_ends_with_its_result_when_the_client_closes TRANSPORTS MODERN,
+    }
+    malformed {
+        what_is_malformed_gets_its_error_and_the_next_message_works TRANSPORTS EVERY,
+        blank_lines_are_skipped TRANSPORTS ERAS,
+        carriage_returns_are_tolerated TRANSPORTS ERAS,
+        a_line_that_is_too_long_gets_its_error_and_the_next_works TRANSPORTS ERAS,
+        a_message_may_come_in_pieces TRANSPORTS ERAS,
+        the_last_line_needs_no_newline TRANSPORTS ERAS,
+        a_request_of_a_browser_ends_the_connection TCP MODERN,
+    }
+    load {
+        each_of_many_clients_gets_its_own_answers TRANSPORTS ERAS,
+        ten_thousand_calls_in_a_row_each_get_one_reply TRANSPORTS ERAS,
+        two_thousand_slow_calls_at_once_each_get_one_reply TRANSPORTS ERAS,
+        a_client_that_does_not_read_holds_the_handler_back SHARED ERAS,
+    }
+    life {
+        calls_under_way_are_finished_when_the_client_closes TRANSPORTS ERAS,
+        calls_under_way_are_finished_when_the_server_stops TRANSPORTS ERAS,
+        both_eras_share_one_stream TRANSPORTS EVERY,
+        the_process_ends_when_stdin_does STDIO ERAS,
+        the_process_ends_when_its_parent_is_killed STDIO MODERN,
+        the_process_ends_when_nobody_reads_stdout STDIO MODERN,
+        a_second_signal_ends_the_process_at_once STDIO MODERN,
+        printing_does_not_harm_the_stream STDIO ERAS,
+    }
+}

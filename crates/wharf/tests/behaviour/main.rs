@@ -1,0 +1,64 @@
+//! What a client sees: every case over every transport, in every revision.
+//!
+//! The binary is its own harness, so that each combination is a test of its own name, and its own
+//! child process: `--serve` speaks over stdio, `--parent` starts such a child and waits.
+#![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bed;
+mod cases;
+mod client;
+mod server;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+use crate::{
+    bed::{Bed, Transport},
+    cases::{CASES, Case},
+};
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("--serve") => runtime().block_on(bed::serve_stdio()),
+        Some("--parent") => bed::be_a_parent(),
+        _ => {
+            let trials = CASES.iter().flat_map(trials).collect();
+            return libtest_mimic::run(&Arguments::from_args(), trials).exit_code();
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// One test for each transport and revision that the case is about.
+fn trials(case: &'static Case) -> impl Iterator<Item = Trial> {
+    case.transports.iter().flat_map(move |&transport| {
+        case.revisions.iter().map(move |&revision| {
+            let name = format!("{}/{transport:?}/{revision}", case.name);
+            Trial::test(name, move || {
+                runtime().block_on(async {
+                    (case.run)(Bed::start(transport).await, revision).await;
+                });
+                Ok(())
+            })
+        })
+    })
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+/// Every transport that this machine has.
+const TRANSPORTS: &[Transport] = &[
+    Transport::Memory,
+    Transport::Stdio,
+    Transport::Tcp,
+    #[cfg(unix)]
+    Transport::Unix,
+];

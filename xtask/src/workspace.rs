@@ -1,0 +1,78 @@
+//! Where things are, and how to run programs there.
+
+use std::env;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub(crate) struct Workspace {
+    pub(crate) root: PathBuf,
+    target: PathBuf,
+    /// The home of the foreign clients.
+    pub(crate) foreign: PathBuf,
+}
+
+impl Workspace {
+    pub(crate) fn find() -> Result<Self, String> {
+        let here =
+            env::current_dir().map_err(|e| format!("cannot read the current directory: {e}"))?;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .ok_or("xtask must be a directory of the workspace")?
+            .to_owned();
+        let directory = |name| env::var_os(name).map(|value| here.join(value));
+        let target = directory("CARGO_TARGET_DIR").unwrap_or_else(|| root.join("target"));
+        let foreign = directory("WHARF_FOREIGN").unwrap_or_else(|| target.join("foreign"));
+        Ok(Self { root, target, foreign })
+    }
+
+    /// Runs cargo with arguments that have no spaces in them.
+    pub(crate) fn cargo(&self, arguments: &str) -> Result<(), String> {
+        run(self.command().args(arguments.split(' ')))
+    }
+
+    pub(crate) fn has_cargo(&self, subcommand: &str) -> bool {
+        let mut command = self.command();
+        command.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command
+            .current_dir(&self.root)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("WHARF_FOREIGN", &self.foreign)
+            .env("RUSTDOCFLAGS", "-D warnings");
+        command
+    }
+}
+
+/// Runs a program; its output goes where ours goes.
+pub(crate) fn run(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|e| cannot_run(command, &e))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(format!("`{}` ended with {status}", line(command)))
+}
+
+/// Runs a program and returns what it printed, trimmed; `None` if there is no such program or it failed.
+pub(crate) fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}
+
+fn cannot_run(command: &Command, error: &std::io::Error) -> String {
+    let program = command.get_program().to_string_lossy().into_owned();
+    match error.kind() {
+        ErrorKind::NotFound => format!("`{program}` is missing from this machine"),
+        _ => format!("cannot run `{program}`: {error}"),
+    }
+}
+
+fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
