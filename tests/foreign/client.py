@@ -272,7 +272,7 @@ async def _(d):
 async def _(d):
     error = await failure(d.read("demo://nothing"))
     same(error.code, -32602 if d.era == "modern" else -32002)
-    same(error.data, {"uri": "demo://nothing"})
+    same(error.data["uri"], "demo://nothing")
 
 
 @check("list prompts")

@@ -40,7 +40,9 @@ impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AskError::Declined => f.write_str("the user declined to answer"),
-            AskError::Cancelled => f.write_str("the user dismissed the question"),
+            AskError::Cancelled => {
+                f.write_str("the user cancelled: the question was dismissed without an answer")
+            }
             AskError::Refused(error) => write!(f, "the client refused to answer: {error}"),
             AskError::Unsupported(capability) => {
                 write!(f, "the client has not declared what this needs: {}", capability.required())

@@ -19,9 +19,12 @@ use crate::{
 };
 
 /// Runs the handler that the request names.
-pub(crate) fn run(core: &Arc<Core>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-    let snapshot = core.snapshot.load();
-    let lists = &snapshot.lists;
+pub(crate) fn run(
+    core: &Arc<Core>,
+    lists: &Lists,
+    request: Request,
+    outbox: Outbox,
+) -> BoxFuture<Outcome> {
     match request.method {
         Method::CallTool => call_tool(core, lists, request, outbox),
         Method::ReadResource => read_resource(core, lists, request, outbox),

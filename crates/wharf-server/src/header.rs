@@ -59,7 +59,11 @@ impl Survey {
         let mut named = types.iter().filter(|it| **it != "null").peekable();
         let primitive =
             named.peek().is_some() && named.all(|it| ["string", "integer", "boolean"].contains(it));
-        (!primitive).then(|| "only a string, an integer or a boolean can be mirrored".into())
+        (!primitive).then(|| {
+            "only a plain string, integer or boolean can be mirrored (an enum of its own is one \
+             with `#[schemars(inline)]`)"
+                .into()
+        })
     }
 }
 

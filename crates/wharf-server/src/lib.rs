@@ -28,6 +28,7 @@ mod builder;
 mod calls;
 mod complete;
 mod core;
+mod cost;
 mod ctx;
 mod elicit;
 mod extract;

@@ -18,13 +18,11 @@ pub(crate) struct Sheet<I> {
 /// Answers a list request.
 pub(crate) fn list<I: Listed>(core: &Core, list: &List<I>, request: &Request) -> Outcome {
     let context = cursor_context::<I>(core, request);
-    let after = match request.cursor() {
-        None => 0,
-        Some(cursor) => match open(core, &context, &cursor) {
-            Some(after) => after,
-            None => return Error::new(ErrorKind::InvalidCursor).into(),
-        },
+    let after = match request.json(request.parts().cursor) {
+        None | Some("null") => Some(0),
+        Some(_) => request.cursor().and_then(|cursor| open(core, &context, &cursor)),
     };
+    let Some(after) = after else { return Error::new(ErrorKind::InvalidCursor).into() };
     let most = core.limits.page.max(1);
     let wanted = request.limit().and_then(|limit| usize::try_from(limit).ok());
     let size = wanted.map_or(most, |wanted| wanted.clamp(1, most));

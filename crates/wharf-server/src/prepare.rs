@@ -81,6 +81,10 @@ impl Check<'_> {
     fn add(&mut self, text: impl Into<String>) {
         self.problems.add(&self.item, text);
     }
+
+    fn count(&self) -> usize {
+        self.problems.problems().len()
+    }
 }
 
 impl Preparing<'_> {
@@ -122,6 +126,7 @@ impl Preparing<'_> {
         if declaration.takes_uri || declaration.takes_completing {
             check.add("a tool has neither a `Uri` nor a `Completing` to take");
         }
+        let before = check.count();
         self.schema(&info.input_schema, own_input, "input", &mut check);
         if info.input_schema.get("type").and_then(serde_json::Value::as_str) != Some("object") {
             check.add(
@@ -138,8 +143,10 @@ impl Preparing<'_> {
         }
         let output = info.output_schema.clone().filter(|_| own_output);
         let output = output.map(|schema| Rules::new(schema, true));
+        // What was found wrong already is not compiled: it may be far too much.
+        let fine = check.count() == before;
         for (name, rules) in [("input", Some(&rules)), ("output", output.as_ref())] {
-            if let Some(Err(problem)) = rules.map(Rules::prepare) {
+            if let Some(Err(problem)) = rules.filter(|_| fine).map(Rules::prepare) {
                 check.add(format!("its {name} schema does not compile: {problem}"));
             }
         }

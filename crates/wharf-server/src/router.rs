@@ -93,8 +93,7 @@ pub(crate) fn dispatch(
         Method::ListPrompts => now(page::list(core, &lists.prompts, &request)),
         Method::Listen => listen(core, &snapshot, &request, outbox),
         Method::CallTool | Method::ReadResource | Method::GetPrompt | Method::Complete => {
-            drop(snapshot);
-            in_turn(core, request, outbox)
+            in_turn(core, &snapshot, request, outbox)
         }
         _ => now(Error::method_not_found(method.name()).into()),
     }
@@ -125,18 +124,24 @@ fn discover(snapshot: &Snapshot) -> Outcome {
 }
 
 /// Runs what runs users' code: at once if there is room, else when there is.
-fn in_turn(core: &Arc<Core>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+fn in_turn(
+    core: &Arc<Core>,
+    snapshot: &Snapshot,
+    request: Request,
+    outbox: Outbox,
+) -> BoxFuture<Outcome> {
     match core.gate.enter() {
         Admission::Now => {
             outbox.hold(core.gate.clone());
-            calls::run(core, request, outbox)
+            calls::run(core, &snapshot.lists, request, outbox)
         }
         Admission::Later(ticket) => {
             let core = core.clone();
             Box::pin(async move {
                 ticket.await;
                 outbox.hold(core.gate.clone());
-                calls::run(&core, request, outbox).await
+                let call = calls::run(&core, &core.snapshot.load().lists, request, outbox);
+                call.await
             })
         }
         Admission::Never => now(Error::overloaded(Duration::from_secs(1)).into()),

@@ -3,7 +3,7 @@
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use crate::limits::Limits;
+use crate::{cost, limits::Limits};
 
 /// The schema of what a handler takes, and whether it demands more than the type guarantees.
 #[derive(Clone, Debug)]
@@ -259,6 +259,13 @@ pub(crate) fn problems(schema: &Value, limits: &Limits) -> Vec<String> {
     let mut survey = Survey { limits, count: 0, ids: Vec::new(), refs: Vec::new(), found: vec![] };
     survey.visit(schema, 1);
     let Survey { ids, refs, mut found, .. } = survey;
+    if found.is_empty() && cost::is_too_high(schema, limits.subschemas) {
+        found.push(format!(
+            "the schema holds one value against more than {} subschemas: flatten its `allOf`, \
+             `anyOf`, `oneOf` and `$ref`, or raise `Limits::subschemas`",
+            limits.subschemas
+        ));
+    }
     for to in refs {
         let document = to.split('#').next().unwrap_or_default();
         let is_inside = document.is_empty() || ids.contains(&document);

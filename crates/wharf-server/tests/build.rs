@@ -143,6 +143,28 @@ fn schemas_are_bounded() {
 }
 
 #[test]
+fn schemas_that_multiply_work_are_refused() {
+    let mut defs = serde_json::Map::new();
+    defs.insert("a0".into(), json!({"type": "object"}));
+    for n in 1..=40 {
+        let down = json!({"$ref": format!("#/$defs/a{}", n - 1)});
+        defs.insert(format!("a{n}"), json!({"allOf": [down, down]}));
+    }
+    let schema =
+        json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/a40"}}, "$defs": defs});
+    assert!(one_problem(build(dynamic(schema))).contains("one value"));
+}
+
+#[test]
+fn patterns_may_look_around_and_formats_may_be_unknown() {
+    let schema = json!({"type": "object", "properties": {
+        "x": {"type": "string", "pattern": "^(?!no)"}, "y": {"format": "x-mine"}}});
+    let router = build(Tool::dynamic("t", schema, async |_: RawArgs| "ok")).unwrap();
+    assert_eq!(text(now(&router, call("t", r#"{"x":"yes","y":1}"#))), "ok");
+    assert!(kind(now(&router, call("t", r#"{"x":"no"}"#))).is_invalid_tool_arguments());
+}
+
+#[test]
 fn schemas_that_are_none_are_refused() {
     for bad in [
         json!(null),

@@ -140,6 +140,19 @@ fn cursors_are_good_for_their_own_list_only() {
 }
 
 #[test]
+fn a_cursor_is_a_string_or_nothing() {
+    use wharf_model::{Parts, Span};
+    let router = paged(2, 1);
+    let with = |cursor: &str| {
+        let parts = Parts { cursor: Span::new(0, cursor.len() as u32), ..Parts::default() };
+        now(&router, Request::new(Method::ListTools, cursor.into(), parts))
+    };
+    assert_eq!(names(&page(with("null"))), ["t0"]);
+    assert_eq!(kind(with("1")), ErrorKind::InvalidCursor);
+    assert_eq!(kind(with("\"\"")), ErrorKind::InvalidCursor);
+}
+
+#[test]
 fn servers_with_the_same_key_read_each_others_cursors() {
     let keys = Arc::new(KeyRing::random());
     let build = || {

@@ -3,19 +3,11 @@
 
 mod support;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use support::*;
-use wharf_model::{Content, Error, ErrorKind, Event, Method, Principal, Reply, ToolResult};
+use wharf_model::{Content, Error, ErrorKind, Method, Principal, Reply, ToolResult};
 use wharf_server::{Args, Ctx, Extension, Json, RawArgs, Router, State, Tool, ToolError};
 
 #[derive(Deserialize, JsonSchema)]
@@ -329,100 +321,6 @@ fn panics_anywhere_are_error_results() {
         assert!(result.is_error, "{name}");
         assert!(!result.content[0].as_text().unwrap().contains("secret"));
     }
-}
-
-#[tokio::test]
-async fn blocking_functions_run_on_other_threads() {
-    let here = std::thread::current().id();
-    let router = Router::builder()
-        .add(Tool::blocking("elsewhere", move || std::thread::current().id() != here))
-        .add(Tool::blocking("boom", || -> String { panic!("secret") }))
-        .build()
-        .unwrap();
-    assert_eq!(text(done(start(&router, call("elsewhere", "{}"))).await), "true");
-    let result = support::tool(done(start(&router, call("boom", "{}"))).await);
-    assert!(result.is_error && !format!("{result:?}").contains("secret"));
-}
-
-#[test]
-fn blocking_functions_need_no_runtime() {
-    let router = with(Tool::blocking("add", |Args(Add { a, b }): Args<Add>| a + b));
-    let mut exchange = start_still(&router, call("add", r#"{"a":20,"b":22}"#));
-    let (wake, woken) = std::sync::mpsc::channel();
-    struct Wake(std::sync::mpsc::Sender<()>);
-    impl std::task::Wake for Wake {
-        fn wake(self: Arc<Self>) {
-            let _ = self.0.send(());
-        }
-    }
-    let waker = Arc::new(Wake(wake)).into();
-    let mut cx = std::task::Context::from_waker(&waker);
-    loop {
-        match exchange.poll_event(&mut cx) {
-            std::task::Poll::Ready(Event::Done(outcome)) => break assert_eq!(text(outcome), "42"),
-            std::task::Poll::Ready(other) => panic!("{other:?}"),
-            std::task::Poll::Pending => woken.recv().unwrap(),
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_blocking_function_sees_that_its_call_was_cancelled() {
-    let (seen, mut saw) = tokio::sync::mpsc::unbounded_channel();
-    let router = with(Tool::blocking("wait", move |ctx: Ctx| {
-        seen.send("started").unwrap();
-        while !ctx.is_cancelled() {
-            std::thread::yield_now();
-        }
-        seen.send("cancelled").unwrap();
-    }));
-    let mut exchange = start(&router, call("wait", "{}"));
-    assert!(poll(&mut exchange).is_pending());
-    assert_eq!(saw.recv().await, Some("started"));
-    drop(exchange);
-    assert_eq!(saw.recv().await, Some("cancelled"));
-}
-
-#[tokio::test]
-async fn dropping_the_exchange_drops_the_handlers_future() {
-    struct Guard(Arc<AtomicUsize>);
-    impl Drop for Guard {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-    let dropped = Arc::new(AtomicUsize::new(0));
-    let count = dropped.clone();
-    let router = with(Tool::new("hang", move || {
-        let guard = Guard(count.clone());
-        async move {
-            let _guard = guard;
-            std::future::pending::<()>().await;
-        }
-    }));
-    let mut exchange = start(&router, call("hang", "{}"));
-    assert!(poll(&mut exchange).is_pending());
-    assert_eq!(dropped.load(Ordering::SeqCst), 0);
-    drop(exchange);
-    assert_eq!(dropped.load(Ordering::SeqCst), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tools_own_timeout_ends_it_with_an_error_result() {
-    let slow = async || {
-        tokio::time::sleep(Duration::from_secs(200)).await;
-        "slept"
-    };
-    let router = Router::builder()
-        .add(Tool::new("hasty", slow).timeout(Duration::from_secs(199)))
-        .add(Tool::new("patient", slow).timeout(Duration::from_secs(201)))
-        .add(Tool::new("usual", slow))
-        .build()
-        .unwrap();
-    let result = support::tool(done(start(&router, call("hasty", "{}"))).await);
-    assert_eq!(result, ToolResult::error(ErrorKind::ToolTimeout.message()));
-    assert_eq!(text(done(start(&router, call("patient", "{}"))).await), "slept");
-    assert!(support::tool(done(start(&router, call("usual", "{}"))).await).is_error);
 }
 
 #[test]

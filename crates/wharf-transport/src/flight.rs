@@ -46,9 +46,14 @@ struct Entry {
 }
 
 impl Flight {
+    /// Whether nothing is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.aboard.load(Ordering::Acquire) == 0
+    }
+
     /// Whether a call with this id is under way.
     pub(crate) fn holds(&self, id: &CallId) -> bool {
-        self.aboard.load(Ordering::Acquire) != 0 && self.lock().ids.contains_key(id)
+        self.lock().ids.contains_key(id)
     }
 
     /// How many listens are under way.

@@ -163,7 +163,7 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
                 Line::Message(message) if self.is_http(&message) => break,
                 Line::Message(message) => self.message(message).await,
                 Line::TooLong => {
-                    let refusal = self.shared.host.wire.too_long();
+                    let refusal = self.connection.too_long();
                     self.received(refusal, None).await;
                 }
             }
@@ -270,7 +270,7 @@ async fn admit(shared: &Shared, codec: &Codec) -> Result<(), Error> {
     if codec.is_silent() {
         return Ok(());
     }
-    if flight.holds(&codec.id()) {
+    if !flight.is_empty() && flight.holds(&codec.id()) {
         return Err(Error::new(ErrorKind::InvalidRequest)
             .with_message("a request with this id is still under way"));
     }

@@ -8,13 +8,17 @@ pub(crate) use unix::gone;
 
 /// Completes when the parent process is gone; here, never.
 #[cfg(not(unix))]
-pub(crate) async fn gone() {
-    std::future::pending().await
+pub(crate) fn gone() -> impl Future<Output = ()> + Send {
+    std::future::pending()
 }
 
 #[cfg(unix)]
 mod unix {
-    use std::{future, thread, time::Duration};
+    use std::{
+        future::{self, Future},
+        thread,
+        time::Duration,
+    };
 
     use rustix::process::{Pid, getppid};
     use tokio::sync::oneshot;
@@ -22,12 +26,20 @@ mod unix {
     /// How often to look, where the system cannot wake us.
     const INTERVAL: Duration = Duration::from_secs(2);
 
-    /// Completes when the parent process is gone.
-    pub(crate) async fn gone() {
+    /// Completes when whoever is the parent process now is gone.
+    pub(crate) fn gone() -> impl Future<Output = ()> + Send {
+        // Looked up before the first message is read: once answered, a client may kill the parent.
         // Process 1 adopts orphans: as a parent it tells nothing, and it does not die.
-        let Some(parent) = getppid().filter(|parent| *parent != Pid::INIT) else {
-            return future::pending().await;
-        };
+        let parent = getppid().filter(|parent| *parent != Pid::INIT);
+        async move {
+            match parent {
+                Some(parent) => wait(parent).await,
+                None => future::pending().await,
+            }
+        }
+    }
+
+    async fn wait(parent: Pid) {
         let (sender, receiver) = oneshot::channel::<()>();
         let watch = move || {
             wait_for_end(parent);

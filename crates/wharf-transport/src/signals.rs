@@ -4,12 +4,18 @@ use crate::Shutdown;
 
 /// Stops `shutdown` when the process is told to end, by SIGINT or SIGTERM or by what the platform
 /// has instead. Told again, the process ends at once.
-pub async fn watch(shutdown: Shutdown) {
-    let Some(mut signals) = Signals::new() else { return };
-    signals.next().await;
-    shutdown.stop();
-    let signal = signals.next().await;
-    std::process::exit(128 + signal);
+///
+/// From this call on, signals do not end the process by themselves. Must be called within a tokio
+/// runtime.
+pub fn watch(shutdown: Shutdown) -> impl Future<Output = ()> + Send {
+    let signals = Signals::new();
+    async move {
+        let Some(mut signals) = signals else { return };
+        signals.next().await;
+        shutdown.stop();
+        let signal = signals.next().await;
+        std::process::exit(128 + signal);
+    }
 }
 
 #[cfg(unix)]

@@ -36,6 +36,15 @@ use crate::{Host, Shutdown, lines, parent, signals};
 /// # Errors
 /// If the streams cannot be taken over, or a thread cannot be started.
 pub async fn serve(host: Arc<Host>, shutdown: Shutdown) -> io::Result<()> {
+    let signals = tokio::spawn(signals::watch(shutdown.clone()));
+    let parent_gone = parent::gone();
+    let orphaned = {
+        let shutdown = shutdown.clone();
+        tokio::spawn(async move {
+            parent_gone.await;
+            shutdown.stop();
+        })
+    };
     let (stdin, stdout) = take_over()?;
     let (line, incoming, outgoing) = lines::open(host, Scope::new(), Blocking(stdout));
     let runtime = Handle::current();
@@ -43,14 +52,6 @@ pub async fn serve(host: Arc<Host>, shutdown: Shutdown) -> io::Result<()> {
     let reading =
         on_thread("wharf-stdin", runtime.clone(), unconstrained(incoming.run(Blocking(stdin))))?;
     let writing = on_thread("wharf-stdout", runtime, outgoing.run())?;
-    let signals = tokio::spawn(signals::watch(shutdown.clone()));
-    let orphaned = {
-        let shutdown = shutdown.clone();
-        tokio::spawn(async move {
-            parent::gone().await;
-            shutdown.stop();
-        })
-    };
     line.supervise(reading, writing, shutdown).await;
     signals.abort();
     orphaned.abort();

@@ -100,6 +100,11 @@ impl Codec {
         self.id.of(&self.body).unwrap_or("null")
     }
 
+    /// Whether the call may end with questions.
+    pub(crate) fn may_suspend(&self) -> bool {
+        self.revision.is_modern() && self.method.info().may_suspend
+    }
+
     /// Writes a notification; false if the revision has none such here, and nothing is written.
     pub fn notify(&self, notification: &Notification, out: &mut Vec<u8>) -> bool {
         let modern = self.revision.is_modern();

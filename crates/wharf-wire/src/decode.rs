@@ -88,23 +88,24 @@ impl Wire {
         if !id_span.is_some() {
             return legacy.notified(self, &Message { body, members });
         }
-        let Some(id) = id else { return invalid("the id must be a string or an integer") };
-        let id = body.slice_ref(id);
-        match self.read_request(Message { body, members }, legacy, in_batch) {
+        if id.is_none() {
+            return invalid("the id must be a string or an integer");
+        }
+        let mut message = Message { body, members };
+        match self.read_request(&mut message, legacy, in_batch) {
             Ok(received) => received,
-            Err(refusal) => self.refuse(Some(&id), &refusal),
+            Err(refusal) => self.refuse(message.raw(Slot::Id), &refusal),
         }
     }
 
     fn read_request(
         self: &Arc<Self>,
-        message: Message,
+        message: &mut Message,
         legacy: &mut Legacy<'_>,
         in_batch: bool,
     ) -> Result<Received, Refusal> {
-        let name = message.text(Slot::Method).unwrap_or_default();
-        let row = Verb::named(&name);
-        let era = self.era(&message, row, legacy.revision());
+        let row = Verb::named(&message.text(Slot::Method).unwrap_or_default());
+        let era = self.era(message, row, legacy.revision());
         if in_batch && (era == Era::Modern || matches!(row, Some((Verb::Initialize, _)))) {
             let error = invalid_request("this request must not be part of a batch");
             return Err(Refusal::new(error, Revision::UNSAID));
@@ -114,17 +115,18 @@ impl Wire {
             Era::Legacy => legacy.revision().unwrap_or(Revision::NEWEST_LEGACY),
         };
         match (era, self.eras, row) {
-            (Era::Modern, Eras::Legacy, _) => return Err(self.not_modern(&message, row)),
+            (Era::Modern, Eras::Legacy, _) => return Err(self.not_modern(message, row)),
             (Era::Legacy, Eras::Modern, Some((Verb::Initialize, _))) => {
-                return Err(self.not_legacy(&message));
+                return Err(self.not_legacy(message));
             }
             _ => {}
         }
         if era == Era::Modern {
-            return modern::begin(self, message);
+            return modern::begin(self, row.map(|row| row.0), message);
         }
         message.check_objects().map_err(|error| Refusal::new(error, revision))?;
         let Some((verb, _)) = row.filter(|row| row.1.has(revision)) else {
+            let name = message.text(Slot::Method).unwrap_or_default();
             return Err(Refusal::new(unknown_method(&name), revision));
         };
         match legacy {

@@ -25,11 +25,9 @@ impl Codec {
         match outcome {
             _ if self.is_silent() => 200,
             Outcome::Complete(reply) => self.complete(reply, out),
-            Outcome::InputRequired(input) if self.revision.is_modern() => {
-                self.input_required(input, out)
-            }
+            Outcome::InputRequired(input) if self.may_suspend() => self.input_required(input, out),
             Outcome::Failed(error) => self.fail(error, out),
-            // A legacy call asks while it runs, so it cannot end this way.
+            // Only some modern calls may end this way; a legacy one asks while it runs.
             _ => self.refuse(&ErrorKind::InternalError.into(), out),
         }
     }

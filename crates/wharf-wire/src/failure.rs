@@ -50,7 +50,7 @@ impl Codec {
     /// Each era has its own way to say that the user must open a URL first.
     fn fail_for_url(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
         let asked = ask::urls_of(error);
-        if self.revision.is_modern() && self.method.info().may_suspend && !asked.is_empty() {
+        if self.may_suspend() && !asked.is_empty() {
             return match asked.iter().find(|(_, ask)| !self.client_can(&ask.needs())) {
                 Some((_, ask)) => self.refuse(&Error::missing_capability(ask.needs()), out),
                 None => self.input_required(&InputRequired { requests: asked, state: None }, out),

@@ -13,7 +13,7 @@ use crate::{
     CallId, Codec, Received, Revision, Wire,
     codec::Role,
     members::{Members, Slot},
-    message::{Message, bad_field, invalid_request, unknown_method},
+    message::{Message, bad_field, invalid_request, too_many_subscriptions, unknown_method},
     revision::{Feature, Verb},
 };
 
@@ -126,7 +126,7 @@ impl Legacy<'_> {
         &mut self,
         wire: &Arc<Wire>,
         verb: Verb,
-        message: Message,
+        message: &mut Message,
     ) -> Result<Received, Error> {
         match verb {
             Verb::Initialize => self.open(wire, message),
@@ -137,7 +137,7 @@ impl Legacy<'_> {
         }
     }
 
-    fn open(&mut self, wire: &Arc<Wire>, message: Message) -> Result<Received, Error> {
+    fn open(&mut self, wire: &Arc<Wire>, message: &mut Message) -> Result<Received, Error> {
         if self.session().is_some_and(|session| !session.opening.has_failed()) {
             return Err(invalid_request("Invalid request: already initialized"));
         }
@@ -146,12 +146,12 @@ impl Legacy<'_> {
         message.want_object(Slot::Capabilities, "capabilities")?;
         message.want_object(Slot::ClientInfo, "clientInfo")?;
         let revision = negotiate(&version);
-        let peer = Arc::new(peer(&message, revision));
+        let peer = Arc::new(peer(message, revision));
         let opening = Arc::<Opening>::default();
         let opening_id = message.call_id(Slot::Id, wire.limits.id);
         let mut codec = message.codec(wire, Method::Discover, revision);
         codec.role = Role::Opening(opening.clone());
-        let mut request = message.into_request(wire, Method::Discover, revision)?;
+        let mut request = message.take_request(wire, Method::Discover, revision)?;
         request.asks = Asks::Deliver;
         if let Legacy::Session(session) = self {
             **session = Some(Session {
@@ -171,17 +171,14 @@ impl Legacy<'_> {
         &mut self,
         wire: &Arc<Wire>,
         method: Method,
-        message: Message,
+        message: &mut Message,
     ) -> Result<Received, Error> {
         let revision = self.revision().unwrap_or(Revision::UNSAID);
-        let message = match method {
-            Method::Complete if !revision.has(Feature::CompletionContext) => {
-                message.without_context()
-            }
-            _ => message,
-        };
+        if method == Method::Complete && !revision.has(Feature::CompletionContext) {
+            message.drop_context();
+        }
         let mut codec = message.codec(wire, method, revision);
-        let mut request = message.into_request(wire, method, revision)?;
+        let mut request = message.take_request(wire, method, revision)?;
         request.asks = Asks::Deliver;
         request.log_level = Some(wire.log_level);
         if let Some(session) = self.session() {
@@ -192,7 +189,7 @@ impl Legacy<'_> {
         Ok(Received::Call(request, codec))
     }
 
-    fn set_level(&mut self, message: Message) -> Result<Received, Error> {
+    fn set_level(&mut self, message: &Message) -> Result<Received, Error> {
         let offered = |session: &&mut Session| session.opening.offers(|it| it.logging);
         let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
         let level = message.raw(Slot::Level).and_then(|json| serde_json::from_str(json).ok());
@@ -200,7 +197,7 @@ impl Legacy<'_> {
         Ok(message.done())
     }
 
-    fn subscribe(&mut self, wire: &Wire, verb: Verb, message: Message) -> Result<Received, Error> {
+    fn subscribe(&mut self, wire: &Wire, verb: Verb, message: &Message) -> Result<Received, Error> {
         let offered = |session: &&mut Session| session.opening.offers(|it| it.subscribe);
         let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
         message.uri(wire.limits.uri)?;
@@ -219,8 +216,7 @@ impl Legacy<'_> {
         });
         match done {
             true => Ok(message.done()),
-            false => Err(Error::new(ErrorKind::RefusedResourceConstraints)
-                .with_message(format!("At most {most} subscriptions a session"))),
+            false => Err(too_many_subscriptions(most)),
         }
     }
 
@@ -286,17 +282,16 @@ impl Message {
         unknown_method(&self.text(Slot::Method).unwrap_or_default())
     }
 
-    /// The same message with nothing in its `context`, for revisions that have none.
-    fn without_context(self) -> Message {
+    /// Leaves nothing in the `context`, for revisions that have none.
+    fn drop_context(&mut self) {
         if !self.members.has(Slot::Context) {
-            return self;
+            return;
         }
         let context = self.members.span(Slot::Context).range();
         let (before, after) = (&self.body[..context.start], &self.body[context.end..]);
         let body = ByteString::from([before, "{}", after].concat());
-        match Members::of(&body, u32::MAX) {
-            Ok(members) => Message { body, members },
-            Err(_) => self,
+        if let Ok(members) = Members::of(&body, u32::MAX) {
+            *self = Message { body, members };
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A [`Wire`] is what one server says about itself and what it accepts. A [`Connection`] takes the
 //! messages of one stream, and [`Wire::receive`] takes one message that stands alone. Both answer
 //! with a [`Received`]: a call to begin, together with the [`Codec`] that encodes its events, or
-//! bytes to write at once. Nothing outside this crate names a revision.
+//! bytes to write at once. Routers and handlers never see a revision: it ends here.
 #![forbid(unsafe_code)]
 
 mod ask;

@@ -77,9 +77,9 @@ impl Message {
         }
     }
 
-    /// The call that this message asks for.
-    pub(crate) fn into_request(
-        self,
+    /// The call that this message asks for; it takes the body with it.
+    pub(crate) fn take_request(
+        &mut self,
         wire: &Wire,
         method: Method,
         revision: Revision,
@@ -108,7 +108,7 @@ impl Message {
             _ => None,
         };
         let progress = self.token().is_some();
-        let mut request = Request::new(method, self.body, parts);
+        let mut request = Request::new(method, std::mem::take(&mut self.body), parts);
         request.filter = filter;
         request.progress = progress;
         Ok(request)
@@ -149,6 +149,9 @@ impl Message {
         let wanted = self.raw(Slot::Notifications).unwrap_or_default();
         let filter: Filter = serde_json::from_str(wanted)
             .map_err(|_| bad_field("notifications", "must be a filter of notifications"))?;
+        if filter.uris.len() > wire.limits.subscriptions {
+            return Err(too_many_subscriptions(wire.limits.subscriptions));
+        }
         match filter.uris.iter().any(|uri| uri.len() > wire.limits.uri) {
             true => Err(uri_too_long(wire.limits.uri)),
             false => Ok(filter),
@@ -190,6 +193,11 @@ pub(crate) fn bad_field(field: &str, problem: &str) -> Error {
     Error::new(ErrorKind::InvalidParams)
         .with_message(format!("Invalid params: `{field}` {problem}"))
         .with_data(json!({"field": field}))
+}
+
+pub(crate) fn too_many_subscriptions(most: usize) -> Error {
+    Error::new(ErrorKind::RefusedResourceConstraints)
+        .with_message(format!("At most {most} subscriptions"))
 }
 
 fn uri_too_long(limit: usize) -> Error {

@@ -17,20 +17,23 @@ const CLIENT: &str = "_meta.io.modelcontextprotocol/clientInfo";
 const LEVEL: &str = "_meta.io.modelcontextprotocol/logLevel";
 
 /// Checks in the specification's order: metadata, version, method, parameters.
-pub(crate) fn begin(wire: &Arc<Wire>, message: Message) -> Result<Received, Refusal> {
-    metadata(&message).map_err(malformed)?;
+pub(crate) fn begin(
+    wire: &Arc<Wire>,
+    verb: Option<Verb>,
+    message: &mut Message,
+) -> Result<Received, Refusal> {
+    metadata(message).map_err(malformed)?;
     let refused = |error: Error| Refusal::new(error, Revision::MODERN);
     let version = message.text(Slot::MetaVersion).unwrap_or_default();
     if !version.parse::<Revision>().is_ok_and(Revision::is_modern) {
         return Err(refused(wire.unsupported(&version)));
     }
-    let name = message.text(Slot::Method).unwrap_or_default();
-    let Some((Verb::Call(method), _)) = Verb::named(&name) else {
-        return Err(refused(unknown_method(&name)));
+    let Some(Verb::Call(method)) = verb else {
+        return Err(refused(unknown_method(&message.text(Slot::Method).unwrap_or_default())));
     };
-    let level = log_level(&message).map_err(malformed)?;
+    let level = log_level(message).map_err(malformed)?;
     let codec = message.codec(wire, method, Revision::MODERN);
-    let mut request = message.into_request(wire, method, Revision::MODERN).map_err(refused)?;
+    let mut request = message.take_request(wire, method, Revision::MODERN).map_err(refused)?;
     request.asks = Asks::Suspend;
     request.log_level = level;
     Ok(Received::Call(request, codec))

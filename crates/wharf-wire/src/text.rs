@@ -162,15 +162,14 @@ fn special_bytes(word: u64) -> u64 {
 /// Where the first special byte among the whole words of `bytes` lies, or where the words end.
 #[inline]
 fn plain_words(bytes: &[u8]) -> (usize, bool) {
-    let mut at = 0;
-    while let Some(word) = bytes[at..].first_chunk::<8>() {
+    let (words, _) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
         let special = special_bytes(u64::from_le_bytes(*word));
         if special != 0 {
-            return (at + special.trailing_zeros() as usize / 8, true);
+            return (index * 8 + special.trailing_zeros() as usize / 8, true);
         }
-        at += word.len();
     }
-    (at, false)
+    (words.len() * 8, false)
 }
 
 /// How many bytes from the start need no escape and end no string.

@@ -42,7 +42,7 @@ pub struct WireLimits {
     pub uri: usize,
     /// Messages in a batch.
     pub batch: usize,
-    /// Resources that one legacy session may subscribe to.
+    /// Resources that one listen, or one legacy session, may subscribe to.
     pub subscriptions: usize,
 }
 

@@ -244,6 +244,9 @@ impl Server {
     /// Runs the server for as long as the process lives: over stdin and stdout, or as the command
     /// line says (`--tcp ADDRESS`, `--unix PATH`; `--help` tells).
     ///
+    /// When it returns, the process has one more grace period ([`LineLimits::grace`]) to end by
+    /// itself. Then it is ended, because a blocking handler that hangs would hold it up for ever.
+    ///
     /// # Errors
     /// If the server cannot be built, the command line makes no sense, or the transport cannot be
     /// set up.
@@ -269,6 +272,11 @@ impl Server {
             }
         }
         signals.abort();
+        let grace = endpoint.host.limits.grace;
+        std::thread::Builder::new().name("wharf-end".into()).spawn(move || {
+            std::thread::sleep(grace);
+            std::process::exit(0);
+        })?;
         Ok(())
     }
 

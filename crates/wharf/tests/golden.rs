@@ -3,7 +3,8 @@
 //! `tests/golden/<revision>.txt` holds lines a client sends (`> `) and lines the server answers
 //! (`< `). `WHARF_GOLDEN=update cargo test -p wharf --test golden` writes the answers anew: read
 //! the diff before you commit it. What differs from run to run has a name in the transcript:
-//! `$STATE1`, `$CURSOR1` … for sealed text, `$ASK` for the number of the last ask.
+//! `$STATE1`, `$CURSOR1` … for sealed text, `$ELICITATION1` … for random ids, `$ASK` for the number of
+//! the last ask.
 
 mod golden_server;
 
@@ -111,8 +112,12 @@ impl Conversation {
             self.last_ask = message["id"].to_string();
         }
         let mut line = line;
-        for (field, prefix) in [("requestState", "STATE"), ("nextCursor", "CURSOR")] {
-            let Some(value) = message["result"][field].as_str() else { continue };
+        for (part, field, prefix) in [
+            ("result", "requestState", "STATE"),
+            ("result", "nextCursor", "CURSOR"),
+            ("params", "elicitationId", "ELICITATION"),
+        ] {
+            let Some(value) = message[part][field].as_str() else { continue };
             let count = self.names.iter().filter(|(name, _)| name.contains(prefix)).count();
             let name = format!("${prefix}{}", count + 1);
             line = line.replace(value, &name);

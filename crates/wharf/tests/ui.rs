@@ -2,9 +2,22 @@
 //!
 //! After a deliberate change: `TRYBUILD=overwrite cargo test -p wharf --test ui`, then read the diff.
 
+// Modules of this test, not cases of trybuild's: with those it would build instead of check.
+#[path = "ui/pass/everything.rs"]
+mod everything;
+#[path = "ui/pass/renamed.rs"]
+mod renamed;
+#[path = "ui/pass/shadowed.rs"]
+mod shadowed;
+
 #[test]
-fn ui() {
-    let cases = trybuild::TestCases::new();
-    cases.pass("tests/ui/pass/*.rs");
-    cases.compile_fail("tests/ui/fail/*.rs");
+fn good_use_compiles_without_warnings() {
+    everything::main();
+    renamed::main();
+    shadowed::main();
+}
+
+#[test]
+fn bad_use_is_explained() {
+    trybuild::TestCases::new().compile_fail("tests/ui/fail/*.rs");
 }

@@ -205,6 +205,9 @@ fn modern_questions_end_the_call() {
     assert_eq!(asked["z \"1\""]["params"]["mode"], "form");
     assert_eq!(asked["s"]["params"]["messages"][2]["content"]["structuredContent"], json!([1]));
     assert_eq!(asked["r"], json!({"method": "roots/list"}));
+    let listed = crate::common::codec(MODERN, "tools/list", json!({}));
+    let (refused, _) = encoded(&listed, outcome);
+    assert_eq!(refused["error"]["code"], -32603, "only some methods may ask");
     let only_state = InputRequired { requests: vec![], state: Some("x".into()) };
     let (message, _) = encoded(&codec, Outcome::InputRequired(Box::new(only_state)));
     assert!(message["result"].get("inputRequests").is_none());

@@ -223,6 +223,13 @@ fn a_uri_may_be_as_long_as_the_limit() {
     let listen = json!({"notifications": {"resourceSubscriptions": ["a:890123456"]}});
     let message = modern(1, "subscriptions/listen", listen).to_string();
     assert_eq!(error(wire.receive(message.into(), None)).1, -32602);
+    let listen = |count: usize| {
+        let uris: Vec<String> = (0..count).map(|index| format!("a:{index}")).collect();
+        let params = json!({"notifications": {"resourceSubscriptions": uris}});
+        wire.receive(modern(1, "subscriptions/listen", params).to_string().into(), None)
+    };
+    call(listen(1000));
+    assert_eq!(error(listen(1001)).1, 1004);
 }
 
 #[test]
@@ -290,4 +297,12 @@ fn a_message_alone_is_served_without_a_session() {
     assert!(matches!(send(batch.clone(), None), Received::Batch(each) if each.len() == 2));
     assert_eq!(error(send(batch, Some("2025-06-18"))).1, -32600);
     assert_eq!(Revision::ALL.len(), 5);
+}
+
+#[test]
+fn what_travels_between_threads_may() {
+    fn travels<T: Send + 'static>() {}
+    travels::<wharf_wire::Codec>();
+    travels::<Connection>();
+    travels::<Received>();
 }

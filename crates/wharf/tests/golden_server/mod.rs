@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-
-
 use wharf::prelude::*;
 
 /// The weather somewhere.

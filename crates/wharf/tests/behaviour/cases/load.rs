@@ -41,8 +41,7 @@ async fn pipeline(client: Client, count: usize, tool: &str, arguments: fn(usize)
         for request in requests {
             writer.write_all(request.as_bytes()).await.unwrap();
         }
-        writer.flush().await.unwrap();
-        writer
+        writer.shutdown().await.unwrap();
     });
     let mut seen = HashSet::new();
     while seen.len() < count {
@@ -52,7 +51,7 @@ async fn pipeline(client: Client, count: usize, tool: &str, arguments: fn(usize)
         assert_eq!(only_text(&reply["result"]), &id[1..], "{reply}");
         assert!(seen.insert(id), "twice: {reply}");
     }
-    drop(writing.await.unwrap());
+    writing.await.unwrap();
     assert_eq!(timeout(PATIENCE, reader.next_line()).await.expect("patience").unwrap(), None);
 }
 

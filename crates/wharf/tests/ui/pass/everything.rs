@@ -12,7 +12,7 @@ struct Db(i64);
 struct Tenant(String);
 
 impl wharf::Extract for Tenant {
-    fn extract(call: &wharf::Incoming<'_>) -> Result<Self, wharf::Error> {
+    fn extract(call: &wharf::Incoming<'_>) -> Result<Self, Error> {
         Ok(Tenant(call.principal().map_or("nobody", |principal| principal.id()).to_owned()))
     }
 }
@@ -123,7 +123,7 @@ macro_rules! echoes {
 
 echoes!(echo_text: String, echo_number: f64);
 
-fn main() {
+pub(crate) fn main() {
     #[tool(cheap)]
     fn local(n: i64) -> i64 {
         n

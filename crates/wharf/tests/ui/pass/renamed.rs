@@ -2,26 +2,26 @@
 #![deny(warnings)]
 
 mod dock {
-    pub mod deep {
-        pub use wharf::*;
+    pub(crate) mod deep {
+        pub(crate) use wharf::*;
     }
 }
 
 mod wharf_is_not_here {
-    use crate::dock::deep as harbour;
+    use super::dock::deep as harbour;
 
     #[harbour::tool(cheap, crate = harbour)]
-    pub fn add(a: i64, b: i64) -> i64 {
+    pub(crate) fn add(a: i64, b: i64) -> i64 {
         a + b
     }
 
-    #[harbour::resource("demo://{name}", icon = "https://example.com/x.png", audience = "assistant", crate = crate::dock::deep)]
-    pub async fn note(name: String) -> String {
+    #[harbour::resource("demo://{name}", icon = "https://example.com/x.png", audience = "assistant", crate = super::dock::deep)]
+    pub(crate) async fn note(name: String) -> String {
         name
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     use wharf_is_not_here::{add, note};
     assert_eq!(add(1, 2), 3);
     drop(note(String::new()));

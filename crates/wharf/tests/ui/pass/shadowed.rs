@@ -3,13 +3,13 @@
 
 mod types {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
-    pub struct Arguments {
-        pub value: i64,
+    pub(crate) struct Arguments {
+        pub(crate) value: i64,
     }
 
     /// A state of the union, not of the server.
     #[derive(serde::Deserialize, schemars::JsonSchema)]
-    pub enum State {
+    pub(crate) enum State {
         Ohio,
     }
 }
@@ -33,7 +33,7 @@ mod hostile {
     struct Vec;
 
     #[::wharf::tool]
-    pub async fn shadowed(
+    pub(crate) async fn shadowed(
         arguments: Arguments,
         state: State,
         shadowed: i64,
@@ -44,7 +44,7 @@ mod hostile {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     use hostile::shadowed;
     assert!(wharf::Router::builder().tool::<shadowed>().build().is_ok());
 }
