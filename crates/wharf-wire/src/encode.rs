@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{
-    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, InputRequired, Meta,
+    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, InputRequired, Meta, Method,
     Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo, TemplateInfo,
     ToolInfo, ToolResult,
 };
@@ -81,7 +81,10 @@ impl Codec {
             return;
         }
         let mut meta = result.object("_meta");
-        meta.key(SERVER_INFO).extend_from_slice(&self.wire.server_info);
+        match self.method {
+            Method::Discover => meta.json(SERVER_INFO, &self.wire.server),
+            _ => meta.key(SERVER_INFO).extend_from_slice(&self.wire.server_info),
+        }
         if self.is_listen() {
             meta.plain(SUBSCRIPTION_ID, self.id_json());
         }
@@ -192,9 +195,7 @@ impl Codec {
             let server = &self.wire.server;
             translated(result.key("serverInfo"), server, translate::implementation, revision);
         } else {
-            let modern = Revision::ALL.into_iter().rev().filter(|it| it.is_modern());
-            let modern: Vec<&str> = modern.map(Revision::as_str).collect();
-            result.json("supportedVersions", &modern);
+            result.json("supportedVersions", &self.wire.supported());
         }
         let out = result.key("capabilities");
         translated(out, &it.capabilities, translate::server_capabilities, revision);

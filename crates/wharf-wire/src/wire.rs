@@ -67,7 +67,8 @@ pub struct Wire {
     pub(crate) profile: ErrorProfile,
     pub(crate) limits: WireLimits,
     pub(crate) log_level: LogLevel,
-    /// The server's name and version as every modern result carries them.
+    /// The server's name and version, as every modern result carries them. What else the server
+    /// says about itself is said once, to those who discover it.
     pub(crate) server_info: Vec<u8>,
 }
 
@@ -76,7 +77,7 @@ impl Wire {
     #[must_use]
     pub fn new(server: Implementation) -> Self {
         let mut server_info = Vec::new();
-        text::json(&mut server_info, &server);
+        text::json(&mut server_info, &Implementation::new(&server.name, &server.version));
         Wire {
             server,
             server_info,

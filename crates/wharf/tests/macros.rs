@@ -1,5 +1,8 @@
 //! What the attributes make of a function, seen by the callers of a router.
 
+// Its helpers are test code too.
+#![allow(clippy::unwrap_used)]
+
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;

@@ -142,10 +142,7 @@ fn modern_results_carry_what_they_must() {
         let result = &message["result"];
         assert_eq!((status, &result["resultType"]), (200, &json!("complete")), "{method}");
         let server = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
-        assert_eq!(
-            server,
-            &json!({"name": "harbour", "version": "1.0.0", "title": "Harbour", "description": "Ships"})
-        );
+        assert_eq!(server, &json!({"name": "harbour", "version": "1.0.0"}));
         let cacheable = method.ends_with("/list") || method == "resources/read";
         assert_eq!(result["ttlMs"].is_u64(), cacheable, "{method}");
         assert_eq!(result["cacheScope"].is_string(), cacheable, "{method}");
@@ -186,11 +183,14 @@ fn the_server_speaks_for_itself_in_metadata() {
 }
 
 #[test]
-fn discovery_lists_what_a_modern_request_may_name() {
+fn discovery_tells_every_revision_and_all_about_the_server() {
     let outcome = Reply::Discover(Box::new(discovery()));
     let (message, _) = encoded(&codec(MODERN, "server/discover", json!({})), outcome);
     let result = &message["result"];
-    assert_eq!(result["supportedVersions"], json!([MODERN]));
+    let dates: Vec<&str> = LEGACY.into_iter().chain([MODERN]).rev().collect();
+    assert_eq!(result["supportedVersions"], json!(dates));
+    let server = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
+    assert_eq!((&server["title"], &server["description"]), (&json!("Harbour"), &json!("Ships")));
     assert_eq!(result["capabilities"]["extensions"], json!({"com.example/x": {}}));
     assert_eq!(result["instructions"], "Be kind");
     assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")));

@@ -22,7 +22,4 @@ async fn not_send(text: String) -> String {
     shared.to_uppercase()
 }
 
-#[tool(cheap)]
-fn not_shared(State(_): State<Opaque>) {}
-
 fn main() {}
