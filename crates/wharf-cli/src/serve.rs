@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
+use wharf::Endpoint;
 
 use crate::demo;
 
@@ -23,24 +24,24 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) async fn run(self) -> wharf::Result<()> {
-        let server = demo::server();
+        let server = demo::server().build()?;
+        tokio::spawn(server.shutdown_on_signals());
         match (self.tcp, self.unix) {
             (Some(address), _) => {
-                banner(&format!("Connect with lines of JSON to tcp://{address}."));
-                server.serve_tcp(address).await
+                let listener = Endpoint::listen_tcp(address).await?;
+                banner(&format!("Connect with lines of JSON to tcp://{}.", listener.local_addr()?));
+                server.serve_listener(listener).await;
             }
             (_, Some(path)) => {
                 banner(&format!("Connect with lines of JSON to unix:{}.", path.display()));
-                server.serve_unix(path).await
+                server.serve_unix(path).await?;
             }
             _ => {
-                banner(
-                    "Speaking over stdin and stdout. In a client, configure the command:\n  \
-                     {\"mcpServers\": {\"wharf-demo\": {\"command\": \"wharf\", \"args\": [\"serve\"]}}}",
-                );
-                server.serve_stdio().await
+                banner("Speaking over stdin and stdout: let a client start `wharf serve`.");
+                server.serve_stdio().await?;
             }
         }
+        Ok(())
     }
 }
 

@@ -246,6 +246,21 @@ pub const fn is_server_code(code: i32) -> bool {
     matches!(code, -32099..=-32000)
 }
 
+/// As much of a peer's own text as an error repeats.
+///
+/// ```
+/// assert_eq!(wharf_model::excerpt("short"), "short");
+/// assert_eq!(wharf_model::excerpt(&"x".repeat(1000)).chars().count(), 129);
+/// ```
+#[must_use]
+pub fn excerpt(text: &str) -> Cow<'_, str> {
+    const MOST: usize = 128;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
+
 /// A failure to report to the peer.
 ///
 /// ```
@@ -304,12 +319,13 @@ impl Error {
 
     /// There is no such tool.
     pub fn tool_not_found(name: &str) -> Self {
-        Self::new(ErrorKind::ToolNotFound).with_message(format!("Unknown tool: {name}"))
+        Self::new(ErrorKind::ToolNotFound).with_message(format!("Unknown tool: {}", excerpt(name)))
     }
 
     /// There is no such prompt.
     pub fn prompt_not_found(name: &str) -> Self {
-        Self::new(ErrorKind::PromptNotFound).with_message(format!("Invalid prompt name: {name}"))
+        let message = format!("Invalid prompt name: {}", excerpt(name));
+        Self::new(ErrorKind::PromptNotFound).with_message(message)
     }
 
     /// There is no such resource.

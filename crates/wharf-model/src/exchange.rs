@@ -5,7 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -36,12 +36,58 @@ pub struct Exchange {
     outbox: Outbox,
     outcome: Option<Outcome>,
     clock: Option<Clock>,
+    /// How long any call may take, whatever its own deadlines.
+    limit: Option<Duration>,
 }
 
 struct Clock {
+    deadlines: Deadlines,
+    begun: Instant,
+    /// When the time that counts began.
     started: Instant,
     last_sign: Instant,
-    alarm: BoxFuture<()>,
+    /// Since when an ask is open: that is the client's time, not the handler's.
+    asking: Option<Instant>,
+    alarm: Option<BoxFuture<()>>,
+}
+
+impl Clock {
+    fn new(deadlines: Deadlines, now: Instant) -> Self {
+        let (begun, started, last_sign) = (now, now, now);
+        Clock { deadlines, begun, started, last_sign, asking: None, alarm: None }
+    }
+
+    /// Takes note of what happened since the last look.
+    fn look(&mut self, deadlines: Deadlines, touched: bool, asking: bool, now: Instant) {
+        if touched {
+            self.last_sign = now;
+        }
+        match self.asking {
+            None if asking => (self.asking, self.alarm) = (Some(now), None),
+            Some(since) if !asking => {
+                self.started += now.saturating_duration_since(since);
+                (self.last_sign, self.asking, self.alarm) = (now, None, None);
+            }
+            _ => {}
+        }
+        if self.deadlines != deadlines {
+            // A call that had to wait for its turn gets its own time from now on.
+            (self.deadlines, self.alarm) = (deadlines, None);
+            (self.started, self.last_sign) = (now, now);
+        }
+    }
+
+    /// When the time is up. An open ask stops the clock, but no call lasts longer than `limit`.
+    fn end(&self, limit: Option<Duration>) -> Option<Instant> {
+        let Deadlines { idle, total } = self.deadlines;
+        let own = |limit| self.asking.is_none().then_some(limit).flatten();
+        let ends = [
+            own(idle).and_then(|idle| self.last_sign.checked_add(idle)),
+            own(total).and_then(|total| self.started.checked_add(total)),
+            limit.zip(total).and_then(|(limit, total)| self.begun.checked_add(limit.max(total))),
+        ];
+        ends.into_iter().flatten().min()
+    }
 }
 
 impl Exchange {
@@ -60,7 +106,7 @@ impl Exchange {
                 Ok(call) => (Some(call), None),
                 Err(_) => (None, Some(panicked(method))),
             };
-        Exchange { method, call, outbox, outcome, clock: None }
+        Exchange { method, call, outbox, outcome, clock: None, limit: deadlines.total }
     }
 
     /// A handle through which the client's answers come back.
@@ -117,41 +163,20 @@ impl Exchange {
 
     /// Armed on the first pending poll, so that a call that ends at once costs no timer.
     fn poll_clock(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        let deadlines = self.outbox.deadlines();
-        let timer = self.outbox.timer().clone();
+        let (deadlines, timer) = (self.outbox.deadlines(), self.outbox.timer().clone());
         let (touched, asking) = self.outbox.signs();
-        if let Some(clock) = &mut self.clock {
-            if touched {
-                clock.last_sign = timer.now();
-            }
-            if clock.alarm.as_mut().poll(cx).is_pending() {
+        let now = timer.now();
+        let clock = self.clock.get_or_insert_with(|| Clock::new(deadlines, now));
+        clock.look(deadlines, touched, asking, now);
+        loop {
+            if clock.alarm.as_mut().is_some_and(|alarm| alarm.as_mut().poll(cx).is_pending()) {
                 return Poll::Pending;
             }
-            // An open ask is the client's time, not the handler's.
-            if asking {
-                clock.last_sign = timer.now();
-            }
-        }
-        loop {
-            let now = timer.now();
-            let (started, last_sign) = match &self.clock {
-                Some(clock) => (clock.started, clock.last_sign),
-                None => (now, now),
-            };
-            let ends = [
-                deadlines.idle.and_then(|idle| last_sign.checked_add(idle)),
-                deadlines.total.and_then(|total| started.checked_add(total)),
-            ];
-            let Some(end) = ends.into_iter().flatten().min() else { return Poll::Pending };
-            if end <= now {
+            let Some(end) = clock.end(self.limit) else { return Poll::Pending };
+            if end <= timer.now() {
                 return self.out_of_time();
             }
-            let mut alarm = timer.sleep_until(end);
-            let pending = alarm.as_mut().poll(cx).is_pending();
-            self.clock = Some(Clock { started, last_sign, alarm });
-            if pending {
-                return Poll::Pending;
-            }
+            clock.alarm = Some(timer.sleep_until(end));
         }
     }
 

@@ -73,6 +73,15 @@ struct Queue {
     touched: bool,
 }
 
+/// A box that no exchange ever closed ends with its last clone.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let queue = self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let held = queue.held.take().into_iter().chain(mem::take(&mut queue.held_more));
+        held.for_each(|held| held.release());
+    }
+}
+
 struct Slot {
     id: AskId,
     answer: Option<Result<String, Error>>,
@@ -111,7 +120,9 @@ impl Outbox {
             if queue.messages.len() < ROOM || outbox.is_closed() {
                 return Poll::Ready(());
             }
-            queue.waiting_for_room.push(cx.waker().clone());
+            if !queue.waiting_for_room.iter().any(|waker| waker.will_wake(cx.waker())) {
+                queue.waiting_for_room.push(cx.waker().clone());
+            }
             Poll::Pending
         })
     }

@@ -1,4 +1,5 @@
 //! The life of a call, seen from its transport, with a clock that the test moves.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     future::{Future, poll_fn},

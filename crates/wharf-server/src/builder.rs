@@ -171,7 +171,8 @@ impl RouterBuilder {
         self
     }
 
-    /// Seals what travels through clients; a random key of this process is the default.
+    /// Seals what travels through clients. By default with the keys in `WHARF_STATE_KEY` or in the
+    /// file `WHARF_STATE_KEY_FILE`, or else with a random key of this process.
     pub fn seal(mut self, seal: Arc<dyn StateSeal>) -> Self {
         self.seal = Some(seal);
         self
@@ -208,6 +209,13 @@ impl RouterBuilder {
             }
             order += 1;
         }
+        let seal = self.seal.unwrap_or_else(|| {
+            let keys = KeyRing::from_surroundings().unwrap_or_else(|error| {
+                problems.add("state key", error.to_string());
+                KeyRing::random()
+            });
+            Arc::new(keys)
+        });
         problems.or(())?;
         if let Some(rates) = limits.rates {
             layers.insert(0, Box::new(RateLimit::new(rates)));
@@ -215,7 +223,7 @@ impl RouterBuilder {
         let describe =
             Describe { instructions: self.instructions, logging: self.logging, edit: self.edit };
         let core = Arc::new(Core {
-            seal: self.seal.unwrap_or_else(|| Arc::new(KeyRing::random())),
+            seal,
             nonces: self.nonces.unwrap_or_else(|| Arc::new(MemoryNonces::default())),
             states,
             access: self.access,

@@ -13,6 +13,7 @@ use crate::{
     core::Core,
     extract::{Incoming, Input},
     function::now,
+    middleware::printable,
     rules::Rules,
     snapshot::{Entry, Listed, Lists},
     strings::Strings,
@@ -43,6 +44,11 @@ fn call_tool(
     let Some(tool) = tool.filter(|tool| core.allows(&request, tool.info.item())) else {
         return now(Error::tool_not_found(&request.target()).into());
     };
+    // Types read lists as well, by position.
+    if !request.arguments().trim_start().starts_with('{') {
+        let text = "Invalid arguments: they must be a JSON object";
+        return now(Error::new(ErrorKind::InvalidToolArguments).with_message(text).into());
+    }
     let call = call(core, tool, request, outbox, Input::Json);
     if tool.extra.is_none() { call } else { checked(call, tool.clone()) }
 }
@@ -75,7 +81,8 @@ fn checked(call: BoxFuture<Outcome>, tool: Arc<Entry<ToolInfo>>) -> BoxFuture<Ou
             Some(json) => rules.check_json(json.get()).err(),
         };
         let Some(problem) = problem else { return outcome };
-        tracing::error!(tool = tool.info.name, %problem, "a result does not match its schema");
+        let (tool, problem) = (&tool.info.name, printable(&problem));
+        tracing::error!(tool, problem, "a result does not match its schema");
         Error::new(ErrorKind::OutputSchemaMismatch).into()
     })
 }

@@ -1,4 +1,4 @@
-//! How much work a schema makes of one value.
+//! How much work a schema makes of a value.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -51,6 +51,61 @@ impl<'a> Survey<'a> {
         let cost = others.fold(1, |sum: usize, it| sum.saturating_add(self.cost(it, hops + 1)));
         self.known.insert(schema, Some(cost));
         cost
+    }
+}
+
+/// Whether saying what is wrong with `value` takes at most `most` looks at a part of it. Whether
+/// it is right at all is remembered for each part, but what is wrong is looked for anew each time
+/// a schema leads there: twice as long with every level, if two of its branches do.
+pub(crate) fn is_told_quickly(root: &Value, value: &Value, most: usize) -> bool {
+    let mut looks = Looks { root, left: most, known: HashMap::default() };
+    looks.count(root, value, 0).is_some_and(|count| count <= most)
+}
+
+/// A schema and a part of a value, by their addresses.
+type Look = (*const Value, *const Value);
+
+struct Looks<'a> {
+    root: &'a Value,
+    left: usize,
+    known: HashMap<Look, usize, RandomState>,
+}
+
+impl<'a> Looks<'a> {
+    /// `None` for too many, or for what cannot be counted.
+    fn count(&mut self, schema: &'a Value, value: &'a Value, hops: usize) -> Option<usize> {
+        let Some(map) = schema.as_object() else { return Some(1) };
+        let look = (std::ptr::from_ref(schema), std::ptr::from_ref(value));
+        if let Some(known) = self.known.get(&look) {
+            return Some(*known);
+        }
+        self.left = self.left.checked_sub(1).filter(|_| hops <= HOPS)?;
+        // A circle ends here.
+        self.known.insert(look, 1);
+        let mut count = 1_usize;
+        if let Some(to) = map.get("$ref").or_else(|| map.get("$dynamicRef")) {
+            let target = self.root.pointer(to.as_str()?.strip_prefix('#')?)?;
+            count = count.saturating_add(self.count(target, value, hops + 1)?);
+        }
+        for (keyword, name, inner) in subschemas(map) {
+            for part in parts(keyword, name, value) {
+                count = count.saturating_add(self.count(inner, part, hops + 1)?);
+            }
+        }
+        self.known.insert(look, count);
+        Some(count)
+    }
+}
+
+/// The parts of `value` that a schema under `keyword` is for, or a few more.
+fn parts<'a>(keyword: &str, name: Option<&str>, value: &'a Value) -> Vec<&'a Value> {
+    match (keyword, value) {
+        ("$defs" | "definitions" | "contentSchema", _) => Vec::new(),
+        ("properties", _) => name.and_then(|name| value.get(name)).into_iter().collect(),
+        (keyword, _) if IN_PLACE.contains(&keyword) => vec![value],
+        (_, Value::Object(map)) => map.values().collect(),
+        (_, Value::Array(items)) => items.iter().collect(),
+        _ => Vec::new(),
     }
 }
 

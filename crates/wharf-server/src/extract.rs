@@ -18,7 +18,7 @@ use crate::{
     ctx::Ctx,
     lenient,
     resource::Reading,
-    rules::Rules,
+    rules::{self, Rules},
     schema::{self, Typed},
     strings::{self, Strings},
 };
@@ -211,7 +211,9 @@ impl<T: DeserializeOwned + JsonSchema> Extract for Args<T> {
             Input::Prompt(pairs) | Input::Resource(pairs, _) => strings::from_strings(pairs),
             Input::Completion(_) => return Err(misplaced("Args")),
         };
-        read.map(Args).map_err(|text| Error::new(call.input.invalid()).with_message(text))
+        // The text may quote what the caller sent, which may be long.
+        let invalid = |text| Error::new(call.input.invalid()).with_message(rules::shorten(text));
+        read.map(Args).map_err(invalid)
     }
 }
 

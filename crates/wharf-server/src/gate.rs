@@ -99,9 +99,11 @@ impl Future for Ticket {
             self.used = true;
             return Poll::Ready(());
         }
-        if let Some((_, waker)) = state.waiting.iter_mut().find(|it| it.0 == self.number) {
-            *waker = Some(cx.waker().clone());
-        }
+        let place = state.waiting.iter_mut().find(|it| it.0 == self.number);
+        let old = place.and_then(|(_, waker)| waker.replace(cx.waker().clone()));
+        // Dropping a waker may drop a call, which comes back here.
+        drop(state);
+        drop(old);
         Poll::Pending
     }
 }

@@ -15,6 +15,7 @@ use wharf_model::{Ask, Asks, BoxFuture, Error, ErrorKind, InputRequired, Outcome
 
 use crate::{
     ctx::Ctx,
+    lenient,
     progress::Throttle,
     seal::{fingerprint, random_name},
 };
@@ -22,6 +23,9 @@ use crate::{
 /// How many lives of a state one call can last through its retries: a claim of `step_once` is
 /// kept as long, or a state could outlive it by being asked for again and again.
 const LIVES: u32 = 6;
+
+/// A number with more digits may not be told from its neighbours once it is read.
+const EXACT_DIGITS: usize = 15;
 
 /// Runs a handler to its end, or until it waits for answers that only a retry can bring.
 pub(crate) fn drive(
@@ -322,6 +326,7 @@ impl Ctx {
         let mut answers = mem::take(&mut run.answers);
         answers.retain(|_, Answer(question, _)| question.is_some());
         let steps = mem::take(&mut run.steps);
+        drop(run);
         let fingerprints = questions.iter().map(|q| (q.key.clone(), q.fingerprint.clone()));
         let questions_asked = fingerprints.collect();
         let sealed = Sealed { expires, chain, questions: questions_asked, answers, steps };
@@ -357,10 +362,18 @@ impl Chain {
 
 /// What a state is bound to: who calls, what, and with which arguments.
 fn context(request: &Request) -> Vec<u8> {
-    let arguments: Value = serde_json::from_str(request.arguments()).unwrap_or_default();
     let principal = request.principal().map(|principal| principal.id());
+    let arguments = meaning(request.arguments());
     let bound = json!([request.method.name(), request.target(), principal, arguments]);
     format!("wharf requestState {}", fingerprint(&bound)).into_bytes()
+}
+
+/// Arguments as a value, so that their order is free; as their text if a value would lose some.
+fn meaning(json: &str) -> Value {
+    let number = |c: char| c.is_ascii_digit() || c == '.';
+    let is_exact = json.split(|c| !number(c)).all(|digits| digits.len() <= EXACT_DIGITS);
+    let value = if is_exact { lenient::unambiguous(json).ok() } else { None };
+    value.unwrap_or_else(|| Value::from(json))
 }
 
 fn invalid(field: &str, reason: &str) -> Error {

@@ -203,8 +203,9 @@ impl Listening {
         if let Some(notification) = pending.take() {
             return Poll::Ready(Some(notification));
         }
-        pending.waker = Some(cx.waker().clone());
+        let old = pending.waker.replace(cx.waker().clone());
         drop(pending);
+        drop(old);
         if self.hub.closed.load(Ordering::Acquire) { Poll::Ready(None) } else { Poll::Pending }
     }
 }

@@ -1,7 +1,12 @@
-//! JSON as clients write it: a whole number may come as `1.0`.
+//! JSON as clients write it: a whole number may come as `1.0`, and a key may come twice.
 
-use serde::de::DeserializeOwned;
-use serde_json::{Number, Value};
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Map, Number, Value};
 
 /// Beyond this, a float no longer names one integer.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -18,6 +23,64 @@ fn again<T: DeserializeOwned>(
 ) -> Result<T, serde_json::Error> {
     let Ok(mut value) = serde_json::from_str::<Value>(json) else { return Err(strict) };
     if whole_numbers(&mut value) { serde_json::from_value(value) } else { Err(strict) }
+}
+
+/// Reads a value that means one thing: whoever reads a key that is written twice takes the first
+/// or the last, and it need not be the one that was checked.
+pub(crate) fn unambiguous(json: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(json).map(|Unambiguous(value)| value)
+}
+
+struct Unambiguous(Value);
+
+impl<'de> Deserialize<'de> for Unambiguous {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(UnambiguousVisitor).map(Unambiguous)
+    }
+}
+
+struct UnambiguousVisitor;
+
+macro_rules! leaves {
+    ($($visit:ident $T:ty;)*) => {
+        $(fn $visit<E: Error>(self, value: $T) -> Result<Value, E> {
+            Ok(value.into())
+        })*
+    };
+}
+
+impl<'de> Visitor<'de> for UnambiguousVisitor {
+    type Value = Value;
+
+    leaves! { visit_bool bool; visit_i64 i64; visit_u64 u64; visit_f64 f64; visit_str &str; visit_string String; }
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(Unambiguous(item)) = from.next_element()? {
+            items.push(item);
+        }
+        Ok(items.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(key) = from.next_key::<Cow<'de, str>>()? {
+            if fields.contains_key(&*key) {
+                return Err(A::Error::custom(format_args!("`{key}` is written twice")));
+            }
+            let Unambiguous(field) = from.next_value()?;
+            fields.insert(key.into_owned(), field);
+        }
+        Ok(fields.into())
+    }
 }
 
 /// Turns whole floats into integers; says whether there were any.
@@ -64,6 +127,20 @@ mod tests {
     fn what_is_right_already_stays_as_it_is() {
         assert_eq!(from_json::<Vec<f64>>("[1.0, 2.5]").unwrap(), [1.0, 2.5]);
         assert_eq!(from_json::<Value>("1.0").unwrap(), serde_json::json!(1.0));
+    }
+
+    #[test]
+    fn a_key_that_is_written_twice_is_refused_wherever_it_is() {
+        for same in
+            [r#"{"a":[null,true,1,-1,1.5,"é\n",{"b":{}}]}"#, "[]", "3", r#"[{"a":1},{"a":1}]"#]
+        {
+            assert_eq!(unambiguous(same).unwrap(), serde_json::from_str::<Value>(same).unwrap());
+        }
+        for twice in [r#"{"a":1,"a":1}"#, r#"{"a":1,"\u0061":2}"#, r#"[{"x":{"a":1,"b":2,"a":3}}]"#]
+        {
+            assert!(unambiguous(twice).unwrap_err().to_string().contains("`a` is written twice"));
+        }
+        assert!(unambiguous(&"[".repeat(100_000)).is_err());
     }
 
     #[test]

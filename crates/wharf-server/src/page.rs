@@ -9,10 +9,11 @@ use crate::{
     snapshot::{Entry, List, Listed},
 };
 
-/// One page that everybody sees.
+/// One page, and the place of its last entry if there are more after it. A cursor is sealed anew
+/// for each answer: seals may change their keys while they run.
 pub(crate) struct Sheet<I> {
     body: Arc<PageBody<I>>,
-    next: Option<String>,
+    last: Option<u64>,
 }
 
 /// Answers a list request.
@@ -29,18 +30,17 @@ pub(crate) fn list<I: Listed>(core: &Core, list: &List<I>, request: &Request) ->
     let start = list.entries().partition_point(|entry| entry.order <= after);
     let sheet = match &core.access {
         None if size == most && start.is_multiple_of(size) => {
-            let sheets = list.sheets.get_or_init(|| sheets(core, list, &context, size));
-            sheets
-                .get(start / size)
-                .map(|it| Sheet { body: it.body.clone(), next: it.next.clone() })
+            let sheets = list.sheets.get_or_init(|| sheets(list, size));
+            sheets.get(start / size).map(|it| Sheet { body: it.body.clone(), last: it.last })
         }
         _ => None,
     };
     let sheet = sheet.unwrap_or_else(|| {
         let rest = list.entries()[start..].iter();
-        cut(core, rest.filter(|entry| core.allows(request, entry.info.item())), &context, size)
+        cut(rest.filter(|entry| core.allows(request, entry.info.item())), size)
     });
-    let Sheet { body, next } = sheet;
+    let Sheet { body, last } = sheet;
+    let next = last.map(|order| core.seal.seal(&context, &order.to_be_bytes()));
     I::reply(Page { body, next, cache: hint(core), meta: None }).into()
 }
 
@@ -52,26 +52,22 @@ fn hint(core: &Core) -> CacheHint {
     }
 }
 
-fn sheets<I: Listed>(core: &Core, list: &List<I>, context: &[u8], size: usize) -> Vec<Sheet<I>> {
+fn sheets<I: Listed>(list: &List<I>, size: usize) -> Vec<Sheet<I>> {
     let entries = list.entries();
     let starts = (0..entries.len().max(1)).step_by(size);
-    starts.map(|start| cut(core, entries[start..].iter(), context, size)).collect()
+    starts.map(|start| cut(entries[start..].iter(), size)).collect()
 }
 
-/// The first `size` entries, and a cursor if there are more.
+/// The first `size` entries.
 fn cut<'a, I: Listed>(
-    core: &Core,
     mut entries: impl Iterator<Item = &'a Arc<Entry<I>>>,
-    context: &[u8],
     size: usize,
 ) -> Sheet<I> {
     let here: Vec<&Arc<Entry<I>>> = entries.by_ref().take(size).collect();
     let last = here.last().map(|entry| entry.order);
-    let next = last.filter(|_| entries.next().is_some());
-    Sheet {
-        body: Arc::new(PageBody::new(here.into_iter().map(|entry| entry.info.clone()).collect())),
-        next: next.map(|order| core.seal.seal(context, &order.to_be_bytes())),
-    }
+    let last = last.filter(|_| entries.next().is_some());
+    let items = here.into_iter().map(|entry| entry.info.clone()).collect();
+    Sheet { body: Arc::new(PageBody::new(items)), last }
 }
 
 /// A cursor is good for one list, and where callers see different lists, for one caller.

@@ -142,7 +142,7 @@ impl Preparing<'_> {
             self.schema(output, own_output, "output", &mut check);
         }
         let output = info.output_schema.clone().filter(|_| own_output);
-        let output = output.map(|schema| Rules::new(schema, true));
+        let output = output.map(Rules::of_results);
         // What was found wrong already is not compiled: it may be far too much.
         let fine = check.count() == before;
         for (name, rules) in [("input", Some(&rules)), ("output", output.as_ref())] {

@@ -29,12 +29,12 @@ impl Registry {
 
     /// Adds a tool, a resource or a prompt, and tells listeners.
     pub fn add(&self, part: impl Into<Part>) -> Result<(), BuildError> {
-        let core = &self.core;
+        let (core, part) = (&self.core, part.into());
         let mut changed = None;
         core.change(|lists, order| {
             let mut problems = BuildError::default();
             let preparing = Preparing { limits: &core.limits, states: &core.states };
-            let prepared = preparing.part(part.into(), *order, &mut problems);
+            let prepared = preparing.part(part, *order, &mut problems);
             if let Some(prepared) = prepared {
                 changed = Some(prepared.changes());
                 prepared.insert(lists, &mut problems);

@@ -9,6 +9,7 @@ use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
 
 use crate::{
+    cost, lenient,
     schema::{self, Typed},
     strings::Strings,
 };
@@ -17,11 +18,22 @@ use crate::{
 const TOLD: usize = 8;
 const LENGTH: usize = 300;
 
+/// How many looks at parts of a value finding its problems may take.
+const LOOKS: usize = 4096;
+
+const UNTOLD: &str =
+    "- they do not match the schema; they are too long or nested too deep to say where";
+
+/// References that are followed to find out what type a parameter has.
+const HOPS: usize = 8;
+
 /// One schema, compiled when it is first needed.
 pub(crate) struct Rules {
     schema: Arc<Value>,
     /// Whether the schema demands more than reading the handler's type does.
     says_more: bool,
+    /// Whether problems may quote the value: a caller's own may, a result must not reach a log.
+    quotes: bool,
     /// Whether an empty object surely fits: the only thing most tools without parameters are sent.
     takes_nothing: bool,
     compiled: OnceLock<Result<Validator, String>>,
@@ -30,7 +42,12 @@ pub(crate) struct Rules {
 impl Rules {
     pub(crate) fn new(schema: Arc<Value>, says_more: bool) -> Self {
         let takes_nothing = *schema == Typed::nothing().schema;
-        Rules { schema, says_more, takes_nothing, compiled: OnceLock::new() }
+        Rules { schema, says_more, quotes: true, takes_nothing, compiled: OnceLock::new() }
+    }
+
+    /// For what a handler returned: every value is checked, and none is told.
+    pub(crate) fn of_results(schema: Arc<Value>) -> Self {
+        Rules { quotes: false, ..Rules::new(schema, true) }
     }
 
     /// Compiles now what calls will need, so that a bad schema shows when the server is built.
@@ -46,9 +63,9 @@ impl Rules {
         if !self.says_more || (self.takes_nothing && json == "{}") {
             return Ok(());
         }
-        match serde_json::from_str(json) {
+        match lenient::unambiguous(json) {
             Ok(value) => self.check(&value),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(shorten(format!("- {error}"))),
         }
     }
 
@@ -59,7 +76,8 @@ impl Rules {
 
     /// Says what is wrong with a JSON text that the handler's type could not read.
     pub(crate) fn explain_json(&self, json: &str) -> Option<String> {
-        self.check(&serde_json::from_str(json).ok()?).err()
+        let (value, validator) = (serde_json::from_str(json).ok()?, self.compiled().as_ref().ok()?);
+        self.tell(validator, &value).filter(|told| !told.is_empty())
     }
 
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
@@ -67,9 +85,22 @@ impl Rules {
         if validator.is_valid(value) {
             return Ok(());
         }
-        let told: Vec<String> =
-            validator.iter_errors(value).take(TOLD).map(|it| tell(&it)).collect();
-        Err(told.join("\n"))
+        Err(self.tell(validator, value).unwrap_or_else(|| UNTOLD.into()))
+    }
+
+    /// The problems of a value, unless finding them could take very long.
+    fn tell(&self, validator: &Validator, value: &Value) -> Option<String> {
+        if !cost::is_told_quickly(&self.schema, value, LOOKS) {
+            return None;
+        }
+        let mut told = Vec::new();
+        for problem in validator.iter_errors(value).map(|it| tell(&it, self.quotes)) {
+            // Schemas that repeat themselves find the same problem again and again.
+            if told.len() < TOLD && !told.contains(&problem) {
+                told.push(problem);
+            }
+        }
+        Some(told.join("\n"))
     }
 
     /// The parameters in a line, for a model that got them wrong.
@@ -92,26 +123,57 @@ impl Rules {
     }
 
     fn object(&self, pairs: &[(impl AsRef<str>, Strings)]) -> Value {
+        let anything = Value::Bool(true);
         let properties = self.schema.get("properties");
-        let typed = |name: &str, text: &String| {
-            let kind = properties.and_then(|it| it.get(name)).and_then(|it| it.get("type"));
-            let is_text = kind.is_none_or(|kind| type_name(kind).contains("string"));
-            let parsed = if is_text { None } else { serde_json::from_str(text).ok() };
-            parsed.unwrap_or_else(|| Value::from(text.as_str()))
-        };
         let object: Map<String, Value> = pairs
             .iter()
             .map(|(name, value)| {
                 let name = name.as_ref();
-                let value = match value {
-                    Strings::One(text) => typed(name, text),
-                    Strings::Many(texts) => texts.iter().map(String::as_str).collect(),
-                };
-                (name.to_owned(), value)
+                let property = properties.and_then(|it| it.get(name)).unwrap_or(&anything);
+                (name.to_owned(), self.typed(property, value))
             })
             .collect();
         Value::Object(object)
     }
+
+    /// Decoded strings as the JSON that `schema` is about.
+    fn typed(&self, schema: &Value, value: &Strings) -> Value {
+        let leaves = self.leaves(schema, HOPS);
+        let takes = |kind: &str| {
+            leaves.iter().any(|it| it.get("type").is_none_or(|it| type_name(it).contains(kind)))
+        };
+        let item = |text: &String| {
+            let items = leaves.iter().find_map(|leaf| leaf.get("items"));
+            self.typed(items.unwrap_or(&Value::Null), &Strings::One(text.clone()))
+        };
+        match value {
+            Strings::Many(texts) => texts.iter().map(item).collect(),
+            Strings::One(text) if takes("string") => Value::from(text.as_str()),
+            Strings::One(text) if takes("array") => [text].map(item).into_iter().collect(),
+            Strings::One(text) => number_or_switch(text),
+        }
+    }
+
+    /// The schemas that `schema` leads to and that say a type of their own.
+    fn leaves<'s>(&'s self, schema: &'s Value, hops: usize) -> Vec<&'s Value> {
+        let list = |keyword| schema.get(keyword).and_then(Value::as_array).into_iter().flatten();
+        let pointer =
+            schema.get("$ref").and_then(Value::as_str).and_then(|to| to.strip_prefix('#'));
+        let target = pointer.and_then(|pointer| self.schema.pointer(pointer));
+        let mut inner =
+            ["allOf", "anyOf", "oneOf"].into_iter().flat_map(list).chain(target).peekable();
+        if hops == 0 || schema.get("type").is_some() || inner.peek().is_none() {
+            return vec![schema];
+        }
+        inner.flat_map(|it| self.leaves(it, hops - 1)).collect()
+    }
+}
+
+/// A text as `bool` and the number types of Rust read it.
+fn number_or_switch(text: &str) -> Value {
+    let json = || serde_json::from_str(text).ok();
+    let number = || text.parse::<i64>().map(Value::from).ok();
+    json().or_else(number).unwrap_or_else(|| Value::from(text))
 }
 
 impl fmt::Debug for Rules {
@@ -133,9 +195,9 @@ fn compile(schema: &Value) -> Result<Validator, String> {
         .map_err(|error| shorten(error.to_string()))
 }
 
-fn tell(error: &jsonschema::ValidationError<'_>) -> String {
+fn tell(error: &jsonschema::ValidationError<'_>, quotes: bool) -> String {
     let path = error.instance_path().to_string();
-    let text = error.to_string();
+    let text = if quotes { error.to_string() } else { error.masked().to_string() };
     let path = path.trim_start_matches('/').replace('/', ".");
     shorten(if path.is_empty() { format!("- {text}") } else { format!("- `{path}`: {text}") })
 }
@@ -150,7 +212,7 @@ fn type_name(kind: &Value) -> String {
     }
 }
 
-fn shorten(text: String) -> String {
+pub(crate) fn shorten(text: String) -> String {
     match text.char_indices().nth(LENGTH) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,

@@ -24,7 +24,7 @@ impl Typed {
         Typed { schema: json!({"type": "object"}), says_more: false }
     }
 
-    /// Whether arguments can be given at all.
+    /// The names of the arguments.
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         properties(&self.schema).map(|(name, _)| name)
     }

@@ -22,6 +22,10 @@ const ID: usize = 4;
 const HEAD: usize = 1 + ID;
 const NONCE: usize = 24;
 
+/// Where a server finds its keys, unless it is given some.
+const KEY_VARIABLE: &str = "WHARF_STATE_KEY";
+const FILE_VARIABLE: &str = "WHARF_STATE_KEY_FILE";
+
 /// Keys that seal state which travels through clients: the first key seals, all of them open.
 ///
 /// A key is 32 random bytes, written in hex or base64 (`openssl rand -base64 32`). To rotate, put
@@ -91,6 +95,23 @@ impl KeyRing {
             panic!("the operating system gave no random key: {error}");
         }
         KeyRing { keys: Arc::new([Key::new(&key)]) }
+    }
+
+    /// The keys that the environment names: in `WHARF_STATE_KEY` itself, or in the file that
+    /// `WHARF_STATE_KEY_FILE` names; a random key if it names none. What a server does by default.
+    ///
+    /// # Errors
+    /// If both are set, or the keys cannot be read: state must never be sealed with another key
+    /// than the one that was meant.
+    pub fn from_surroundings() -> Result<Self, KeyError> {
+        match (env::var_os(KEY_VARIABLE), env::var_os(FILE_VARIABLE)) {
+            (None, None) => Ok(KeyRing::random()),
+            (Some(_), None) => KeyRing::from_env(KEY_VARIABLE),
+            (None, Some(path)) => KeyRing::from_file(path),
+            (Some(_), Some(_)) => {
+                Err(KeyError(format!("{KEY_VARIABLE} and {FILE_VARIABLE} are both set: unset one")))
+            }
+        }
     }
 
     /// The keys in the environment variable `name`, separated by commas or white space.

@@ -121,11 +121,13 @@ impl<'de> IntoDeserializer<'de, Error> for One<'_> {
 
 macro_rules! numbers {
     ($($method:ident $visit:ident $number:ty;)*) => {$(
+        #[allow(clippy::cast_precision_loss, clippy::cast_lossless, clippy::unnecessary_cast)]
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
             let whole = self.0.strip_suffix(".0").unwrap_or(self.0);
             match whole.parse::<$number>() {
-                Ok(number) => visitor.$visit(number),
-                Err(_) => Err(Error(format!("{:?} is not a {}", self.0, Kind(stringify!($number))))),
+                // Rust reads `nan` and `inf` as numbers, and `1e999` as the latter.
+                Ok(number) if (number as f64).is_finite() => visitor.$visit(number),
+                _ => Err(Error(format!("{:?} is not a {}", self.0, Kind(stringify!($number))))),
             }
         }
     )*};
@@ -308,6 +310,19 @@ mod tests {
         assert!(error(&[one("n", "x")]).starts_with("`n`: \"x\" is not a whole number"));
         assert!(error(&[one("n", "256")]).starts_with("`n`"));
         assert!(error(&[many("n", &["1"])]).starts_with("`n`"));
+    }
+
+    #[test]
+    fn a_number_is_finite() {
+        #[derive(Debug, Deserialize)]
+        struct Ratio {
+            x: f64,
+        }
+        let read = |text: &str| from_strings::<Ratio>(&[one("x", text)]).map(|ratio| ratio.x);
+        assert_eq!(read("-2.5e3"), Ok(-2500.0));
+        for text in ["NaN", "inf", "-infinity", "1e999"] {
+            assert_eq!(read(text), Err(format!("`x`: {text:?} is not a number")));
+        }
     }
 
     #[test]

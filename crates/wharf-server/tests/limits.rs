@@ -12,13 +12,15 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use support::*;
 use wharf_model::{
-    BoxFuture, Error, ErrorKind, Event, Exchange, LogLevel, Method, Outbox, Outcome, Rate, Request,
+    BoxFuture, Deadlines, Error, ErrorKind, Event, Exchange, LogLevel, Method, Outbox, Outcome,
+    Rate, Request, Service,
 };
 use wharf_server::{
-    Concurrency, Ctx, Limits, Middleware, Next, PanicGuard, RateKey, RateLimit, Rates, Router,
-    RouterBuilder, Timeout, Tool, Tracing,
+    Concurrency, Ctx, Limits, Middleware, Next, PanicGuard, RateKey, RateLimit, Rates, RawArgs,
+    Router, RouterBuilder, Timeout, Tool, Tracing,
 };
 
 /// A tool that waits until its gate is opened.
@@ -74,6 +76,46 @@ async fn so_many_run_so_many_wait_and_the_next_is_told() {
     }
     gate.add_permits(1);
     assert_eq!(text(done(start(&router, call("wait", "{}"))).await), "waited");
+}
+
+#[tokio::test]
+async fn those_who_wait_come_in_the_order_they_came() {
+    let began = Arc::new(Mutex::new(Vec::new()));
+    let seen = began.clone();
+    let tool = Tool::new("note", move |RawArgs(json): RawArgs| {
+        seen.lock().unwrap().push(json.get().to_owned());
+        std::future::ready("noted")
+    });
+    let (wait, gate) = waiting();
+    let limits = Limits { concurrent: 1, queue: 9, ..Limits::default() };
+    let router = Router::builder().limits(limits).add(wait).add(tool).build().unwrap();
+    let mut inside = start(&router, call("wait", "{}"));
+    assert!(is_waiting(&mut inside));
+    let numbered = |n| start(&router, call("note", &format!(r#"{{"n":{n}}}"#)));
+    let mut line: Vec<_> = (0..9).map(numbered).collect();
+    // Looked at from the last to the first: it is coming that counts, not asking.
+    assert!(line.iter_mut().rev().all(is_waiting));
+    drop(line.remove(4));
+    gate.add_permits(1);
+    assert_eq!(text(done(inside).await), "waited");
+    let calls: Vec<_> = line.into_iter().rev().map(|it| tokio::spawn(done(it))).collect();
+    for call in calls {
+        assert_eq!(text(call.await.unwrap()), "noted");
+    }
+    let expected = [0, 1, 2, 3, 5, 6, 7, 8].map(|n| format!(r#"{{"n":{n}}}"#));
+    assert_eq!(*began.lock().unwrap(), expected);
+}
+
+#[test]
+fn a_call_without_an_exchange_gives_its_place_back_too() {
+    let limits = Limits { concurrent: 1, queue: 0, ..Limits::default() };
+    let router = Router::builder().limits(limits).add(Tool::inline("hello", || "hello"));
+    let router = router.layer(Concurrency::new(1, 0)).build().unwrap();
+    for _ in 0..3 {
+        let outbox = Outbox::new(Arc::new(StillTimer), Deadlines::default());
+        let outcome = router.call(call("hello", "{}"), outbox).now_or_never().unwrap();
+        assert_eq!(text(outcome), "hello");
+    }
 }
 
 #[tokio::test]

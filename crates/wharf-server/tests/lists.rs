@@ -3,13 +3,16 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use proptest::prelude::*;
 use support::*;
 use wharf_model::{
     CacheHint, CacheScope, ErrorKind, Method, Outcome, Page, Principal, Reply, Request,
-    RequestBuilder, ToolInfo,
+    RequestBuilder, StateSeal, ToolInfo,
 };
 use wharf_server::{Item, KeyRing, Limits, Prompt, Resource, Router, RouterBuilder, Tool};
 
@@ -258,5 +261,32 @@ fn what_is_hidden_answers_like_what_is_unknown() {
         let hidden = error(now(&router, complete(&reference, "id", "")));
         assert_eq!(hidden.message.replace("`y", "`z"), unknown.message);
         assert_eq!((hidden.kind, hidden.data), (unknown.kind, unknown.data));
+    }
+}
+
+/// Seals with the number of the day, and opens only what it sealed that day.
+#[derive(Default)]
+struct Daily(AtomicU64);
+
+impl StateSeal for Daily {
+    fn seal(&self, _context: &[u8], plain: &[u8]) -> String {
+        format!("{}:{}", self.0.load(Ordering::SeqCst), plain[7])
+    }
+
+    fn open(&self, _context: &[u8], sealed: &str) -> Option<Vec<u8>> {
+        let (day, order) = sealed.split_once(':')?;
+        let today = day.parse() == Ok(self.0.load(Ordering::SeqCst));
+        today.then(|| order.parse::<u64>().map(|it| it.to_be_bytes().to_vec()).ok()).flatten()
+    }
+}
+
+#[test]
+fn a_list_can_be_walked_after_its_seal_changed_keys() {
+    let seal = Arc::new(Daily::default());
+    let limits = Limits { page: 2, ..Limits::default() };
+    let router = tools(3).limits(limits).seal(seal.clone()).build().unwrap();
+    for _day in 0..2 {
+        assert_eq!(walk(&router, None, None), [vec!["t0", "t1"], vec!["t2"]]);
+        seal.0.fetch_add(1, Ordering::SeqCst);
     }
 }

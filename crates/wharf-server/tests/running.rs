@@ -14,8 +14,8 @@ use std::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use support::*;
-use wharf_model::{ErrorKind, Event, ToolResult};
-use wharf_server::{Args, Ctx, Limits, Router, Tool};
+use wharf_model::{Asks, ErrorKind, Event, Peer, ToolResult};
+use wharf_server::{Args, AskError, Ctx, Limits, Router, Tool};
 
 #[derive(Deserialize, JsonSchema)]
 struct Add {
@@ -119,6 +119,89 @@ async fn a_tools_own_timeout_ends_it_with_an_error_result() {
     assert_eq!(result, ToolResult::error(ErrorKind::ToolTimeout.message()));
     assert_eq!(text(done(start(&router, call("patient", "{}"))).await), "slept");
     assert!(support::tool(done(start(&router, call("usual", "{}"))).await).is_error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tools_own_timeout_begins_when_its_turn_comes() {
+    let sleep = |seconds| {
+        move || async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            "slept"
+        }
+    };
+    let limits = Limits { concurrent: 1, ..Limits::default() };
+    let router = Router::builder()
+        .limits(limits)
+        .add(Tool::new("first", sleep(30)))
+        .add(Tool::new("hasty", sleep(6)).timeout(Duration::from_secs(5)))
+        .add(Tool::new("patient", sleep(6)).timeout(Duration::from_secs(7)))
+        .build()
+        .unwrap();
+    for (second, takes, fails) in [("hasty", 35, true), ("patient", 36, false)] {
+        let started = tokio::time::Instant::now();
+        let first = tokio::spawn(done(start(&router, call("first", "{}"))));
+        let second = support::tool(done(start(&router, call(second, "{}"))).await);
+        assert_eq!(second.is_error, fails);
+        assert_eq!(started.elapsed().as_secs(), takes);
+        first.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_users_time_to_answer_is_not_the_tools() {
+    async fn ask(ctx: Ctx) -> Result<&'static str, AskError> {
+        ctx.roots("roots").await?;
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        Ok("asked")
+    }
+    let tool = |name, seconds| Tool::new(name, ask).timeout(Duration::from_secs(seconds));
+    let limits = Limits { total: Duration::from_secs(600), ..Limits::default() };
+    let router = Router::builder().limits(limits).add(tool("hasty", 3)).add(tool("patient", 5));
+    let router = router.build().unwrap();
+    let asking = |name: &str| {
+        let roots = serde_json::from_value(serde_json::json!({"roots": {}})).unwrap();
+        let mut request = call(name, "{}").from_peer(Arc::new(Peer::new(None, roots)));
+        request.asks = Asks::Deliver;
+        start(&router, request)
+    };
+    for (name, fails) in [("hasty", true), ("patient", false)] {
+        let mut exchange = asking(name);
+        let Event::Ask(id, _) = next(&mut exchange).await else { panic!() };
+        assert!(tokio::time::timeout(Duration::from_secs(60), next(&mut exchange)).await.is_err());
+        assert!(exchange.answers().deliver(id, Ok(r#"{"roots":[]}"#.into())));
+        assert_eq!(tool_of(exchange).await.is_error, fails, "{name}");
+    }
+    // But nobody keeps a call for ever by never answering.
+    let started = tokio::time::Instant::now();
+    assert!(tool_of(asking("patient")).await.is_error);
+    assert_eq!(started.elapsed().as_secs(), 600);
+}
+
+#[tokio::test]
+async fn a_destructor_that_panics_harms_nobody_else() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("in a destructor");
+        }
+    }
+    let limits = Limits { concurrent: 1, queue: 0, ..Limits::default() };
+    let router = Router::builder()
+        .limits(limits)
+        .add(Tool::new("cancelled", async |_: Ctx| {
+            let _bomb = Bomb;
+            std::future::pending::<()>().await;
+        }))
+        .add(Tool::new("done", async || drop(Bomb)))
+        .add(Tool::inline("fine", || "fine"))
+        .build()
+        .unwrap();
+    let mut exchange = start(&router, call("cancelled", "{}"));
+    assert!(poll(&mut exchange).is_pending());
+    drop(exchange);
+    assert_eq!(text(done(start(&router, call("fine", "{}"))).await), "fine");
+    assert!(tool_of(start(&router, call("done", "{}"))).await.is_error);
+    assert_eq!(text(done(start(&router, call("fine", "{}"))).await), "fine");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -83,3 +83,31 @@ proptest! {
         let _ = text.parse::<KeyRing>();
     }
 }
+
+const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+#[test]
+fn keys_come_from_a_file() {
+    let path = std::env::temp_dir().join(format!("wharf-keys-{}", std::process::id()));
+    std::fs::write(&path, format!("{KEY}\n")).unwrap();
+    let keys = KeyRing::from_file(&path);
+    std::fs::remove_file(&path).unwrap();
+    let sealed = keys.unwrap().seal(b"c", b"plain");
+    assert_eq!(KEY.parse::<KeyRing>().unwrap().open(b"c", &sealed).unwrap(), b"plain");
+}
+
+/// A process has one environment, so another process reads the key.
+#[test]
+fn keys_come_from_the_environment() {
+    if std::env::var_os("WHARF_TEST_STATE_KEY").is_some() {
+        let sealed = KeyRing::from_env("WHARF_TEST_STATE_KEY").unwrap().seal(b"c", b"plain");
+        assert_eq!(KEY.parse::<KeyRing>().unwrap().open(b"c", &sealed).unwrap(), b"plain");
+        return;
+    }
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "keys_come_from_the_environment"])
+        .env("WHARF_TEST_STATE_KEY", KEY)
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{child:?}");
+}

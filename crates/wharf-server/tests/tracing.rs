@@ -19,6 +19,7 @@ use tracing::{
     field::{Field, Visit},
     span,
 };
+use wharf_model::{ErrorKind, ToolResult};
 use wharf_server::{Args, Router, Tool, Tracing};
 
 /// Writes every span and event down as text.
@@ -83,7 +84,7 @@ fn one_span_a_call_with_clean_names_and_no_arguments() {
     tracing::subscriber::with_default(record.clone(), || {
         now(&router, call("login", r#"{"password":"hunter2"}"#));
         now(&router, call("login", r#"{"password":["hunter2"]}"#));
-        now(&router, call("evil\r\n\u{1b}[31mname", "{}"));
+        now(&router, call("evil\r\n\u{1b}[31m\u{202e}name", "{}"));
     });
     let lines = record.0.lock().unwrap().clone();
     let all = lines.join("|");
@@ -93,5 +94,22 @@ fn one_span_a_call_with_clean_names_and_no_arguments() {
     assert!(lines.contains(&"record outcome=invalid_tool_arguments".to_owned()), "{lines:#?}");
     assert!(lines.contains(&"record outcome=tool_not_found".to_owned()), "{lines:#?}");
     assert!(!all.contains("hunter2") && !all.contains("welcome"), "{all}");
-    assert!(!all.contains(['\r', '\n', '\u{1b}']), "{all:?}");
+    assert!(!all.contains(['\r', '\n', '\u{1b}', '\u{202e}']), "{all:?}");
+}
+
+#[test]
+fn a_result_that_breaks_its_schema_is_told_without_its_values() {
+    let schema = serde_json::json!({
+        "type": "object", "properties": {"token": {"type": "string", "maxLength": 3}},
+    });
+    let result = || ToolResult::json(&serde_json::json!({"token": "hunter2\r\n"})).unwrap();
+    let tool = Tool::inline("leak", result).output_schema(schema);
+    let router = Router::builder().add(tool).build().unwrap();
+    let record = Record::default();
+    tracing::subscriber::with_default(record.clone(), || {
+        assert_eq!(kind(now(&router, call("leak", "{}"))), ErrorKind::OutputSchemaMismatch);
+    });
+    let all = record.0.lock().unwrap().join("|");
+    assert!(all.contains("tool=leak") && all.contains("`token`"), "{all}");
+    assert!(!all.contains("hunter2") && !all.contains(['\r', '\n']), "{all:?}");
 }

@@ -34,6 +34,7 @@ struct Table {
     next_call: u64,
     next_ask: u64,
     closed: bool,
+    aborted: bool,
 }
 
 #[derive(Debug)]
@@ -42,7 +43,8 @@ struct Entry {
     id: Option<CallId>,
     listen: bool,
     cancelled: bool,
-    task: AbortHandle,
+    /// None while it is being spawned, and once it is aborted.
+    task: Option<AbortHandle>,
 }
 
 impl Flight {
@@ -95,10 +97,18 @@ impl Flight {
             table.ids.insert(id.clone(), number);
         }
         table.listens += usize::from(listen);
-        // The task cannot look for its seat before it is here: it would need the lock.
-        let task = start(number);
-        table.calls.insert(number, Entry { id, listen, cancelled: false, task });
+        table.calls.insert(number, Entry { id, listen, cancelled: false, task: None });
         self.aboard.store(table.calls.len(), Ordering::Release);
+        drop(table);
+        // A runtime that shuts down drops the call here and now, and its seat needs the lock.
+        let task = start(number);
+        let mut table = self.lock();
+        if table.aborted {
+            drop(table);
+            task.abort();
+        } else if let Some(entry) = table.calls.get_mut(&number) {
+            entry.task = Some(task);
+        }
     }
 
     /// Frees the call's id, just before its reply. False if the client cancelled it meanwhile.
@@ -133,12 +143,20 @@ impl Flight {
         let Some(entry) = ids.remove(id).and_then(|number| calls.get_mut(&number)) else { return };
         entry.id = None;
         entry.cancelled = true;
-        entry.task.abort();
+        let task = entry.task.take();
+        drop(table);
+        if let Some(task) = task {
+            task.abort();
+        }
     }
 
-    /// Drops every call.
+    /// Drops every call, and whatever comes aboard later.
     pub(crate) fn abort_all(&self) {
-        self.lock().calls.values().for_each(|entry| entry.task.abort());
+        let mut table = self.lock();
+        table.aborted = true;
+        let tasks: Vec<_> = table.calls.values_mut().filter_map(|it| it.task.take()).collect();
+        drop(table);
+        tasks.iter().for_each(AbortHandle::abort);
     }
 
     /// Numbers a question. None once nobody can answer any more.
@@ -157,7 +175,9 @@ impl Flight {
 
     /// Forgets a question. False if its answer has come.
     pub(crate) fn close_ask(&self, number: u64) -> bool {
-        self.lock().asks.remove(&number).is_some()
+        // Its own statement, so that what is removed is dropped without the lock.
+        let removed = self.lock().asks.remove(&number);
+        removed.is_some()
     }
 
     /// Brings an answer to the call that asked. One that nobody asked for is dropped.

@@ -35,6 +35,8 @@ pub struct LineLimits {
     pub message: usize,
     /// How many calls may be under way. At that number, reading stops until one ends.
     pub calls: usize,
+    /// How long reading stops at most. The call that still finds no place is then refused.
+    pub patience: Duration,
     /// How many listens may be under way. One more is refused.
     pub listens: usize,
     /// How many bytes may wait for a slow reader before calls are held back.
@@ -48,6 +50,7 @@ impl Default for LineLimits {
         LineLimits {
             message: 16 << 20,
             calls: 1024,
+            patience: Duration::from_secs(5),
             listens: 1024,
             output: 256 << 10,
             grace: Duration::from_secs(5),

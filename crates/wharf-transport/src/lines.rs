@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::Mutex,
+    task::JoinHandle,
     time::timeout,
 };
 use wharf_model::{Error, ErrorKind, Request, Scope};
@@ -44,9 +45,24 @@ pub async fn serve_lines<R, W>(
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let (line, incoming, outgoing) = open(host, scope, writer);
-    let reading = tokio::spawn(incoming.run(reader));
-    let writing = tokio::spawn(outgoing.run());
-    line.supervise(async { drop(reading.await) }, async { drop(writing.await) }, shutdown).await;
+    let mut reading = Owned(tokio::spawn(incoming.run(reader)));
+    let mut writing = Owned(tokio::spawn(outgoing.run()));
+    line.supervise(reading.ended(), writing.ended(), shutdown).await;
+}
+
+/// A task that ends with its owner: one that waits for a client that neither reads nor leaves.
+struct Owned(JoinHandle<()>);
+
+impl Owned {
+    async fn ended(&mut self) {
+        let _ = (&mut self.0).await;
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Sets a connection up. Its two halves may run wherever their streams want to be polled.
@@ -196,6 +212,8 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
                 for member in members {
                     self.received(member, Some(&batch)).await;
                 }
+                // What the members have said goes out before their replies.
+                self.flush().await;
             }
             received => self.received(received, None).await,
         }
@@ -277,7 +295,8 @@ async fn admit(shared: &Shared, codec: &Codec) -> Result<(), Error> {
     let free = if codec.is_listen() {
         flight.listens() < limits.listens
     } else {
-        flight.slot(limits.calls).await
+        // A client may be about to cancel what holds it up, so reading goes on after a while.
+        timeout(limits.patience, flight.slot(limits.calls)).await.unwrap_or(false)
     };
     if free { Ok(()) } else { Err(Error::overloaded(RETRY_AFTER)) }
 }

@@ -1,4 +1,5 @@
 //! The limits of one connection, each at its number and one past it, with a service made by hand.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{sync::Arc, time::Duration};
 
@@ -139,6 +140,20 @@ async fn reading_stops_at_the_limit_of_calls_and_goes_on_when_one_ends() {
     let mut ids = [bed.id().await, bed.id().await];
     ids.sort_by_key(|id| id.as_u64());
     assert!(ids[1] == 4 && (ids[0] == 1 || ids[0] == 3), "{ids:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_is_not_locked_out_for_long_by_the_limit_of_calls() {
+    let mut bed = Bed::new(|limits| limits.calls = 1);
+    bed.tool(1, "gate").await;
+    bed.tool(2, "now").await;
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    bed.send(cancel).await;
+    let refused = bed.next().await.unwrap();
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(1008)), "{refused}");
+    bed.tool(3, "now").await;
+    assert_eq!(bed.id().await, 3);
 }
 
 #[tokio::test(start_paused = true)]

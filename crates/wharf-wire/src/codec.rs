@@ -24,6 +24,11 @@ impl CallId {
         &self.0
     }
 
+    /// The same id, which no longer keeps the message it came in.
+    pub(crate) fn detached(&self) -> Self {
+        CallId(self.as_json().to_owned().into())
+    }
+
     /// Equal ids, however they are spelt, give equal text.
     pub(crate) fn canonical(json: ByteString) -> Self {
         if &*json == "-0" {
@@ -68,6 +73,8 @@ pub struct Codec {
     pub(crate) token: Span,
     pub(crate) uri: Span,
     pub(crate) capabilities: Span,
+    /// Whether the call goes on with answers to questions of an earlier one.
+    pub(crate) retried: bool,
     pub(crate) method: Method,
     pub(crate) revision: Revision,
     pub(crate) role: Role,

@@ -1,18 +1,18 @@
 //! One message: what it is, which era it belongs to, and the call it asks for.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use bytestring::ByteString;
 use serde_json::json;
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::{
     Eras, Received, Revision, Wire, codes,
     failure::write_error,
     legacy::{Legacy, not_initialized},
-    members::{Fault, Members, Slot},
-    message::{Message, Refusal, invalid_request, is_id, shortened, unknown_method},
+    members::{self, Fault, Members, Slot},
+    message::{Message, Refusal, invalid_request, is_id, unknown_method},
     modern,
     revision::{Feature, Range, Verb},
     scan,
@@ -66,6 +66,9 @@ impl Wire {
         let id_span = members.span(Slot::Id);
         let id = id_span.of(&body).filter(|id| is_id(id, self.limits.id));
         let id = id.filter(|_| members.fault != Some(Fault::Duplicate(Slot::Id)));
+        let is_answer = members.has(Slot::Result) || members.has(Slot::Error);
+        // The id of an answer is ours: an error under it would answer a request of the client's.
+        let id = id.filter(|_| members.has(Slot::Method) || !is_answer);
         let invalid = |problem: &'static str| self.refuse_unread(id, InvalidRequest, problem);
         match members.fault {
             Some(Fault::Deep) => return invalid("the message is nested too deep"),
@@ -75,7 +78,6 @@ impl Wire {
         if members.text(&body, Slot::Jsonrpc).as_deref() != Some("2.0") {
             return invalid("`jsonrpc` must be \"2.0\"");
         }
-        let is_answer = members.has(Slot::Result) || members.has(Slot::Error);
         match (members.has(Slot::Method), is_answer) {
             (false, false) => return invalid("there is no method"),
             (true, true) => return invalid("a request has no result"),
@@ -230,7 +232,7 @@ impl Wire {
             format!("Unsupported protocol version; this server speaks {}", supported.join(", "));
         Error::new(ErrorKind::UnsupportedProtocolVersion)
             .with_message(message)
-            .with_data(json!({"supported": supported, "requested": shortened(requested)}))
+            .with_data(json!({"supported": supported, "requested": excerpt(requested)}))
     }
 }
 
@@ -240,16 +242,22 @@ enum Era {
     Legacy,
 }
 
+/// How many bytes of data beside an error are read: they become a tree of values.
+const MOST_DATA: usize = 64 * 1024;
+
 /// The error a client answered with, as far as it can be read.
 pub(crate) fn answered_error(json: Option<&str>, revision: Revision) -> Error {
-    let value: serde_json::Value =
-        json.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
-    let code = value["code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or(-32603);
-    let message = value["message"].as_str().unwrap_or("the peer gave no reason").to_owned();
+    let (mut code, mut message, mut data) = (-32603, None, None);
+    let read = |key: &str, value: &str| match members::unquote(key).as_deref() {
+        Some("code") => code = value.parse().unwrap_or(code),
+        Some("message") => message = members::unquote(value).map(Cow::into_owned),
+        Some("data") if value.len() <= MOST_DATA => data = serde_json::from_str(value).ok(),
+        _ => {}
+    };
+    let _ = scan::each_member(json.unwrap_or("{}"), read);
+    let message = message.unwrap_or_else(|| "the peer gave no reason".to_owned());
     let mut error = Error::new(codes::kind(code, revision)).with_message(message);
-    if let Some(data) = value.get("data") {
-        error = error.with_data(data.clone());
-    }
+    error.data = data;
     if !(-32768..=-32000).contains(&code) {
         error.code = Some(code);
     }

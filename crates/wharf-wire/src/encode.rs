@@ -4,8 +4,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{
-    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, InputRequired, Meta, Method,
-    Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo, TemplateInfo,
+    Annotations, CacheHint, Completion, Content, Discovery, Error, ErrorKind, InputRequired, Meta,
+    Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo, TemplateInfo,
     ToolInfo, ToolResult,
 };
 
@@ -25,7 +25,9 @@ impl Codec {
         match outcome {
             _ if self.is_silent() => 200,
             Outcome::Complete(reply) => self.complete(reply, out),
-            Outcome::InputRequired(input) if self.may_suspend() => self.input_required(input, out),
+            Outcome::InputRequired(input) if self.may_suspend() && says_anything(input) => {
+                self.input_required(input, out)
+            }
             Outcome::Failed(error) => self.fail(error, out),
             // Only some modern calls may end this way; a legacy one asks while it runs.
             _ => self.refuse(&ErrorKind::InternalError.into(), out),
@@ -43,7 +45,11 @@ impl Codec {
             result.plain("resultType", "\"complete\"");
         }
         let (cache, meta) = self.write_fields(reply, &mut result);
-        if let Some(cache) = cache.filter(|_| modern) {
+        if let Some(mut cache) = cache.filter(|_| modern) {
+            if self.retried {
+                // It depends on answers that no cache knows of.
+                cache = CacheHint::default();
+            }
             text::integer(result.key("ttlMs"), cache.ttl_ms);
             result.text("cacheScope", cache.scope.as_str());
         }
@@ -205,7 +211,12 @@ impl Codec {
         (Some(it.cache), None)
     }
 
+    /// Writes the questions, if the client has said that it can answer each.
     pub(crate) fn input_required(&self, input: &InputRequired, out: &mut Vec<u8>) -> u16 {
+        let mut needs = input.requests.iter().map(|(_, ask)| ask.needs());
+        if let Some(missing) = needs.find(|wanted| !self.client_can(wanted)) {
+            return self.refuse(&Error::missing_capability(missing), out);
+        }
         let mut message = Object::open(out);
         message.plain("jsonrpc", "\"2.0\"");
         message.plain("id", self.id_json());
@@ -231,6 +242,11 @@ impl Codec {
         message.close();
         200
     }
+}
+
+/// A result that asks for nothing and remembers nothing would have the client try for ever.
+fn says_anything(input: &InputRequired) -> bool {
+    input.state.is_some() || !input.requests.is_empty()
 }
 
 /// Something that is listed in pages.

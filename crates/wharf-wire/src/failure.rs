@@ -1,7 +1,9 @@
 //! How a call failed, as bytes.
 
 use serde_json::{Value, json};
-use wharf_model::{Completion, Error, ErrorKind, InputRequired, Meta, Method, Reply, ToolResult};
+use wharf_model::{
+    Ask, Completion, Error, ErrorKind, InputRequired, Meta, Method, Reply, ToolResult,
+};
 
 use crate::{
     Codec, ErrorProfile, Revision, Wire, ask,
@@ -51,16 +53,36 @@ impl Codec {
     fn fail_for_url(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
         let asked = ask::urls_of(error);
         if self.may_suspend() && !asked.is_empty() {
-            return match asked.iter().find(|(_, ask)| !self.client_can(&ask.needs())) {
-                Some((_, ask)) => self.refuse(&Error::missing_capability(ask.needs()), out),
-                None => self.input_required(&InputRequired { requests: asked, state: None }, out),
-            };
+            return self.input_required(&InputRequired { requests: asked, state: None }, out);
         }
-        if self.method == Method::CallTool && !self.revision.has(Feature::ElicitationIds) {
+        if self.revision.has(Feature::ElicitationIds) && !asked.is_empty() {
+            let mut error = error.clone();
+            if let Some(data) = &mut error.data {
+                data["elicitations"] = self.url_params(&asked);
+            }
+            return self.refuse(&error, out);
+        }
+        if self.method == Method::CallTool {
             let text = ask::urls_as_text(error, &asked);
             return self.complete(&Reply::Tool(ToolResult::error(text)), out);
         }
-        self.refuse(error, out)
+        match asked.is_empty() {
+            // The code promises a list of URLs.
+            true => {
+                let broken = Error::new(ErrorKind::InternalError);
+                self.refuse(&broken.with_message(error.message.clone()), out)
+            }
+            false => self.refuse(error, out),
+        }
+    }
+
+    /// Each with its mode and an id, which the specification demands.
+    fn url_params(&self, asked: &[(String, Ask)]) -> Value {
+        asked
+            .iter()
+            .zip(1..)
+            .filter_map(|((_, ask), number)| ask::params(ask, self, number))
+            .collect()
     }
 }
 
@@ -76,7 +98,7 @@ pub(crate) fn write_error(
         ErrorProfile::Registry if !revision.is_modern() => error.kind.registry_code(),
         _ => None,
     };
-    let code = error.code.or(registry).unwrap_or_else(|| codes::code(error.kind, revision));
+    let code = own_code(error).or(registry).unwrap_or_else(|| codes::code(error.kind, revision));
     let mut message = Object::open(out);
     message.plain("jsonrpc", "\"2.0\"");
     message.plain("id", id);
@@ -88,16 +110,21 @@ pub(crate) fn write_error(
     message.close();
 }
 
+/// The server's own code, unless it is one of those that JSON-RPC keeps to itself.
+fn own_code(error: &Error) -> Option<i32> {
+    error.code.filter(|code| !(-32768..=-32000).contains(code))
+}
+
 fn write_data(body: &mut Object<'_>, error: &Error) {
     let fields = match error.data.as_deref() {
         // A code of the server's own says itself what it means.
-        None if error.code.is_some() => return,
+        None if own_code(error).is_some() => return,
         None => &Meta::new(),
         Some(Value::Object(fields)) => fields,
         Some(other) => return body.json("data", other),
     };
     let mut data = body.object("data");
-    if error.code.is_none() && !fields.contains_key("reason") {
+    if own_code(error).is_none() && !fields.contains_key("reason") {
         data.text("reason", error.kind.name());
     }
     for (key, value) in fields {

@@ -45,6 +45,8 @@ impl Connection {
 
     /// Reads the next message.
     pub fn receive(&mut self, message: Bytes) -> Received {
+        // A handshake that failed opened nothing.
+        self.session.take_if(|session| session.opening.has_failed());
         self.wire.read(message, &mut Legacy::Session(&mut self.session))
     }
 
@@ -138,17 +140,17 @@ impl Legacy<'_> {
     }
 
     fn open(&mut self, wire: &Arc<Wire>, message: &mut Message) -> Result<Received, Error> {
-        if self.session().is_some_and(|session| !session.opening.has_failed()) {
+        if self.session().is_some() {
             return Err(invalid_request("Invalid request: already initialized"));
         }
         let version = message.text(Slot::ProtocolVersion);
         let version = version.ok_or_else(|| bad_field("protocolVersion", "must be a string"))?;
-        message.want_object(Slot::Capabilities, "capabilities")?;
-        message.want_object(Slot::ClientInfo, "clientInfo")?;
+        message.want_client(wire, Slot::Capabilities, "capabilities")?;
+        message.want_client(wire, Slot::ClientInfo, "clientInfo")?;
         let revision = negotiate(&version);
         let peer = Arc::new(peer(message, revision));
         let opening = Arc::<Opening>::default();
-        let opening_id = message.call_id(Slot::Id, wire.limits.id);
+        let opening_id = message.call_id(Slot::Id, wire.limits.id).map(|id| id.detached());
         let mut codec = message.codec(wire, Method::Discover, revision);
         codec.role = Role::Opening(opening.clone());
         let mut request = message.take_request(wire, Method::Discover, revision)?;
@@ -255,7 +257,7 @@ impl Legacy<'_> {
 impl Session {
     /// The session's own listen, which subscriptions edit. It begins once.
     fn listen(&mut self, wire: &Arc<Wire>) -> Received {
-        if self.listening || self.opening.has_failed() {
+        if self.listening {
             return Received::Ignore;
         }
         self.listening = true;

@@ -92,7 +92,7 @@ impl Lines {
             return None;
         }
         // One more byte than the limit may be the carriage return of a line at the limit.
-        if self.buffer.len() <= self.limit + 1 {
+        if self.buffer.len() <= self.limit.saturating_add(1) {
             return None;
         }
         self.buffer = BytesMut::new();

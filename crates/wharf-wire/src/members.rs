@@ -140,8 +140,11 @@ impl Members {
                 _ => scan.skip(level as u32)?,
             }
             if let Some(slot) = slot {
-                if self.has(slot) {
-                    self.fault.get_or_insert(Fault::Duplicate(slot));
+                match self.fault {
+                    _ if !self.has(slot) => {}
+                    // The first fault counts, but for one that leaves no id to answer under.
+                    Some(_) if slot != Slot::Id => {}
+                    _ => self.fault = Some(Fault::Duplicate(slot)),
                 }
                 self.spans[slot as usize] = scan.since(start);
             }

@@ -4,15 +4,12 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytestring::ByteString;
 use serde_json::json;
-use wharf_model::{Error, ErrorKind, Filter, LiveFilter, Method, Parts, Request, Span};
+use wharf_model::{Error, ErrorKind, Filter, LiveFilter, Method, Parts, Request, Span, excerpt};
 
 use crate::{
     CallId, Codec, Revision, Wire,
-    members::{Members, Slot},
+    members::{Members, Slot, unquote},
 };
-
-/// How much of a client's own text an error repeats.
-const ECHO: usize = 128;
 
 /// A message that is valid JSON-RPC as far as its envelope goes.
 pub(crate) struct Message {
@@ -61,6 +58,15 @@ impl Message {
     pub(crate) fn want_object(&self, slot: Slot, field: &str) -> Result<(), Error> {
         match self.raw(slot) {
             Some(json) if !json.starts_with('{') => Err(bad_field(field, "must be an object")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses what a client says about itself if it is no object or too long.
+    pub(crate) fn want_client(&self, wire: &Wire, slot: Slot, field: &str) -> Result<(), Error> {
+        self.want_object(slot, field)?;
+        match self.raw(slot) {
+            Some(json) if json.len() > wire.limits.client => Err(bad_field(field, "is too long")),
             _ => Ok(()),
         }
     }
@@ -167,6 +173,9 @@ impl Message {
             token: self.token(),
             uri: self.members.span(Slot::Uri),
             capabilities: self.span(Slot::MetaCapabilities),
+            retried: [Slot::InputResponses, Slot::RequestState]
+                .into_iter()
+                .any(|slot| self.raw(slot).is_some()),
             method,
             revision,
             role: Default::default(),
@@ -174,10 +183,10 @@ impl Message {
     }
 }
 
-/// Whether `json` is a string or an integer of at most `limit` bytes.
+/// Whether `json` is an integer or a string, one that can be read, of at most `limit` bytes.
 pub(crate) fn is_id(json: &str, limit: usize) -> bool {
     let integer = || json.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
-    json.len() <= limit && (json.starts_with('"') || integer())
+    json.len() <= limit && (integer() || unquote(json).is_some())
 }
 
 pub(crate) fn invalid_request(problem: &'static str) -> Error {
@@ -185,7 +194,7 @@ pub(crate) fn invalid_request(problem: &'static str) -> Error {
 }
 
 pub(crate) fn unknown_method(name: &str) -> Error {
-    Error::method_not_found(&shortened(name))
+    Error::method_not_found(&excerpt(name))
 }
 
 /// Says which parameter is wrong, and how.
@@ -204,11 +213,4 @@ fn uri_too_long(limit: usize) -> Error {
     let error =
         Error::new(ErrorKind::UriTooLong).with_data(json!({"field": "uri", "limit": limit}));
     error.with_message(format!("URI too long: at most {limit} bytes"))
-}
-
-pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(ECHO) {
-        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
-        None => Cow::Borrowed(text),
-    }
 }

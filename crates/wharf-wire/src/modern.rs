@@ -22,7 +22,7 @@ pub(crate) fn begin(
     verb: Option<Verb>,
     message: &mut Message,
 ) -> Result<Received, Refusal> {
-    metadata(message).map_err(malformed)?;
+    metadata(wire, message).map_err(malformed)?;
     let refused = |error: Error| Refusal::new(error, Revision::MODERN);
     let version = message.text(Slot::MetaVersion).unwrap_or_default();
     if !version.parse::<Revision>().is_ok_and(Revision::is_modern) {
@@ -39,7 +39,7 @@ pub(crate) fn begin(
     Ok(Received::Call(request, codec))
 }
 
-fn metadata(message: &Message) -> Result<(), Error> {
+fn metadata(wire: &Wire, message: &Message) -> Result<(), Error> {
     message.check_objects()?;
     if message.text(Slot::MetaVersion).is_none() {
         return Err(bad_field(VERSION, "must be a string"));
@@ -47,8 +47,8 @@ fn metadata(message: &Message) -> Result<(), Error> {
     if message.raw(Slot::MetaCapabilities).is_none() {
         return Err(bad_field(CAPABILITIES, "must be an object"));
     }
-    message.want_object(Slot::MetaCapabilities, CAPABILITIES)?;
-    message.want_object(Slot::MetaClient, CLIENT)
+    message.want_client(wire, Slot::MetaCapabilities, CAPABILITIES)?;
+    message.want_client(wire, Slot::MetaClient, CLIENT)
 }
 
 fn log_level(message: &Message) -> Result<Option<LogLevel>, Error> {

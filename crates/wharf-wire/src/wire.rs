@@ -40,6 +40,9 @@ pub struct WireLimits {
     pub id: usize,
     /// Bytes in a URI.
     pub uri: usize,
+    /// Bytes in a client's capabilities, and in its name and version. They become trees of
+    /// values, which take many times the memory of their text.
+    pub client: usize,
     /// Messages in a batch.
     pub batch: usize,
     /// Resources that one listen, or one legacy session, may subscribe to.
@@ -53,6 +56,7 @@ impl Default for WireLimits {
             depth: 128,
             id: 256,
             uri: 8 * 1024,
+            client: 256 * 1024,
             batch: 1_000,
             subscriptions: 1_000,
         }

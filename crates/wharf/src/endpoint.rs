@@ -1,6 +1,6 @@
 //! A server that is built, and the ways to reach it.
 
-use std::{fmt, future::poll_fn, io, pin::pin, sync::Arc};
+use std::{fmt, future::poll_fn, io, path::Path, pin::pin, sync::Arc};
 
 use bytes::Bytes;
 use futures_core::Stream;
@@ -10,7 +10,7 @@ use tokio::{
 };
 use wharf_model::{Error, ErrorKind, Scope, Service, Timer};
 use wharf_server::{Registry, Router};
-use wharf_transport::{Host, Shutdown, TokioTimer, memory, serve_lines, stdio, tcp};
+use wharf_transport::{Host, Shutdown, TokioTimer, memory, serve_lines, signals, stdio, tcp};
 
 use crate::{Pin, Replies};
 
@@ -93,6 +93,12 @@ impl Endpoint {
         self.router.shutdown();
     }
 
+    /// Shuts down when the process is told to end (SIGINT, SIGTERM), and ends it at once when told
+    /// again. Runs until then: spawn it beside a transport. Stdio needs none, it does so itself.
+    pub fn shutdown_on_signals(&self) -> impl Future<Output = ()> + Send + use<> {
+        signals::watch(self.shutdown.clone())
+    }
+
     /// Serves the client at the other end of stdin and stdout until it is gone, the parent process
     /// dies, or the process is told to end.
     ///
@@ -110,9 +116,18 @@ impl Endpoint {
     /// # Errors
     /// If the address is not on the loopback, or cannot be listened at.
     pub async fn serve_tcp(&self, address: impl ToSocketAddrs) -> io::Result<()> {
-        let listener = tcp::bind(address, tcp::Reach::Loopback).await?;
+        let listener = Endpoint::listen_tcp(address).await?;
         self.serve_listener(listener).await;
         Ok(())
+    }
+
+    /// Listens at an address of this machine's loopback, for
+    /// [`serve_listener`](Endpoint::serve_listener): the listener tells which port it got.
+    ///
+    /// # Errors
+    /// If the address is not on the loopback, or cannot be listened at.
+    pub async fn listen_tcp(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
+        tcp::bind(address, tcp::Reach::Loopback).await
     }
 
     /// Serves lines over TCP to whoever can reach `listener`, until shut down. Nobody is asked who
@@ -124,13 +139,18 @@ impl Endpoint {
     /// Serves lines over a Unix socket at `path`, to this user's programs, until shut down.
     ///
     /// # Errors
-    /// If the path cannot be listened at.
-    #[cfg(unix)]
-    pub async fn serve_unix(&self, path: impl AsRef<std::path::Path>) -> io::Result<()> {
-        use wharf_transport::unix;
-        let socket = unix::bind(path).await?;
-        unix::serve(self.host.clone(), socket, unix::CONNECTIONS, self.shutdown.clone()).await;
-        Ok(())
+    /// If the path cannot be listened at, or the system has no Unix sockets.
+    #[cfg_attr(not(unix), expect(unused_variables, clippy::unused_async))]
+    pub async fn serve_unix(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        #[cfg(unix)]
+        {
+            use wharf_transport::unix;
+            let socket = unix::bind(path).await?;
+            unix::serve(self.host.clone(), socket, unix::CONNECTIONS, self.shutdown.clone()).await;
+            Ok(())
+        }
+        #[cfg(not(unix))]
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Serves one client over any pair of byte streams, until it is gone.

@@ -14,6 +14,12 @@ use wharf_wire::Revision;
 /// assert_eq!(pin.to_string(), "2025-06-18");
 /// assert!("2025-06-19".parse::<wharf::Pin>().is_err());
 /// ```
+///
+/// What a revision is stays inside: code that has to know one cannot be written.
+///
+/// ```compile_fail
+/// use wharf::Revision;
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Pin(pub(crate) Revision);
 

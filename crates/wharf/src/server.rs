@@ -11,9 +11,9 @@ use wharf_model::{
 };
 use wharf_server::{
     Access, BuildError, Limits, Middleware, Part, PromptFn, ResourceFn, Router, RouterBuilder,
-    ToolFn,
+    ToolFn, Tracing,
 };
-use wharf_transport::{Host, LineLimits, ThreadTimer, signals};
+use wharf_transport::{Host, LineLimits, ThreadTimer};
 use wharf_wire::{Eras, ErrorProfile, Wire, WireLimits};
 
 use crate::{
@@ -63,7 +63,7 @@ impl Server {
     /// A server that calls itself `name`, in this version of it.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Server {
-            router: Router::builder(),
+            router: Router::builder().layer(Tracing),
             about: Implementation::new(name, version),
             eras: Eras::Both,
             profile: ErrorProfile::Spec,
@@ -254,21 +254,22 @@ impl Server {
         let name = self.about.name.clone();
         let transport = Transport::parse(std::env::args_os().skip(1))?;
         if transport == Transport::Help {
-            eprintln!("{}", Usage(&name));
+            println!("{}", Usage(&name));
             return Ok(());
         }
         let endpoint = self.build()?;
-        let signals = tokio::spawn(signals::watch(endpoint.shutdown.clone()));
+        let signals = tokio::spawn(endpoint.shutdown_on_signals());
         match transport {
             Transport::Help => {}
             Transport::Stdio => endpoint.serve_stdio().await?,
             Transport::Tcp(address) => {
-                eprintln!("{name}: serving lines at tcp://{address}");
-                endpoint.serve_tcp(address).await?;
+                let listener = Endpoint::listen_tcp(address).await?;
+                eprintln!("{name}: serving lines at tcp://{}", listener.local_addr()?);
+                endpoint.serve_listener(listener).await;
             }
             Transport::Unix(path) => {
                 eprintln!("{name}: serving lines at unix:{}", path.display());
-                serve_unix(&endpoint, &path).await?;
+                endpoint.serve_unix(path).await?;
             }
         }
         signals.abort();
@@ -301,7 +302,7 @@ impl Server {
     /// # Errors
     /// If the server cannot be built, or the path cannot be listened at.
     pub async fn serve_unix(self, path: impl AsRef<Path>) -> Result<()> {
-        serve_unix(&self.build()?, path.as_ref()).await
+        Ok(self.build()?.serve_unix(path).await?)
     }
 
     /// [Builds](Server::build) the server and [serves](Endpoint::serve_stream) one client over any
@@ -322,16 +323,6 @@ impl Server {
         self.router = change(self.router);
         self
     }
-}
-
-#[cfg(unix)]
-async fn serve_unix(endpoint: &Endpoint, path: &Path) -> Result<()> {
-    Ok(endpoint.serve_unix(path).await?)
-}
-
-#[cfg(not(unix))]
-async fn serve_unix(_: &Endpoint, _: &Path) -> Result<()> {
-    Err(crate::Failure::new("this system has no Unix sockets"))
 }
 
 impl fmt::Debug for Server {

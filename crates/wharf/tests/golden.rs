@@ -6,6 +6,8 @@
 //! `$STATE1`, `$CURSOR1` … for sealed text, `$ELICITATION1` … for random ids, `$ASK` for the number of
 //! the last ask.
 
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
 mod golden_server;
 
 use std::{fmt::Write as _, path::PathBuf, time::Duration};

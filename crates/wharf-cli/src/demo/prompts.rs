@@ -20,6 +20,7 @@ pub(crate) async fn review(
     #[complete("python", "pascal", "perl", "rust")]
     language: Option<String>,
 ) -> PromptMessage {
+    let language = language.filter(|name| !name.is_empty());
     let language = language.map(|name| format!("{name} ")).unwrap_or_default();
     PromptMessage::user(format!("Review this {language}code:\n{code}"))
 }

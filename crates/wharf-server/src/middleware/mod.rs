@@ -22,6 +22,7 @@ pub use self::{
     trace::Tracing,
 };
 
+pub(crate) use self::trace::printable;
 use crate::{core::Core, router};
 
 /// A layer around the router: it sees each call before its handler, and each outcome after it.

@@ -9,7 +9,7 @@ use wharf_model::{BoxFuture, Error, ErrorKind, Method, Outbox, Outcome, Request,
 
 use crate::{
     function::now,
-    middleware::{Middleware, Next, trace::printable},
+    middleware::{Middleware, Next, printable},
 };
 
 /// Turns a panic behind it into an outcome that layers before it see, and logs its text.

@@ -1,4 +1,4 @@
-use std::{future::poll_fn, task::Poll};
+use std::{future::poll_fn, ops::RangeInclusive, task::Poll};
 
 use tracing::{Level, Span, field};
 use wharf_model::{BoxFuture, Outbox, Outcome, Reply, Request};
@@ -46,11 +46,20 @@ fn finished(span: &Span, outcome: &Outcome, elapsed: std::time::Duration) {
     tracing::info!(outcome = name, elapsed_us = elapsed.as_micros() as u64, "call finished");
 }
 
-/// A caller's text, short and without what could forge lines or colours in a log.
+/// A caller's text, short and without what could forge lines, colours or an order in a log.
 pub(crate) fn printable(text: &str) -> String {
-    let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    text.chars().take(256).map(clean).collect()
+    let forges = |c: char| c.is_control() || FORGERS.iter().any(|range| range.contains(&c));
+    text.chars().take(256).map(|c| if forges(c) { '\u{fffd}' } else { c }).collect()
 }
+
+/// What breaks lines, turns the direction of writing or cannot be seen, besides control characters.
+const FORGERS: &[RangeInclusive<char>] = &[
+    '\u{61c}'..='\u{61c}',
+    '\u{200b}'..='\u{200f}',
+    '\u{2028}'..='\u{202e}',
+    '\u{2060}'..='\u{206f}',
+    '\u{feff}'..='\u{feff}',
+];
 
 #[cfg(test)]
 mod tests {
@@ -59,6 +68,9 @@ mod tests {
     #[test]
     fn a_name_cannot_forge_a_line_of_the_log() {
         assert_eq!(printable("a\r\nb\u{1b}[31m\u{9b}c"), "a\u{fffd}\u{fffd}b\u{fffd}[31m\u{fffd}c");
+        let reversed = "a\u{202e}b\u{2066}c\u{2028}d\u{200f}e\u{61c}f";
+        assert_eq!(printable(reversed), "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}e\u{fffd}f");
+        assert_eq!(printable("é – 漢字 🦀"), "é – 漢字 🦀");
         assert_eq!(printable(&"x".repeat(1000)).len(), 256);
     }
 }

@@ -213,6 +213,22 @@ fn modern_questions_end_the_call() {
     assert!(message["result"].get("inputRequests").is_none());
 }
 
+#[test]
+fn a_modern_call_asks_only_what_the_client_declared() {
+    let ask = |ask: Ask, state: Option<&str>| {
+        let able = codec_for(MODERN, json!({"roots": {}}), "tools/call", json!({"name": "t"}));
+        let requests = vec![("k".to_owned(), ask)];
+        let input = InputRequired { requests, state: state.map(str::to_owned) };
+        encoded(&able, Outcome::InputRequired(Box::new(input)))
+    };
+    assert_eq!(ask(Ask::Roots, None).0["result"]["resultType"], "input_required");
+    let (message, status) = ask(form(), Some("s"));
+    assert_eq!((&message["error"]["code"], status), (&json!(-32021), 400));
+    assert_eq!(message["error"]["data"]["requiredCapabilities"], json!({"elicitation": {}}));
+    let nothing = Outcome::InputRequired(Box::default());
+    assert_eq!(encoded(&tool_codec(MODERN), nothing).0["error"]["code"], -32603, "asks nothing");
+}
+
 fn told(codec: &Codec, notification: &Notification) -> Option<Value> {
     let mut out = Vec::new();
     let written = codec.notify(notification, &mut out);

@@ -207,6 +207,37 @@ fn a_url_that_must_be_opened_first() {
 }
 
 #[test]
+fn every_url_has_its_mode_and_an_id_where_the_revision_wants_them() {
+    let bare = json!({"elicitations": [{"message": "m", "url": "https://x/y"}], "more": 1});
+    let error = |data| Error::new(ErrorKind::UrlElicitationRequired).with_data(data);
+    for (method, params) in
+        [("tools/call", json!({"name": "t"})), ("resources/read", json!({"uri": "a:b"}))]
+    {
+        let (message, _) = failed("2025-11-25", method, params.clone(), error(bare.clone()));
+        let data = &message["error"]["data"];
+        assert_eq!((&message["error"]["code"], &data["more"]), (&json!(-32042), &json!(1)));
+        assert_eq!(data["elicitations"][0]["mode"], "url");
+        assert!(data["elicitations"][0]["elicitationId"].is_string());
+        // The code promises a list.
+        let (message, _) = failed("2025-11-25", method, params, error(json!({})));
+        assert_ne!(message["error"]["code"], -32042);
+        assert_eq!(message["result"]["isError"] == true, method == "tools/call");
+    }
+}
+
+#[test]
+fn a_reserved_code_cannot_be_chosen() {
+    for (code, written) in [(-32050, -32603), (-32000, -32603), (-31999, -31999), (-32769, -32769)]
+    {
+        let mut error = Error::new(ErrorKind::InternalError);
+        error.code = Some(code);
+        let (message, _) = failed(MODERN, "prompts/get", json!({"name": "p"}), error);
+        assert_eq!(message["error"]["code"], written);
+        assert_eq!(message["error"].get("data").is_some(), written == -32603);
+    }
+}
+
+#[test]
 fn a_refusal_is_an_error_even_for_a_tool() {
     let codec = codec("2025-06-18", "tools/call", json!({"name": "t"}));
     let mut out = Vec::new();

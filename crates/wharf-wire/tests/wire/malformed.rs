@@ -63,6 +63,12 @@ fn table() -> Vec<(&'static str, Vec<u8>, i64, Value)> {
         ),
         text("two ids", r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, -32600, json!(null)),
         text(
+            "two of everything",
+            r#"{"jsonrpc":"2.0","method":"ping","method":"ping","id":1,"id":2,"params":{},"params":{}}"#,
+            -32600,
+            json!(null),
+        ),
+        text(
             "two methods",
             r#"{"jsonrpc":"2.0","method":"ping","id":1,"method":"tools/list"}"#,
             -32600,
@@ -95,6 +101,24 @@ fn table() -> Vec<(&'static str, Vec<u8>, i64, Value)> {
         text(
             "result and error",
             r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#,
+            -32600,
+            json!(null),
+        ),
+        text("an answer without a version", r#"{"id":1,"result":{}}"#, -32600, json!(null)),
+        text(
+            "an answer with two results",
+            r#"{"jsonrpc":"2.0","id":1,"result":{},"result":{}}"#,
+            -32600,
+            json!(null),
+        ),
+        (
+            "a deep answer",
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"result":{}{}}}"#,
+                "[".repeat(200),
+                "]".repeat(200)
+            )
+            .into_bytes(),
             -32600,
             json!(null),
         ),
@@ -182,4 +206,10 @@ fn what_a_client_sends_is_echoed_only_in_part() {
     let message = modern(1, &"m".repeat(100_000), json!({}));
     let Received::Reply(bytes, _) = receive(&mut connection(), &message) else { panic!() };
     assert!(bytes.len() < 1000);
+    let name = "n".repeat(100_000);
+    for error in
+        [wharf_model::Error::tool_not_found(&name), wharf_model::Error::prompt_not_found(&name)]
+    {
+        assert!(error.message.len() < 200);
+    }
 }

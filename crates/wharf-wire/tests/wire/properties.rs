@@ -308,7 +308,7 @@ proptest! {
     }
 
     #[test]
-    fn questions_are_read_back(keys in prop::collection::hash_set(text(), 0..4), message in text(), state in option::of(text()), schema in json_object()) {
+    fn questions_are_read_back(keys in prop::collection::hash_set(text(), 1..4), message in text(), state in option::of(text()), schema in json_object()) {
         let asks = [
             wharf_model::Ask::Elicit(Box::new(ElicitForm::new(message.clone(), schema))),
             wharf_model::Ask::ElicitUrl(Box::new(ElicitUrl::new(message.clone(), "https://x/y"))),
@@ -318,7 +318,8 @@ proptest! {
         let requests = keys.into_iter().zip(asks).collect();
         let input = InputRequired { requests, state };
         let mut out = Vec::new();
-        codec(MODERN, "tools/call", json!({"name": "t"})).encode(&Outcome::InputRequired(Box::new(input.clone())), &mut out);
+        let able = json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}});
+        codec_for(MODERN, able, "tools/call", json!({"name": "t"})).encode(&Outcome::InputRequired(Box::new(input.clone())), &mut out);
         let result = parse(&out)["result"].to_string();
         // A tree of values forgets the order, so read the bytes that were written.
         let text = String::from_utf8(out).unwrap();

@@ -197,6 +197,21 @@ fn discovery_tells_every_revision_and_all_about_the_server() {
 }
 
 #[test]
+fn what_depends_on_answers_is_not_cached() {
+    let read = |more: Value| {
+        let mut params = json!({"uri": "a:b"});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let result = ReadResult::new([]).cache(CacheHint::public(1000));
+        let (message, _) = encoded(&codec(MODERN, "resources/read", params), Reply::Read(result));
+        (message["result"]["ttlMs"].clone(), message["result"]["cacheScope"].clone())
+    };
+    assert_eq!(read(json!({})), (json!(1000), json!("public")));
+    for more in [json!({"requestState": "s"}), json!({"inputResponses": {}})] {
+        assert_eq!(read(more), (json!(0), json!("private")));
+    }
+}
+
+#[test]
 fn schemas_are_translated_for_legacy() {
     for version in LEGACY {
         let tools = vec![

@@ -84,6 +84,10 @@ fn initialize_comes_once_unless_it_failed() {
     let (_, codec) = call(receive(&mut connection, &again));
     let (message, _) = encoded(&codec, wharf_model::Error::new(ErrorKind::Overloaded));
     assert_eq!(message["error"]["code"], 1008);
+    let early = error(receive(&mut connection, &request(1, "tools/list", json!({})))).0;
+    assert_eq!(early["error"]["data"]["reason"], "not_initialized", "nothing was opened");
+    let initialized = notification("notifications/initialized", json!({}));
+    assert!(matches!(receive(&mut connection, &initialized), Received::Ignore));
     open(&mut connection, "2025-06-18");
     let (_, code, status) = error(receive(&mut connection, &again));
     assert_eq!((code, status), (-32600, 400));
@@ -263,6 +267,18 @@ fn answers_come_back_by_number() {
     let unknown = json!({"jsonrpc": "2.0", "id": 3, "error": {"code": -32601, "message": "what?"}});
     let Received::Answer(3, Err(error)) = receive(&mut connection, &unknown) else { panic!() };
     assert_eq!(error.kind, ErrorKind::MethodNotFound);
+    for odd in [json!([]), json!(null), json!({"code": "1", "message": 2}), json!({"code": 1e99})] {
+        let message = json!({"jsonrpc": "2.0", "id": 3, "error": odd});
+        let Received::Answer(3, Err(error)) = receive(&mut connection, &message) else { panic!() };
+        assert_eq!((error.kind, error.code), (ErrorKind::InternalError, None), "{message}");
+    }
+    for (size, kept) in [(64 * 1024, true), (64 * 1024 + 1, false)] {
+        let data = "x".repeat(size - 2);
+        let message =
+            json!({"jsonrpc": "2.0", "id": 3, "error": {"code": 1, "message": "", "data": data}});
+        let Received::Answer(3, Err(error)) = receive(&mut connection, &message) else { panic!() };
+        assert_eq!(error.data.is_some(), kept, "{size}");
+    }
     for nobody in [json!("12"), json!(null), json!(-1)] {
         let message = json!({"jsonrpc": "2.0", "id": nobody, "result": {}});
         assert!(matches!(receive(&mut connection, &message), Received::Ignore));

@@ -42,8 +42,8 @@ const TCP: &[Transport] = &[Transport::Tcp];
 const SHARED: &[Transport] = &[Transport::Memory, Transport::Tcp];
 
 macro_rules! cases {
-    ($($module:ident { $($case:ident $transports:ident $revisions:ident,)* })*) => {
-        pub static CASES: &[Case] = &[$($(Case {
+    ($($module:ident { $($(#[$when:meta])* $case:ident $transports:ident $revisions:ident,)* })*) => {
+        pub static CASES: &[Case] = &[$($($(#[$when])* Case {
             name: concat!(stringify!($module), "::", stringify!($case)),
             run: |bed, revision| Box::pin($module::$case(bed, revision)),
             transports: $transports,
@@ -117,6 +117,8 @@ cases! {
         each_of_many_clients_gets_its_own_answers TRANSPORTS ERAS,
         ten_thousand_calls_in_a_row_each_get_one_reply TRANSPORTS ERAS,
         two_thousand_slow_calls_at_once_each_get_one_reply TRANSPORTS ERAS,
+        #[cfg(target_os = "linux")]
+        memory_stays_flat_over_ten_thousand_calls STDIO ERAS,
         a_client_that_does_not_read_holds_the_handler_back SHARED ERAS,
     }
     life {
@@ -128,5 +130,6 @@ cases! {
         the_process_ends_when_nobody_reads_stdout STDIO MODERN,
         a_second_signal_ends_the_process_at_once STDIO MODERN,
         printing_does_not_harm_the_stream STDIO ERAS,
+        a_runtime_of_one_thread_is_enough STDIO ERAS,
     }
 }

@@ -22,6 +22,7 @@ use crate::{
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("--serve") => runtime().block_on(bed::serve_stdio()),
+        Some("--serve-on-one-thread") => one_thread().block_on(bed::serve_stdio()),
         Some("--parent") => bed::be_a_parent(),
         _ => {
             let trials = CASES.iter().flat_map(trials).collect();
@@ -52,6 +53,10 @@ fn runtime() -> tokio::runtime::Runtime {
         .enable_all()
         .build()
         .expect("a runtime")
+}
+
+fn one_thread() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
 /// Every transport that this machine has.

@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use wharf::{Limits, WireLimits, prelude::*};
+use wharf::{Limits, LineLimits, WireLimits, prelude::*};
+
+use crate::bed::PATIENCE;
 
 /// How long a line may be here.
 pub const LONGEST: usize = 1 << 20;
@@ -26,11 +28,15 @@ struct Counts {
 }
 
 pub fn server() -> Server {
+    let mut line_limits = LineLimits::default();
+    // Nothing here is a matter of time: whoever waits for the end of a call gets it.
+    line_limits.grace = PATIENCE;
     Server::new("behaviour", "1.0.0")
         .title("The server under test")
         .instructions("Try everything.")
         .state(Counts::default())
         .message_limits(WireLimits { message: LONGEST, ..WireLimits::default() })
+        .line_limits(line_limits)
         .limits(Limits { idle: Duration::from_secs(20), ..Limits::default() })
         .tool::<add>()
         .tool::<echo>()

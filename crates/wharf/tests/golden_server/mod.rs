@@ -193,7 +193,7 @@ fn talk() -> Vec<PromptMessage> {
 }
 
 /// The server.
-pub fn server() -> Server {
+pub(crate) fn server() -> Server {
     Server::new("golden", "1.0.0")
         .title("Golden")
         .description("For transcripts.")

@@ -86,7 +86,12 @@ pub async fn a_second_signal_ends_the_process_at_once(bed: Bed, revision: &'stat
     let params = json!({"name": "forever", "arguments": {}, "_meta": {"progressToken": 1}});
     client.start("tools/call", params).await;
     client.notified("notifications/progress").await;
+    let filter = json!({"notifications": {"toolsListChanged": true}});
+    let listen = client.start("subscriptions/listen", filter).await;
+    client.notified("notifications/subscriptions/acknowledged").await;
     bed.stop().await;
+    // The end of the listen shows that the first signal has arrived.
+    client.reply(&listen).await.unwrap();
     bed.stop().await;
     let mut child = bed.child();
     let status = timeout(PATIENCE, child.wait()).await.expect("patience").unwrap();
@@ -105,4 +110,18 @@ pub async fn printing_does_not_harm_the_stream(_: Bed, revision: &'static str) {
     let mut printed = String::new();
     timeout(PATIENCE, stderr.read_to_string(&mut printed)).await.expect("patience").unwrap();
     assert!(printed.contains("this is not a message"), "{printed}");
+}
+
+pub async fn a_runtime_of_one_thread_is_enough(_: Bed, revision: &'static str) {
+    let mut child = myself("--serve-on-one-thread").spawn().unwrap();
+    let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut client = Client::open(Box::new(stdout), Box::new(stdin), revision).await;
+    let slow = nap(&mut client).await;
+    assert_eq!(client.text("count", json!({"to": 3})).await, "3");
+    client.text("hash", json!({"text": "blocking"})).await;
+    assert_eq!(only_text(&client.reply(&slow).await.unwrap()), "done");
+    client.close().await;
+    assert_eq!(client.receive().await, None);
+    let status = timeout(PATIENCE, child.wait()).await.expect("patience").unwrap();
+    assert!(status.success());
 }

@@ -3,10 +3,14 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use tokio::{io::AsyncWriteExt, task::JoinSet, time::timeout};
+use tokio::{
+    io::{AsyncWriteExt, BufReader, Lines},
+    task::JoinSet,
+    time::timeout,
+};
 
 use crate::{
-    bed::{Bed, PATIENCE},
+    bed::{Bed, PATIENCE, Reader, Writer},
     client::{Client, only_text},
 };
 
@@ -28,43 +32,97 @@ pub async fn each_of_many_clients_gets_its_own_answers(bed: Bed, revision: &'sta
     assert_eq!(served, 64);
 }
 
-/// Writes every call without waiting, while another task reads; each id must come back once.
-async fn pipeline(client: Client, count: usize, tool: &str, arguments: fn(usize) -> Value) {
-    let requests: Vec<String> = (0..count)
-        .map(|index| {
-            let call = json!({"name": tool, "arguments": arguments(index)});
-            format!("{}\n", client.request(&json!(format!("n{index}")), "tools/call", call))
-        })
-        .collect();
-    let (mut reader, mut writer) = client.into_parts();
-    let writing = tokio::spawn(async move {
-        for request in requests {
-            writer.write_all(request.as_bytes()).await.unwrap();
+/// The two ends of a client that only pipelines.
+struct Pipe {
+    reader: Lines<BufReader<Reader>>,
+    writer: Option<Writer>,
+}
+
+impl Pipe {
+    /// Writes every request without waiting, while reading; each must come back once, with its own
+    /// number as its text.
+    async fn pump(&mut self, requests: Vec<String>) {
+        let count = requests.len();
+        let mut writer = self.writer.take().expect("one pump at a time");
+        let writing = tokio::spawn(async move {
+            for request in requests {
+                writer.write_all(request.as_bytes()).await.unwrap();
+            }
+            writer.flush().await.unwrap();
+            writer
+        });
+        let mut seen = HashSet::new();
+        while seen.len() < count {
+            let reply: Value = serde_json::from_str(&self.line().await.unwrap()).unwrap();
+            let id = reply["id"].as_str().unwrap().to_owned();
+            assert_eq!(only_text(&reply["result"]), &id[1..], "{reply}");
+            assert!(seen.insert(id), "twice: {reply}");
         }
-        writer.shutdown().await.unwrap();
-    });
-    let mut seen = HashSet::new();
-    while seen.len() < count {
-        let line = timeout(PATIENCE, reader.next_line()).await.expect("patience").unwrap().unwrap();
-        let reply: Value = serde_json::from_str(&line).unwrap();
-        let id = reply["id"].as_str().unwrap().to_owned();
-        assert_eq!(only_text(&reply["result"]), &id[1..], "{reply}");
-        assert!(seen.insert(id), "twice: {reply}");
+        self.writer = Some(writing.await.unwrap());
     }
-    writing.await.unwrap();
-    assert_eq!(timeout(PATIENCE, reader.next_line()).await.expect("patience").unwrap(), None);
+
+    /// Closes the client's end and expects nothing more.
+    async fn close(mut self) {
+        self.writer.take().expect("nothing pumps").shutdown().await.unwrap();
+        assert_eq!(self.line().await, None);
+    }
+
+    async fn line(&mut self) -> Option<String> {
+        timeout(PATIENCE, self.reader.next_line()).await.expect("patience").unwrap()
+    }
+}
+
+/// A client's requests, numbered, and the client as a pipe.
+fn pipe(
+    client: Client,
+    count: usize,
+    tool: &str,
+    arguments: fn(usize) -> Value,
+) -> (Pipe, Vec<String>) {
+    let request = |index| {
+        let call = json!({"name": tool, "arguments": arguments(index)});
+        format!("{}\n", client.request(&json!(format!("n{index}")), "tools/call", call))
+    };
+    let requests = (0..count).map(request).collect();
+    let (reader, writer) = client.into_parts();
+    (Pipe { reader, writer: Some(writer) }, requests)
+}
+
+fn echo(index: usize) -> Value {
+    json!({"text": index.to_string()})
 }
 
 pub async fn ten_thousand_calls_in_a_row_each_get_one_reply(bed: Bed, revision: &'static str) {
-    let client = bed.client(revision).await;
-    pipeline(client, 10_000, "echo", |index| json!({"text": index.to_string()})).await;
+    let (mut pipe, requests) = pipe(bed.client(revision).await, 10_000, "echo", echo);
+    pipe.pump(requests).await;
+    pipe.close().await;
 }
 
 /// More calls than may be under way at once: reading stops and goes on, and none is lost.
 pub async fn two_thousand_slow_calls_at_once_each_get_one_reply(bed: Bed, revision: &'static str) {
-    let client = bed.client(revision).await;
     let nap = |index: usize| json!({"milliseconds": index % 7, "nonce": index.to_string()});
-    pipeline(client, 2_000, "nap", nap).await;
+    let (mut pipe, requests) = pipe(bed.client(revision).await, 2_000, "nap", nap);
+    pipe.pump(requests).await;
+    pipe.close().await;
+}
+
+/// After a thousand calls, ten thousand more may not raise the peak of the server's memory.
+#[cfg(target_os = "linux")]
+pub async fn memory_stays_flat_over_ten_thousand_calls(bed: Bed, revision: &'static str) {
+    const MARGIN: u64 = 4 << 10;
+    let (mut pipe, requests) = pipe(bed.client(revision).await, 10_000, "echo", echo);
+    let child = bed.child();
+    let id = child.id().expect("a running child");
+    let peak = || {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    pipe.pump(requests[..1_000].to_vec()).await;
+    let before = peak();
+    pipe.pump(requests).await;
+    let after = peak();
+    assert!(after < before + MARGIN, "from {before} kB to {after} kB");
 }
 
 pub async fn a_client_that_does_not_read_holds_the_handler_back(bed: Bed, revision: &'static str) {

@@ -106,17 +106,21 @@ pub async fn a_batch_is_answered_as_one(bed: Bed, revision: &'static str) {
         {"jsonrpc": "2.0", "id": 103, "method": "ping"},
         {"not": "a message"},
         call(104, "count", json!({"to": 2})),
+        call(105, "chatter", json!({"lines": 3})),
     ]);
     client.send(&batch).await;
+    let mut told = 0;
     let reply = loop {
         let message = client.receive().await.unwrap();
         if message.is_array() {
             break message;
         }
         assert_eq!(message["method"], "notifications/message", "{message}");
+        told += 1;
     };
+    assert_eq!(told, 2 + 3, "what the calls log comes before their replies");
     let replies = reply.as_array().unwrap();
-    assert_eq!(replies.len(), 5, "{reply}");
+    assert_eq!(replies.len(), 6, "{reply}");
     let find = |id: u64| replies.iter().find(|reply| reply["id"] == id).unwrap();
     assert_eq!(only_text(&find(101)["result"]), "3");
     assert_eq!(only_text(&find(102)["result"]), "late");
