@@ -14,7 +14,7 @@ use wharf_model::{
     ErrorKind, Root, SamplingRequest, SamplingResult,
 };
 
-use crate::{ctx::Ctx, elicit, seal};
+use crate::{ctx::Ctx, elicit, rules, seal};
 
 /// Why an ask brought no answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,14 +59,15 @@ impl std::error::Error for AskError {}
 impl From<AskError> for Error {
     fn from(error: AskError) -> Self {
         let kind = match error {
-            AskError::Refused(error) => return error,
+            // What the client answered must not pass for an error of the server's own.
+            AskError::Refused(_) => ErrorKind::RefusedDependencyFailed,
             AskError::Unsupported(capability) => return Error::missing_capability(capability),
             AskError::Declined | AskError::Cancelled => ErrorKind::ToolCancelled,
             AskError::Invalid(_) => ErrorKind::ValidationFailed,
             AskError::NotHere => ErrorKind::InternalError,
             AskError::Suspended => ErrorKind::RequestCancelled,
         };
-        Error::new(kind).with_message(error.to_string())
+        Error::new(kind).with_message(rules::shorten(error.to_string()))
     }
 }
 

@@ -6,6 +6,7 @@ use wharf_model::{BoxFuture, Error, Outcome};
 
 use crate::{
     blocking,
+    ctx::Ctx,
     extract::{Declaration, Extract, Incoming},
     handler,
 };
@@ -129,18 +130,14 @@ where
     E: Ending<F::Output>,
 {
     fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome> {
-        let parameters = match incoming.read::<A>() {
-            Ok(parameters) => parameters,
+        let (parameters, ending) = match begin::<A, E, _>(&incoming) {
+            Ok(begun) => begun,
             Err(error) => return now(error.into()),
         };
-        let ending = E::of(&incoming);
         let ctx = incoming.into_ctx();
         let running = self.0.call(parameters);
         let call = async move { ending.end(running.await) };
-        match ctx {
-            Some(ctx) => handler::drive(ctx, call),
-            None => Box::pin(call),
-        }
+        finish(ctx, call)
     }
 }
 
@@ -163,11 +160,10 @@ where
     E: Ending<F::Output>,
 {
     fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome> {
-        let parameters = match incoming.read::<A>() {
-            Ok(parameters) => parameters,
+        let (parameters, ending) = match begin::<A, E, _>(&incoming) {
+            Ok(begun) => begun,
             Err(error) => return now(error.into()),
         };
-        let ending = E::of(&incoming);
         let ctx = incoming.into_ctx();
         match ctx {
             // Only inside: state that does not open keeps the function from running at all.
@@ -199,19 +195,31 @@ where
     E: Ending<F::Output>,
 {
     fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome> {
-        let parameters = match incoming.read::<A>() {
-            Ok(parameters) => parameters,
+        let (parameters, ending) = match begin::<A, E, _>(&incoming) {
+            Ok(begun) => begun,
             Err(error) => return now(error.into()),
         };
-        let ending = E::of(&incoming);
         let (outbox, pool) = (incoming.outbox.clone(), incoming.core.blocking.clone());
         let ctx = incoming.into_ctx();
         let function = self.0.clone();
         let call = blocking::run(pool, outbox, move || ending.end(function.call(parameters)));
-        match ctx {
-            Some(ctx) => handler::drive(ctx, call),
-            None => Box::pin(call),
-        }
+        finish(ctx, call)
+    }
+}
+
+/// What a handler takes, and what its outcome will need of the call.
+fn begin<A: Extract, E: Ending<R>, R>(incoming: &Incoming<'_>) -> Result<(A, E), Error> {
+    Ok((incoming.read()?, E::of(incoming)))
+}
+
+/// Only a call with a context needs somebody to drive it.
+fn finish(
+    ctx: Option<Ctx>,
+    call: impl Future<Output = Outcome> + Send + 'static,
+) -> BoxFuture<Outcome> {
+    match ctx {
+        Some(ctx) => handler::drive(ctx, call),
+        None => Box::pin(call),
     }
 }
 

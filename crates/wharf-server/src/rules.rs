@@ -21,8 +21,7 @@ const LENGTH: usize = 300;
 /// How many looks at parts of a value finding its problems may take.
 const LOOKS: usize = 4096;
 
-const UNTOLD: &str =
-    "- they do not match the schema; they are too long or nested too deep to say where";
+const UNTOLD: &str = "- they do not match the schema; finding out where would take too long";
 
 /// References that are followed to find out what type a parameter has.
 const HOPS: usize = 8;

@@ -127,6 +127,25 @@ fn a_client_that_answers_with_an_error_refuses() {
 }
 
 #[test]
+fn what_the_client_answers_is_no_error_of_the_server() {
+    async fn roots(ctx: Ctx) -> Result<String, wharf_model::Error> {
+        Ok(format!("{:?}", ctx.roots("r").await?))
+    }
+    let router = Router::builder().add(Prompt::new("p", roots)).build().unwrap();
+    let prompt = RequestBuilder::new(Method::GetPrompt).target("p");
+    let mut request = suspending(prompt);
+    request.asks = Asks::Deliver;
+    let mut exchange = start(&router, request, &FakeTimer::default());
+    let Some(Event::Ask(id, _)) = events(&mut exchange).pop() else { panic!() };
+    let lie = wharf_model::Error::new(ErrorKind::SessionNotFound).with_message("x".repeat(9999));
+    assert!(exchange.answers().deliver(id, Err(lie.with_data(json!({"their": "data"})))));
+    let Some(Event::Done(Outcome::Failed(error))) = events(&mut exchange).pop() else { panic!() };
+    assert_eq!(error.kind, ErrorKind::RefusedDependencyFailed);
+    assert!(error.message.contains("refused to answer") && error.message.len() < 1000);
+    assert_eq!(error.data, None);
+}
+
+#[test]
 fn asks_awaited_together_go_out_together() {
     async fn two(ctx: Ctx) -> Result<String, AskError> {
         let (a, b) = join(ctx.ask::<Confirm>("a", "A?"), ctx.ask::<Confirm>("b", "B?")).await;

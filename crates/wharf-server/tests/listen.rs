@@ -3,12 +3,19 @@
 
 mod support;
 
-use std::{collections::BTreeSet, sync::Arc, task::Poll};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+};
 
 use support::*;
 use wharf_model::{
-    Event, Exchange, Filter, LiveFilter, Method, Notification, Outcome, Peer, Principal, Reply,
-    Request, RequestBuilder,
+    ErrorKind, Event, Exchange, Filter, LiveFilter, Method, Notification, Outcome, Peer, Principal,
+    Reply, Request, RequestBuilder,
 };
 use wharf_server::{Item, Limits, Prompt, Resource, Router, RouterBuilder, Tool};
 
@@ -182,6 +189,25 @@ fn a_problem_at_run_time_changes_nothing() {
     assert!(error.to_string().contains("tool `a b`"));
     let needy = Tool::new("needy", async |_: wharf_server::State<u8>| ());
     assert!(router.registry().add(needy).is_err());
+}
+
+#[test]
+fn a_panic_while_the_list_changes_leaves_it_as_it_was() {
+    let explode = Arc::new(AtomicBool::new(false));
+    let armed = explode.clone();
+    let router = everything()
+        .capabilities(move |_| assert!(!armed.load(Ordering::SeqCst), "armed"))
+        .build()
+        .unwrap();
+    let registry = router.registry();
+    let add = |name: &str| registry.add(Tool::inline(name, || "x"));
+    explode.store(true, Ordering::SeqCst);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| add("first")));
+    assert!(panicked.is_err());
+    explode.store(false, Ordering::SeqCst);
+    assert_eq!(kind(now(&router, call("first", "{}"))), ErrorKind::ToolNotFound);
+    add("first").unwrap();
+    assert_eq!(text(now(&router, call("first", "{}"))), "x");
 }
 
 #[test]

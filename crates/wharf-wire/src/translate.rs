@@ -113,10 +113,11 @@ fn with_annotations(mut value: Value, from: &Value) -> Value {
 }
 
 /// Keywords whose value is a map of schemas, a list of schemas, or one schema.
-const MAPS: [&str; 5] =
-    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+const MAPS: [&str; 6] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
 const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-const SINGLES: [&str; 7] = ["items", "contains", "not", "if", "then", "else", "propertyNames"];
+const SINGLES: [&str; 8] =
+    ["items", "contains", "not", "if", "then", "else", "propertyNames", "contentSchema"];
 /// Here a boolean is what everybody writes and reads.
 const OPEN: [&str; 3] = ["additionalProperties", "unevaluatedProperties", "unevaluatedItems"];
 

@@ -73,6 +73,20 @@ fn forms() {
 }
 
 #[test]
+fn odd_forms_do_no_harm() {
+    for schema in [
+        json!(null),
+        json!([]),
+        json!({"properties": [], "required": 5}),
+        json!({"properties": {"a": true, "b": 5, "c": {"oneOf": [true, {}]}, "d": {"oneOf": 1}}}),
+    ] {
+        for version in LEGACY {
+            asked(version, &Ask::Elicit(Box::new(ElicitForm::new("m", schema.clone()))));
+        }
+    }
+}
+
+#[test]
 fn urls() {
     let ask = Ask::ElicitUrl(Box::new(ElicitUrl::new("Sign in", "https://x/y")));
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", MODERN] {

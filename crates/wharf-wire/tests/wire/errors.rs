@@ -42,12 +42,17 @@ fn the_table() {
         (RefusedPolicy, (1001, 200), (1001, 200)),
         (RefusedCustom, (1010, 200), (1010, 200)),
         (SessionNotFound, (-32602, 404), (-32602, 404)),
+        (SessionExpired, (-32602, 404), (-32602, 404)),
+        (HeaderMismatch, (-32602, 400), (-32020, 400)),
+        (Unauthenticated, (-32602, 401), (-32602, 401)),
+        (Forbidden, (-32602, 403), (-32602, 403)),
+        (InsufficientScope, (-32602, 403), (-32602, 403)),
+        (RequestCancelled, (-32800, 499), (-32800, 499)),
         (TransportError, (-32603, 200), (-32603, 200)),
         (InvalidUri, (-32602, 200), (-32602, 200)),
     ] {
         assert_eq!(both(kind), [legacy, modern], "{kind}");
     }
-    assert_eq!(codes::code(HeaderMismatch, Revision::MODERN), -32020);
     for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
         assert_eq!(codes::code(UrlElicitationRequired, revision(version)), -32602);
     }

@@ -217,6 +217,10 @@ fn schemas_are_translated_for_legacy() {
         let tools = vec![
             full_tool(),
             ToolInfo::without_parameters("u").output_schema(json!({"type": "array"})),
+            ToolInfo::new(
+                "v",
+                json!({"type": "object", "dependencies": {"a": true, "b": ["c"]}, "properties": {"d": {"contentSchema": true}}}),
+            ),
         ];
         let (message, _) =
             encoded(&codec(version, "tools/list", json!({})), Reply::Tools(page(tools)));
@@ -234,6 +238,8 @@ fn schemas_are_translated_for_legacy() {
             assert_eq!(tools[0]["outputSchema"]["properties"]["any"], json!({}));
         }
         assert!(tools[1].get("outputSchema").is_none(), "{version}");
+        assert_eq!(tools[2]["inputSchema"]["dependencies"], json!({"a": {}, "b": ["c"]}));
+        assert_eq!(tools[2]["inputSchema"]["properties"]["d"], json!({"contentSchema": {}}));
         assert_eq!(tools[1]["inputSchema"]["additionalProperties"], false);
         assert_eq!(tools[0].get("execution").is_some(), version == "2025-11-25");
     }
