@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::Meta;
-use crate::builders::{or_default, setters};
+use crate::builders::{meta_setter, or_default, setters};
 
 /// The most values that one answer may hold.
 const MAX_VALUES: usize = 100;
@@ -153,6 +153,9 @@ pub struct Completion {
     /// Whether there are more than these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has_more: Option<bool>,
+    /// The `_meta` object of the result, which stands beside the completion and not in it.
+    #[serde(skip)]
+    pub meta: Option<Box<Meta>>,
 }
 
 impl Completion {
@@ -161,7 +164,8 @@ impl Completion {
         let mut values: Vec<String> = values.into_iter().map(Into::into).collect();
         let total = values.len();
         values.truncate(MAX_VALUES);
-        Self { has_more: Some(total > values.len()), total: u64::try_from(total).ok(), values }
+        let (has_more, total) = (Some(total > values.len()), u64::try_from(total).ok());
+        Self { values, total, has_more, meta: None }
     }
 }
 
@@ -171,6 +175,8 @@ setters! { Completion {
     /// Says whether there are more than these.
     has_more(has_more: some bool);
 } }
+
+meta_setter!(Completion);
 
 #[cfg(test)]
 mod tests {

@@ -171,8 +171,12 @@ fn complete(method: Method, revision: Revision, result: &str) -> Result<Reply, E
             #[derive(Deserialize)]
             struct Fields {
                 completion: wharf_model::Completion,
+                #[serde(rename = "_meta")]
+                meta: Option<Box<Meta>>,
             }
-            Reply::Completion(read::<Fields>(method, result)?.completion)
+            let Fields { mut completion, meta } = read(method, result)?;
+            completion.meta = user_meta(meta, revision);
+            Reply::Completion(completion)
         }
         Method::Discover => Reply::Discover(Box::new(discovery(method, result)?)),
         Method::Listen => Reply::Listened,

@@ -182,11 +182,11 @@ impl Codec {
 
     fn write_completion<'a>(
         &self,
-        it: &Completion,
+        it: &'a Completion,
         result: &mut Object<'_>,
     ) -> (Option<CacheHint>, Option<&'a Meta>) {
         result.json("completion", it);
-        (None, None)
+        (None, it.meta.as_deref())
     }
 
     fn write_discovery<'a>(

@@ -282,7 +282,7 @@ proptest! {
         prompt.description = description;
         let Reply::Prompt(again) = through(Method::GetPrompt, json!({"name": "p"}), Reply::Prompt(prompt.clone())) else { panic!() };
         prop_assert_eq!(again, prompt);
-        let completion = Completion::new(values);
+        let completion = Completion::new(values).with_meta("com.example/k", 1);
         let Reply::Completion(again) = through(Method::Complete, json!({}), Reply::Completion(completion.clone())) else { panic!() };
         prop_assert_eq!(again, completion);
     }
