@@ -342,8 +342,11 @@ impl Error {
 
     /// The client cannot do what this request needs.
     pub fn missing_capability(wanted: ClientCapability) -> Self {
-        let data = json!({"requiredCapabilities": wanted.required()});
-        Self::new(ErrorKind::MissingClientCapability).with_data(data)
+        let kind = ErrorKind::MissingClientCapability;
+        let wanted = wanted.required();
+        Self::new(kind)
+            .with_message(format!("{}: {wanted}", kind.message()))
+            .with_data(json!({"requiredCapabilities": wanted}))
     }
 
     /// The caller asks too often.

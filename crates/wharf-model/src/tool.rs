@@ -286,8 +286,10 @@ mod tests {
             "icons": [{"src": "data:,"}], "execution": {"taskSupport": "someday"}, "_meta": {"k": 1}});
         let it: ToolInfo = serde_json::from_value(json.clone()).unwrap();
         assert_eq!(serde_json::to_value(&it).unwrap(), json);
-        let bare = r#"{"name":"a","inputSchema":{"additionalProperties":false,"type":"object"}}"#;
-        assert_eq!(serde_json::to_string(&ToolInfo::without_parameters("a")).unwrap(), bare);
+        // As values: the order of a schema's keys hangs on features that other crates switch on.
+        let bare =
+            json!({"name": "a", "inputSchema": {"additionalProperties": false, "type": "object"}});
+        assert_eq!(serde_json::to_value(ToolInfo::without_parameters("a")).unwrap(), bare);
         assert!(serde_json::from_str::<ToolInfo>(r#"{"name":"a"}"#).is_err());
     }
 
