@@ -1,9 +1,13 @@
 //! `wharf serve`: the demo server.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    io::{self, Write},
+    net::SocketAddr,
+    path::PathBuf,
+};
 
 use clap::Args;
-use wharf::Endpoint;
+use wharf::Transport;
 
 use crate::demo;
 
@@ -24,29 +28,20 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) async fn run(self) -> wharf::Result<()> {
-        let server = demo::server().build()?;
-        tokio::spawn(server.shutdown_on_signals());
-        match (self.tcp, self.unix) {
-            (Some(address), _) => {
-                let listener = Endpoint::listen_tcp(address).await?;
-                banner(&format!("Connect with lines of JSON to tcp://{}.", listener.local_addr()?));
-                server.serve_listener(listener).await;
-            }
-            (_, Some(path)) => {
-                banner(&format!("Connect with lines of JSON to unix:{}.", path.display()));
-                server.serve_unix(path).await?;
-            }
-            _ => {
-                banner("Speaking over stdin and stdout: let a client start `wharf serve`.");
-                server.serve_stdio().await?;
-            }
-        }
-        Ok(())
+        let (transport, how_to_connect) = match (self.tcp, self.unix) {
+            (Some(address), _) => (Transport::Tcp(address), "Connect and send lines of JSON."),
+            (_, Some(path)) => (Transport::Unix(path), "Connect and send lines of JSON."),
+            _ => (
+                Transport::Stdio,
+                "Speaking over stdin and stdout: let a client start `wharf serve`.",
+            ),
+        };
+        let version = env!("CARGO_PKG_VERSION");
+        // Stdout carries messages, so people are told on stderr. That nobody reads it is no failure.
+        let _ = writeln!(
+            io::stderr(),
+            "wharf-demo {version}: a demo server of every MCP revision.\n{how_to_connect}"
+        );
+        demo::server().run_over(transport).await
     }
-}
-
-/// Stdout carries messages, so people are told on stderr.
-fn banner(how_to_connect: &str) {
-    eprintln!("wharf-demo {}: a demo server of every MCP revision.", env!("CARGO_PKG_VERSION"));
-    eprintln!("{how_to_connect}");
 }

@@ -170,6 +170,37 @@ fn people_are_told_on_stderr_how_to_connect() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("wharf serve"));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stderr_that_nobody_reads_is_no_failure() {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("linux has it");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_wharf"))
+        .arg("serve")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(full)
+        .spawn()
+        .expect("the demo starts");
+    let ping = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+    let mut stdin = child.stdin.take().expect("piped");
+    // If the demo is gone, there is no answer either.
+    let _ = stdin.write_all(ping);
+    drop(stdin);
+    let output = child.wait_with_output().expect("the demo ends");
+    assert!(output.status.success(), "{}", output.status);
+    assert_eq!(output.stdout, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+}
+
+#[test]
+fn what_cannot_be_listened_at_is_named() {
+    for place in [["--unix", "/nowhere/at/all"], ["--tcp", "0.0.0.0:0"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_wharf")).arg("serve").args(place).output();
+        let output = output.expect("the binary runs");
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(place[1]), "{output:?}");
+    }
+}
+
 #[test]
 fn the_command_line_explains_itself() {
     for (option, expected) in [("--help", "serve"), ("--version", env!("CARGO_PKG_VERSION"))] {

@@ -3,8 +3,8 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Expr, ExprLit, ExprRange, FnArg, Ident, Lit, LitStr, Pat, PatType};
-use syn::{Path, RangeLimits, Signature, Token, Type};
+use syn::{Attribute, Expr, ExprLit, ExprRange, ExprUnary, FnArg, Ident, Lit, LitStr, Pat};
+use syn::{PatType, Path, RangeLimits, Signature, Token, Type, UnOp};
 
 use crate::errors::Errors;
 use crate::{Kind, docs, types};
@@ -292,6 +292,14 @@ fn range(helper: &Attribute) -> syn::Result<TokenStream> {
             Expr::Range(range) if range.start.is_some() || range.end.is_some() => Ok(range),
             other => Err(syn::Error::new_spanned(other, "expected a range, as in `1..=10`")),
         })?;
+    if let (Some(low), Some(high)) = (range.start.as_deref(), range.end.as_deref())
+        && let (Some(least), Some(most)) = (number(low), number(high))
+    {
+        let is_open = matches!(range.limits, RangeLimits::HalfOpen(_));
+        if least > most || (is_open && least == most) {
+            return Err(syn::Error::new_spanned(&range, "no number is in this range"));
+        }
+    }
     let low = range.start.map(|low| quote!(#[schemars(extend("minimum" = #low))]));
     let key = match range.limits {
         RangeLimits::HalfOpen(_) => "exclusiveMaximum",
@@ -299,4 +307,16 @@ fn range(helper: &Attribute) -> syn::Result<TokenStream> {
     };
     let high = range.end.map(|high| quote!(#[schemars(extend(#key = #high))]));
     Ok(quote!(#low #high))
+}
+
+/// The number that a literal is, with its sign.
+fn number(expression: &Expr) -> Option<f64> {
+    match expression {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse().ok(),
+        Expr::Lit(ExprLit { lit: Lit::Float(number), .. }) => number.base10_parse().ok(),
+        Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => number(expr).map(|it| -it),
+        Expr::Paren(inner) => number(&inner.expr),
+        Expr::Group(inner) => number(&inner.expr),
+        _ => None,
+    }
 }

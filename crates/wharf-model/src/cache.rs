@@ -5,7 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// How long, and for whom, a result may be kept. By default: not at all.
 ///
 /// ```
-/// use wharf_model::CacheHint;
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::CacheHint;
 ///
 /// let hint = CacheHint::public(60_000);
 /// assert_eq!(serde_json::to_string(&hint).unwrap(), r#"{"ttlMs":60000,"cacheScope":"public"}"#);

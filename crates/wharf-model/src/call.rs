@@ -101,7 +101,8 @@ impl Method {
     /// The method's name on the wire.
     ///
     /// ```
-    /// assert_eq!(wharf_model::Method::CallTool.name(), "tools/call");
+    /// # mod wharf { pub use wharf_model::*; }
+    /// assert_eq!(wharf::Method::CallTool.name(), "tools/call");
     /// ```
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -9,7 +9,8 @@ use crate::builders::setters;
 /// What a client can do.
 ///
 /// ```
-/// use wharf_model::{ClientCapabilities, ClientCapability};
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{ClientCapabilities, ClientCapability};
 ///
 /// let caps: ClientCapabilities = serde_json::from_str(r#"{"elicitation":{}}"#).unwrap();
 /// assert!(caps.has(&ClientCapability::Elicitation));
@@ -152,7 +153,8 @@ impl<'de> Deserialize<'de> for ElicitationCapability {
 /// What a server can do.
 ///
 /// ```
-/// use wharf_model::{ListCapability, ServerCapabilities};
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{ListCapability, ServerCapabilities};
 ///
 /// let caps = ServerCapabilities::default().tools(ListCapability::default().list_changed(true));
 /// assert_eq!(serde_json::to_string(&caps).unwrap(), r#"{"tools":{"listChanged":true}}"#);
@@ -278,8 +280,9 @@ impl ClientCapability {
     /// `data.requiredCapabilities`.
     ///
     /// ```
+    /// # mod wharf { pub use wharf_model::*; }
     /// use serde_json::json;
-    /// use wharf_model::ClientCapability;
+    /// use wharf::ClientCapability;
     ///
     /// assert_eq!(ClientCapability::ElicitationUrl.required(), json!({"elicitation": {"url": {}}}));
     /// ```

@@ -15,7 +15,8 @@ const MAX_VALUES: usize = 100;
 /// What `completion/complete` asks: how may this argument go on?
 ///
 /// ```
-/// use wharf_model::{CompletionRef, CompletionRequest};
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{CompletionRef, CompletionRequest};
 ///
 /// let asked: CompletionRequest = serde_json::from_str(
 ///     r#"{"ref":{"type":"ref/prompt","name":"review"},"argument":{"name":"language","value":"py"}}"#,
@@ -135,7 +136,8 @@ impl<'de> Deserialize<'de> for CompletionRef {
 /// How an argument may go on: the `completion` object of the answer.
 ///
 /// ```
-/// use wharf_model::Completion;
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::Completion;
 ///
 /// let many = Completion::new((0..250).map(|n| n.to_string()));
 /// assert_eq!((many.values.len(), many.total, many.has_more), (100, Some(250), Some(true)));

@@ -27,7 +27,8 @@ open_enum! {
 /// One item of content.
 ///
 /// ```
-/// use wharf_model::{Content, Role};
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{Content, Role};
 ///
 /// let item = Content::text("42 crates").audience(Role::User).priority(0.5);
 /// let json = serde_json::to_value(&item).unwrap();

@@ -8,8 +8,9 @@ use crate::builders::setters;
 /// A form for the user to fill in.
 ///
 /// ```
+/// # mod wharf { pub use wharf_model::*; }
 /// use serde_json::json;
-/// use wharf_model::ElicitForm;
+/// use wharf::ElicitForm;
 ///
 /// let form = ElicitForm::new("Your name?", json!({"type": "object", "properties": {"name": {"type": "string"}}}));
 /// assert_eq!(serde_json::to_value(&form).unwrap()["mode"], "form");
@@ -35,7 +36,8 @@ impl ElicitForm {
 /// A page for the user to visit; what happens there never passes the client.
 ///
 /// ```
-/// use wharf_model::ElicitUrl;
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::ElicitUrl;
 ///
 /// let page = ElicitUrl::new("Please sign in.", "https://example.com/sign-in");
 /// assert_eq!(serde_json::to_value(&page).unwrap()["mode"], "url");
@@ -80,8 +82,9 @@ pub enum ElicitAction {
 /// The user's answer.
 ///
 /// ```
+/// # mod wharf { pub use wharf_model::*; }
 /// use serde_json::json;
-/// use wharf_model::{ElicitAction, ElicitResult};
+/// use wharf::{ElicitAction, ElicitResult};
 ///
 /// let answer = ElicitResult::accept(json!({"name": "octocat"}));
 /// assert_eq!(answer.action, ElicitAction::Accept);

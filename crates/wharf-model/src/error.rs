@@ -27,7 +27,8 @@ macro_rules! kinds {
         /// What went wrong. Numbers are for the wire: see [`ErrorKind::registry_code`].
         ///
         /// ```
-        /// use wharf_model::ErrorKind;
+        /// # mod wharf { pub use wharf_model::*; }
+        /// use wharf::ErrorKind;
         ///
         /// let kind = ErrorKind::ResourceNotFound;
         /// assert!(kind.is_resource_not_found() && kind.is_caller_fault());
@@ -249,8 +250,9 @@ pub const fn is_server_code(code: i32) -> bool {
 /// As much of a peer's own text as an error repeats.
 ///
 /// ```
-/// assert_eq!(wharf_model::excerpt("short"), "short");
-/// assert_eq!(wharf_model::excerpt(&"x".repeat(1000)).chars().count(), 129);
+/// # mod wharf { pub use wharf_model::*; }
+/// assert_eq!(wharf::excerpt("short"), "short");
+/// assert_eq!(wharf::excerpt(&"x".repeat(1000)).chars().count(), 129);
 /// ```
 #[must_use]
 pub fn excerpt(text: &str) -> Cow<'_, str> {
@@ -264,7 +266,8 @@ pub fn excerpt(text: &str) -> Cow<'_, str> {
 /// A failure to report to the peer.
 ///
 /// ```
-/// use wharf_model::{Error, ErrorKind};
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{Error, ErrorKind};
 ///
 /// let error = Error::resource_not_found("file:///gone");
 /// assert_eq!(error.kind, ErrorKind::ResourceNotFound);

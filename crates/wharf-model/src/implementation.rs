@@ -7,7 +7,8 @@ use crate::builders::{or_default, setters};
 /// The name and version of a client or server.
 ///
 /// ```
-/// use wharf_model::Implementation;
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::Implementation;
 ///
 /// let me = Implementation::new("harbour", "1.0.0").title("The Harbour");
 /// assert_eq!(me.version, "1.0.0");

@@ -55,7 +55,8 @@ pub enum Notification {
 /// Which notifications a listener wants.
 ///
 /// ```
-/// use wharf_model::{Filter, Notification};
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{Filter, Notification};
 ///
 /// let filter = Filter { tools: true, ..Filter::default() };
 /// assert!(filter.wants(&Notification::ToolsChanged));

@@ -10,7 +10,8 @@ use crate::{Error, ErrorKind};
 /// The severity of a log message, as in RFC 5424, least severe first.
 ///
 /// ```
-/// use wharf_model::LogLevel;
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::LogLevel;
 ///
 /// assert!(LogLevel::Error > LogLevel::Info);
 /// assert_eq!("notice".parse::<LogLevel>().unwrap(), LogLevel::Notice);

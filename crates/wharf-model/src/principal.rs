@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 /// Who is calling, as whoever authenticated the caller put it into the request's scope.
 ///
 /// ```
-/// use wharf_model::Principal;
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::Principal;
 ///
 /// let alice = Principal::new("alice").with_scope("files:write");
 /// assert!(alice.has_scope("files:write"));

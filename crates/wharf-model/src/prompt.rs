@@ -8,7 +8,8 @@ use crate::{Content, Icon, Meta, Role};
 /// A prompt as `prompts/list` shows it.
 ///
 /// ```
-/// use wharf_model::{PromptArgument, PromptInfo};
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{PromptArgument, PromptInfo};
 ///
 /// let review = PromptInfo::new("code_review").argument(PromptArgument::new("code").required(true));
 /// assert!(review.arguments[0].required);
@@ -89,7 +90,8 @@ setters! { PromptArgument {
 /// One message of a prompt.
 ///
 /// ```
-/// use wharf_model::{PromptMessage, Role};
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{PromptMessage, Role};
 ///
 /// assert_eq!(PromptMessage::user("Review this").role, Role::User);
 /// ```

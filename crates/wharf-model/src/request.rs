@@ -239,7 +239,8 @@ impl Request {
 /// Writes a [`Request`] for callers in the same process, who have no message to decode.
 ///
 /// ```
-/// use wharf_model::{Method, RequestBuilder};
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{Method, RequestBuilder};
 ///
 /// let request = RequestBuilder::new(Method::CallTool)
 ///     .target("add")

@@ -12,7 +12,8 @@ use crate::{Annotations, CacheHint, Icon, Meta};
 /// A resource as `resources/list` shows it.
 ///
 /// ```
-/// use wharf_model::ResourceInfo;
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::ResourceInfo;
 ///
 /// let log = ResourceInfo::new("file:///var/log/app", "app").title("Log").mime_type("text/plain");
 /// assert_eq!(log.title.as_deref(), Some("Log"));
@@ -122,7 +123,8 @@ setters! { TemplateInfo {
 /// What a resource, or a part of it, holds.
 ///
 /// ```
-/// use wharf_model::ResourceContents;
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::ResourceContents;
 ///
 /// let part = ResourceContents::blob("file:///logo.png", [0x89, 0x50]).mime_type("image/png");
 /// assert_eq!(serde_json::to_value(&part).unwrap()["blob"], "iVA=");

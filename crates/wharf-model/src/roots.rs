@@ -36,7 +36,8 @@ meta_setter!(Root);
 /// The answer to `roots/list`.
 ///
 /// ```
-/// use wharf_model::{Root, RootsResult};
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{Root, RootsResult};
 ///
 /// let roots = RootsResult::new([Root::new("file:///home/me/project").name("project")]);
 /// assert_eq!(roots.roots.len(), 1);

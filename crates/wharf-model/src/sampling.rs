@@ -14,7 +14,8 @@ use crate::{Content, Meta, Role, ToolInfo};
 /// A question to the client's model.
 ///
 /// ```
-/// use wharf_model::{SamplingMessage, SamplingRequest};
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{SamplingMessage, SamplingRequest};
 ///
 /// let ask = SamplingRequest::new(100)
 ///     .message(SamplingMessage::user("What is the capital of France?"))

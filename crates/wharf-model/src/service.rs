@@ -21,7 +21,8 @@ pub type Scope = http::Extensions;
 /// dyn-compatible, and a router returns its handler's own box, so a call is boxed once.
 ///
 /// ```
-/// use wharf_model::{BoxFuture, Outbox, Outcome, Reply, Request, Service, ToolResult};
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{BoxFuture, Outbox, Outcome, Reply, Request, Service, ToolResult};
 ///
 /// struct Hello;
 ///

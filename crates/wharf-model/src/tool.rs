@@ -12,8 +12,9 @@ use crate::{Content, Icon, Meta};
 /// A tool as `tools/list` shows it.
 ///
 /// ```
+/// # mod wharf { pub use wharf_model::*; }
 /// use serde_json::json;
-/// use wharf_model::{ToolAnnotations, ToolInfo};
+/// use wharf::{ToolAnnotations, ToolInfo};
 ///
 /// let add = ToolInfo::new("add", json!({"type": "object"}))
 ///     .description("Adds two numbers.")
@@ -154,7 +155,8 @@ open_enum! {
 /// What a tool call returns.
 ///
 /// ```
-/// use wharf_model::ToolResult;
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::ToolResult;
 ///
 /// let ok = ToolResult::json(&[1, 2]).unwrap();
 /// assert_eq!(

@@ -8,9 +8,10 @@ use wharf_model::{Principal, PromptInfo, ResourceInfo, TemplateInfo, ToolInfo};
 /// something unknown. A closure will do.
 ///
 /// ```
-/// use wharf_server::{Item, Router};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::{Item, Router};
 ///
-/// let router = Router::builder().access(|principal: Option<&wharf_model::Principal>, item: Item<'_>| {
+/// let router = Router::builder().access(|principal: Option<&wharf::Principal>, item: Item<'_>| {
 ///     !item.name().starts_with("admin.") || principal.is_some_and(|p| p.has_scope("admin"))
 /// });
 /// # let _ = router.build();

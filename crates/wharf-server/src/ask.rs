@@ -14,7 +14,7 @@ use wharf_model::{
     ErrorKind, Root, SamplingRequest, SamplingResult,
 };
 
-use crate::{ctx::Ctx, elicit, rules, seal};
+use crate::{ctx::Ctx, elicit, lenient, rules, seal};
 
 /// Why an ask brought no answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,8 @@ pub enum AskError {
     Invalid(String),
     /// Only tools, prompts and resources can ask.
     NotHere,
-    /// The call is over. Only tasks that a handler spawned see this.
+    /// The call is over. Only tasks that a handler spawned see this, and plain functions that wait
+    /// with [`Ctx::block_on`].
     Suspended,
 }
 
@@ -91,7 +92,8 @@ impl Ctx {
     /// `Option` marks what may be left out.
     ///
     /// ```
-    /// # use wharf_server::{AskError, Ctx};
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+    /// # use wharf::{AskError, Ctx};
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Confirm {
     ///     /// Really?
@@ -234,6 +236,11 @@ impl Ctx {
                     Some(json) => json,
                     None => self.deliver(&key, ask).await?,
                 };
+                let most = self.core().limits.argument_values;
+                if !lenient::is_within(json.get(), most) {
+                    let reason = format!("the answer has {}", lenient::too_many(most));
+                    return Err(AskError::Invalid(reason));
+                }
                 let answer = read(json.get()).map_err(AskError::Invalid)?;
                 self.run().keep_answer(key, question, json);
                 answer

@@ -37,7 +37,7 @@ impl BuildError {
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the server cannot be built:")?;
+        f.write_str("cannot be built:")?;
         self.problems.iter().try_for_each(|problem| write!(f, "\n- {problem}"))
     }
 }

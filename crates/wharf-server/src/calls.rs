@@ -13,6 +13,7 @@ use crate::{
     core::Core,
     extract::{Incoming, Input},
     function::now,
+    lenient,
     middleware::printable,
     rules::Rules,
     snapshot::{Entry, Listed, Lists},
@@ -78,7 +79,7 @@ fn checked(call: BoxFuture<Outcome>, tool: Arc<Entry<ToolInfo>>) -> BoxFuture<Ou
         }
         let problem = match &result.structured {
             None => Some("there is no structured content".into()),
-            Some(json) => rules.check_json(json.get()).err(),
+            Some(json) => rules.check_json(json.get(), usize::MAX).err(),
         };
         let Some(problem) = problem else { return outcome };
         let (tool, problem) = (&tool.info.name, printable(&problem));
@@ -154,7 +155,7 @@ fn get_prompt(
     let Some(prompt) = prompt.filter(|prompt| core.allows(&request, prompt.info.item())) else {
         return now(Error::prompt_not_found(&request.target()).into());
     };
-    let pairs = match prompt_arguments(request.arguments()) {
+    let pairs = match prompt_arguments(request.arguments(), core.limits.argument_values) {
         Ok(pairs) => pairs,
         Err(error) => return now(error.into()),
     };
@@ -169,10 +170,13 @@ fn get_prompt(
 }
 
 /// Arguments of prompts are strings; other values are taken as their JSON text.
-fn prompt_arguments(json: &str) -> Result<Pairs<'static>, Error> {
-    let map: Map<String, Value> = serde_json::from_str(json).map_err(|error| {
-        Error::new(ErrorKind::InvalidPromptArguments).with_message(error.to_string())
-    })?;
+fn prompt_arguments(json: &str, most: usize) -> Result<Pairs<'static>, Error> {
+    let invalid = |text| Error::new(ErrorKind::InvalidPromptArguments).with_message(text);
+    if !lenient::is_within(json, most) {
+        return Err(invalid(format!("Invalid arguments: they have {}", lenient::too_many(most))));
+    }
+    let map: Map<String, Value> =
+        serde_json::from_str(json).map_err(|error| invalid(error.to_string()))?;
     let pair = |(name, value): (String, Value)| {
         let text = match value {
             Value::Null => return None,
@@ -190,6 +194,11 @@ fn complete(
     request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
+    let most = core.limits.argument_values;
+    if !lenient::is_within(request.params(), most) {
+        let text = format!("Invalid params: they have {}", lenient::too_many(most));
+        return now(Error::new(ErrorKind::InvalidParams).with_message(text).into());
+    }
     let asked: CompletionRequest = match serde_json::from_str(request.params()) {
         Ok(asked) => asked,
         Err(error) => return now(Error::from(error).into()),

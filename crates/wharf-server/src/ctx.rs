@@ -11,14 +11,15 @@ use wharf_model::{
     Asks, ClientCapability, LogLevel, Meta, Notification, Outbox, Peer, Principal, Rate, Request,
 };
 
-use crate::{Registry, core::Core, handler::Run, progress::Update};
+use crate::{Registry, core::Core, handler::Run, lenient, park, progress::Update};
 
 /// The context of one call: progress, logs, questions to the client, remembered effects.
 ///
 /// A handler takes it as a parameter. Clones are the same context.
 ///
 /// ```
-/// use wharf_server::{Ctx, Tool};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::{Ctx, Tool};
 ///
 /// async fn count(ctx: Ctx) -> &'static str {
 ///     for n in 1..=3 {
@@ -184,6 +185,40 @@ impl Ctx {
     }
 }
 
+/// # Plain functions
+impl Ctx {
+    /// Waits for what this context does, in a plain function that runs on a thread where it may
+    /// block: one of `Tool::blocking`, or a `#[tool]` that is no `async fn` and not `cheap`.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+    /// use wharf::{AskError, Ctx, Tool};
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Confirm { sure: bool }
+    ///
+    /// fn clean(ctx: Ctx) -> Result<&'static str, AskError> {
+    ///     ctx.block_on(ctx.info("looking around"));
+    ///     let confirm: Confirm = ctx.block_on(ctx.ask("confirm", "Delete everything?"))?;
+    ///     Ok(if confirm.sure { "deleted" } else { "kept" })
+    /// }
+    ///
+    /// let tool = Tool::blocking("clean", clean);
+    /// ```
+    ///
+    /// Where the client brings its answers with another call, an ask that has no answer yet ends
+    /// with [`AskError::Suspended`](crate::AskError::Suspended): return then, as `?` does. What
+    /// the function returns is not used, and it runs again, from the top, with the answer. The
+    /// same is the end of an ask whose call was cancelled.
+    ///
+    /// # Panics
+    /// In an async handler and in one that runs in place (`Tool::inline`, `cheap`): whoever could
+    /// bring what it waits for would wait for it.
+    pub fn block_on<F: IntoFuture>(&self, future: F) -> F::Output {
+        park::block_on(future.into_future())
+    }
+}
+
 /// # The call and its caller
 impl Ctx {
     /// Whether the call is over: cancelled, out of time, or done.
@@ -217,10 +252,13 @@ impl Ctx {
         self.client().capabilities.has(&capability)
     }
 
-    /// The metadata of the request.
+    /// The metadata of the request; none if it has more values than
+    /// [`Limits::argument_values`](crate::Limits::argument_values).
     #[must_use]
     pub fn meta(&self) -> Option<Meta> {
-        serde_json::from_str(self.request()?.meta()?).ok()
+        let json = self.request()?.meta()?;
+        let most = self.core().limits.argument_values;
+        if lenient::is_within(json, most) { serde_json::from_str(json).ok() } else { None }
     }
 
     /// The W3C trace context of the request: its `traceparent`.

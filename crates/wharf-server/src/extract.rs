@@ -5,6 +5,7 @@ use std::{
     borrow::Cow,
     cell::OnceCell,
     collections::BTreeMap,
+    fmt,
     sync::Arc,
 };
 
@@ -17,6 +18,7 @@ use crate::{
     core::Core,
     ctx::Ctx,
     lenient,
+    middleware::printable,
     resource::Reading,
     rules::{self, Rules},
     schema::{self, Typed},
@@ -28,8 +30,8 @@ use crate::{
 /// Extraction is synchronous and runs before the handler's future exists.
 ///
 /// ```
-/// use wharf_model::Error;
-/// use wharf_server::{Extract, Incoming, Tool};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::{Error, Extract, Incoming, Tool};
 ///
 /// struct Tenant(String);
 ///
@@ -159,7 +161,7 @@ impl<'a> Incoming<'a> {
         let parameters = A::extract(self).map_err(|error| self.explain(error))?;
         let Some(rules) = self.rules else { return Ok(parameters) };
         let checked = match self.input {
-            Input::Json => rules.check_json(self.request.arguments()),
+            Input::Json => rules.check_json(self.request.arguments(), self.most()),
             Input::Prompt(pairs) | Input::Resource(pairs, _) => rules.check_strings(pairs),
             Input::Completion(_) => Ok(()),
         };
@@ -171,10 +173,26 @@ impl<'a> Incoming<'a> {
         let Some(rules) = self.rules.filter(|_| error.kind.is_invalid_tool_arguments()) else {
             return error;
         };
-        match rules.explain_json(self.request.arguments()) {
+        match rules.explain_json(self.request.arguments(), self.most()) {
             Some(problems) => self.invalid(&problems),
             None => self.invalid(&format!("- {}", error.message)),
         }
+    }
+
+    /// A mistake in how the server was put together: its author must know, the client need not.
+    fn fault(&self, problem: impl fmt::Display) -> Error {
+        let (method, target) = (self.request.method.name(), self.request.target());
+        tracing::error!(method, handler = printable(&target), "the handler {problem}");
+        Error::new(ErrorKind::InternalError)
+    }
+
+    fn misplaced(&self, extractor: &str) -> Error {
+        self.fault(format_args!("takes `{extractor}`, which its kind of call does not have"))
+    }
+
+    /// How many values a tree of arguments may have.
+    fn most(&self) -> usize {
+        self.core.limits.argument_values
     }
 
     fn invalid(&self, problems: &str) -> Error {
@@ -207,9 +225,10 @@ impl<T: DeserializeOwned + JsonSchema> Extract for Args<T> {
 
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
         let read = match call.input {
-            Input::Json => lenient::from_json(call.request.arguments()).map_err(|e| e.to_string()),
+            Input::Json => lenient::from_json(call.request.arguments(), call.most())
+                .map_err(|error| error.to_string()),
             Input::Prompt(pairs) | Input::Resource(pairs, _) => strings::from_strings(pairs),
-            Input::Completion(_) => return Err(misplaced("Args")),
+            Input::Completion(_) => return Err(call.misplaced("Args")),
         };
         // The text may quote what the caller sent, which may be long.
         let invalid = |text| Error::new(call.input.invalid()).with_message(rules::shorten(text));
@@ -247,14 +266,20 @@ impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
 }
 
 /// What an outer layer put beside the message. Take an `Option` of it if it may be missing.
+///
+/// Without the `Option`, a call that has none fails as an internal error. The client learns no
+/// more than that; which type is missing, and for which handler, is logged with `tracing`, so a
+/// `tracing` subscriber must be installed to see it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extension<T>(pub T);
 
 impl<T: Clone + Send + Sync + 'static> Extract for Extension<T> {
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
         call.extension::<T>().cloned().map(Extension).ok_or_else(|| {
-            tracing::error!(extension = type_name::<T>(), "no outer layer added this extension");
-            Error::new(ErrorKind::InternalError)
+            call.fault(format_args!(
+                "takes `Extension<{}>`, but no outer layer added one",
+                type_name::<T>()
+            ))
         })
     }
 }
@@ -295,7 +320,7 @@ impl Extract for Uri {
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
         match call.input {
             Input::Resource(..) => Ok(Uri(call.request.target().into_owned())),
-            _ => Err(misplaced("Uri")),
+            _ => Err(call.misplaced("Uri")),
         }
     }
 }
@@ -303,7 +328,8 @@ impl Extract for Uri {
 /// An argument that is being typed, for the functions that complete it.
 ///
 /// ```
-/// use wharf_server::Completing;
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::Completing;
 ///
 /// let typing = Completing { value: "Py".into(), ..Completing::default() };
 /// assert_eq!(typing.matching(["perl", "python", "rust"]).values, ["python"]);
@@ -337,16 +363,11 @@ impl Extract for Completing {
     }
 
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        let Input::Completion(asked) = call.input else { return Err(misplaced("Completing")) };
+        let Input::Completion(asked) = call.input else { return Err(call.misplaced("Completing")) };
         Ok(Completing {
             value: asked.value.clone(),
             argument: asked.argument.clone(),
             context: asked.context.clone(),
         })
     }
-}
-
-fn misplaced(extractor: &'static str) -> Error {
-    tracing::error!(extractor, "this kind of handler has nothing for this parameter");
-    Error::new(ErrorKind::InternalError)
 }

@@ -16,6 +16,7 @@ use wharf_model::{Ask, Asks, BoxFuture, Error, ErrorKind, InputRequired, Outcome
 use crate::{
     ctx::Ctx,
     lenient,
+    park::Polling,
     progress::Throttle,
     seal::{fingerprint, random_name},
 };
@@ -235,7 +236,10 @@ impl Ctx {
         cx: &mut Context<'_>,
     ) -> Poll<End> {
         self.set_driver(cx.waker());
-        if let Poll::Ready(outcome) = call.poll(cx) {
+        let polling = Polling::begin();
+        let polled = call.poll(cx);
+        drop(polling);
+        if let Poll::Ready(outcome) = polled {
             return Poll::Ready(End::Done(outcome));
         }
         if let Some(questions) = self.run().take_questions() {
@@ -271,7 +275,12 @@ impl Ctx {
         let Some(request) = self.request().filter(|request| request.asks == Asks::Suspend) else {
             return Ok(());
         };
+        let most = self.core().limits.argument_values;
         let responses = match request.input_responses() {
+            Some(json) if !lenient::is_within(json, most) => {
+                let reason = format!("it has {}", lenient::too_many(most));
+                return Err(invalid("inputResponses", &reason));
+            }
             Some(json) => serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json)
                 .map_err(|error| invalid("inputResponses", &format!("it is no object: {error}")))?,
             None => BTreeMap::new(),
@@ -299,7 +308,7 @@ impl Ctx {
         let again = "call again without it to start anew";
         // A state we made is within the limit: a longer one need not be opened to be refused.
         let plausible = (state.len() <= self.core().limits.state).then_some(state);
-        let opened = plausible.and_then(|state| self.core().seal.open(&context(request), state));
+        let opened = plausible.and_then(|state| self.core().seal.open(&self.bound(request), state));
         let sealed = opened.and_then(|plain| serde_json::from_slice::<Sealed>(&plain).ok());
         let sealed = sealed.ok_or_else(|| {
             invalid("requestState", &format!("it was not made for this request; {again}"))
@@ -331,13 +340,17 @@ impl Ctx {
         let questions_asked = fingerprints.collect();
         let sealed = Sealed { expires, chain, questions: questions_asked, answers, steps };
         let plain = serde_json::to_vec(&sealed)?;
-        let state = self.core().seal.seal(&context(request), &plain);
+        let state = self.core().seal.seal(&self.bound(request), &plain);
         if state.len() > limits.state {
             return Err(too_large(state.len(), limits.state));
         }
         let requests = questions.into_iter().map(|question| (question.key, question.ask));
         let required = InputRequired { requests: requests.collect(), state: Some(state) };
         Ok(Outcome::InputRequired(Box::new(required)))
+    }
+
+    fn bound(&self, request: &Request) -> Vec<u8> {
+        context(request, self.core().limits.argument_values)
     }
 
     /// What `step_once` claims, and for how long; nothing if no state came with the call.
@@ -361,18 +374,23 @@ impl Chain {
 }
 
 /// What a state is bound to: who calls, what, and with which arguments.
-fn context(request: &Request) -> Vec<u8> {
+fn context(request: &Request, most: usize) -> Vec<u8> {
     let principal = request.principal().map(|principal| principal.id());
-    let arguments = meaning(request.arguments());
+    let arguments = meaning(request.arguments(), most);
     let bound = json!([request.method.name(), request.target(), principal, arguments]);
     format!("wharf requestState {}", fingerprint(&bound)).into_bytes()
 }
 
-/// Arguments as a value, so that their order is free; as their text if a value would lose some.
-fn meaning(json: &str) -> Value {
+/// Arguments as a value, so that their order is free; as their text if a value would lose some, or
+/// would have more than `most` values.
+fn meaning(json: &str, most: usize) -> Value {
     let number = |c: char| c.is_ascii_digit() || c == '.';
     let is_exact = json.split(|c| !number(c)).all(|digits| digits.len() <= EXACT_DIGITS);
-    let value = if is_exact { lenient::unambiguous(json).ok() } else { None };
+    let value = if is_exact && lenient::is_within(json, most) {
+        lenient::unambiguous(json).ok()
+    } else {
+        None
+    };
     value.unwrap_or_else(|| Value::from(json))
 }
 

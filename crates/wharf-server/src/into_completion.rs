@@ -7,13 +7,14 @@ use wharf_model::{Completion, Error, Outcome, Reply};
 use crate::{
     extract::{Declaration, Extract, Incoming},
     function::{Async, Ending, Endpoint, Handler, Inline, PlainHandler},
+    tool_error::IntoToolError,
 };
 
 /// Something a function that completes an argument can return.
 #[diagnostic::on_unimplemented(
     message = "a completion cannot return `{Self}`",
     label = "not a completion",
-    note = "return a list of texts, `Completion`, or a `Result` of these whose error is `Into<Error>`"
+    note = "return a list of texts, `Completion`, or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
 )]
 pub trait IntoCompletion {
     /// The values, best first.
@@ -44,9 +45,9 @@ impl<const N: usize> IntoCompletion for [&'static str; N] {
     }
 }
 
-impl<T: IntoCompletion, E: Into<Error>> IntoCompletion for Result<T, E> {
+impl<T: IntoCompletion, E: IntoToolError> IntoCompletion for Result<T, E> {
     fn into_completion(self) -> Result<Completion, Error> {
-        self.map_err(Into::into)?.into_completion()
+        self.map_err(|error| Error::from(error.into_tool_error()))?.into_completion()
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     function::Ending,
     into_tool::{Json, unserializable},
     resource::Reading,
+    tool_error::IntoToolError,
 };
 
 /// Something a resource can return.
@@ -21,7 +22,7 @@ use crate::{
     message = "a resource cannot return `{Self}`",
     label = "not the contents of a resource",
     note = "return text, bytes, `Json<T>`, `ResourceContents` or a list of them, `ReadResult`, an \
-            `Option` (`None` is not found), or a `Result` of these whose error is `Into<Error>`"
+            `Option` (`None` is not found), or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
 )]
 pub trait IntoContents {
     /// The contents of `uri`, whose media type is `mime` if the resource says so.
@@ -80,9 +81,9 @@ impl<T: IntoContents> IntoContents for Option<T> {
     }
 }
 
-impl<T: IntoContents, E: Into<Error>> IntoContents for Result<T, E> {
+impl<T: IntoContents, E: IntoToolError> IntoContents for Result<T, E> {
     fn into_contents(self, uri: &str, mime: Option<&str>) -> Result<ReadResult, Error> {
-        self.map_err(Into::into)?.into_contents(uri, mime)
+        self.map_err(|error| Error::from(error.into_tool_error()))?.into_contents(uri, mime)
     }
 }
 

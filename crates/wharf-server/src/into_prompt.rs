@@ -9,6 +9,7 @@ use crate::{
     extract::Incoming,
     function::Ending,
     into_tool::{Json, unserializable},
+    tool_error::IntoToolError,
 };
 
 /// Something a prompt can return. Text and content are what the user says.
@@ -16,7 +17,7 @@ use crate::{
     message = "a prompt cannot return `{Self}`",
     label = "not the messages of a prompt",
     note = "return text, `Content`, `PromptMessage` or a list of them, `PromptResult`, `Json<T>`, \
-            or a `Result` of these whose error is `Into<Error>`"
+            or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
 )]
 pub trait IntoPrompt {
     /// The messages of the prompt.
@@ -71,9 +72,9 @@ impl<T: Serialize> IntoPrompt for Json<T> {
     }
 }
 
-impl<T: IntoPrompt, E: Into<Error>> IntoPrompt for Result<T, E> {
+impl<T: IntoPrompt, E: IntoToolError> IntoPrompt for Result<T, E> {
     fn into_prompt(self) -> Result<PromptResult, Error> {
-        self.map_err(Into::into)?.into_prompt()
+        self.map_err(|error| Error::from(error.into_tool_error()))?.into_prompt()
     }
 }
 

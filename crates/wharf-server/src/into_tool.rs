@@ -7,13 +7,14 @@ use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{Content, Error, ErrorKind, Outcome, ToolResult};
 
-use crate::{extract::Incoming, function::Ending, schema, tool_error::ToolError};
+use crate::{extract::Incoming, function::Ending, schema, tool_error::IntoToolError};
 
 /// Any serializable value. From a tool it is structured content with an output schema, and the
 /// same JSON as text; from a resource, JSON text; from a prompt, a message with JSON text.
 ///
 /// ```
-/// use wharf_server::{Json, Tool};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::{Json, Tool};
 ///
 /// #[derive(serde::Serialize, schemars::JsonSchema)]
 /// struct Sum { sum: i64 }
@@ -109,11 +110,11 @@ impl<T: Serialize + JsonSchema> IntoToolOutcome for Json<T> {
     }
 }
 
-impl<T: IntoToolOutcome, E: Into<ToolError>> IntoToolOutcome for Result<T, E> {
+impl<T: IntoToolOutcome, E: IntoToolError> IntoToolOutcome for Result<T, E> {
     fn into_tool_outcome(self) -> Outcome {
         match self {
             Ok(value) => value.into_tool_outcome(),
-            Err(error) => error.into().into_outcome(),
+            Err(error) => error.into_tool_error().into_outcome(),
         }
     }
 

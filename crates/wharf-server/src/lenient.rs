@@ -1,6 +1,6 @@
 //! JSON as clients write it: a whole number may come as `1.0`, and a key may come twice.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, str::Bytes};
 
 use serde::{
     Deserialize, Deserializer,
@@ -11,16 +11,59 @@ use serde_json::{Map, Number, Value};
 /// Beyond this, a float no longer names one integer.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Reads `json` as it stands; if that fails, once more with whole floats as integers.
-pub(crate) fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, serde_json::Error> {
-    serde_json::from_str(json).or_else(|strict| again(json, strict))
+/// Whether a tree of `json` has at most `most` values. A tree takes many times the memory of its
+/// text, so this only looks at what stands between the values.
+pub(crate) fn is_within(json: &str, most: usize) -> bool {
+    // Every value but the first has a byte before it.
+    json.len() < most || count(json) <= most
+}
+
+/// What is wrong with a text that [`is_within`] refuses.
+pub(crate) fn too_many(most: usize) -> String {
+    format!("more than {most} values, which is the limit")
+}
+
+fn count(json: &str) -> usize {
+    let (mut values, mut bytes) = (1, json.bytes());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b',' | b'[' | b'{' => values += 1,
+            b'"' => skip_string(&mut bytes),
+            _ => {}
+        }
+    }
+    values
+}
+
+fn skip_string(bytes: &mut Bytes<'_>) {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => return,
+            b'\\' => drop(bytes.next()),
+            _ => {}
+        }
+    }
+}
+
+/// Reads `json` as it stands; if that fails, once more with whole floats as integers, for which
+/// it must have at most `most` values.
+pub(crate) fn from_json<T: DeserializeOwned>(
+    json: &str,
+    most: usize,
+) -> Result<T, serde_json::Error> {
+    serde_json::from_str(json).or_else(|strict| again(json, most, strict))
 }
 
 #[cold]
 fn again<T: DeserializeOwned>(
     json: &str,
+    most: usize,
     strict: serde_json::Error,
 ) -> Result<T, serde_json::Error> {
+    if !is_within(json, most) {
+        let text = format!("{strict}; there are {}", too_many(most));
+        return Err(serde_json::Error::custom(text));
+    }
     let Ok(mut value) = serde_json::from_str::<Value>(json) else { return Err(strict) };
     if whole_numbers(&mut value) { serde_json::from_value(value) } else { Err(strict) }
 }
@@ -116,17 +159,36 @@ mod tests {
 
     use super::*;
 
+    fn read<T: DeserializeOwned>(json: &str) -> Result<T, serde_json::Error> {
+        from_json(json, 100)
+    }
+
+    #[test]
+    fn values_are_counted_and_texts_are_not_looked_into() {
+        for (json, values) in [
+            ("1", 1),
+            ("[1,2,3]", 4),
+            (r#"{"a":1,"b":[1, 2]}"#, 5),
+            (r#"["a,b,[{\",,,","\\",1]"#, 4),
+            ("[[],{}]", 5),
+        ] {
+            assert_eq!(count(json), values, "{json}");
+            assert!(is_within(json, values) && (json.len() < 2 || !is_within(json, values - 1)));
+        }
+        count(r#"["\"#);
+    }
+
     #[test]
     fn whole_floats_are_integers() {
-        assert_eq!(from_json::<Vec<u8>>("[1.0, 2, 3e0, -0.0]").unwrap(), [1, 2, 3, 0]);
-        let deep: BTreeMap<String, Vec<i64>> = from_json(r#"{"a":[1.0],"b":[-2.0]}"#).unwrap();
+        assert_eq!(read::<Vec<u8>>("[1.0, 2, 3e0, -0.0]").unwrap(), [1, 2, 3, 0]);
+        let deep: BTreeMap<String, Vec<i64>> = read(r#"{"a":[1.0],"b":[-2.0]}"#).unwrap();
         assert_eq!(deep["b"], [-2]);
     }
 
     #[test]
     fn what_is_right_already_stays_as_it_is() {
-        assert_eq!(from_json::<Vec<f64>>("[1.0, 2.5]").unwrap(), [1.0, 2.5]);
-        assert_eq!(from_json::<Value>("1.0").unwrap(), serde_json::json!(1.0));
+        assert_eq!(read::<Vec<f64>>("[1.0, 2.5]").unwrap(), [1.0, 2.5]);
+        assert_eq!(read::<Value>("1.0").unwrap(), serde_json::json!(1.0));
     }
 
     #[test]
@@ -145,10 +207,10 @@ mod tests {
 
     #[test]
     fn what_is_wrong_stays_wrong() {
-        assert!(from_json::<u8>("1.5").is_err());
-        assert!(from_json::<u8>("256.0").is_err());
-        assert!(from_json::<i64>("1e300").is_err());
-        assert!(from_json::<u8>("1.0 trailing").is_err());
-        assert!(from_json::<Vec<u8>>("[1,").unwrap_err().is_eof());
+        assert!(read::<u8>("1.5").is_err());
+        assert!(read::<u8>("256.0").is_err());
+        assert!(read::<i64>("1e300").is_err());
+        assert!(read::<u8>("1.0 trailing").is_err());
+        assert!(read::<Vec<u8>>("[1,").unwrap_err().is_eof());
     }
 }

@@ -5,9 +5,10 @@
 //! outcome. Users depend on the crate `wharf`, which adds transports and macros.
 //!
 //! ```
+//! # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
-//! use wharf_server::{Args, Router, Tool};
+//! use wharf::{Args, Router, Tool};
 //!
 //! #[derive(Deserialize, JsonSchema)]
 //! struct Add { a: i64, b: i64 }
@@ -16,7 +17,7 @@
 //!     .add(Tool::new("add", async |Args(Add { a, b }): Args<Add>| a + b))
 //!     .build()?;
 //! # let _ = router;
-//! # Ok::<(), wharf_server::BuildError>(())
+//! # Ok::<(), wharf::BuildError>(())
 //! ```
 #![forbid(unsafe_code)]
 
@@ -41,11 +42,13 @@ mod into_completion;
 mod into_contents;
 mod into_prompt;
 mod into_tool;
+mod kinds;
 mod lenient;
 mod limits;
 mod memory;
 mod middleware;
 mod page;
+mod park;
 mod prepare;
 mod progress;
 mod prompt;
@@ -90,5 +93,5 @@ pub use crate::{
     template::*,
     testing::*,
     tool::Tool,
-    tool_error::ToolError,
+    tool_error::{IntoToolError, ToolError},
 };

@@ -7,7 +7,8 @@ use wharf_model::{Deadlines, Rate};
 /// What one server takes on, at most. Past each limit there is an answer that says so.
 ///
 /// ```
-/// use wharf_server::Limits;
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::Limits;
 ///
 /// let small = Limits { concurrent: 8, queue: 16, ..Limits::default() };
 /// assert_eq!(small.page, 1_000);
@@ -44,6 +45,10 @@ pub struct Limits {
     pub rates: Option<Rates>,
     /// Values in one answer to a completion; never more than 100.
     pub completion_values: usize,
+    /// Values in the arguments of one call, or in one answer, where they must be held in memory
+    /// as a tree of JSON; an empty list or object counts as two. Arguments that are read
+    /// straight into a type of the handler's own are not counted.
+    pub argument_values: usize,
     /// Bytes in a URI.
     pub uri: usize,
     /// How deep a schema may nest.
@@ -70,6 +75,7 @@ impl Default for Limits {
             progress_rate: 10,
             rates: None,
             completion_values: 100,
+            argument_values: 250_000,
             uri: 8 * 1024,
             schema_depth: 64,
             subschemas: 4096,

@@ -10,7 +10,7 @@ use crate::{
     complete::Completions,
     core::States,
     extract::Declaration,
-    header,
+    header, kinds,
     limits::Limits,
     prompt::Prompt,
     resource::{Reading, Resource},
@@ -145,6 +145,9 @@ impl Preparing<'_> {
         let output = output.map(Rules::of_results);
         // What was found wrong already is not compiled: it may be far too much.
         let fine = check.count() == before;
+        if fine && says_more && !own_input {
+            kinds::slips(&info.input_schema).into_iter().for_each(|slip| check.add(slip));
+        }
         for (name, rules) in [("input", Some(&rules)), ("output", output.as_ref())] {
             if let Some(Err(problem)) = rules.filter(|_| fine).map(Rules::prepare) {
                 check.add(format!("its {name} schema does not compile: {problem}"));
@@ -155,7 +158,7 @@ impl Preparing<'_> {
     }
 
     fn prompt(&self, prompt: Prompt, order: u64, problems: &mut BuildError) -> Entry<PromptInfo> {
-        let Prompt { info, endpoint, declaration, typed, completions, timeout } = prompt;
+        let Prompt { info, endpoint, declaration, typed, completions, untaken, timeout } = prompt;
         let mut check = Check { item: format!("prompt `{}`", info.name), problems };
         if info.name.is_empty() || info.name.chars().any(char::is_control) {
             check.add("a prompt's name is not empty and has no control characters: choose another");
@@ -166,6 +169,15 @@ impl Preparing<'_> {
         }
         let arguments: Vec<&str> = info.arguments.iter().map(|it| it.name.as_str()).collect();
         self.completions(&completions, &arguments, &mut check);
+        for name in untaken {
+            check.add(format!("it has a title for `{name}`, which it does not take"));
+        }
+        for name in kinds::unreadable(&typed.schema, false) {
+            check.add(format!(
+                "clients send the arguments of a prompt as texts, and no text can be read as \
+                 `{name}`: take a text, a number, a switch, an enum or a list of one of them"
+            ));
+        }
         let rules = self.rules(typed, &mut check);
         let deadlines = timeout.map(within);
         Entry { order, info: Arc::new(info), endpoint, rules, deadlines, extra: completions }
@@ -222,7 +234,14 @@ impl Preparing<'_> {
         self.completions(&completions, &variables, &mut check);
         let typed = declaration.arguments.first().cloned();
         same_names(&variables, typed.as_ref(), declaration.takes_uri, &mut check);
-        let rules = self.rules(typed.unwrap_or_else(Typed::anything), &mut check);
+        let typed = typed.unwrap_or_else(Typed::anything);
+        for name in kinds::unreadable(&typed.schema, true) {
+            check.add(format!(
+                "the variables of a URI are texts, and no text can be read as `{name}`: take a \
+                 text, a number, a switch, an enum or a list of one of them"
+            ));
+        }
+        let rules = self.rules(typed, &mut check);
         let reading = Reading { mime: info.mime_type.as_deref().map(Arc::from), cache };
         let deadlines = timeout.map(within);
         let info = into_template(info);
@@ -279,6 +298,9 @@ impl Preparing<'_> {
     }
 
     fn rules(&self, typed: Typed, check: &mut Check<'_>) -> Rules {
+        if typed.says_more {
+            kinds::slips(&typed.schema).into_iter().for_each(|slip| check.add(slip));
+        }
         let rules = Rules::new(Arc::new(typed.schema), typed.says_more);
         if let Err(problem) = rules.prepare() {
             check.add(format!("the schema of its arguments does not compile: {problem}"));

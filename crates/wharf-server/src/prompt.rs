@@ -17,9 +17,10 @@ use crate::{
 /// A prompt: messages that a user can pick, made by a function.
 ///
 /// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
 /// use schemars::JsonSchema;
 /// use serde::Deserialize;
-/// use wharf_server::{Args, Prompt};
+/// use wharf::{Args, Prompt};
 ///
 /// #[derive(Deserialize, JsonSchema)]
 /// struct Review { code: String, language: Option<String> }
@@ -38,6 +39,8 @@ pub struct Prompt {
     pub(crate) declaration: Declaration,
     pub(crate) typed: Typed,
     pub(crate) completions: Completions,
+    /// What was given a title and is no argument.
+    pub(crate) untaken: Vec<String>,
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -87,8 +90,8 @@ impl Prompt {
                 argument
             })
             .collect();
-        let completions = Completions::default();
-        Prompt { info, endpoint, declaration, typed, completions, timeout: None }
+        let (completions, untaken) = (Completions::default(), Vec::new());
+        Prompt { info, endpoint, declaration, typed, completions, untaken, timeout: None }
     }
 
     /// The prompt as clients see it.
@@ -127,10 +130,12 @@ impl Prompt {
         self
     }
 
-    /// Sets an argument's name for people.
+    /// Sets an argument's name for people. The server cannot be built if there is no such
+    /// argument.
     pub fn argument_title(mut self, argument: &str, title: impl Into<String>) -> Self {
-        if let Some(it) = self.info.arguments.iter_mut().find(|it| it.name == argument) {
-            it.title = Some(title.into());
+        match self.info.arguments.iter_mut().find(|it| it.name == argument) {
+            Some(it) => it.title = Some(title.into()),
+            None => self.untaken.push(argument.into()),
         }
         self
     }

@@ -9,13 +9,14 @@ use crate::{build_error::BuildError, builder::Part, calls, core::Core, prepare::
 /// Adds and removes what a running server offers, and tells listeners of changes.
 ///
 /// ```
-/// use wharf_server::{Router, Tool};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::{Router, Tool};
 ///
 /// let router = Router::builder().build()?;
 /// let registry = router.registry();
 /// registry.add(Tool::new("late", async || "better than never"))?;
 /// assert!(registry.remove_tool("late"));
-/// # Ok::<(), wharf_server::BuildError>(())
+/// # Ok::<(), wharf::BuildError>(())
 /// ```
 #[derive(Clone)]
 pub struct Registry {

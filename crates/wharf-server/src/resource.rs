@@ -16,9 +16,10 @@ use crate::{
 /// A resource, or a family of resources under one URI template, read by a function.
 ///
 /// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
 /// use schemars::JsonSchema;
 /// use serde::Deserialize;
-/// use wharf_server::{Args, Resource};
+/// use wharf::{Args, Resource};
 ///
 /// #[derive(Deserialize, JsonSchema)]
 /// struct Note { name: String }

@@ -16,14 +16,15 @@ use crate::{
 /// Everything a server offers, as one service. Clones share it.
 ///
 /// ```
-/// use wharf_server::{Router, Tool};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::{Router, Tool};
 ///
 /// let router = Router::builder()
 ///     .instructions("Say hello.")
 ///     .add(Tool::new("hello", async || "hello"))
 ///     .build()?;
 /// # let _ = router;
-/// # Ok::<(), wharf_server::BuildError>(())
+/// # Ok::<(), wharf::BuildError>(())
 /// ```
 #[derive(Clone)]
 pub struct Router {

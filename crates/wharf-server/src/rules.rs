@@ -5,11 +5,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::{PatternOptions, ValidationError, Validator, error::ValidationErrorKind};
 use serde_json::{Map, Value};
 
 use crate::{
-    cost, lenient,
+    cost, kinds, lenient,
     schema::{self, Typed},
     strings::Strings,
 };
@@ -22,9 +22,6 @@ const LENGTH: usize = 300;
 const LOOKS: usize = 4096;
 
 const UNTOLD: &str = "- they do not match the schema; finding out where would take too long";
-
-/// References that are followed to find out what type a parameter has.
-const HOPS: usize = 8;
 
 /// One schema, compiled when it is first needed.
 pub(crate) struct Rules {
@@ -57,10 +54,14 @@ impl Rules {
         self.compiled().as_ref().map(drop).map_err(Clone::clone)
     }
 
-    /// Checks the text of a JSON object, if the schema demands more than its type.
-    pub(crate) fn check_json(&self, json: &str) -> Result<(), String> {
+    /// Checks the text of a JSON object of at most `most` values, if the schema demands more than
+    /// its type.
+    pub(crate) fn check_json(&self, json: &str, most: usize) -> Result<(), String> {
         if !self.says_more || (self.takes_nothing && json == "{}") {
             return Ok(());
+        }
+        if !lenient::is_within(json, most) {
+            return Err(format!("- they have {}", lenient::too_many(most)));
         }
         match lenient::unambiguous(json) {
             Ok(value) => self.check(&value),
@@ -74,7 +75,10 @@ impl Rules {
     }
 
     /// Says what is wrong with a JSON text that the handler's type could not read.
-    pub(crate) fn explain_json(&self, json: &str) -> Option<String> {
+    pub(crate) fn explain_json(&self, json: &str, most: usize) -> Option<String> {
+        if !lenient::is_within(json, most) {
+            return None;
+        }
         let (value, validator) = (serde_json::from_str(json).ok()?, self.compiled().as_ref().ok()?);
         self.tell(validator, &value).filter(|told| !told.is_empty())
     }
@@ -93,10 +97,12 @@ impl Rules {
             return None;
         }
         let mut told = Vec::new();
-        for problem in validator.iter_errors(value).map(|it| tell(&it, self.quotes)) {
-            // Schemas that repeat themselves find the same problem again and again.
-            if told.len() < TOLD && !told.contains(&problem) {
-                told.push(problem);
+        for error in validator.iter_errors(value) {
+            for problem in nearest(&error).into_iter().map(|it| tell(it, self.quotes)) {
+                // Schemas that repeat themselves find the same problem again and again.
+                if told.len() < TOLD && !told.contains(&problem) {
+                    told.push(problem);
+                }
             }
         }
         Some(told.join("\n"))
@@ -105,7 +111,7 @@ impl Rules {
     /// The parameters in a line, for a model that got them wrong.
     pub(crate) fn signature(&self) -> String {
         let parameter = |(name, property): (&String, &Value)| {
-            let kind = property.get("type").map_or(String::new(), type_name);
+            let kind = kinds::describe(&self.schema, property);
             let optional = if schema::requires(&self.schema, name) { "" } else { "?" };
             if kind.is_empty() {
                 format!("{name}{optional}")
@@ -137,10 +143,8 @@ impl Rules {
 
     /// Decoded strings as the JSON that `schema` is about.
     fn typed(&self, schema: &Value, value: &Strings) -> Value {
-        let leaves = self.leaves(schema, HOPS);
-        let takes = |kind: &str| {
-            leaves.iter().any(|it| it.get("type").is_none_or(|it| type_name(it).contains(kind)))
-        };
+        let leaves = kinds::leaves(&self.schema, schema);
+        let takes = |kind: &str| leaves.iter().any(|leaf| kinds::takes(leaf, kind));
         let item = |text: &String| {
             let items = leaves.iter().find_map(|leaf| leaf.get("items"));
             self.typed(items.unwrap_or(&Value::Null), &Strings::One(text.clone()))
@@ -152,27 +156,15 @@ impl Rules {
             Strings::One(text) => number_or_switch(text),
         }
     }
-
-    /// The schemas that `schema` leads to and that say a type of their own.
-    fn leaves<'s>(&'s self, schema: &'s Value, hops: usize) -> Vec<&'s Value> {
-        let list = |keyword| schema.get(keyword).and_then(Value::as_array).into_iter().flatten();
-        let pointer =
-            schema.get("$ref").and_then(Value::as_str).and_then(|to| to.strip_prefix('#'));
-        let target = pointer.and_then(|pointer| self.schema.pointer(pointer));
-        let mut inner =
-            ["allOf", "anyOf", "oneOf"].into_iter().flat_map(list).chain(target).peekable();
-        if hops == 0 || schema.get("type").is_some() || inner.peek().is_none() {
-            return vec![schema];
-        }
-        inner.flat_map(|it| self.leaves(it, hops - 1)).collect()
-    }
 }
 
 /// A text as `bool` and the number types of Rust read it.
 fn number_or_switch(text: &str) -> Value {
-    let json = || serde_json::from_str(text).ok();
+    let switch = || text.parse::<bool>().map(Value::from).ok();
+    let json = || serde_json::from_str(text).map(Value::Number).ok();
+    // Rust reads `+1` and `01` as well.
     let number = || text.parse::<i64>().map(Value::from).ok();
-    json().or_else(number).unwrap_or_else(|| Value::from(text))
+    switch().or_else(json).or_else(number).unwrap_or_else(|| Value::from(text))
 }
 
 impl fmt::Debug for Rules {
@@ -181,7 +173,7 @@ impl fmt::Debug for Rules {
     }
 }
 
-fn compile(schema: &Value) -> Result<Validator, String> {
+pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
     let options = || jsonschema::options().should_validate_formats(true).offline();
     // Patterns match in linear time where they can; look-around needs the other engine, which
     // gives up after a while.
@@ -194,21 +186,31 @@ fn compile(schema: &Value) -> Result<Validator, String> {
         .map_err(|error| shorten(error.to_string()))
 }
 
-fn tell(error: &jsonschema::ValidationError<'_>, quotes: bool) -> String {
+/// What is wrong by the one schema of several that was meant, if that can be told: by the type of
+/// the value, such as an object where it may also be null, or by its tag.
+fn nearest<'e>(error: &'e ValidationError<'_>) -> Vec<&'e ValidationError<'e>> {
+    let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) =
+        error.kind()
+    else {
+        return vec![error];
+    };
+    let is_other = |it: &ValidationError<'_>| match it.kind() {
+        ValidationErrorKind::Type { .. } => it.instance_path() == error.instance_path(),
+        ValidationErrorKind::Constant { .. } => true,
+        _ => false,
+    };
+    let mut meant = context.iter().filter(|branch| !branch.iter().any(is_other));
+    match (meant.next(), meant.next()) {
+        (Some(one), None) if !one.is_empty() => one.iter().flat_map(nearest).collect(),
+        _ => vec![error],
+    }
+}
+
+fn tell(error: &ValidationError<'_>, quotes: bool) -> String {
     let path = error.instance_path().to_string();
     let text = if quotes { error.to_string() } else { error.masked().to_string() };
     let path = path.trim_start_matches('/').replace('/', ".");
     shorten(if path.is_empty() { format!("- {text}") } else { format!("- `{path}`: {text}") })
-}
-
-fn type_name(kind: &Value) -> String {
-    match kind {
-        Value::String(one) => one.clone(),
-        Value::Array(several) => {
-            several.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")
-        }
-        _ => String::new(),
-    }
 }
 
 pub(crate) fn shorten(text: String) -> String {

@@ -36,8 +36,8 @@ const FILE_VARIABLE: &str = "WHARF_STATE_KEY_FILE";
 /// version byte, the key's id, the nonce and the sealed bytes.
 ///
 /// ```
-/// use wharf_model::StateSeal;
-/// use wharf_server::KeyRing;
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::{KeyRing, StateSeal};
 ///
 /// let keys = KeyRing::random();
 /// let sealed = keys.seal(b"for alice", b"state");

@@ -280,10 +280,11 @@ fn decode(text: &str) -> Option<String> {
 /// somebody who can write below `base` could still put a link there.
 ///
 /// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
 /// # let base = std::env::temp_dir();
-/// assert!(wharf_server::safe_join(&base, "notes/today.txt").is_ok());
-/// assert!(wharf_server::safe_join(&base, "../etc/passwd").is_err());
-/// assert!(wharf_server::safe_join(&base, "/etc/passwd").is_err());
+/// assert!(wharf::safe_join(&base, "notes/today.txt").is_ok());
+/// assert!(wharf::safe_join(&base, "../etc/passwd").is_err());
+/// assert!(wharf::safe_join(&base, "/etc/passwd").is_err());
 /// ```
 ///
 /// # Errors

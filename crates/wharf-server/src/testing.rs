@@ -27,8 +27,8 @@ const MOST_ROUNDS: usize = 32;
 /// ([`Asks::Deliver`]) or met by calling it again ([`Asks::Suspend`]). Try both:
 ///
 /// ```
-/// use wharf_model::{Asks, ElicitResult};
-/// use wharf_server::{AskError, Ctx, Router, Tool, Trial};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::{AskError, Asks, Ctx, ElicitResult, Router, Tool, Trial};
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Confirm { sure: bool }
@@ -47,7 +47,7 @@ const MOST_ROUNDS: usize = 32;
 ///     assert_eq!(report.asked(), ["confirm"]);
 ///     assert_eq!(report.text(), "deleted: true");
 /// }
-/// # Ok::<(), wharf_server::BuildError>(())
+/// # Ok::<(), wharf::BuildError>(())
 /// # }).unwrap().unwrap();
 /// ```
 #[derive(Clone, Debug)]

@@ -15,9 +15,10 @@ use crate::{
 /// A tool: a function that models can call.
 ///
 /// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
 /// use schemars::JsonSchema;
 /// use serde::Deserialize;
-/// use wharf_server::{Args, Tool};
+/// use wharf::{Args, Tool};
 ///
 /// #[derive(Deserialize, JsonSchema)]
 /// struct Add { a: i64, b: i64 }
@@ -79,8 +80,9 @@ impl Tool {
     /// the schema before the handler sees them.
     ///
     /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
     /// use serde_json::json;
-    /// use wharf_server::{RawArgs, Tool};
+    /// use wharf::{RawArgs, Tool};
     ///
     /// let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}});
     /// let tool = Tool::dynamic("echo", schema, async |RawArgs(json): RawArgs| json.get().to_owned());

@@ -331,3 +331,116 @@ fn capabilities_can_be_overridden_and_decide_what_can_be_called() {
         Outcome::Complete(Reply::Prompts(page)) if page.items().is_empty()
     ));
 }
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+enum Colour {
+    Red,
+    Blue,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Readable {
+    text: String,
+    number: Option<f64>,
+    switch: bool,
+    colour: Option<Colour>,
+    list: Vec<Colour>,
+    any: Value,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Unreadable {
+    text: String,
+    named: Option<Named>,
+    map: std::collections::BTreeMap<String, String>,
+    grid: Vec<Vec<u8>>,
+    pair: (u8, u8),
+}
+
+#[test]
+fn a_prompt_takes_what_a_text_can_be_read_as() {
+    let build = |prompt: Prompt| Router::builder().add(prompt).build();
+    assert!(build(Prompt::new("p", async |_: Args<Readable>| "x")).is_ok());
+    let all = problems(build(Prompt::new("p", async |_: Args<Unreadable>| "x")));
+    assert_eq!(all.len(), 4, "{all:#?}");
+    for (problem, name) in all.iter().zip(["`named`", "`map`", "`grid`", "`pair`"]) {
+        assert!(problem.starts_with("prompt `p`: ") && problem.contains(name), "{problem}");
+    }
+}
+
+#[test]
+fn so_does_a_template() {
+    let uri = "x:{text}{?named,map*,grid*,pair*}";
+    let all = problems(
+        Router::builder().add(Resource::new(uri, async |_: Args<Unreadable>| "x")).build(),
+    );
+    assert_eq!(all.len(), 3, "{all:#?}");
+    assert!(all[0].contains("`named`") && all[0].starts_with("resource `x:"), "{all:#?}");
+}
+
+#[test]
+fn a_title_is_for_an_argument_that_there_is() {
+    let prompt = || Prompt::new("p", async |_: Args<Named>| "x");
+    let build = |prompt: Prompt| Router::builder().add(prompt).build();
+    assert!(build(prompt().argument_title("name", "Name")).is_ok());
+    let problem = one_problem(build(prompt().argument_title("nmae", "Name")));
+    assert!(problem.contains("`nmae`"), "{problem}");
+}
+
+fn nine() -> u8 {
+    9
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Stars {
+    #[serde(default = "nine")]
+    #[schemars(extend("maximum" = 5))]
+    stars: u8,
+    #[serde(default)]
+    #[schemars(extend("minimum" = 1))]
+    fine: Option<u8>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Nested {
+    inner: Option<Stars>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Ranged {
+    #[schemars(extend("minimum" = 1))]
+    text: Option<String>,
+    #[schemars(extend("minimum" = 1))]
+    number: Option<f32>,
+}
+
+#[test]
+fn a_default_fits_its_own_schema() {
+    for tool in
+        [Tool::new("t", async |_: Args<Stars>| ()), Tool::new("t", async |_: Args<Nested>| ())]
+    {
+        let problem = one_problem(build(tool));
+        assert!(problem.contains("the default of `stars`") && problem.contains('9'), "{problem}");
+    }
+    let prompt = Prompt::new("p", async |_: Args<Stars>| "x");
+    assert!(one_problem(Router::builder().add(prompt).build()).contains("`stars`"));
+}
+
+#[test]
+fn only_a_number_has_a_range() {
+    let problem = one_problem(build(Tool::new("t", async |_: Args<Ranged>| ())));
+    assert!(problem.contains("`text` has a range"), "{problem}");
+}
+
+#[test]
+fn problems_read_well_at_run_time_too() {
+    let router = Router::builder().build().unwrap();
+    let error = router.registry().add(tool("a b")).unwrap_err().to_string();
+    assert!(error.starts_with("cannot be built:\n- tool `a b`: "), "{error}");
+}

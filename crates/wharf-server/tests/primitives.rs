@@ -9,8 +9,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use support::*;
-use wharf_model::{Completion, Content, ErrorKind, Icon, Method, Outcome, Reply, Role, ToolResult};
-use wharf_server::{Args, Completing, Json, Prompt, RawArgs, Resource, Router, Tool};
+use wharf_model::{
+    Completion, Content, Error, ErrorKind, Icon, Method, Outcome, Reply, Role, ToolResult,
+};
+use wharf_server::{
+    Args, AskError, Completing, Json, Prompt, RawArgs, Resource, Router, Tool, ToolError,
+};
 
 #[derive(Deserialize, JsonSchema)]
 struct Search {
@@ -207,4 +211,43 @@ fn a_completion_has_at_most_a_hundred_values() {
         .param("argument", r#"{"name":"name","value":""}"#)
         .param("context", r#"{"arguments":{"language":"rust"}}"#);
     assert_eq!(completion(now(&router, request.build())).values, [r#"{"language": "rust"}"#]);
+}
+
+/// A resource, a prompt and a completion that fail so.
+fn failures<E>(fail: impl Fn() -> E + Clone + Send + Sync + 'static) -> [Error; 3]
+where
+    E: Into<ToolError> + 'static,
+{
+    let failing = |fail: &(dyn Fn() -> E + Send + Sync)| Err::<String, ToolError>(fail().into());
+    let (read_fail, get_fail, complete_fail) = (fail.clone(), fail.clone(), fail);
+    let prompt = Prompt::inline("p", move || failing(&get_fail));
+    let template = Resource::inline("x:{type}{?limit,page_size}", |_: Args<Search>| "x")
+        .complete("type", move |_: Completing| failing(&complete_fail).map(|value| vec![value]));
+    let router = Router::builder()
+        .add(Resource::inline("x:r", move || failing(&read_fail)))
+        .add(prompt)
+        .add(template)
+        .build()
+        .unwrap();
+    let reference = r#"{"type":"ref/resource","uri":"x:{type}{?limit,page_size}"}"#;
+    [read("x:r"), get("p", "{}"), complete(reference, "type", "")]
+        .map(|request| error(now(&router, request)))
+}
+
+#[test]
+fn all_handlers_fail_with_the_same_errors() {
+    for error in failures(|| Error::new(ErrorKind::RateLimited)) {
+        assert_eq!(error.kind, ErrorKind::RateLimited);
+    }
+    for error in failures(|| AskError::Declined) {
+        assert_eq!(error.kind, ErrorKind::ToolCancelled);
+    }
+    for error in failures(|| ToolError::new("closed on Sundays")) {
+        assert_eq!(error.kind, ErrorKind::InternalError);
+        assert_eq!(error.message, "closed on Sundays");
+    }
+    for error in failures(|| std::io::Error::other("hunter2")) {
+        assert_eq!(error.kind, ErrorKind::InternalError);
+        assert!(!error.message.contains("hunter2"), "{error}");
+    }
 }

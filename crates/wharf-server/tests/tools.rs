@@ -347,3 +347,47 @@ fn a_server_without_tools_has_no_tool_methods() {
     ));
     assert_eq!(kind(now(&router, list(Method::Sample))), ErrorKind::MethodNotFound);
 }
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Place {
+    city: String,
+    #[schemars(range(max = 90))]
+    latitude: i8,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Speed {
+    Fast,
+    Slow,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Trip {
+    from: Option<Place>,
+    speed: Speed,
+    to: Place,
+}
+
+#[test]
+fn what_is_wrong_in_an_optional_struct_is_named() {
+    let router = with(Tool::inline("go", |_: Args<Trip>| ()));
+    let told = |from: serde_json::Value| {
+        let arguments =
+            json!({"from": from, "speed": "fast", "to": {"city": "Rome", "latitude": 41}});
+        error(now(&router, call("go", &arguments.to_string()))).message.into_owned()
+    };
+    for (from, expected) in [
+        (json!({"city": 1, "latitude": 1}), "- `from.city`: 1 is not of type \"string\""),
+        (json!({"latitude": 1}), "- `from`: \"city\" is a required property"),
+        (json!({"city": "x", "latitude": 91}), "- `from.latitude`: 91 is greater than"),
+    ] {
+        let text = told(from);
+        assert!(text.contains(expected) && !text.contains("any of"), "{text}");
+    }
+    let text = told(json!(1));
+    let takes = "It takes: from?: object or null, speed: \"fast\" or \"slow\", to: object";
+    assert!(text.contains(takes), "{text}");
+}

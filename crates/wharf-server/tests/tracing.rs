@@ -20,7 +20,7 @@ use tracing::{
     span,
 };
 use wharf_model::{ErrorKind, ToolResult};
-use wharf_server::{Args, Router, Tool, Tracing};
+use wharf_server::{Args, Extension, Resource, Router, Tool, ToolError, Tracing};
 
 /// Writes every span and event down as text.
 #[derive(Clone, Default)]
@@ -112,4 +112,47 @@ fn a_result_that_breaks_its_schema_is_told_without_its_values() {
     let all = record.0.lock().unwrap().join("|");
     assert!(all.contains("tool=leak") && all.contains("`token`"), "{all}");
     assert!(!all.contains("hunter2") && !all.contains(['\r', '\n']), "{all:?}");
+}
+
+#[derive(Clone)]
+struct Tenant;
+
+#[test]
+fn a_missing_extension_is_told_with_its_type_and_its_handler() {
+    let router = Router::builder()
+        .add(Tool::inline("whose", |_: Extension<Tenant>| "mine"))
+        .build()
+        .unwrap();
+    let record = Record::default();
+    let error = tracing::subscriber::with_default(record.clone(), || {
+        error(now(&router, call("whose", "{}")))
+    });
+    assert_eq!(error.kind, ErrorKind::InternalError);
+    assert!(!error.message.contains("Tenant"), "{error}");
+    let all = record.0.lock().unwrap().join("|");
+    assert!(all.contains("handler=whose") && all.contains("Extension<tracing::Tenant>"), "{all}");
+}
+
+#[test]
+fn why_a_resource_failed_is_for_its_author_only() {
+    fn secret() -> Result<&'static str, std::num::ParseIntError> {
+        "hunter2".parse::<u8>().map(|_| "never")
+    }
+    fn told() -> Result<&'static str, ToolError> {
+        Ok(secret()?)
+    }
+    let router = Router::builder()
+        .add(Resource::inline("x:std", secret))
+        .add(Resource::inline("x:tool", told))
+        .build()
+        .unwrap();
+    for uri in ["x:std", "x:tool"] {
+        let record = Record::default();
+        let error =
+            tracing::subscriber::with_default(record.clone(), || error(now(&router, read(uri))));
+        assert_eq!(error.kind, ErrorKind::InternalError);
+        assert!(!error.message.contains("digit"), "{error}");
+        let all = record.0.lock().unwrap().join("|");
+        assert!(all.contains("invalid digit found in string"), "{all}");
+    }
 }

@@ -61,12 +61,12 @@ impl Call {
         false
     }
 
-    /// Hands the call to the runtime.
-    pub(crate) fn launch(self) {
+    /// Hands the call, which keeps `held` bytes of its message, to the runtime.
+    pub(crate) fn launch(self, held: usize) {
         let shared = self.shared.clone();
         let id = (!self.codec.is_silent()).then(|| self.codec.id());
         let listen = self.is_listen();
-        shared.flight.board(id, listen, |number| {
+        shared.flight.board(id, listen, held, |number| {
             let seat = Seat { shared: self.shared.clone(), number };
             tokio::spawn(self.run(seat)).abort_handle()
         });
@@ -155,7 +155,9 @@ impl Call {
         }
         self.codec.encode(outcome, out);
         out.push(b'\n');
-        if self.codec.is_listen() && self.codec.farewell(out) {
+        // What never began to be heard needs no farewell.
+        let ended = matches!(outcome, Outcome::Complete(_));
+        if ended && self.codec.is_listen() && self.codec.farewell(out) {
             out.push(b'\n');
         }
     }

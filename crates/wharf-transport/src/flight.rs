@@ -14,12 +14,16 @@ use tokio::{sync::Notify, task::AbortHandle};
 use wharf_model::{Answers, AskId, Error, ErrorKind};
 use wharf_wire::CallId;
 
+use crate::LineLimits;
+
 /// The calls of one connection that are under way, and the questions they have open.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
     table: Mutex<Table>,
     /// How many calls are in the table, so that a quiet connection never takes its lock.
     aboard: AtomicUsize,
+    /// How many bytes the messages of these calls hold.
+    held: AtomicUsize,
     /// Whether the reader works on messages it has read.
     reading: AtomicBool,
     changed: Notify,
@@ -42,6 +46,8 @@ struct Entry {
     /// None for what the client cannot name.
     id: Option<CallId>,
     listen: bool,
+    /// How many bytes its message holds.
+    held: usize,
     cancelled: bool,
     /// None while it is being spawned, and once it is aborted.
     task: Option<AbortHandle>,
@@ -63,10 +69,26 @@ impl Flight {
         self.lock().listens
     }
 
-    /// Waits until fewer than `limit` calls are under way. False if that may need an answer of the
-    /// client's, for which reading must go on.
-    pub(crate) async fn slot(&self, limit: usize) -> bool {
-        if self.aboard.load(Ordering::Acquire) < limit {
+    /// Whether the messages of the calls under way leave room for more.
+    pub(crate) fn has_memory(&self, limits: &LineLimits) -> bool {
+        self.held.load(Ordering::Acquire) < limits.held
+    }
+
+    /// Counts a message of `length` bytes that calls under way keep.
+    pub(crate) fn hold(&self, length: usize) {
+        self.held.fetch_add(length, Ordering::AcqRel);
+    }
+
+    /// Takes back what [`hold`](Flight::hold) counted.
+    pub(crate) fn release(&self, length: usize) {
+        self.held.fetch_sub(length, Ordering::AcqRel);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until the calls under way leave room for another. False if that may need an answer of
+    /// the client's, for which reading must go on.
+    pub(crate) async fn slot(&self, limits: &LineLimits) -> bool {
+        if self.aboard.load(Ordering::Acquire) < limits.calls && self.has_memory(limits) {
             return true;
         }
         loop {
@@ -74,7 +96,8 @@ impl Flight {
             changed.as_mut().enable();
             {
                 let table = self.lock();
-                let free = table.calls.len() - table.listens < limit;
+                let seats = table.calls.len() - table.listens < limits.calls;
+                let free = seats && self.has_memory(limits);
                 if free || !table.asks.is_empty() {
                     return free;
                 }
@@ -88,6 +111,7 @@ impl Flight {
         &self,
         id: Option<CallId>,
         listen: bool,
+        held: usize,
         start: impl FnOnce(u64) -> AbortHandle,
     ) {
         let mut table = self.lock();
@@ -97,7 +121,8 @@ impl Flight {
             table.ids.insert(id.clone(), number);
         }
         table.listens += usize::from(listen);
-        table.calls.insert(number, Entry { id, listen, cancelled: false, task: None });
+        table.calls.insert(number, Entry { id, listen, held, cancelled: false, task: None });
+        self.hold(held);
         self.aboard.store(table.calls.len(), Ordering::Release);
         drop(table);
         // A runtime that shuts down drops the call here and now, and its seat needs the lock.
@@ -125,7 +150,9 @@ impl Flight {
     /// Gives the call's seat back.
     pub(crate) fn leave(&self, number: u64) {
         let mut table = self.lock();
+        let mut held = 0;
         if let Some(entry) = table.calls.remove(&number) {
+            held = entry.held;
             table.listens -= usize::from(entry.listen);
             if let Some(id) = entry.id {
                 table.ids.remove(&id);
@@ -133,7 +160,7 @@ impl Flight {
         }
         self.aboard.store(table.calls.len(), Ordering::Release);
         drop(table);
-        self.changed.notify_waiters();
+        self.release(held);
     }
 
     /// The client wants no answer to this call any more.

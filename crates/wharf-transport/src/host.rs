@@ -39,6 +39,9 @@ pub struct LineLimits {
     pub patience: Duration,
     /// How many listens may be under way. One more is refused.
     pub listens: usize,
+    /// How many bytes the messages of calls under way may hold. At that number, reading stops as it
+    /// does at the limit of calls.
+    pub held: usize,
     /// How many bytes may wait for a slow reader before calls are held back.
     pub output: usize,
     /// How long calls under way may go on once the client is gone or the server shuts down.
@@ -52,6 +55,7 @@ impl Default for LineLimits {
             calls: 1024,
             patience: Duration::from_secs(5),
             listens: 1024,
+            held: 64 << 20,
             output: 256 << 10,
             grace: Duration::from_secs(5),
         }

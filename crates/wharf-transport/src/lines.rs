@@ -2,12 +2,12 @@
 
 use std::{future::Future, io, pin::pin, sync::Arc, time::Duration};
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    sync::Mutex,
+    io::{self as async_io, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::{Mutex, oneshot},
     task::JoinHandle,
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 use wharf_model::{Error, ErrorKind, Request, Scope};
 use wharf_wire::{Codec, Connection, Line, Lines, Received};
@@ -27,6 +27,8 @@ const CHUNK: usize = 64 << 10;
 const NARROW: usize = 4 << 10;
 /// How much output may gather before it is written although there is more to read.
 const FULL: usize = 64 << 10;
+/// How long the last bytes may take to be read once the calls are over.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// When a client that has too much under way may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -37,7 +39,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub async fn serve_lines<R, W>(
     host: Arc<Host>,
     scope: Scope,
-    reader: R,
+    mut reader: R,
     writer: W,
     shutdown: Shutdown,
 ) where
@@ -45,9 +47,19 @@ pub async fn serve_lines<R, W>(
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let (line, incoming, outgoing) = open(host, scope, writer);
-    let mut reading = Owned(tokio::spawn(incoming.run(reader)));
+    let (ended, end) = oneshot::channel::<()>();
+    let mut reading = Owned(tokio::spawn(async move {
+        incoming.run(&mut reader).await;
+        drop(ended);
+        // A socket that is closed with input unread takes back what the client has not read yet.
+        let _ = async_io::copy(&mut reader, &mut async_io::sink()).await;
+    }));
     let mut writing = Owned(tokio::spawn(outgoing.run()));
-    line.supervise(reading.ended(), writing.ended(), shutdown).await;
+    let said = async {
+        writing.ended().await;
+        let _ = timeout(FAREWELL, reading.ended()).await;
+    };
+    line.supervise(async { drop(end.await) }, said, shutdown).await;
 }
 
 /// A task that ends with its owner: one that waits for a client that neither reads nor leaves.
@@ -86,6 +98,7 @@ pub(crate) fn open<W>(
         scope,
         fresh: true,
         hung_up: false,
+        length: 0,
         sink: sink.clone(),
         out: Vec::with_capacity(FULL),
     };
@@ -96,11 +109,12 @@ pub(crate) fn open<W>(
 pub(crate) struct Supervisor(Arc<Shared>);
 
 impl Supervisor {
-    /// Waits for the end of the connection, then for the calls under way, within their grace.
+    /// Waits for the end of the connection, then for the calls under way, within their grace, and
+    /// until everything is said.
     pub(crate) async fn supervise(
         self,
         reading: impl Future<Output = ()>,
-        writing: impl Future<Output = ()>,
+        said: impl Future<Output = ()>,
         shutdown: Shutdown,
     ) {
         let Shared { host, output, flight, closing } = &*self.0;
@@ -109,6 +123,7 @@ impl Supervisor {
             () = shutdown.stopped() => {}
             () = output.broken() => {}
         }
+        let deadline = Instant::now() + host.limits.grace;
         closing.stop();
         flight.close();
         let drained = async {
@@ -117,10 +132,10 @@ impl Supervisor {
                 () = output.broken() => {}
             }
         };
-        let _ = timeout(host.limits.grace, drained).await;
+        let _ = timeout_at(deadline, drained).await;
         flight.abort_all();
         output.close();
-        let _ = timeout(host.limits.grace, writing).await;
+        let _ = timeout_at(deadline + FAREWELL, said).await;
     }
 }
 
@@ -141,6 +156,8 @@ pub(crate) struct Incoming<W> {
     /// Whether nothing has been read yet.
     fresh: bool,
     hung_up: bool,
+    /// How long the message at hand is.
+    length: usize,
     sink: Arc<Mutex<W>>,
     out: Vec<u8>,
 }
@@ -154,10 +171,11 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
             if buffer.capacity() - buffer.len() < NARROW {
                 buffer.reserve(CHUNK);
             }
+            let mut room = buffer.limit(CHUNK);
             let read = tokio::select! {
                 biased;
                 () = &mut closing => return,
-                read = reader.read_buf(buffer) => read,
+                read = reader.read_buf(&mut room) => read,
             };
             // A client that is gone without a word is no different from one that closed its end.
             let ended = read.unwrap_or(0) == 0;
@@ -192,6 +210,13 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
 
     fn next_line(&mut self, ended: bool) -> Option<Line> {
         let line = self.lines.next();
+        if let Some(Line::Message(message)) = &line
+            && message.len() > CHUNK
+        {
+            // What follows must not keep the buffer of a long line, nor an idle client any.
+            let buffer = self.lines.buffer();
+            *buffer = BytesMut::from(&buffer[..]);
+        }
         if ended { line.or_else(|| self.lines.finish()) } else { line }
     }
 
@@ -206,14 +231,18 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
     }
 
     async fn message(&mut self, message: Bytes) {
+        self.length = message.len();
         match self.connection.receive(message) {
             Received::Batch(members) => {
                 let batch = Batch::new(self.shared.clone());
                 for member in members {
                     self.received(member, Some(&batch)).await;
                 }
+                batch.hold(self.length);
                 // What the members have said goes out before their replies.
                 self.flush().await;
+                drop(batch);
+                self.shared.output.room().await;
             }
             received => self.received(received, None).await,
         }
@@ -224,7 +253,11 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
             Received::Call(request, codec) => self.call(request, codec, batch).await,
             Received::Reply(reply, _) => self.reply(&reply, batch),
             Received::Answer(number, answer) => self.shared.flight.answer(number, answer),
-            Received::Cancel(id) => self.shared.flight.cancel(&id),
+            Received::Cancel(id) => {
+                self.shared.flight.cancel(&id);
+                // A call that is dropped takes its questions back, however full the output is.
+                self.shared.output.room().await;
+            }
             // Batches do not nest.
             Received::Batch(_) | Received::Ignore => {}
         }
@@ -241,7 +274,7 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
     }
 
     async fn call(&mut self, mut request: Request, codec: Codec, batch: Option<&Arc<Batch>>) {
-        if let Err(error) = admit(&self.shared, &codec).await {
+        if let Err(error) = admit(&self.shared, &codec, batch).await {
             let mut refusal = Vec::new();
             codec.refuse(&error, &mut refusal);
             return self.reply(&refusal, batch);
@@ -256,7 +289,8 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
         if self.out.len() > before || call.is_listen() {
             self.flush().await;
         }
-        call.launch();
+        // A batch counts its message itself, because any of its calls keeps all of it.
+        call.launch(if batch.is_none() { self.length } else { 0 });
     }
 
     /// Writes what has gathered: here if the client is ready for it, else behind what waits.
@@ -267,23 +301,14 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
         let Ok(mut sink) = self.sink.try_lock() else {
             return self.shared.output.send(&mut self.out).await;
         };
-        let waiting = self.shared.output.take();
-        let written = async {
-            sink.write_all(&waiting).await?;
-            sink.write_all(&self.out).await?;
-            sink.flush().await
-        };
-        let written: io::Result<()> = written.await;
-        if written.is_err() {
-            self.shared.output.fail();
-        }
+        write(&mut *sink, &self.shared.output, &self.out).await;
         self.out.clear();
         self.out.shrink_to(2 * FULL);
     }
 }
 
 /// Whether the call may begin; it may have to wait for another to end.
-async fn admit(shared: &Shared, codec: &Codec) -> Result<(), Error> {
+async fn admit(shared: &Shared, codec: &Codec, batch: Option<&Arc<Batch>>) -> Result<(), Error> {
     let (flight, limits) = (&shared.flight, &shared.host.limits);
     if codec.is_silent() {
         return Ok(());
@@ -292,11 +317,13 @@ async fn admit(shared: &Shared, codec: &Codec) -> Result<(), Error> {
         return Err(Error::new(ErrorKind::InvalidRequest)
             .with_message("a request with this id is still under way"));
     }
-    let free = if codec.is_listen() {
-        flight.listens() < limits.listens
+    let free = if batch.is_some_and(|batch| batch.is_full()) {
+        false
+    } else if codec.is_listen() {
+        flight.listens() < limits.listens && flight.has_memory(limits)
     } else {
         // A client may be about to cancel what holds it up, so reading goes on after a while.
-        timeout(limits.patience, flight.slot(limits.calls)).await.unwrap_or(false)
+        timeout(limits.patience, flight.slot(limits)).await.unwrap_or(false)
     };
     if free { Ok(()) } else { Err(Error::overloaded(RETRY_AFTER)) }
 }
@@ -311,17 +338,22 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
     pub(crate) async fn run(self) {
         let output = &self.shared.output;
         while output.ready().await {
-            let mut sink = self.sink.lock().await;
-            let waiting = output.take();
-            let written = async {
-                sink.write_all(&waiting).await?;
-                sink.flush().await
-            };
-            let written: io::Result<()> = written.await;
-            if written.is_err() {
-                output.fail();
-            }
+            write(&mut *self.sink.lock().await, output, &[]).await;
         }
         let _ = self.sink.lock().await.shutdown().await;
+    }
+}
+
+/// Writes what waits in `output`, then `last`.
+async fn write(sink: &mut (impl AsyncWrite + Unpin), output: &Output, last: &[u8]) {
+    let waiting = output.take();
+    let written = async {
+        sink.write_all(&waiting).await?;
+        sink.write_all(last).await?;
+        sink.flush().await
+    };
+    let written: io::Result<()> = written.await;
+    if written.is_err() {
+        output.fail();
     }
 }

@@ -39,27 +39,29 @@ impl Output {
 
     /// Queues `bytes`, as soon as there is room, and leaves them empty.
     pub(crate) async fn send(&self, bytes: &mut Vec<u8>) {
-        if bytes.is_empty() {
-            return;
-        }
-        loop {
-            let mut room = pin!(self.room.notified());
-            room.as_mut().enable();
-            if self.try_send(bytes) {
-                return;
-            }
-            room.await;
+        if !bytes.is_empty() {
+            self.when_room(|queue| self.append(queue, bytes)).await;
+            bytes.clear();
         }
     }
 
-    fn try_send(&self, bytes: &mut Vec<u8>) -> bool {
-        let mut queue = self.lock();
-        if !queue.closed && queue.bytes.len() >= self.limit {
-            return false;
+    /// Completes when there is room.
+    pub(crate) async fn room(&self) {
+        self.when_room(|_| ()).await;
+    }
+
+    async fn when_room(&self, act: impl FnOnce(&mut Queue)) {
+        loop {
+            let mut room = pin!(self.room.notified());
+            room.as_mut().enable();
+            {
+                let mut queue = self.lock();
+                if queue.closed || queue.bytes.len() < self.limit {
+                    return act(&mut queue);
+                }
+            }
+            room.await;
         }
-        self.append(&mut queue, bytes);
-        bytes.clear();
-        true
     }
 
     /// Queues a few `bytes` whether there is room or not, from where nobody can wait.

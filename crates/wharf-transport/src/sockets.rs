@@ -1,6 +1,6 @@
 //! What listening sockets of any kind have in common.
 
-use std::{future::Future, io, sync::Arc, time::Duration};
+use std::{fmt, future::Future, io, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, split},
@@ -23,6 +23,11 @@ pub(crate) trait Accept {
 
     /// The next client, and what is known about it.
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Scope)>> + Send;
+}
+
+/// The error, with what it is about.
+pub(crate) fn about(subject: impl fmt::Display) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{subject}: {error}"))
 }
 
 /// Serves every client that comes, at most `connections` at a time, until `shutdown` stops and the

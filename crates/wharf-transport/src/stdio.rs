@@ -36,7 +36,8 @@ use crate::{Host, Shutdown, lines, parent, signals};
 /// # Errors
 /// If the streams cannot be taken over, or a thread cannot be started.
 pub async fn serve(host: Arc<Host>, shutdown: Shutdown) -> io::Result<()> {
-    let signals = tokio::spawn(signals::watch(shutdown.clone()));
+    // Never aborted: as long as the process goes on, another signal must be able to end it.
+    tokio::spawn(signals::watch(shutdown.clone()));
     let parent_gone = parent::gone();
     let orphaned = {
         let shutdown = shutdown.clone();
@@ -53,7 +54,6 @@ pub async fn serve(host: Arc<Host>, shutdown: Shutdown) -> io::Result<()> {
         on_thread("wharf-stdin", runtime.clone(), unconstrained(incoming.run(Blocking(stdin))))?;
     let writing = on_thread("wharf-stdout", runtime, outgoing.run())?;
     line.supervise(reading, writing, shutdown).await;
-    signals.abort();
     orphaned.abort();
     Ok(())
 }

@@ -7,7 +7,7 @@ use wharf_model::Scope;
 
 use crate::{
     Host, Shutdown,
-    sockets::{self, Accept},
+    sockets::{self, Accept, about},
 };
 
 pub use crate::sockets::CONNECTIONS;
@@ -34,7 +34,8 @@ pub async fn bind(address: impl ToSocketAddrs, reach: Reach) -> io::Result<TcpLi
         let refusal = format!("{remote} is not on this machine's loopback");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, refusal));
     }
-    TcpListener::bind(&*addresses).await
+    let shown = addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
+    TcpListener::bind(&*addresses).await.map_err(about(shown))
 }
 
 /// Serves every client that comes, at most `connections` at a time, until `shutdown` stops.
@@ -48,7 +49,7 @@ impl Accept for TcpListener {
     async fn accept(&self) -> io::Result<(TcpStream, Scope)> {
         let (stream, address) = TcpListener::accept(self).await?;
         // Replies are written whole, so waiting for more to send only delays them.
-        stream.set_nodelay(true)?;
+        let _ = stream.set_nodelay(true);
         let mut scope = Scope::new();
         scope.insert(RemoteAddress(address));
         Ok((stream, scope))

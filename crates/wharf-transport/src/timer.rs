@@ -83,10 +83,11 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // Before the look at the clock: an alarm that goes off in between finds whom to wake.
+        lock(&self.sleeper).waker = Some(cx.waker().clone());
         if Instant::now() >= self.deadline {
             return Poll::Ready(());
         }
-        lock(&self.sleeper).waker = Some(cx.waker().clone());
         if !self.queued {
             self.queued = true;
             let alarm = Alarm { deadline: self.deadline, sleeper: self.sleeper.clone() };

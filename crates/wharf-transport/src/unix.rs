@@ -7,15 +7,18 @@ use std::{
     sync::Arc,
 };
 
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use wharf_model::Scope;
 
 use crate::{
     Host, Shutdown,
-    sockets::{self, Accept},
+    sockets::{self, Accept, about},
 };
 
 pub use crate::sockets::CONNECTIONS;
+
+/// How many clients may wait to be let in.
+const BACKLOG: u32 = 1024;
 
 /// A listening Unix socket; dropping it removes its file.
 #[derive(Debug)]
@@ -27,14 +30,26 @@ pub struct Socket {
 /// Listens at `path`, for this user's programs only. A socket that a dead server left behind there
 /// is replaced; anything else is not.
 pub async fn bind(path: impl AsRef<Path>) -> io::Result<Socket> {
-    let path = path.as_ref().to_owned();
-    let is_socket = fs::symlink_metadata(&path).is_ok_and(|it| it.file_type().is_socket());
-    if is_socket && UnixStream::connect(&path).await.is_err() {
-        fs::remove_file(&path)?;
+    let path = path.as_ref();
+    listen(path).await.map_err(about(path.display()))
+}
+
+async fn listen(path: &Path) -> io::Result<Socket> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    if is_socket && is_dead(path).await {
+        fs::remove_file(path)?;
     }
-    let socket = Socket { listener: UnixListener::bind(&path)?, path };
-    fs::set_permissions(&socket.path, fs::Permissions::from_mode(0o600))?;
-    Ok(socket)
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    // Nobody can connect before it listens, so nobody gets in before it is private.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(Socket { listener: socket.listen(BACKLOG)?, path: path.to_owned() })
+}
+
+/// Whether nobody listens at `path`. A server that is busy refuses too, but says so differently.
+async fn is_dead(path: &Path) -> bool {
+    let refused = UnixStream::connect(path).await.err();
+    refused.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// Serves every client that comes, at most `connections` at a time, until `shutdown` stops.

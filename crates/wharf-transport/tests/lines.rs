@@ -11,8 +11,8 @@ use tokio::{
     time::timeout,
 };
 use wharf_model::{
-    Ask, BoxFuture, Deadlines, Filter, Implementation, Method, Notification, Outbox, Outcome,
-    Reply, Request, Scope, Service, ToolResult,
+    Ask, BoxFuture, Deadlines, Error, Filter, Implementation, Method, Notification, Outbox,
+    Outcome, Reply, Request, Scope, Service, ToolResult,
 };
 use wharf_transport::{Host, LineLimits, Shutdown, TokioTimer, memory};
 use wharf_wire::Wire;
@@ -30,6 +30,7 @@ impl Service for Toy {
         Box::pin(async move {
             match (request.method, &*name) {
                 (Method::Discover, _) => Reply::Discover(Box::default()).into(),
+                (Method::Listen, _) if gate.is_closed() => Error::overloaded(Duration::ZERO).into(),
                 (Method::Listen, _) => {
                     outbox.notify(Notification::Acknowledged(Filter::default()));
                     std::future::pending().await
@@ -50,6 +51,7 @@ impl Service for Toy {
                     });
                     outbox.room().await;
                 },
+                (_, "echo") => ToolResult::text("x".repeat(1000)).into(),
                 _ => ToolResult::text("now").into(),
             }
         })
@@ -100,9 +102,9 @@ impl Bed {
         self.call(id, "tools/call", json!({"name": name})).await;
     }
 
-    async fn legacy(&mut self) {
+    async fn legacy(&mut self, revision: &str) {
         let params = json!({
-            "protocolVersion": "2025-11-25",
+            "protocolVersion": revision,
             "capabilities": {"roots": {}},
             "clientInfo": {"name": "t", "version": "1"},
         });
@@ -119,6 +121,16 @@ impl Bed {
 
     async fn id(&mut self) -> Value {
         self.next().await.unwrap()["id"].clone()
+    }
+
+    /// Whether the server stops reading `message` again and again when nobody reads its replies.
+    async fn is_held_back(&mut self, message: &str) -> bool {
+        let sending = async {
+            for _ in 0..1000 {
+                self.writer.write_all(message.as_bytes()).await.unwrap();
+            }
+        };
+        timeout(Duration::from_secs(1), sending).await.is_err()
     }
 
     /// Whether nothing comes, however long one waits.
@@ -159,7 +171,7 @@ async fn a_cancellation_is_not_locked_out_for_long_by_the_limit_of_calls() {
 #[tokio::test(start_paused = true)]
 async fn a_question_is_never_locked_out_by_the_limit_of_calls() {
     let mut bed = Bed::new(|limits| limits.calls = 1);
-    bed.legacy().await;
+    bed.legacy("2025-11-25").await;
     let call = |id: u64, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
     bed.send(call(1, "ask")).await;
     let ask = bed.next().await.unwrap();
@@ -238,4 +250,132 @@ async fn dropping_the_server_ends_the_connection() {
     assert_eq!(bed.id().await, 2);
     bed.serving.abort();
     assert_eq!(bed.next().await, None);
+}
+
+fn pings(count: u64) -> Vec<Value> {
+    (0..count).map(|id| json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).collect()
+}
+
+fn legacy_call(id: &str, name: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}})
+}
+
+fn cancelled(id: &str) -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_sends_batches_and_reads_nothing_is_held_back() {
+    let mut bed = Bed::new(|_| {});
+    bed.legacy("2025-03-26").await;
+    let batch = Value::from(pings(100));
+    assert!(bed.is_held_back(&format!("{batch}\n")).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_cancels_members_of_batches_and_reads_nothing_is_held_back() {
+    let mut bed = Bed::new(|_| {});
+    bed.legacy("2025-03-26").await;
+    let mut members = pings(100);
+    members.push(legacy_call("late", "gate"));
+    let (batch, cancel) = (Value::from(members), cancelled("late"));
+    assert!(bed.is_held_back(&format!("{batch}\n{cancel}\n")).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_replies_to_one_batch_are_as_much_as_a_message_may_be() {
+    let mut bed = Bed::new(|limits| limits.message = 10_000);
+    bed.legacy("2025-03-26").await;
+    let members: Vec<_> = (0..90).map(|id| legacy_call(&format!("{id}"), "echo")).collect();
+    bed.send(members.into()).await;
+    let replies = bed.next().await.unwrap();
+    let refused = |reply: &&Value| reply["error"]["code"] == 1008;
+    assert_eq!(replies.as_array().map(Vec::len), Some(90));
+    assert!(replies[0]["result"].is_object(), "{}", replies[0]);
+    assert_eq!(replies.as_array().unwrap().iter().filter(refused).count(), 80);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_of_notifications_is_answered_with_nothing() {
+    let mut bed = Bed::new(|_| {});
+    bed.legacy("2025-03-26").await;
+    bed.send(json!([cancelled("a"), cancelled("b")])).await;
+    bed.tool(1, "now").await;
+    assert_eq!(bed.id().await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_waits_for_its_members_but_not_for_one_that_was_cancelled() {
+    let mut bed = Bed::new(|_| {});
+    bed.legacy("2025-03-26").await;
+    bed.send(json!([legacy_call("a", "gate"), legacy_call("b", "now")])).await;
+    assert!(bed.is_stuck().await);
+    bed.send(cancelled("a")).await;
+    let replies = bed.next().await.unwrap();
+    assert_eq!(replies.as_array().map(Vec::len), Some(1));
+    assert_eq!(replies[0]["id"], "b");
+}
+
+/// A call whose message is `length` bytes longer than it need be.
+async fn long_call(bed: &mut Bed, id: u64, name: &str, length: usize) {
+    let params = json!({"name": name, "arguments": {"text": "x".repeat(length)}});
+    bed.call(id, "tools/call", params).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn reading_stops_when_calls_hold_too_much_and_goes_on_when_one_ends() {
+    let mut bed = Bed::new(|limits| limits.held = 10_000);
+    long_call(&mut bed, 1, "gate", 6_000).await;
+    bed.tool(2, "now").await;
+    assert_eq!(bed.id().await, 2);
+    long_call(&mut bed, 3, "gate", 6_000).await;
+    bed.tool(4, "now").await;
+    assert!(bed.is_stuck().await);
+    bed.gate.add_permits(1);
+    let ids = [bed.id().await, bed.id().await];
+    assert!(ids.contains(&json!(4)), "{ids:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_holds_its_message_until_its_last_member_ends() {
+    let mut bed = Bed::new(|limits| limits.held = 10_000);
+    bed.legacy("2025-03-26").await;
+    let mut members = pings(300);
+    members.push(legacy_call("late", "gate"));
+    bed.send(members.into()).await;
+    bed.tool(1, "now").await;
+    assert!(bed.is_stuck().await);
+    bed.gate.add_permits(1);
+    assert!(bed.next().await.unwrap().is_array());
+    assert_eq!(bed.id().await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_longer_than_what_is_read_at_once_follow_each_other() {
+    let mut bed = Bed::new(|_| {});
+    for id in 1..20 {
+        long_call(&mut bed, id, "now", 200_000).await;
+        bed.tool(100 + id, "now").await;
+        assert_eq!((bed.id().await, bed.id().await), (json!(id), json!(100 + id)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_listen_is_not_said_to_have_ended() {
+    let mut bed = Bed::new(|_| {});
+    bed.gate.close();
+    bed.call(1, "subscriptions/listen", json!({"notifications": {}})).await;
+    assert_eq!(bed.next().await.unwrap()["error"]["code"], 1008);
+    bed.tool(2, "now").await;
+    assert_eq!(bed.id().await, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_nothing_gets_one_grace_not_two() {
+    let grace = Duration::from_secs(60);
+    let mut bed = Bed::new(|limits| limits.grace = grace);
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    assert!(bed.is_held_back(&format!("{ping}\n").repeat(100)).await);
+    bed.shutdown.stop();
+    assert!(timeout(grace * 3 / 2, bed.serving).await.is_ok());
 }

@@ -4,7 +4,7 @@
 use std::{io::ErrorKind, sync::Arc, time::Duration};
 
 use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     net::TcpStream,
     time::timeout,
 };
@@ -65,6 +65,42 @@ async fn one_client_too_many_waits_until_another_leaves() {
     shutdown.stop();
     serving.await.unwrap();
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_client_that_has_sent_too_much_can_read_to_the_end_when_the_server_stops() {
+    let listener = tcp::bind("127.0.0.1:0", tcp::Reach::Loopback).await.unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let shutdown = Shutdown::new();
+    let serving = tokio::spawn(tcp::serve(host(), listener, 2, shutdown.clone()));
+    let pings = PING.repeat(1000);
+    let writing = async { while client.write_all(&pings).await.is_ok() {} };
+    assert!(timeout(Duration::from_millis(100), writing).await.is_err(), "nothing was full");
+    shutdown.stop();
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).await.unwrap();
+    assert!(rest.ends_with(b"\n"));
+    drop(client);
+    serving.await.unwrap();
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_socket_of_a_server_that_is_busy_is_left_alone() {
+    use tokio::net::{UnixSocket, UnixStream};
+    use wharf_transport::unix;
+
+    let path = std::env::temp_dir().join(format!("wharf-busy-{}.sock", std::process::id()));
+    let busy = UnixSocket::new_stream().unwrap();
+    busy.bind(&path).unwrap();
+    let _busy = busy.listen(1).unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(client) = UnixStream::connect(&path).await {
+        waiting.push(client);
+    }
+    assert_eq!(unix::bind(&path).await.unwrap_err().kind(), ErrorKind::AddrInUse);
+    assert!(path.exists());
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[tokio::test]

@@ -1,17 +1,20 @@
-//! What the command line of a server says.
+//! How to reach a server, as its command line says.
 
 use std::{ffi::OsString, fmt, net::SocketAddr, path::PathBuf};
 
 use crate::{Failure, Result};
 
-/// How to reach the server.
+/// How to reach a server that [runs](crate::Server::run_over) for as long as its process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Transport {
+#[non_exhaustive]
+pub enum Transport {
+    /// Over stdin and stdout.
     #[default]
     Stdio,
+    /// Lines over TCP, at an address of this machine's loopback.
     Tcp(SocketAddr),
+    /// Lines over a Unix socket at this path.
     Unix(PathBuf),
-    Help,
 }
 
 /// What every server says to `--help`.
@@ -32,8 +35,8 @@ impl fmt::Display for Usage<'_> {
 }
 
 impl Transport {
-    /// Reads the command line, without the program's name.
-    pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self> {
+    /// Reads the command line, without the program's name. None if it asks for help.
+    pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Self>> {
         let mut arguments = arguments.into_iter();
         let mut transport = Transport::default();
         while let Some(argument) = arguments.next() {
@@ -51,7 +54,7 @@ impl Transport {
                 "--stdio" => Transport::Stdio,
                 "--tcp" => Transport::Tcp(address(&value("127.0.0.1:4000")?)?),
                 "--unix" => Transport::Unix(value("/tmp/server.sock")?.into()),
-                "--help" | "-h" => return Ok(Transport::Help),
+                "--help" | "-h" => return Ok(None),
                 "--http" => return Err(Failure::new("--http is not in this version yet")),
                 _ => {
                     return Err(Failure::new(format!(
@@ -60,7 +63,7 @@ impl Transport {
                 }
             };
         }
-        Ok(transport)
+        Ok(Some(transport))
     }
 }
 
@@ -75,19 +78,24 @@ fn address(text: &OsString) -> Result<SocketAddr> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Transport, String> {
+    fn parse(line: &str) -> Result<Option<Transport>, String> {
         Transport::parse(line.split_whitespace().map(OsString::from)).map_err(|e| e.to_string())
     }
 
     #[test]
     fn every_transport_has_its_option_and_the_last_one_counts() {
         let tcp = Transport::Tcp(([127, 0, 0, 1], 4000).into());
-        assert_eq!(parse(""), Ok(Transport::Stdio));
-        assert_eq!(parse("--unix a --stdio"), Ok(Transport::Stdio));
-        assert_eq!(parse("--tcp 127.0.0.1:4000"), Ok(tcp.clone()));
-        assert_eq!(parse("--tcp=127.0.0.1:4000"), Ok(tcp));
-        assert_eq!(parse("--unix a/b.sock"), Ok(Transport::Unix("a/b.sock".into())));
-        assert_eq!(parse("--help --nonsense"), Ok(Transport::Help));
+        let unix = Transport::Unix("a/b.sock".into());
+        for (line, expected) in [
+            ("", Some(Transport::Stdio)),
+            ("--unix a --stdio", Some(Transport::Stdio)),
+            ("--tcp 127.0.0.1:4000", Some(tcp.clone())),
+            ("--tcp=127.0.0.1:4000", Some(tcp)),
+            ("--unix a/b.sock", Some(unix)),
+            ("--help --nonsense", None),
+        ] {
+            assert_eq!(parse(line), Ok(expected), "{line}");
+        }
     }
 
     #[test]

@@ -96,7 +96,15 @@ impl Endpoint {
     /// Shuts down when the process is told to end (SIGINT, SIGTERM), and ends it at once when told
     /// again. Runs until then: spawn it beside a transport. Stdio needs none, it does so itself.
     pub fn shutdown_on_signals(&self) -> impl Future<Output = ()> + Send + use<> {
-        signals::watch(self.shutdown.clone())
+        let (watch, router) = (signals::watch(self.shutdown.clone()), self.router.clone());
+        let stopped = self.shutdown.stopped();
+        async move {
+            let ending = async {
+                stopped.await;
+                router.shutdown();
+            };
+            tokio::join!(watch, ending);
+        }
     }
 
     /// Serves the client at the other end of stdin and stdout until it is gone, the parent process
@@ -140,12 +148,22 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the path cannot be listened at, or the system has no Unix sockets.
-    #[cfg_attr(not(unix), expect(unused_variables, clippy::unused_async))]
     pub async fn serve_unix(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.serve_unix_saying(path, || ()).await
+    }
+
+    /// Serves lines over a Unix socket, after saying that clients may come.
+    #[cfg_attr(not(unix), expect(unused_variables, clippy::unused_async))]
+    pub(crate) async fn serve_unix_saying(
+        &self,
+        path: impl AsRef<Path>,
+        say: impl FnOnce(),
+    ) -> io::Result<()> {
         #[cfg(unix)]
         {
             use wharf_transport::unix;
             let socket = unix::bind(path).await?;
+            say();
             unix::serve(self.host.clone(), socket, unix::CONNECTIONS, self.shutdown.clone()).await;
             Ok(())
         }

@@ -36,6 +36,7 @@ mod pin;
 mod replies;
 mod server;
 
+pub use command_line::Transport;
 pub use endpoint::{ClientEnd, Endpoint};
 pub use failure::{Failure, Result};
 pub use pin::{Pin, UnknownRevision};

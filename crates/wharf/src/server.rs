@@ -1,6 +1,11 @@
 //! What a server is made of.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{
+    fmt,
+    io::{self, Write},
+    path::Path,
+    sync::Arc,
+};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -241,38 +246,55 @@ impl Server {
         Ok(Endpoint::new(router, host))
     }
 
-    /// Runs the server for as long as the process lives: over stdin and stdout, or as the command
-    /// line says (`--tcp ADDRESS`, `--unix PATH`; `--help` tells).
-    ///
-    /// When it returns, the process has one more grace period ([`LineLimits::grace`]) to end by
-    /// itself. Then it is ended, because a blocking handler that hangs would hold it up for ever.
+    /// [Runs](Server::run_over) the server over stdin and stdout, or as the command line says
+    /// (`--tcp ADDRESS`, `--unix PATH`; `--help` tells).
     ///
     /// # Errors
     /// If the server cannot be built, the command line makes no sense, or the transport cannot be
     /// set up.
     pub async fn run(self) -> Result<()> {
-        let name = self.about.name.clone();
-        let transport = Transport::parse(std::env::args_os().skip(1))?;
-        if transport == Transport::Help {
-            println!("{}", Usage(&name));
-            return Ok(());
+        match Transport::parse(std::env::args_os().skip(1))? {
+            Some(transport) => self.run_over(transport).await,
+            None => {
+                println!("{}", Usage(&self.about.name));
+                Ok(())
+            }
         }
+    }
+
+    /// Runs the server for as long as the process lives: until the client is gone (over stdin and
+    /// stdout) or the process is told to end. Told twice, it ends at once. Where a socket listens is
+    /// said on stderr.
+    ///
+    /// When it returns, the process has one more grace period ([`LineLimits::grace`]) to end by
+    /// itself. Then it is ended, because a blocking handler that hangs would hold it up for ever.
+    ///
+    /// ```no_run
+    /// # async fn example() -> wharf::Result<()> {
+    /// let address = ([127, 0, 0, 1], 4000).into();
+    /// wharf::Server::new("harbour", "1.0.0").run_over(wharf::Transport::Tcp(address)).await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the server cannot be built, or the transport cannot be set up.
+    pub async fn run_over(self, transport: Transport) -> Result<()> {
+        let name = self.about.name.clone();
         let endpoint = self.build()?;
-        let signals = tokio::spawn(endpoint.shutdown_on_signals());
+        // Never aborted: as long as the process goes on, another signal must be able to end it.
+        tokio::spawn(endpoint.shutdown_on_signals());
         match transport {
-            Transport::Help => {}
             Transport::Stdio => endpoint.serve_stdio().await?,
             Transport::Tcp(address) => {
                 let listener = Endpoint::listen_tcp(address).await?;
-                eprintln!("{name}: serving lines at tcp://{}", listener.local_addr()?);
+                tell(&format!("{name}: serving lines at tcp://{}", listener.local_addr()?));
                 endpoint.serve_listener(listener).await;
             }
             Transport::Unix(path) => {
-                eprintln!("{name}: serving lines at unix:{}", path.display());
-                endpoint.serve_unix(path).await?;
+                let told = format!("{name}: serving lines at unix:{}", path.display());
+                endpoint.serve_unix_saying(path, || tell(&told)).await?;
             }
         }
-        signals.abort();
         let grace = endpoint.host.limits.grace;
         std::thread::Builder::new().name("wharf-end".into()).spawn(move || {
             std::thread::sleep(grace);
@@ -323,6 +345,11 @@ impl Server {
         self.router = change(self.router);
         self
     }
+}
+
+/// Tells people something; that nobody reads it is no failure.
+fn tell(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 impl fmt::Debug for Server {

@@ -376,3 +376,27 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         }
     }
 }
+
+/// A default that is out of its own range.
+#[tool]
+fn rate(
+    #[range(1..=5)]
+    #[default(9)]
+    stars: u8,
+) -> u8 {
+    stars
+}
+
+/// A list of lists cannot be typed into a prompt.
+#[prompt]
+fn grid(rows: Vec<Vec<u8>>) -> String {
+    format!("{rows:?}")
+}
+
+#[test]
+fn what_no_call_could_use_is_told_when_the_server_is_built() {
+    let error = wharf::Router::builder().tool::<rate>().prompt::<grid>().build().unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("tool `rate`: the default of `stars`"), "{text}");
+    assert!(text.contains("prompt `grid`: ") && text.contains("`rows`"), "{text}");
+}

@@ -28,8 +28,9 @@ use crate::{core::Core, router};
 /// A layer around the router: it sees each call before its handler, and each outcome after it.
 ///
 /// ```
-/// use wharf_model::{BoxFuture, Error, ErrorKind, Method, Outbox, Outcome, Request};
-/// use wharf_server::{Middleware, Next, Router};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::{BoxFuture, Error, ErrorKind, Method, Middleware, Next, Outbox};
+/// use wharf::{Outcome, Request, Router};
 ///
 /// struct ReadOnly;
 ///
@@ -44,7 +45,7 @@ use crate::{core::Core, router};
 ///
 /// let router = Router::builder().layer(ReadOnly).build()?;
 /// # let _ = router;
-/// # Ok::<(), wharf_server::BuildError>(())
+/// # Ok::<(), wharf::BuildError>(())
 /// ```
 pub trait Middleware: Send + Sync + 'static {
     /// Handles the call, or passes it on with `next`.

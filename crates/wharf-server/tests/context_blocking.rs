@@ -1,0 +1,104 @@
+//! What a plain function does with its context, on the thread it blocks.
+#![allow(clippy::unwrap_used)]
+
+mod context_support;
+
+use std::{
+    sync::{Arc, Mutex, mpsc},
+    time::Duration,
+};
+
+use context_support::*;
+use serde_json::json;
+use wharf_model::{
+    Asks, ElicitResult, ErrorKind, Event, Exchange, LogLevel, Notification, Outcome, RootsResult,
+};
+use wharf_server::{AskError, Ctx, PanicGuard, State, Tool, Trial};
+
+const BOTH: [Asks; 2] = [Asks::Deliver, Asks::Suspend];
+
+fn deploy(State(runs): State<Counter>, ctx: Ctx) -> Result<String, AskError> {
+    let run = runs.hit();
+    ctx.block_on(ctx.progress(1.0));
+    ctx.block_on(ctx.info("asking"));
+    let confirm: Confirm = ctx.block_on(ctx.ask("confirm", "Sure?"))?;
+    let roots = ctx.block_on(ctx.roots("roots"))?;
+    Ok(format!("{run} {} {}", confirm.sure, roots.len()))
+}
+
+#[tokio::test]
+async fn it_asks_both_kinds_of_client() {
+    for (asks, expected) in [(Asks::Deliver, "1 true 0"), (Asks::Suspend, "3 true 0")] {
+        let runs = Counter::default();
+        let tool = Tool::blocking("deploy", deploy);
+        let router = builder(tool).state(runs.clone()).build().unwrap();
+        let trial = Trial::tool(&router, "deploy")
+            .answer("confirm", sure())
+            .answer("roots", RootsResult::new([]));
+        let report = trial.run(asks).await;
+        assert_eq!(report.text(), expected);
+        assert_eq!(report.asked(), ["confirm", "roots"]);
+        let declined = Trial::tool(&router, "deploy").answer("confirm", ElicitResult::decline());
+        assert_eq!(declined.run(asks).await.text(), AskError::Declined.to_string());
+    }
+}
+
+async fn next(exchange: &mut Exchange) -> Event {
+    std::future::poll_fn(|cx| exchange.poll_event(cx)).await
+}
+
+#[tokio::test]
+async fn progress_and_logs_come_out_while_it_runs() {
+    let (go, gone) = mpsc::channel::<()>();
+    let gone = Arc::new(Mutex::new(gone));
+    let tool = Tool::blocking("tool", move |ctx: Ctx| {
+        ctx.block_on(ctx.progress_of(1.0, 2.0));
+        gone.lock().unwrap().recv().unwrap();
+        ctx.block_on(ctx.info("almost"));
+        "done"
+    });
+    let mut request = suspending(call("tool"));
+    (request.progress, request.log_level) = (true, Some(LogLevel::Info));
+    let mut exchange = start(&router(tool), request, &FakeTimer::default());
+    let first = next(&mut exchange).await;
+    assert!(matches!(first, Event::Notify(Notification::Progress { .. })), "{first:?}");
+    go.send(()).unwrap();
+    let second = next(&mut exchange).await;
+    assert!(matches!(second, Event::Notify(Notification::Log { .. })), "{second:?}");
+    let Event::Done(outcome) = next(&mut exchange).await else { panic!() };
+    assert_eq!(text(outcome), "done");
+}
+
+#[tokio::test]
+async fn an_ask_ends_with_its_call() {
+    for asks in BOTH {
+        let (tell, told) = mpsc::channel();
+        let tell = Mutex::new(tell);
+        let tool = Tool::blocking("tool", move |ctx: Ctx| {
+            let answer = ctx.block_on(ctx.ask::<Confirm>("c", "Sure?"));
+            tell.lock().unwrap().send(answer.map(|it| it.sure)).unwrap();
+        });
+        let mut request = suspending(call("tool"));
+        request.asks = asks;
+        let mut exchange = start(&router(tool), request, &FakeTimer::default());
+        let event = next(&mut exchange).await;
+        match asks {
+            Asks::Suspend => assert!(matches!(event, Event::Done(Outcome::InputRequired(_)))),
+            _ => assert!(matches!(event, Event::Ask(..)), "{event:?}"),
+        }
+        drop((exchange, event));
+        let answer = told.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert_eq!(answer, Err(AskError::Suspended));
+    }
+}
+
+#[test]
+fn where_it_would_wait_for_itself_it_says_so() {
+    let inline = Tool::inline("tool", |ctx: Ctx| ctx.block_on(ctx.info("never")));
+    let awaiting = Tool::new("tool", async |ctx: Ctx| ctx.block_on(async { json!(1).to_string() }));
+    for tool in [inline, awaiting] {
+        let router = builder(tool).layer(PanicGuard).build().unwrap();
+        let outcome = end(&router, suspending(call("tool")), &FakeTimer::default());
+        assert_eq!(text(outcome), ErrorKind::ToolPanicked.message());
+    }
+}

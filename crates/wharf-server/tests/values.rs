@@ -1,0 +1,133 @@
+//! How many values a tree of JSON may have before it is made.
+#![allow(clippy::unwrap_used)]
+
+mod context_support;
+mod support;
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use support::{call, completion, get, messages, now, text};
+use wharf_model::{
+    Asks, ClientCapability, ElicitResult, ErrorKind, Method, Outcome, Peer, RequestBuilder,
+};
+use wharf_server::{Args, Ctx, Limits, Prompt, RawArgs, Router, Tool, Trial};
+
+const MOST: usize = 1_000;
+
+#[derive(Deserialize, JsonSchema)]
+struct Plain {
+    list: Vec<u8>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Checked {
+    #[schemars(length(min = 1))]
+    list: Vec<u8>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Said {
+    word: Option<String>,
+}
+
+fn router() -> Router {
+    let schema = json!({"type": "object", "properties": {"list": {"minItems": 1}}});
+    Router::builder()
+        .limits(Limits { argument_values: MOST, ..Limits::default() })
+        .add(Tool::inline("plain", |Args(it): Args<Plain>| it.list.len()))
+        .add(Tool::inline("checked", |Args(it): Args<Checked>| it.list.len()))
+        .add(Tool::dynamic("dynamic", schema, async |_: RawArgs| "taken"))
+        .add(
+            Prompt::inline("prompt", |Args(it): Args<Said>| it.word.unwrap_or_default())
+                .complete_from("word", ["hello"]),
+        )
+        .build()
+        .unwrap()
+}
+
+/// Arguments of so many values: an object, its list, and what is in it.
+fn arguments(values: usize, item: &str) -> String {
+    format!(r#"{{"list":[{}]}}"#, vec![item; values - 2].join(","))
+}
+
+fn refused(outcome: Outcome, expected: ErrorKind) {
+    let error = support::error(outcome);
+    assert_eq!(error.kind, expected);
+    assert!(error.message.contains("more than 1000 values"), "{}", error.message);
+}
+
+#[test]
+fn a_schema_judges_so_many_values_and_not_one_more() {
+    let router = router();
+    for tool in ["checked", "dynamic"] {
+        support::tool(now(&router, call(tool, &arguments(MOST, "0"))));
+        let outcome = now(&router, call(tool, &arguments(MOST + 1, "0")));
+        refused(outcome, ErrorKind::InvalidToolArguments);
+    }
+    // Commas in a text are no values.
+    let long = format!(r#"{{"list":["{}"]}}"#, "[{,".repeat(MOST));
+    assert_eq!(text(now(&router, call("dynamic", &long))), "taken");
+}
+
+#[test]
+fn a_type_reads_any_number_of_values() {
+    let router = router();
+    assert_eq!(text(now(&router, call("plain", &arguments(100_002, "0")))), "100000");
+}
+
+#[test]
+fn a_second_look_is_for_so_many_values_too() {
+    let router = router();
+    assert_eq!(text(now(&router, call("plain", &arguments(MOST, "1.0")))), "998");
+    let outcome = now(&router, call("plain", &arguments(MOST + 1, "1.0")));
+    refused(outcome, ErrorKind::InvalidToolArguments);
+}
+
+#[test]
+fn prompts_and_completions_have_the_limit_too() {
+    let router = router();
+    messages(now(&router, get("prompt", &arguments(MOST, "0"))));
+    let outcome = now(&router, get("prompt", &arguments(MOST + 1, "0")));
+    refused(outcome, ErrorKind::InvalidPromptArguments);
+
+    // Eight values besides those in the list: three objects, four texts and the list.
+    let complete = |values: usize| {
+        let items = vec!["0"; values - 8].join(",");
+        let reference = format!(r#"{{"type":"ref/prompt","name":"prompt","x":[{items}]}}"#);
+        now(&router, support::complete(&reference, "word", "h"))
+    };
+    assert_eq!(completion(complete(MOST)).values, ["hello"]);
+    refused(complete(MOST + 1), ErrorKind::InvalidParams);
+}
+
+#[tokio::test]
+async fn so_do_answers() {
+    async fn ask(ctx: Ctx) -> String {
+        assert!(ctx.can(ClientCapability::Elicitation));
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        format!("{:?}", ctx.ask_form("n", "How many?", schema).await)
+    }
+    let limits = Limits { argument_values: MOST, ..Limits::default() };
+    let router = context_support::builder(Tool::new("ask", ask)).limits(limits).build().unwrap();
+    // An answer has its action and its content, and these have `n`, `x` and the list's items.
+    let answer = |values: usize| ElicitResult::accept(json!({"n": 1, "x": vec![0; values - 5]}));
+    let trial = |values| Trial::tool(&router, "ask").answer("n", answer(values));
+    assert!(trial(MOST).run(Asks::Deliver).await.text().starts_with("Ok"));
+    let refused_text = trial(MOST + 1).run(Asks::Deliver).await.text();
+    assert!(refused_text.contains("more than 1000 values"), "{refused_text}");
+
+    let responses = |values| {
+        let answers = json!({"n": answer(values)}).to_string();
+        let request =
+            RequestBuilder::new(Method::CallTool).target("ask").input_responses(&answers).build();
+        let peer = Arc::new(Peer::new(None, context_support::everything()));
+        let mut request = request.from_peer(peer);
+        request.asks = Asks::Suspend;
+        now(&router, request)
+    };
+    assert!(text(responses(MOST - 1)).starts_with("Ok"));
+    refused(responses(MOST), ErrorKind::InvalidParams);
+}

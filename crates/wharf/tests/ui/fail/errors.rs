@@ -1,0 +1,26 @@
+use wharf::prelude::*;
+
+/// Says no, and is no `std::error::Error`.
+struct No;
+
+#[tool]
+fn fails() -> Result<String, String> {
+    Err("no".into())
+}
+
+#[tool]
+async fn fails_later() -> Result<String, No> {
+    Err(No)
+}
+
+#[resource("x://y")]
+fn unreadable() -> Result<String, String> {
+    Err("no".into())
+}
+
+#[prompt]
+fn unsaid() -> Result<String, No> {
+    Err(No)
+}
+
+fn main() {}
