@@ -2,7 +2,6 @@
 
 use std::{
     io::{self, Write},
-    net::SocketAddr,
     path::PathBuf,
 };
 
@@ -20,7 +19,7 @@ pub(crate) struct Serve {
     stdio: bool,
     /// Serve lines over TCP, on this machine's loopback
     #[arg(long, value_name = "ADDRESS")]
-    tcp: Option<SocketAddr>,
+    tcp: Option<String>,
     /// Serve lines over a Unix socket
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
@@ -29,7 +28,7 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) async fn run(self) -> wharf::Result<()> {
         let (transport, how_to_connect) = match (self.tcp, self.unix) {
-            (Some(address), _) => (Transport::Tcp(address), "Connect and send lines of JSON."),
+            (Some(address), _) => (Transport::tcp(&address)?, "Connect and send lines of JSON."),
             (_, Some(path)) => (Transport::Unix(path), "Connect and send lines of JSON."),
             _ => (
                 Transport::Stdio,

@@ -29,6 +29,8 @@ const NARROW: usize = 4 << 10;
 const FULL: usize = 64 << 10;
 /// How long the last bytes may take to be read once the calls are over.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// A call that holds the reader up for longer than this does not hold its reply back too.
+const SLOW: Duration = Duration::from_millis(5);
 /// When a client that has too much under way may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -192,6 +194,7 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
 
     /// Works on every line there is, then writes what came of it.
     async fn drain(&mut self, ended: bool) {
+        let mut clock = Instant::now();
         while let Some(line) = self.next_line(ended) {
             match line {
                 Line::Message(message) if self.is_http(&message) => break,
@@ -201,9 +204,11 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
                     self.received(refusal, None).await;
                 }
             }
-            if self.out.len() >= FULL {
+            let now = Instant::now();
+            if self.out.len() >= FULL || now.duration_since(clock) > SLOW {
                 self.flush().await;
             }
+            clock = now;
         }
         self.flush().await;
     }

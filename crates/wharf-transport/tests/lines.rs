@@ -39,6 +39,18 @@ impl Service for Toy {
                     gate.acquire().await.unwrap().forget();
                     ToolResult::text("open").into()
                 }
+                // Handlers must not block. One that does holds up what comes behind it, but not its
+                // own reply, which `waits` hangs on here.
+                (_, "blocks") => {
+                    std::thread::sleep(Duration::from_millis(20));
+                    ToolResult::text("blocked").into()
+                }
+                (_, "waits") => {
+                    while gate.available_permits() == 0 {
+                        std::thread::yield_now();
+                    }
+                    ToolResult::text("seen").into()
+                }
                 (_, "ask") => match outbox.ask(Ask::Roots).await {
                     Ok(answer) => ToolResult::text(answer).into(),
                     Err(error) => ToolResult::error(error.to_string()).into(),
@@ -152,6 +164,23 @@ async fn reading_stops_at_the_limit_of_calls_and_goes_on_when_one_ends() {
     let mut ids = [bed.id().await, bed.id().await];
     ids.sort_by_key(|id| id.as_u64());
     assert!(ids[1] == 4 && (ids[0] == 1 || ids[0] == 3), "{ids:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_blocks_does_not_hold_its_own_reply_back() {
+    let mut bed = Bed::new(|_| {});
+    let calls = [("blocks", 1), ("waits", 2)].map(|(name, id)| {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({"name": name, "_meta": meta});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
+    });
+    bed.writer.write_all(format!("{}\n{}\n", calls[0], calls[1]).as_bytes()).await.unwrap();
+    assert_eq!(bed.id().await, 1);
+    bed.gate.add_permits(1);
+    assert_eq!(bed.id().await, 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,11 @@
 //! How to reach a server, as its command line says.
 
-use std::{ffi::OsString, fmt, net::SocketAddr, path::PathBuf};
+use std::{
+    ffi::OsString,
+    fmt,
+    net::{SocketAddr, ToSocketAddrs},
+    path::PathBuf,
+};
 
 use crate::{Failure, Result};
 
@@ -35,6 +40,14 @@ impl fmt::Display for Usage<'_> {
 }
 
 impl Transport {
+    /// Lines over TCP at an address or host name with a port, such as `localhost:4000`.
+    ///
+    /// # Errors
+    /// If there is no such address.
+    pub fn tcp(address_and_port: &str) -> Result<Self> {
+        address(address_and_port).map(Transport::Tcp)
+    }
+
     /// Reads the command line, without the program's name. None if it asks for help.
     pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Self>> {
         let mut arguments = arguments.into_iter();
@@ -52,7 +65,7 @@ impl Transport {
             };
             transport = match option {
                 "--stdio" => Transport::Stdio,
-                "--tcp" => Transport::Tcp(address(&value("127.0.0.1:4000")?)?),
+                "--tcp" => Transport::tcp(&value("127.0.0.1:4000")?.to_string_lossy())?,
                 "--unix" => Transport::Unix(value("/tmp/server.sock")?.into()),
                 "--help" | "-h" => return Ok(None),
                 "--http" => return Err(Failure::new("--http is not in this version yet")),
@@ -67,9 +80,9 @@ impl Transport {
     }
 }
 
-fn address(text: &OsString) -> Result<SocketAddr> {
-    let text = text.to_string_lossy();
-    text.parse().map_err(|_| {
+fn address(text: &str) -> Result<SocketAddr> {
+    let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    found.ok_or_else(|| {
         Failure::new(format!("{text:?} is no address and port, such as 127.0.0.1:4000"))
     })
 }

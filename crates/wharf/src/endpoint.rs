@@ -80,6 +80,12 @@ impl Endpoint {
         self.router.registry()
     }
 
+    /// The server's router, which a [`Trial`](crate::Trial) of one handler needs.
+    #[must_use]
+    pub fn router(&self) -> &Router {
+        &self.router
+    }
+
     /// The server as a service, for callers in the same process that speak the model, not bytes.
     #[must_use]
     pub fn service(&self) -> Arc<dyn Service> {

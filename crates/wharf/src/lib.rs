@@ -44,8 +44,18 @@ pub use replies::Replies;
 pub use server::{Era, Server};
 
 pub use wharf_macros::{prompt, resource, tool};
+/// The whole model: what transports, gateways and services of your own are made of.
 pub use wharf_model as model;
-pub use wharf_model::*;
+pub use wharf_model::{
+    Annotations, Ask, Asks, BoxFuture, CacheHint, CacheScope, ClientCapabilities, ClientCapability,
+    Completion, Content, ElicitAction, EmbeddedResource, Error, ErrorKind, Icon, Implementation,
+    ListCapability, LogLevel, Media, Meta, Method, ModelHint, ModelPreferences, NonceStore,
+    Notification, Outbox, Outcome, Page, Peer, Principal, PromptArgument, PromptInfo,
+    PromptMessage, PromptResult, Rate, RateStore, ReadResult, Reply, Request, RequestBuilder,
+    ResourceContents, ResourceInfo, ResourcesCapability, Role, Root, SamplingMessage,
+    SamplingRequest, SamplingResult, Scope, ServerCapabilities, Service, StateSeal, TemplateInfo,
+    Text, Timer, ToolAnnotations, ToolChoice, ToolInfo, ToolResult, ToolResultContent, ToolUse,
+};
 pub use wharf_server::*;
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer, tcp::RemoteAddress};
 pub use wharf_wire::{ErrorProfile, WireLimits};

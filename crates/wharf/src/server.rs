@@ -5,6 +5,7 @@ use std::{
     io::{self, Write},
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 use tokio::{
@@ -25,6 +26,9 @@ use crate::{
     Endpoint, Result,
     command_line::{Transport, Usage},
 };
+
+/// How long the process may take to end by itself, once it has nothing left to serve.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// The protocol's two eras: before and after requests began to carry everything themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,8 +270,8 @@ impl Server {
     /// stdout) or the process is told to end. Told twice, it ends at once. Where a socket listens is
     /// said on stderr.
     ///
-    /// When it returns, the process has one more grace period ([`LineLimits::grace`]) to end by
-    /// itself. Then it is ended, because a blocking handler that hangs would hold it up for ever.
+    /// When it returns, the process has one more second to end by itself. Then it is ended, because
+    /// a blocking handler that hangs would hold it up for ever.
     ///
     /// ```no_run
     /// # async fn example() -> wharf::Result<()> {
@@ -295,9 +299,8 @@ impl Server {
                 endpoint.serve_unix_saying(path, || tell(&told)).await?;
             }
         }
-        let grace = endpoint.host.limits.grace;
-        std::thread::Builder::new().name("wharf-end".into()).spawn(move || {
-            std::thread::sleep(grace);
+        std::thread::Builder::new().name("wharf-end".into()).spawn(|| {
+            std::thread::sleep(LAST_MOMENT);
             std::process::exit(0);
         })?;
         Ok(())
