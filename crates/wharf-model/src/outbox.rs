@@ -105,7 +105,7 @@ impl Outbox {
 
     /// Sends a notification. After the call is over, nothing is sent.
     pub fn notify(&self, notification: Notification) {
-        self.send(&mut self.lock(), Message::Notify(notification));
+        self.send(self.lock(), Message::Notify(notification));
     }
 
     /// Completes once the box has room again: await it after sending, to go no faster than the
@@ -243,15 +243,18 @@ impl Outbox {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    fn send(&self, queue: &mut Queue, message: Message) {
+    fn send(&self, mut queue: MutexGuard<'_, Queue>, message: Message) {
         if self.is_closed() {
             return;
         }
         queue.messages.push_back(message);
         queue.touched = true;
         self.shared.dirty.store(true, Ordering::Release);
-        if let Some(reader) = &queue.reader {
-            reader.wake_by_ref();
+        let reader = queue.reader.clone();
+        // Waking may run anybody's code, which may want the lock.
+        drop(queue);
+        if let Some(reader) = reader {
+            reader.wake();
         }
     }
 
@@ -305,21 +308,23 @@ impl Future for Answering {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let outbox = self.outbox.clone();
+        let mut queue = outbox.lock();
+        // Looked at under the lock, or an end just now would leave this waiting for ever.
         if outbox.is_closed() {
             self.state = AnsweringState::Done;
             return Poll::Ready(Err(Error::new(ErrorKind::RequestCancelled)));
         }
-        let mut queue = outbox.lock();
         let id = match &mut self.state {
             AnsweringState::Unsent(ask) => {
+                let ask = ask.take();
                 let id = AskId(queue.next_ask);
                 queue.next_ask += 1;
-                queue.asks.push(Slot { id, answer: None, waker: None });
-                if let Some(ask) = ask.take() {
-                    outbox.send(&mut queue, Message::Ask(id, ask));
-                }
+                queue.asks.push(Slot { id, answer: None, waker: Some(cx.waker().clone()) });
                 self.state = AnsweringState::Sent(id);
-                id
+                if let Some(ask) = ask {
+                    outbox.send(queue, Message::Ask(id, ask));
+                }
+                return Poll::Pending;
             }
             AnsweringState::Sent(id) => *id,
             AnsweringState::Done => return Poll::Pending,
@@ -343,7 +348,7 @@ impl Drop for Answering {
         if let AnsweringState::Sent(id) = self.state {
             let mut queue = self.outbox.lock();
             queue.asks.retain(|slot| slot.id != id);
-            self.outbox.send(&mut queue, Message::Withdraw(id));
+            self.outbox.send(queue, Message::Withdraw(id));
         }
     }
 }
