@@ -25,15 +25,24 @@ pub(crate) struct Serve {
     unix: Option<PathBuf>,
 }
 
+const LINES: &str = "Connect and send one JSON-RPC message a line.";
+
+/// What to put into the configuration of a client that starts its servers.
+fn client_configuration() -> String {
+    let program = std::env::current_exe().unwrap_or_else(|_| "wharf".into());
+    let command = serde_json::Value::from(program.to_string_lossy());
+    format!(
+        "Speaking over stdin and stdout. To let a client start it, configure:\n  \
+         {{\"mcpServers\": {{\"wharf-demo\": {{\"command\": {command}, \"args\": [\"serve\"]}}}}}}"
+    )
+}
+
 impl Serve {
     pub(crate) async fn run(self) -> wharf::Result<()> {
         let (transport, how_to_connect) = match (self.tcp, self.unix) {
-            (Some(address), _) => (Transport::tcp(&address)?, "Connect and send lines of JSON."),
-            (_, Some(path)) => (Transport::Unix(path), "Connect and send lines of JSON."),
-            _ => (
-                Transport::Stdio,
-                "Speaking over stdin and stdout: let a client start `wharf serve`.",
-            ),
+            (Some(address), _) => (Transport::tcp(&address)?, LINES.to_owned()),
+            (_, Some(path)) => (Transport::Unix(path), LINES.to_owned()),
+            _ => (Transport::Stdio, client_configuration()),
         };
         let version = env!("CARGO_PKG_VERSION");
         // Stdout carries messages, so people are told on stderr. That nobody reads it is no failure.

@@ -167,7 +167,12 @@ fn people_are_told_on_stderr_how_to_connect() {
         .expect("the demo runs");
     assert!(output.status.success());
     assert_eq!(output.stdout, b"");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("wharf serve"));
+    let told = String::from_utf8_lossy(&output.stderr);
+    let configuration = told.lines().last().expect("it says something").trim();
+    let configuration: Value = serde_json::from_str(configuration).expect("ready to paste");
+    let entry = &configuration["mcpServers"]["wharf-demo"];
+    assert_eq!(entry["command"], env!("CARGO_BIN_EXE_wharf"));
+    assert_eq!(entry["args"][0], "serve");
 }
 
 #[cfg(target_os = "linux")]

@@ -31,7 +31,10 @@ pub async fn bind(address: impl ToSocketAddrs, reach: Reach) -> io::Result<TcpLi
     let addresses: Vec<SocketAddr> = lookup_host(address).await?.collect();
     let remote = addresses.iter().find(|address| !address.ip().is_loopback());
     if let (Reach::Loopback, Some(remote)) = (reach, remote) {
-        let refusal = format!("{remote} is not on this machine's loopback");
+        let refusal = format!(
+            "{remote} is not on this machine's loopback: listen at 127.0.0.1 or [::1], or serve a \
+             listener of your own"
+        );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, refusal));
     }
     let shown = addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
