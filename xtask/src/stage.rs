@@ -22,7 +22,9 @@ pub(crate) const FORMAT: Stage = Stage {
 
 pub(crate) const CLIPPY: Stage = Stage {
     name: "clippy",
-    run: |workspace| workspace.cargo("clippy --workspace --all-targets -- -D warnings"),
+    run: |workspace| {
+        workspace.cargo("clippy --workspace --all-targets --all-features -- -D warnings")
+    },
     advice: "mend what it printed above (if cargo has no clippy: `rustup component add clippy`)",
 };
 
@@ -37,13 +39,13 @@ pub(crate) const TESTS: Stage =
 
 pub(crate) const DOC_TESTS: Stage = Stage {
     name: "doc tests",
-    run: |workspace| workspace.cargo("test --doc --workspace"),
+    run: |workspace| workspace.cargo("test --doc --workspace --all-features"),
     advice: "mend the examples named above",
 };
 
 pub(crate) const DOCS: Stage = Stage {
     name: "documentation",
-    run: |workspace| workspace.cargo("doc --no-deps --workspace"),
+    run: |workspace| workspace.cargo("doc --no-deps --workspace --all-features"),
     advice: "mend what rustdoc printed above",
 };
 
@@ -63,9 +65,9 @@ pub(crate) fn run(stages: &[Stage], workspace: &Workspace) -> Result<(), String>
 
 fn tests(workspace: &Workspace) -> Result<(), String> {
     if workspace.has_cargo("nextest") {
-        return workspace.cargo("nextest run --workspace");
+        return workspace.cargo("nextest run --workspace --all-features");
     }
     println!("cargo-nextest is missing, so `cargo test` runs the tests, more slowly");
     println!("(to have it: `cargo install cargo-nextest --locked`)");
-    workspace.cargo("test --workspace --lib --bins --tests --examples")
+    workspace.cargo("test --workspace --all-features --lib --bins --tests --examples")
 }
