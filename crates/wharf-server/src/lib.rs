@@ -31,6 +31,7 @@ mod complete;
 mod core;
 mod cost;
 mod ctx;
+mod described;
 mod elicit;
 mod extract;
 mod function;

@@ -3,10 +3,11 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use wharf_model::{Icon, PromptArgument, PromptInfo};
+use wharf_model::{PromptArgument, PromptInfo};
 
 use crate::{
     complete::Completions,
+    described::described,
     extract::{Declaration, Extract},
     function::{Async, Blocking, Endpoint, Handler, Inline, PlainHandler},
     into_completion::Completer,
@@ -100,36 +101,6 @@ impl Prompt {
         &self.info
     }
 
-    /// Sets the name for people.
-    pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.info.title = Some(title.into());
-        self
-    }
-
-    /// Says what the prompt is for.
-    pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.info.description = Some(description.into());
-        self
-    }
-
-    /// Adds an icon.
-    pub fn icon(mut self, icon: Icon) -> Self {
-        self.info.icons.push(icon);
-        self
-    }
-
-    /// Adds one entry to the prompt's `_meta`.
-    pub fn meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.info = self.info.with_meta(key, value);
-        self
-    }
-
-    /// How long a call may take in all.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
     /// Sets an argument's name for people. The server cannot be built if there is no such
     /// argument.
     pub fn argument_title(mut self, argument: &str, title: impl Into<String>) -> Self {
@@ -160,6 +131,8 @@ impl Prompt {
         self
     }
 }
+
+described!(Prompt, "prompt");
 
 impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

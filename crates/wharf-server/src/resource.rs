@@ -2,11 +2,11 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use serde_json::Value;
-use wharf_model::{Annotations, CacheHint, Icon, ResourceInfo, Role};
+use wharf_model::{Annotations, CacheHint, ResourceInfo, Role};
 
 use crate::{
     complete::Completions,
+    described::described,
     extract::{Declaration, Extract},
     function::{Async, Blocking, Endpoint, Handler, Inline, PlainHandler},
     into_completion::Completer,
@@ -109,28 +109,10 @@ impl Resource {
         self
     }
 
-    /// Sets the name for people.
-    pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.info.title = Some(title.into());
-        self
-    }
-
-    /// Says what the resource holds; models read this.
-    pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.info.description = Some(description.into());
-        self
-    }
-
     /// Sets the media type. Without it, text is `text/plain`, bytes are
     /// `application/octet-stream` and JSON is `application/json` when read.
     pub fn mime(mut self, mime: impl Into<String>) -> Self {
         self.info.mime_type = Some(mime.into());
-        self
-    }
-
-    /// Adds an icon.
-    pub fn icon(mut self, icon: Icon) -> Self {
-        self.info.icons.push(icon);
         self
     }
 
@@ -155,21 +137,9 @@ impl Resource {
         self
     }
 
-    /// Adds one entry to the resource's `_meta`.
-    pub fn meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.info = self.info.with_meta(key, value);
-        self
-    }
-
     /// Says how long what was read may be kept, and by whom; by default not at all.
     pub fn cache(mut self, hint: CacheHint) -> Self {
         self.cache = Some(hint);
-        self
-    }
-
-    /// How long reading may take in all.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
         self
     }
 
@@ -198,6 +168,8 @@ impl Resource {
         self
     }
 }
+
+described!(Resource, "resource");
 
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,9 +3,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use wharf_model::{Icon, ToolAnnotations, ToolInfo};
+use wharf_model::{ToolAnnotations, ToolInfo};
 
 use crate::{
+    described::described,
     extract::{Declaration, Extract},
     function::{Async, Blocking, Endpoint, Handler, Inline, PlainHandler},
     into_tool::{IntoToolOutcome, ToolEnding},
@@ -124,24 +125,6 @@ impl Tool {
         &self.info
     }
 
-    /// Sets the name for people.
-    pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.info.title = Some(title.into());
-        self
-    }
-
-    /// Says what the tool does; models read this.
-    pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.info.description = Some(description.into());
-        self
-    }
-
-    /// Adds an icon.
-    pub fn icon(mut self, icon: Icon) -> Self {
-        self.info.icons.push(icon);
-        self
-    }
-
     /// Hints that the tool changes nothing.
     pub fn read_only(self) -> Self {
         self.hint(|hints| hints.read_only_hint = Some(true))
@@ -167,18 +150,6 @@ impl Tool {
         self.open_world(false)
     }
 
-    /// Adds one entry to the tool's `_meta`.
-    pub fn meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.info = self.info.with_meta(key, value);
-        self
-    }
-
-    /// How long a call may take in all; a call that takes longer ends with an error result.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
     /// Replaces the schema of the arguments. They are held against it in every call.
     pub fn input_schema(mut self, schema: Value) -> Self {
         self.info.input_schema = Arc::new(schema);
@@ -198,6 +169,8 @@ impl Tool {
         self
     }
 }
+
+described!(Tool, "tool");
 
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
