@@ -1,32 +1,14 @@
-// What both JavaScript clients check of the demo server. Their scripts supply the calls in which the SDKs differ.
+// What both TypeScript clients check of the demo server. Their scripts supply the calls in which the SDKs differ.
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
-import { resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+import { close, resumption, tap } from './lifetime.mjs';
+import { era, over } from './target.mjs';
 
-const home = process.env.WHARF_FOREIGN ?? fileURLToPath(new URL('../../target/foreign', import.meta.url));
-
-// The packages live outside the source tree, where a bare `import` does not look.
-const require = createRequire(resolve(home, 'package.json'));
-export function load(name) {
-    try {
-        return require(name);
-    } catch (error) {
-        console.error(`cannot load ${name} from ${home}: run \`cargo xtask foreign\` first (${error.message})`);
-        process.exit(2);
-    }
-}
-
-export const [command, ...args] = process.argv.slice(2);
-if (!command) {
-    console.error('usage: node SCRIPT SERVER [ARGUMENT ...], for example: node legacy.mjs target/debug/wharf serve');
-    process.exit(2);
-}
+const modern = era === 'modern';
 
 export const capabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: { listChanged: true } };
 
-// What the server asked, and the answers it gets; a check sets `answer.elicitation` before it calls.
+// What the server asked, and the answers it gets; a check sets `answer.elicitation` before it calls. A function is called first.
 const asked = [];
 const answer = {
     elicitation: { action: 'cancel' },
@@ -35,12 +17,11 @@ const answer = {
 };
 export function reply(kind, params) {
     asked.push({ kind, ...params });
-    return answer[kind];
+    return typeof answer[kind] === 'function' ? answer[kind]() : answer[kind];
 }
 
 const CHECK_MS = 10_000;
 const QUIET_MS = 300;
-const CLOSE_MS = 2_000; // after that long the SDKs send SIGTERM
 
 const names = items => items.map(item => item.name).sort();
 const bytes = data => Buffer.from(data, 'base64').toString('latin1');
@@ -48,10 +29,9 @@ const PNG = '\x89PNG';
 
 const failure = promise => promise.then(() => assert.fail('it succeeded'), error => error);
 
-/** Runs every check with `driver`: {era, client, transport, connect, call, logs, watch, more}. */
+/** Runs every check with `driver`: {open, client, transport, call, logs, watch, more}. */
 export async function run(driver) {
-    const { era, client, transport } = driver;
-    const modern = era === 'modern';
+    const { client, transport } = driver;
     const notices = [];
     const errors = [];
     const wire = [];
@@ -73,7 +53,7 @@ export async function run(driver) {
         }
     }
     async function call(name, input = {}, options = {}) {
-        return driver.call(name, input, options);
+        return driver.call(client, name, input, options);
     }
     async function text(name, input, options) {
         const result = await call(name, input, options);
@@ -102,9 +82,8 @@ export async function run(driver) {
     }
 
     await check('connect', async () => {
-        await driver.connect();
-        const deliver = transport.onmessage;
-        transport.onmessage = (message, extra) => (wire.push(message), deliver(message, extra));
+        await client.connect(transport);
+        tap(transport, message => wire.push(message));
     });
     if (failed) process.exit(1);
 
@@ -206,7 +185,9 @@ export async function run(driver) {
             assert.equal((await read('demo://files/a/b.txt')).text, 'File a/b.txt');
         },
         'an unknown resource': async () => {
-            const error = await failure(read('demo://nothing'));
+            await failure(read('demo://nothing'));
+            // On the wire: the second SDK turns one code into the other.
+            const { error } = wire.findLast(message => 'error' in message);
             assert.equal(error.code, modern ? -32602 : -32002, error.message);
             assert.equal(error.data?.uri, 'demo://nothing');
         },
@@ -343,18 +324,13 @@ export async function run(driver) {
             assert.equal(count(updated), before, 'an update after the subscription ended');
         },
         ...driver.more,
+        ...(over === 'http' && !modern && resumption(driver, answer)),
 
         'no protocol errors': () => {
             const lost = /progress notification for an unknown token/; // see "progress"
             assert.deepEqual(errors.filter(error => !lost.test(error)), []);
         },
-        'close': async () => {
-            const { pid } = transport;
-            const start = performance.now();
-            await client.close();
-            assert.ok(performance.now() - start < CLOSE_MS, 'the server did not end when its input ended');
-            assert.throws(() => process.kill(pid, 0), `the server is still running as process ${pid}`);
-        },
+        'close': () => close[over](driver),
     };
     for (const [name, body] of Object.entries(checks)) {
         if (closed) {

@@ -1,6 +1,9 @@
 //! Development tasks of Wharf: `cargo xtask help` lists them.
 
+mod conformance;
+mod files;
 mod foreign;
+mod node;
 mod stage;
 mod workspace;
 
@@ -25,6 +28,7 @@ const TASKS: &[Task] = &[
             stage::CLIPPY,
             stage::FOREIGN,
             stage::TESTS,
+            stage::CONFORMANCE,
             stage::DOC_TESTS,
             stage::DOCS,
         ],
@@ -38,6 +42,11 @@ const TASKS: &[Task] = &[
         name: "foreign",
         about: "installs the clients of other people that the tests run, into target/foreign",
         stages: &[stage::FOREIGN],
+    },
+    Task {
+        name: "conformance",
+        about: "runs the official conformance suite and writes target/conformance/report.md",
+        stages: &[stage::CONFORMANCE],
     },
 ];
 
@@ -64,7 +73,7 @@ fn main() -> ExitCode {
 fn help() {
     println!("usage: cargo xtask TASK\n");
     for task in TASKS {
-        println!("  {:<12}{}", task.name, task.about);
+        println!("  {:<13}{}", task.name, task.about);
     }
-    println!("  {:<12}this list", "help");
+    println!("  {:<13}this list", "help");
 }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::conformance;
 use crate::foreign;
 use crate::workspace::Workspace;
 
@@ -36,6 +37,12 @@ pub(crate) const FOREIGN: Stage = Stage {
 
 pub(crate) const TESTS: Stage =
     Stage { name: "tests", run: tests, advice: "mend what the tests printed above" };
+
+pub(crate) const CONFORMANCE: Stage = Stage {
+    name: "conformance",
+    run: conformance::run,
+    advice: "mend what failed above, then run `cargo xtask conformance` to try again",
+};
 
 pub(crate) const DOC_TESTS: Stage = Stage {
     name: "doc tests",

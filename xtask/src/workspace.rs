@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
-    target: PathBuf,
+    pub(crate) target: PathBuf,
     /// The home of the foreign clients.
     pub(crate) foreign: PathBuf,
 }
@@ -29,6 +29,11 @@ impl Workspace {
     /// Runs cargo with arguments that have no spaces in them.
     pub(crate) fn cargo(&self, arguments: &str) -> Result<(), String> {
         run(self.command().args(arguments.split(' ')))
+    }
+
+    /// A program that cargo has built.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.target.join("debug").join(name).with_extension(env::consts::EXE_EXTENSION)
     }
 
     pub(crate) fn has_cargo(&self, subcommand: &str) -> bool {

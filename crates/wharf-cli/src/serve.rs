@@ -6,25 +6,44 @@ use std::{
 };
 
 use clap::Args;
-use wharf::Transport;
+use wharf::{Http, Tls, Transport};
 
 use crate::demo;
 
 /// How to reach the demo server.
 #[derive(Debug, Args)]
-#[group(multiple = false)]
 pub(crate) struct Serve {
     /// Serve the client at stdin and stdout (the default)
-    #[arg(long)]
+    #[arg(long, group = "transport")]
     stdio: bool,
+    /// Serve HTTP at this address [default: 127.0.0.1:8000]
+    #[arg(long, group = "transport", value_name = "ADDRESS", num_args = 0..=1,
+          default_missing_value = "127.0.0.1:8000")]
+    http: Option<String>,
     /// Serve lines over TCP, on this machine's loopback
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, group = "transport", value_name = "ADDRESS")]
     tcp: Option<String>,
     /// Serve lines over a Unix socket
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, group = "transport", value_name = "PATH")]
     unix: Option<PathBuf>,
+    /// Answer HTTP requests for this host too
+    #[arg(long, requires = "http", value_name = "NAME")]
+    allow_host: Vec<String>,
+    /// Let pages of this origin in, and read the replies
+    #[arg(long, requires = "http", value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
+    /// Serve clients of 2024-11-05 too, at /sse
+    #[arg(long, requires = "http")]
+    sse: bool,
+    /// Encrypt HTTP with this certificate (PEM)
+    #[arg(long, requires_all = ["http", "tls_key"], value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key (PEM)
+    #[arg(long, requires_all = ["http", "tls_cert"], value_name = "FILE")]
+    tls_key: Option<PathBuf>,
 }
 
+const HTTP: &str = "Give clients the address below; Ctrl-C ends it.";
 const LINES: &str = "Connect and send one JSON-RPC message a line.";
 
 /// What to put into the configuration of a client that starts its servers.
@@ -39,9 +58,11 @@ fn client_configuration() -> String {
 
 impl Serve {
     pub(crate) async fn run(self) -> wharf::Result<()> {
-        let (transport, how_to_connect) = match (self.tcp, self.unix) {
-            (Some(address), _) => (Transport::tcp(&address)?, LINES.to_owned()),
-            (_, Some(path)) => (Transport::Unix(path), LINES.to_owned()),
+        let http = self.options()?;
+        let (transport, how_to_connect) = match (self.http, self.tcp, self.unix) {
+            (Some(address), ..) => (Transport::http(&address)?, HTTP.to_owned()),
+            (_, Some(address), _) => (Transport::tcp(&address)?, LINES.to_owned()),
+            (.., Some(path)) => (Transport::Unix(path), LINES.to_owned()),
             _ => (Transport::Stdio, client_configuration()),
         };
         let version = env!("CARGO_PKG_VERSION");
@@ -50,6 +71,16 @@ impl Serve {
             io::stderr(),
             "wharf-demo {version}: a demo server of every MCP revision.\n{how_to_connect}"
         );
-        demo::server().run_over(transport).await
+        demo::server().http(http).run_over(transport).await
+    }
+
+    fn options(&self) -> wharf::Result<Http> {
+        let http = self.allow_host.iter().fold(Http::new(), |http, host| http.host(host));
+        let http = http.cors(&self.allow_origin);
+        let http = if self.sse { http.sse_2024() } else { http };
+        Ok(match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => http.tls(Tls::from_pem_files(certificate, key)?),
+            _ => http,
+        })
     }
 }

@@ -22,6 +22,8 @@ pub enum Event {
     Ask(AskId, Ask),
     /// An open question nobody waits for any more.
     Withdraw(AskId),
+    /// The call takes a while: the connection may close if the client can come back for the rest.
+    LetGo,
     /// The end. Nothing comes after it.
     Done(Outcome),
 }
@@ -158,6 +160,7 @@ impl Exchange {
             Message::Notify(notification) => Event::Notify(notification),
             Message::Ask(id, ask) => Event::Ask(id, ask),
             Message::Withdraw(id) => Event::Withdraw(id),
+            Message::LetGo => Event::LetGo,
         })
     }
 

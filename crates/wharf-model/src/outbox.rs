@@ -43,6 +43,8 @@ pub enum Message {
     Ask(AskId, Ask),
     /// A question nobody waits for any more.
     Withdraw(AskId),
+    /// The connection is not needed for a while.
+    LetGo,
 }
 
 /// Where a service puts what happens while it works on a call. Clones share one box.
@@ -133,6 +135,15 @@ impl Outbox {
     #[must_use]
     pub fn ask(&self, ask: Ask) -> Answering {
         Answering { outbox: self.clone(), state: AnsweringState::Unsent(Some(ask)) }
+    }
+
+    /// Lets the connection close, where the client can come back for the rest of the call.
+    pub fn let_go(&self) {
+        let queue = self.lock();
+        // Once is enough, however often a loop says so.
+        if !matches!(queue.messages.back(), Some(Message::LetGo)) {
+            self.send(queue, Message::LetGo);
+        }
     }
 
     /// Shows life without sending anything: the idle clock starts again.

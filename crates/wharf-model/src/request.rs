@@ -11,7 +11,8 @@ use std::{
 use bytestring::ByteString;
 
 use crate::{
-    Asks, ClientCapabilities, Implementation, LiveFilter, LogLevel, Method, Principal, Scope,
+    Asks, ClientCapabilities, Implementation, LiveFilter, LogLevel, Method, Mirrored, Principal,
+    Scope,
 };
 
 /// Where a JSON value lies in a message. The default is nowhere.
@@ -114,6 +115,8 @@ pub struct Request {
     pub progress: bool,
     /// What a listen listens to.
     pub filter: Option<LiveFilter>,
+    /// What headers say about the arguments; `None` if the call came without headers.
+    pub mirrored: Option<Mirrored>,
     /// What outer layers put beside the message.
     pub scope: Scope,
     peer: Option<Arc<Peer>>,
@@ -131,6 +134,7 @@ impl Request {
             log_level: None,
             progress: false,
             filter: None,
+            mirrored: None,
             scope: Scope::new(),
             peer: None,
             body,

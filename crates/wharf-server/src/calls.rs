@@ -50,8 +50,13 @@ fn call_tool(
         let text = "Invalid arguments: they must be a JSON object";
         return now(Error::new(ErrorKind::InvalidToolArguments).with_message(text).into());
     }
+    if let Some(mirrored) = &request.mirrored
+        && let Err(error) = tool.extra.mirrors.check(request.arguments(), mirrored)
+    {
+        return now(error.into());
+    }
     let call = call(core, tool, request, outbox, Input::Json);
-    if tool.extra.is_none() { call } else { checked(call, tool.clone()) }
+    if tool.extra.results.is_none() { call } else { checked(call, tool.clone()) }
 }
 
 fn call<I: Listed>(
@@ -71,7 +76,8 @@ fn call<I: Listed>(
 fn checked(call: BoxFuture<Outcome>, tool: Arc<Entry<ToolInfo>>) -> BoxFuture<Outcome> {
     Box::pin(async move {
         let outcome = call.await;
-        let (Outcome::Complete(Reply::Tool(result)), Some(rules)) = (&outcome, &tool.extra) else {
+        let (Outcome::Complete(Reply::Tool(result)), Some(rules)) = (&outcome, &tool.extra.results)
+        else {
             return outcome;
         };
         if result.is_error {

@@ -135,6 +135,28 @@ impl Ctx {
         }
     }
 
+    /// Lets the client's connection close while the call goes on, where the client can come back
+    /// for the rest. Elsewhere it has no effect.
+    ///
+    /// A call that takes minutes should not need a connection that lasts as long. What the call
+    /// sends from now on, and its result, wait for the client.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+    /// use wharf::{Ctx, Tool};
+    ///
+    /// async fn render(ctx: Ctx) -> &'static str {
+    ///     ctx.let_go();
+    ///     // minutes of work …
+    ///     "rendered"
+    /// }
+    ///
+    /// let tool = Tool::new("render", render);
+    /// ```
+    pub fn let_go(&self) {
+        self.outbox().let_go();
+    }
+
     /// The same context, whose log messages say that they come from `name`.
     #[must_use]
     pub fn logger(&self, name: impl Into<Arc<str>>) -> Ctx {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::schema::subschemas;
 
-const ANNOTATION: &str = "x-mcp-header";
+pub(crate) const ANNOTATION: &str = "x-mcp-header";
 
 /// What is wrong with the annotations of a tool's input schema, in words.
 pub(crate) fn problems(schema: &Value, depth: usize) -> Vec<String> {

@@ -48,6 +48,7 @@ mod lenient;
 mod limits;
 mod memory;
 mod middleware;
+mod mirror;
 mod page;
 mod park;
 mod prepare;

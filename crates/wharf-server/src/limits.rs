@@ -62,7 +62,7 @@ impl Default for Limits {
         Limits {
             concurrent: 1024,
             queue: 4096,
-            listens: 1024,
+            listens: 16_384,
             subscriptions: 1024,
             blocking: 512,
             idle: Duration::from_secs(120),

@@ -12,11 +12,12 @@ use crate::{
     extract::Declaration,
     header, kinds,
     limits::Limits,
+    mirror::Mirrors,
     prompt::Prompt,
     resource::{Reading, Resource},
     rules::Rules,
     schema::{self, Typed},
-    snapshot::{Entry, List, Listed, Lists, TemplateExtra},
+    snapshot::{Entry, List, Listed, Lists, TemplateExtra, ToolExtra},
     template::Template,
     tool::Tool,
     uri,
@@ -153,8 +154,10 @@ impl Preparing<'_> {
                 check.add(format!("its {name} schema does not compile: {problem}"));
             }
         }
+        let mirrors = Mirrors::of(&info.input_schema, self.limits.schema_depth);
+        let extra = ToolExtra { results: output, mirrors };
         let deadlines = timeout.map(within);
-        Entry { order, info: Arc::new(info), endpoint, rules, deadlines, extra: output }
+        Entry { order, info: Arc::new(info), endpoint, rules, deadlines, extra }
     }
 
     fn prompt(&self, prompt: Prompt, order: u64, problems: &mut BuildError) -> Entry<PromptInfo> {

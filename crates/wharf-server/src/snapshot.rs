@@ -9,8 +9,8 @@ use wharf_model::{
 };
 
 use crate::{
-    access::Item, complete::Completions, function::Endpoint, page::Sheet, resource::Reading,
-    rules::Rules, template::Template,
+    access::Item, complete::Completions, function::Endpoint, mirror::Mirrors, page::Sheet,
+    resource::Reading, rules::Rules, template::Template,
 };
 
 /// Everything a server offers.
@@ -51,6 +51,13 @@ pub(crate) struct Entry<I: Listed> {
     pub(crate) extra: I::Extra,
 }
 
+/// What a tool needs.
+pub(crate) struct ToolExtra {
+    /// What results are held against, if no type stands for them.
+    pub(crate) results: Option<Rules>,
+    pub(crate) mirrors: Mirrors,
+}
+
 /// What a template needs.
 pub(crate) struct TemplateExtra {
     pub(crate) template: Template,
@@ -80,7 +87,7 @@ macro_rules! listed {
 }
 
 listed! {
-    ToolInfo     ListTools     name         Tool     Tools     Option<Rules>;
+    ToolInfo     ListTools     name         Tool     Tools     ToolExtra;
     ResourceInfo ListResources uri          Resource Resources Reading;
     TemplateInfo ListTemplates uri_template Template Templates TemplateExtra;
     PromptInfo   ListPrompts   name         Prompt   Prompts   Completions;

@@ -183,7 +183,7 @@ impl Trial {
                     exchange.answers().deliver(id, self.answer_to(&key));
                     round.asked.push((key, ask));
                 }
-                Event::Withdraw(_) => {}
+                Event::Withdraw(_) | Event::LetGo => {}
                 Event::Done(outcome) => return (round, outcome),
             }
         }

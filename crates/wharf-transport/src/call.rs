@@ -135,6 +135,7 @@ impl Call {
                     self.withdraw(number, out);
                 }
             }
+            Event::LetGo => {}
             Event::Done(outcome) => {
                 self.withdraw_all(out);
                 self.reply(&outcome, out);

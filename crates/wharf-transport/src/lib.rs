@@ -1,9 +1,10 @@
 //! Byte movers: they carry messages between a client and a [`Host`], and know nothing of either.
 //!
-//! Every transport here speaks the same framing, one JSON-RPC message a line, and is driven by the
+//! Most transports here speak the same framing, one JSON-RPC message a line, and are driven by the
 //! same code ([`serve_lines`]): a call is polled in place as soon as its line is read, and only a
 //! call that has to wait becomes a task. What differs is where the bytes come from: the process's
-//! own stdin and stdout ([`stdio`]), a socket ([`tcp`], [`unix`]) or memory ([`memory`]).
+//! own stdin and stdout ([`stdio`]), a socket ([`tcp`], [`unix`]) or memory ([`memory`]). HTTP
+//! (the feature and module `http`) is one request a message.
 #![forbid(unsafe_code)]
 
 mod batch;
@@ -13,10 +14,13 @@ mod host;
 mod lines;
 mod output;
 mod parent;
+mod replies;
 mod shutdown;
 mod sockets;
 mod timer;
 
+#[cfg(feature = "http")]
+pub mod http;
 pub mod memory;
 pub mod signals;
 pub mod stdio;
@@ -26,5 +30,6 @@ pub mod unix;
 
 pub use host::{Host, LineLimits};
 pub use lines::serve_lines;
+pub use replies::{Replies, Said};
 pub use shutdown::Shutdown;
 pub use timer::{ThreadTimer, TokioTimer};

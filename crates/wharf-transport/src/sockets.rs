@@ -15,7 +15,7 @@ use crate::{Host, Shutdown, serve_lines};
 pub const CONNECTIONS: usize = 1024;
 
 /// How long to wait when the system has no more sockets to give.
-const BREATH: Duration = Duration::from_millis(100);
+pub(crate) const BREATH: Duration = Duration::from_millis(100);
 
 /// A listening socket.
 pub(crate) trait Accept {

@@ -60,6 +60,8 @@ pub(crate) enum Role {
     Peer(Arc<Peer>),
     /// Answers `initialize`, and tells the session what it offered.
     Opening(Arc<Opening>),
+    /// Answers `initialize` where no session opens.
+    Greeting,
     /// Belongs to the listen of a legacy session, which no request began.
     Silent,
 }

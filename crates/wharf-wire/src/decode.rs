@@ -14,12 +14,13 @@ use crate::{
     members::{self, Fault, Members, Slot},
     message::{Message, Refusal, invalid_request, is_id, unknown_method},
     modern,
+    origin::Origin,
     revision::{Feature, Range, Verb},
     scan,
 };
 
 impl Wire {
-    pub(crate) fn read(self: &Arc<Self>, message: Bytes, legacy: &mut Legacy<'_>) -> Received {
+    pub(crate) fn read(self: &Arc<Self>, message: Bytes, origin: &mut Origin<'_>) -> Received {
         let limit = self.limits.message.min(u32::MAX as usize);
         if message.len() > limit {
             return self.refuse_size(Some(message.len()));
@@ -28,25 +29,28 @@ impl Wire {
             return self.refuse_unread(None, ErrorKind::ParseError, "the message is not UTF-8");
         };
         match body.trim_ascii_start().starts_with('[') {
-            true => self.read_batch(&body, legacy),
-            false => self.read_one(body, legacy, false),
+            true => self.read_batch(&body, origin),
+            false => self.read_one(body, origin, false),
         }
     }
 
-    fn read_batch(self: &Arc<Self>, body: &ByteString, legacy: &mut Legacy<'_>) -> Received {
+    fn read_batch(self: &Arc<Self>, body: &ByteString, origin: &mut Origin<'_>) -> Received {
         let (depth, most) = (self.limits.depth, self.limits.batch);
         let members = match scan::elements(body, depth, most) {
             Ok(members) => members,
             Err(_) => return self.refuse_unread(None, ErrorKind::ParseError, "malformed JSON"),
         };
-        let allowed = legacy.revision().is_some_and(|it| it.has(Feature::Batches));
+        if let Err(refusal) = origin.check_version(self).and_then(|()| origin.check_session()) {
+            return self.refuse(None, &refusal);
+        }
+        let allowed = origin.revision().is_some_and(|it| it.has(Feature::Batches));
         let problem = match members.len() {
             _ if !allowed => "batches exist in revision 2025-03-26 only",
             0 => "the batch is empty",
             count if count > most => "the batch is too long",
             _ => {
                 let each = members.iter().filter_map(|span| span.of(body));
-                let read = |one| self.read_one(body.slice_ref(one), legacy, true);
+                let read = |one| self.read_one(body.slice_ref(one), origin, true);
                 return Received::Batch(each.map(read).collect());
             }
         };
@@ -56,7 +60,7 @@ impl Wire {
     fn read_one(
         self: &Arc<Self>,
         body: ByteString,
-        legacy: &mut Legacy<'_>,
+        origin: &mut Origin<'_>,
         in_batch: bool,
     ) -> Received {
         use ErrorKind::{InvalidRequest, ParseError};
@@ -81,20 +85,20 @@ impl Wire {
         match (members.has(Slot::Method), is_answer) {
             (false, false) => return invalid("there is no method"),
             (true, true) => return invalid("a request has no result"),
-            (false, true) => return self.read_answer(&body, &members, legacy),
+            (false, true) => return self.read_answer(&body, &members, origin),
             (true, false) => {}
         }
         if members.text(&body, Slot::Method).is_none() {
             return invalid("the method must be a string");
         }
         if !id_span.is_some() {
-            return legacy.notified(self, &Message { body, members });
+            return origin.notified(self, &Message { body, members });
         }
         if id.is_none() {
             return invalid("the id must be a string or an integer");
         }
         let mut message = Message { body, members };
-        match self.read_request(&mut message, legacy, in_batch) {
+        match self.read_request(&mut message, origin, in_batch) {
             Ok(received) => received,
             Err(refusal) => self.refuse(message.raw(Slot::Id), &refusal),
         }
@@ -103,68 +107,72 @@ impl Wire {
     fn read_request(
         self: &Arc<Self>,
         message: &mut Message,
-        legacy: &mut Legacy<'_>,
+        origin: &mut Origin<'_>,
         in_batch: bool,
     ) -> Result<Received, Refusal> {
         let row = Verb::named(&message.text(Slot::Method).unwrap_or_default());
-        let era = self.era(message, row, legacy.revision());
+        if !is_marked(message) {
+            origin.check_version(self)?;
+        }
+        let era = self.era(message, row, origin.revision());
         if in_batch && (era == Era::Modern || matches!(row, Some((Verb::Initialize, _)))) {
             let error = invalid_request("this request must not be part of a batch");
             return Err(Refusal::new(error, Revision::UNSAID));
         }
         let revision = match era {
             Era::Modern => Revision::MODERN,
-            Era::Legacy => legacy.revision().unwrap_or(Revision::NEWEST_LEGACY),
+            Era::Legacy => origin.revision().unwrap_or(Revision::NEWEST_LEGACY),
         };
         match (era, self.eras, row) {
-            (Era::Modern, Eras::Legacy, _) => return Err(self.not_modern(message, row)),
+            (Era::Modern, Eras::Legacy, _) => return Err(self.not_modern(message, row, origin)),
             (Era::Legacy, Eras::Modern, Some((Verb::Initialize, _))) => {
                 return Err(self.not_legacy(message));
             }
             _ => {}
         }
         if era == Era::Modern {
-            return modern::begin(self, row.map(|row| row.0), message);
+            return modern::begin(self, row.map(|row| row.0), message, origin.heads);
+        }
+        if !matches!(row, Some((Verb::Initialize, _))) {
+            origin.check_session()?;
         }
         message.check_objects().map_err(|error| Refusal::new(error, revision))?;
         let Some((verb, _)) = row.filter(|row| row.1.has(revision)) else {
             let name = message.text(Slot::Method).unwrap_or_default();
             return Err(Refusal::new(unknown_method(&name), revision));
         };
-        match legacy {
+        match &mut origin.legacy {
             Legacy::Session(None) if !matches!(verb, Verb::Initialize | Verb::Ping) => {
                 Err(Refusal::new(not_initialized(), revision))
             }
-            _ => legacy.request(self, verb, message).map_err(|it| Refusal::new(it, revision)),
+            legacy => legacy.request(self, verb, message).map_err(|it| Refusal::new(it, revision)),
         }
     }
 
     fn era(&self, message: &Message, row: Option<(Verb, Range)>, spoken: Option<Revision>) -> Era {
-        use Slot::{MetaCapabilities, MetaClient, MetaLevel, MetaVersion};
-        let marks = [MetaVersion, MetaCapabilities, MetaClient, MetaLevel];
-        let marked = marks.into_iter().any(|slot| message.members.has(slot));
         let modern_only = row.is_some_and(|row| !row.1.has(Revision::NEWEST_LEGACY));
         let opens = matches!(row, Some((Verb::Initialize, _)));
         // A server without sessions has nothing to offer but the modern rules.
         let forced = self.eras == Eras::Modern && !opens;
-        match marked || modern_only || forced || spoken.is_some_and(Revision::is_modern) {
+        match is_marked(message) || modern_only || forced || spoken.is_some_and(Revision::is_modern)
+        {
             true => Era::Modern,
             false => Era::Legacy,
         }
     }
 
-    fn read_answer(&self, body: &ByteString, members: &Members, legacy: &Legacy<'_>) -> Received {
+    fn read_answer(&self, body: &ByteString, members: &Members, origin: &Origin<'_>) -> Received {
         use ErrorKind::InvalidRequest;
         if members.has(Slot::Result) && members.has(Slot::Error) {
             return self.refuse_unread(None, InvalidRequest, "an answer has a result or an error");
         }
-        let Some(revision) = legacy.revision().filter(|revision| !revision.is_modern()) else {
-            return match legacy {
-                Legacy::Session(_) => Received::Ignore,
-                Legacy::Alone(_) => {
-                    self.refuse_unread(None, InvalidRequest, "nothing has been asked")
-                }
-            };
+        if let Err(refusal) = origin.check_version(self) {
+            return self.refuse(None, &refusal);
+        }
+        let revision = match origin.answers() {
+            Ok(Some(revision)) => revision,
+            Ok(None) => return Received::Ignore,
+            Err(problem) => return self.refuse_unread(None, InvalidRequest, problem),
         };
         let id = members.raw(body, Slot::Id).and_then(|id| id.parse().ok());
         let Some(number) = id else { return Received::Ignore };
@@ -199,13 +207,22 @@ impl Wire {
         self.refuse(None, &Refusal::new(error, Revision::MODERN))
     }
 
-    fn not_modern(&self, message: &Message, row: Option<(Verb, Range)>) -> Refusal {
+    fn not_modern(
+        &self,
+        message: &Message,
+        row: Option<(Verb, Range)>,
+        origin: &Origin<'_>,
+    ) -> Refusal {
+        let requested = message.text(Slot::MetaVersion).unwrap_or_default();
+        if origin.heads.is_some() {
+            return self.unspoken(&requested);
+        }
         // A client that probes with a modern method must see an error that legacy servers give.
         let modern_only = row.is_some_and(|row| !row.1.has(Revision::NEWEST_LEGACY));
         let error = if modern_only {
             unknown_method(&message.text(Slot::Method).unwrap_or_default())
         } else {
-            self.unsupported(&message.text(Slot::MetaVersion).unwrap_or_default())
+            self.unsupported(&requested)
         };
         Refusal::new(error, Revision::MODERN)
     }
@@ -215,14 +232,27 @@ impl Wire {
         Refusal::new(self.unsupported(&requested), Revision::MODERN)
     }
 
-    /// Every revision this server speaks, newest first.
-    pub(crate) fn supported(&self) -> Vec<&'static str> {
-        let speaks = |revision: &Revision| match self.eras {
+    /// Refuses what a header asks for. Modern clients take a modern number for a modern server.
+    pub(crate) fn unspoken(&self, requested: &str) -> Refusal {
+        let revision = match self.eras {
+            Eras::Legacy => Revision::NEWEST_LEGACY,
+            _ => Revision::MODERN,
+        };
+        Refusal::new(self.unsupported(requested), revision)
+    }
+
+    pub(crate) fn speaks(&self, revision: Revision) -> bool {
+        match self.eras {
             Eras::Both => true,
             Eras::Modern => revision.is_modern(),
             Eras::Legacy => !revision.is_modern(),
-        };
-        Revision::ALL.into_iter().rev().filter(speaks).map(Revision::as_str).collect()
+        }
+    }
+
+    /// Every revision this server speaks, newest first.
+    pub(crate) fn supported(&self) -> Vec<&'static str> {
+        let all = Revision::ALL.into_iter().rev().filter(|revision| self.speaks(*revision));
+        all.map(Revision::as_str).collect()
     }
 
     /// The message names the versions too: it may be all that a user gets to see.
@@ -234,6 +264,13 @@ impl Wire {
             .with_message(message)
             .with_data(json!({"supported": supported, "requested": excerpt(requested)}))
     }
+}
+
+/// Whether a request carries any of what only modern ones carry.
+fn is_marked(message: &Message) -> bool {
+    use Slot::{MetaCapabilities, MetaClient, MetaLevel, MetaVersion};
+    let marks = [MetaVersion, MetaCapabilities, MetaClient, MetaLevel];
+    marks.into_iter().any(|slot| message.members.has(slot))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,14 @@
 //! How a call ended, as bytes.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{
     Annotations, CacheHint, Completion, Content, Discovery, Error, ErrorKind, InputRequired, Meta,
-    Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo, TemplateInfo,
-    ToolInfo, ToolResult,
+    Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo,
+    ServerCapabilities, TemplateInfo, ToolInfo, ToolResult,
 };
 
 use crate::{
@@ -195,16 +197,23 @@ impl Codec {
         result: &mut Object<'_>,
     ) -> (Option<CacheHint>, Option<&'a Meta>) {
         let revision = self.revision;
+        let streams = self.wire.streams && !matches!(self.role, Role::Greeting);
+        let offered = match streams {
+            true => Cow::Borrowed(&it.capabilities),
+            false => Cow::Owned(without_streams(&it.capabilities)),
+        };
         if let Role::Opening(opening) = &self.role {
-            opening.answered(&it.capabilities);
+            opening.answered(&offered);
+        }
+        if revision.is_modern() {
+            result.json("supportedVersions", &self.wire.supported());
+        } else {
             result.text("protocolVersion", revision.as_str());
             let server = &self.wire.server;
             translated(result.key("serverInfo"), server, translate::implementation, revision);
-        } else {
-            result.json("supportedVersions", &self.wire.supported());
         }
         let out = result.key("capabilities");
-        translated(out, &it.capabilities, translate::server_capabilities, revision);
+        translated(out, &*offered, translate::server_capabilities, revision);
         if let Some(instructions) = &it.instructions {
             result.text("instructions", instructions);
         }
@@ -242,6 +251,19 @@ impl Codec {
         message.close();
         200
     }
+}
+
+/// What is left to offer where nothing but answers can be sent.
+fn without_streams(capabilities: &ServerCapabilities) -> ServerCapabilities {
+    let mut left = capabilities.clone();
+    left.logging = false;
+    for list in [&mut left.tools, &mut left.prompts].into_iter().flatten() {
+        list.list_changed = false;
+    }
+    if let Some(resources) = &mut left.resources {
+        (resources.list_changed, resources.subscribe) = (false, false);
+    }
+    left
 }
 
 /// A result that asks for nothing and remembers nothing would have the client try for ever.

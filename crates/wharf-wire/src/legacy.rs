@@ -10,10 +10,11 @@ use wharf_model::{
 };
 
 use crate::{
-    CallId, Codec, Received, Revision, Wire,
+    CallId, Codec, Heads, Received, Revision, Wire,
     codec::Role,
     members::{Members, Slot},
     message::{Message, bad_field, invalid_request, too_many_subscriptions, unknown_method},
+    origin::Origin,
     revision::{Feature, Verb},
 };
 
@@ -45,9 +46,35 @@ impl Connection {
 
     /// Reads the next message.
     pub fn receive(&mut self, message: Bytes) -> Received {
+        self.read(message, None)
+    }
+
+    /// Reads the next message of a session on HTTP, and what its headers say about it.
+    ///
+    /// On a fresh connection that is the message which may open one. There, whatever is neither
+    /// `initialize` nor modern is refused: it would need the session's id.
+    pub fn receive_http(&mut self, message: Bytes, heads: &Heads<'_>) -> Received {
+        self.read(message, Some(heads))
+    }
+
+    fn read(&mut self, message: Bytes, heads: Option<&Heads<'_>>) -> Received {
         // A handshake that failed opened nothing.
         self.session.take_if(|session| session.opening.has_failed());
-        self.wire.read(message, &mut Legacy::Session(&mut self.session))
+        let legacy = Legacy::Session(&mut self.session);
+        self.wire.read(message, &mut Origin { legacy, heads })
+    }
+
+    /// Whether `initialize` was answered with success.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.opening.offers(|_| true))
+    }
+
+    /// Whether the session's streams are primed, and may be closed before they end.
+    #[must_use]
+    pub fn polls(&self) -> bool {
+        let polls = |session: &Session| session.revision.has(Feature::StreamPolling);
+        self.is_open() && self.session.as_ref().is_some_and(polls)
     }
 
     /// The answer to a message that is longer than the limit, of which nothing else is known.
@@ -152,10 +179,11 @@ impl Legacy<'_> {
         let opening = Arc::<Opening>::default();
         let opening_id = message.call_id(Slot::Id, wire.limits.id).map(|id| id.detached());
         let mut codec = message.codec(wire, Method::Discover, revision);
-        codec.role = Role::Opening(opening.clone());
         let mut request = message.take_request(wire, Method::Discover, revision)?;
         request.asks = Asks::Deliver;
+        codec.role = Role::Greeting;
         if let Legacy::Session(session) = self {
+            codec.role = Role::Opening(opening.clone());
             **session = Some(Session {
                 revision,
                 peer: peer.clone(),
@@ -182,7 +210,6 @@ impl Legacy<'_> {
         let mut codec = message.codec(wire, method, revision);
         let mut request = message.take_request(wire, method, revision)?;
         request.asks = Asks::Deliver;
-        request.log_level = Some(wire.log_level);
         if let Some(session) = self.session() {
             request.log_level = session.opening.offers(|it| it.logging).then_some(session.level);
             request = request.from_peer(session.peer.clone());
@@ -257,7 +284,7 @@ impl Legacy<'_> {
 impl Session {
     /// The session's own listen, which subscriptions edit. It begins once.
     fn listen(&mut self, wire: &Arc<Wire>) -> Received {
-        if self.listening {
+        if self.listening || !wire.streams {
             return Received::Ignore;
         }
         self.listening = true;

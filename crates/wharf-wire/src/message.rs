@@ -113,7 +113,7 @@ impl Message {
             Method::Listen => Some(LiveFilter::new(self.filter(wire)?)),
             _ => None,
         };
-        let progress = self.token().is_some();
+        let progress = wire.streams && self.token().is_some();
         let mut request = Request::new(method, std::mem::take(&mut self.body), parts);
         request.filter = filter;
         request.progress = progress;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use wharf_model::{Asks, Error, LogLevel};
+use wharf_model::{Asks, Error, LogLevel, Method};
 
 use crate::{
-    Received, Revision, Wire,
+    Heads, Received, Revision, Wire,
     members::Slot,
     message::{Message, Refusal, bad_field, unknown_method},
     revision::Verb,
@@ -16,26 +16,38 @@ const CAPABILITIES: &str = "_meta.io.modelcontextprotocol/clientCapabilities";
 const CLIENT: &str = "_meta.io.modelcontextprotocol/clientInfo";
 const LEVEL: &str = "_meta.io.modelcontextprotocol/logLevel";
 
-/// Checks in the specification's order: metadata, version, method, parameters.
+/// Checks in the specification's order: metadata, headers, version, method, parameters.
 pub(crate) fn begin(
     wire: &Arc<Wire>,
     verb: Option<Verb>,
     message: &mut Message,
+    heads: Option<&Heads<'_>>,
 ) -> Result<Received, Refusal> {
     metadata(wire, message).map_err(malformed)?;
     let refused = |error: Error| Refusal::new(error, Revision::MODERN);
+    let method = match verb {
+        Some(Verb::Call(Method::Listen)) if !wire.streams => None,
+        Some(Verb::Call(method)) => Some(method),
+        _ => None,
+    };
+    if let Some(heads) = heads {
+        heads.check(message, method).map_err(refused)?;
+    }
     let version = message.text(Slot::MetaVersion).unwrap_or_default();
     if !version.parse::<Revision>().is_ok_and(Revision::is_modern) {
         return Err(refused(wire.unsupported(&version)));
     }
-    let Some(Verb::Call(method)) = verb else {
+    let Some(method) = method else {
         return Err(refused(unknown_method(&message.text(Slot::Method).unwrap_or_default())));
     };
     let level = log_level(message).map_err(malformed)?;
     let codec = message.codec(wire, method, Revision::MODERN);
     let mut request = message.take_request(wire, method, Revision::MODERN).map_err(refused)?;
     request.asks = Asks::Suspend;
-    request.log_level = level;
+    request.log_level = level.filter(|_| wire.streams);
+    if method == Method::CallTool {
+        request.mirrored = heads.map(Heads::mirrored);
+    }
     Ok(Received::Call(request, codec))
 }
 

@@ -170,13 +170,15 @@ pub(crate) enum Feature {
     ElicitationIds,
     /// Tools, and several items a message, in sampling.
     SamplingTools,
+    /// Streams of a session are primed, and may be closed before they end.
+    StreamPolling,
     /// Bad tool arguments are a result the model can read.
     ArgumentErrorsAsResults,
     /// Schemas and structured content of any type.
     AnyJson,
 }
 
-static FEATURES: [(Feature, Range); 13] = [
+static FEATURES: [(Feature, Range); 14] = [
     (Feature::Batches, only(R2025_03_26)),
     (Feature::Audio, since(R2025_03_26)),
     (Feature::ProgressMessages, since(R2025_03_26)),
@@ -188,6 +190,7 @@ static FEATURES: [(Feature, Range); 13] = [
     (Feature::ElicitationModes, since(R2025_11_25)),
     (Feature::ElicitationIds, only(R2025_11_25)),
     (Feature::SamplingTools, since(R2025_11_25)),
+    (Feature::StreamPolling, only(R2025_11_25)),
     (Feature::ArgumentErrorsAsResults, since(R2025_11_25)),
     (Feature::AnyJson, since(R2026_07_28)),
 ];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use wharf_model::{Error, Implementation, LogLevel, Request};
 
-use crate::{CallId, Codec, Revision, legacy::Legacy, text};
+use crate::{CallId, Codec, Heads, Revision, legacy::Legacy, origin::Origin, text};
 
 /// Which revisions a server speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,13 +64,15 @@ impl Default for WireLimits {
 }
 
 /// What one server says about itself on every connection, and what it accepts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Wire {
     pub(crate) server: Implementation,
     pub(crate) eras: Eras,
     pub(crate) profile: ErrorProfile,
     pub(crate) limits: WireLimits,
     pub(crate) log_level: LogLevel,
+    /// Whether anything but the end of a call can be sent.
+    pub(crate) streams: bool,
     /// The server's name and version, as every modern result carries them. What else the server
     /// says about itself is said once, to those who discover it.
     pub(crate) server_info: Vec<u8>,
@@ -89,6 +91,7 @@ impl Wire {
             profile: ErrorProfile::default(),
             limits: WireLimits::default(),
             log_level: LogLevel::Info,
+            streams: true,
         }
     }
 
@@ -120,6 +123,19 @@ impl Wire {
         self
     }
 
+    /// The same server on a host that can send nothing but the one answer to a request: there is
+    /// no `subscriptions/listen`, and nothing is offered that needs a stream.
+    #[must_use]
+    pub fn without_streams(&self) -> Wire {
+        Wire { streams: false, ..self.clone() }
+    }
+
+    /// Whether the server speaks any revision that opens with a handshake.
+    #[must_use]
+    pub fn speaks_legacy(&self) -> bool {
+        self.eras != Eras::Modern
+    }
+
     /// Reads one message that stands alone.
     ///
     /// A legacy request is served without a session, as `revision` or else as 2025-03-26.
@@ -135,7 +151,17 @@ impl Wire {
     /// assert_eq!(bytes, br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     /// ```
     pub fn receive(self: &Arc<Self>, message: Bytes, revision: Option<Revision>) -> Received {
-        self.read(message, &mut Legacy::Alone(revision.unwrap_or(Revision::UNSAID)))
+        let legacy = Legacy::Alone(revision.unwrap_or(Revision::UNSAID));
+        self.read(message, &mut Origin { legacy, heads: None })
+    }
+
+    /// Reads one message that stands alone, and what HTTP headers say about it.
+    ///
+    /// A legacy request is served without a session, as the revision that its header names or
+    /// else as 2025-03-26.
+    pub fn receive_http(self: &Arc<Self>, message: Bytes, heads: &Heads<'_>) -> Received {
+        let legacy = Legacy::Alone(heads.revision().unwrap_or(Revision::UNSAID));
+        self.read(message, &mut Origin { legacy, heads: Some(heads) })
     }
 
     /// The answer to a message that is longer than the limit, of which nothing else is known.

@@ -16,6 +16,9 @@ pub enum Transport {
     /// Over stdin and stdout.
     #[default]
     Stdio,
+    /// HTTP, at the path that [`Http`](crate::Http) says.
+    #[cfg(feature = "http")]
+    Http(SocketAddr),
     /// Lines over TCP, at an address of this machine's loopback.
     Tcp(SocketAddr),
     /// Lines over a Unix socket at this path.
@@ -25,74 +28,139 @@ pub enum Transport {
 /// What every server says to `--help`.
 pub(crate) struct Usage<'a>(pub(crate) &'a str);
 
+/// The options, each with what it takes and what it is for.
+static OPTIONS: &[(&str, &str, &str)] = &[
+    ("--stdio", "", "serve the client at stdin and stdout (the default)"),
+    #[cfg(feature = "http")]
+    ("--http", "ADDRESS", "serve HTTP, such as 127.0.0.1:8000"),
+    #[cfg(feature = "http")]
+    ("--allow-host", "NAME", "with --http: answer requests for this host too"),
+    #[cfg(feature = "http")]
+    ("--allow-origin", "ORIGIN", "with --http: let pages of this origin in, and read"),
+    #[cfg(feature = "http")]
+    ("--sse", "", "with --http: serve clients of 2024-11-05 at /sse"),
+    #[cfg(feature = "tls")]
+    ("--tls-cert", "FILE", "with --http: encrypt, with this certificate (PEM)"),
+    #[cfg(feature = "tls")]
+    ("--tls-key", "FILE", "with --http: encrypt, with this key (PEM)"),
+    ("--tcp", "ADDRESS", "serve lines over TCP, such as 127.0.0.1:4000"),
+    ("--unix", "PATH", "serve lines over a Unix socket"),
+    ("--help", "", "say this"),
+];
+
 impl fmt::Display for Usage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.0;
-        write!(
-            f,
-            "{name}, a server of the Model Context Protocol\n\n\
-             --stdio          serve the client at stdin and stdout (the default)\n\
-             --tcp ADDRESS    serve lines over TCP, such as 127.0.0.1:4000\n\
-             --unix PATH      serve lines over a Unix socket\n\
-             --help           say this"
-        )
+        write!(f, "{}, a server of the Model Context Protocol\n", self.0)?;
+        for (option, takes, purpose) in OPTIONS {
+            write!(f, "\n{:<24}{purpose}", format!("{option} {takes}"))?;
+        }
+        Ok(())
     }
 }
 
-impl Transport {
-    /// Lines over TCP at an address or host name with a port, such as `localhost:4000`.
-    ///
-    /// # Errors
-    /// If there is no such address.
-    pub fn tcp(address_and_port: &str) -> Result<Self> {
-        address(address_and_port).map(Transport::Tcp)
-    }
+/// What a command line asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) transport: Transport,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    sse: bool,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+}
 
+impl Wanted {
     /// Reads the command line, without the program's name. None if it asks for help.
     pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Self>> {
         let mut arguments = arguments.into_iter();
-        let mut transport = Transport::default();
+        let mut wanted = Wanted::default();
         while let Some(argument) = arguments.next() {
             let argument = argument.to_string_lossy().into_owned();
             let (option, inline) = match argument.split_once('=') {
                 Some((option, value)) => (option, Some(OsString::from(value))),
                 None => (&*argument, None),
             };
+            if !OPTIONS.iter().any(|it| it.0 == option) && option != "-h" {
+                return Err(unknown(&argument));
+            }
             let mut value = |example: &str| {
                 inline.clone().or_else(|| arguments.next()).ok_or_else(|| {
                     Failure::new(format!("{option} needs a value, such as {example}"))
                 })
             };
-            transport = match option {
-                "--stdio" => Transport::Stdio,
-                "--tcp" => Transport::tcp(&value("127.0.0.1:4000")?.to_string_lossy())?,
-                "--unix" => Transport::Unix(value("/tmp/server.sock")?.into()),
-                "--help" | "-h" => return Ok(None),
-                "--http" => return Err(Failure::new("--http is not in this version yet")),
-                _ => {
-                    return Err(Failure::new(format!(
-                        "unknown option {argument}; there are --stdio, --tcp, --unix and --help"
-                    )));
-                }
-            };
+            let mut text = |example: &str| value(example).map(|it| it.to_string_lossy().into_owned());
+            match option {
+                "--stdio" => wanted.transport = Transport::Stdio,
+                #[cfg(feature = "http")]
+                "--http" => wanted.transport = Transport::http(&text("127.0.0.1:8000")?)?,
+                "--allow-host" => wanted.hosts.push(text("mcp.example.com")?),
+                "--allow-origin" => wanted.origins.push(text("https://app.example.com")?),
+                "--sse" => wanted.sse = true,
+                "--tls-cert" => wanted.certificate = Some(text("cert.pem")?.into()),
+                "--tls-key" => wanted.key = Some(text("key.pem")?.into()),
+                "--tcp" => wanted.transport = Transport::tcp(&text("127.0.0.1:4000")?)?,
+                "--unix" => wanted.transport = Transport::Unix(value("/tmp/server.sock")?.into()),
+                _ => return Ok(None),
+            }
         }
-        Ok(Some(transport))
+        Ok(Some(wanted))
+    }
+
+    /// What the command line says about HTTP, beside what the program does.
+    #[cfg(feature = "http")]
+    pub(crate) fn allow(&self, mut http: crate::Http) -> Result<crate::Http> {
+        http = self.hosts.iter().fold(http, |http, host| http.host(host));
+        http = http.cors(&self.origins);
+        if self.sse {
+            http = http.sse_2024();
+        }
+        #[cfg(feature = "tls")]
+        match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => {
+                http = http.tls(crate::Tls::from_pem_files(certificate, key)?);
+            }
+            (None, None) => {}
+            _ => return Err(Failure::new("--tls-cert and --tls-key go together")),
+        }
+        Ok(http)
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr> {
+fn unknown(argument: &str) -> Failure {
+    let known = OPTIONS.iter().map(|it| it.0).collect::<Vec<_>>().join(", ");
+    Failure::new(format!("unknown option {argument}; there are {known}"))
+}
+
+impl Transport {
+    /// HTTP at an address or host name with a port, such as `localhost:8000`.
+    ///
+    /// # Errors
+    /// If there is no such address.
+    #[cfg(feature = "http")]
+    pub fn http(address_and_port: &str) -> Result<Self> {
+        address(address_and_port, "127.0.0.1:8000").map(Transport::Http)
+    }
+
+    /// Lines over TCP at an address or host name with a port, such as `localhost:4000`.
+    ///
+    /// # Errors
+    /// If there is no such address.
+    pub fn tcp(address_and_port: &str) -> Result<Self> {
+        address(address_and_port, "127.0.0.1:4000").map(Transport::Tcp)
+    }
+}
+
+fn address(text: &str, example: &str) -> Result<SocketAddr> {
     let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    found.ok_or_else(|| {
-        Failure::new(format!("{text:?} is no address and port, such as 127.0.0.1:4000"))
-    })
+    found.ok_or_else(|| Failure::new(format!("{text:?} is no address and port, such as {example}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Option<Transport>, String> {
-        Transport::parse(line.split_whitespace().map(OsString::from)).map_err(|e| e.to_string())
+    fn parse(line: &str) -> Result<Option<Wanted>, String> {
+        Wanted::parse(line.split_whitespace().map(OsString::from)).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -105,9 +173,13 @@ mod tests {
             ("--tcp 127.0.0.1:4000", Some(tcp.clone())),
             ("--tcp=127.0.0.1:4000", Some(tcp)),
             ("--unix a/b.sock", Some(unix)),
+            #[cfg(feature = "http")]
+            ("--http 127.0.0.1:8000", Some(Transport::Http(([127, 0, 0, 1], 8000).into()))),
             ("--help --nonsense", None),
+            ("-h", None),
         ] {
-            assert_eq!(parse(line), Ok(expected), "{line}");
+            let transport = parse(line).map(|wanted| wanted.map(|it| it.transport));
+            assert_eq!(transport, Ok(expected), "{line}");
         }
     }
 
@@ -116,10 +188,25 @@ mod tests {
         for (line, reason) in [
             ("--tcp", "--tcp needs a value, such as 127.0.0.1:4000"),
             ("--tcp here", "\"here\" is no address and port, such as 127.0.0.1:4000"),
-            ("--http 127.0.0.1:80", "--http is not in this version yet"),
-            ("--port 1", "unknown option --port; there are --stdio, --tcp, --unix and --help"),
+            #[cfg(feature = "http")]
+            ("--http 80", "\"80\" is no address and port, such as 127.0.0.1:8000"),
         ] {
             assert_eq!(parse(line), Err(reason.to_owned()), "{line}");
+        }
+        assert!(parse("--port 1").is_err_and(|it| it.starts_with("unknown option --port; there are")));
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn what_http_may_is_said_beside_its_address() {
+        let line = "--http localhost:0 --allow-host a.example --allow-host=b.example --sse";
+        let wanted = parse(line).unwrap().unwrap();
+        assert_eq!(wanted.hosts, ["a.example", "b.example"]);
+        assert!(wanted.sse && wanted.allow(crate::Http::new()).is_ok());
+        #[cfg(feature = "tls")]
+        {
+            let half = parse("--http localhost:0 --tls-cert a.pem").unwrap().unwrap();
+            assert!(half.allow(crate::Http::new()).is_err());
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, ToSocketAddrs},
 };
-use wharf_model::{Error, ErrorKind, Scope, Service, Timer};
+use wharf_model::{Error, ErrorKind, Request, Scope, Service, Timer};
 use wharf_server::{Registry, Router};
 use wharf_transport::{Host, Shutdown, TokioTimer, memory, serve_lines, signals, stdio, tcp};
 
@@ -26,13 +26,30 @@ pub struct Endpoint {
     /// For the transports, which run on tokio.
     pub(crate) host: Arc<Host>,
     pub(crate) shutdown: Shutdown,
+    #[cfg(feature = "http")]
+    pub(crate) http: wharf_transport::http::HttpService,
 }
 
 impl Endpoint {
-    pub(crate) fn new(router: Router, bare: Host) -> Self {
+    pub(crate) fn new(
+        router: Router,
+        bare: Host,
+        #[cfg(feature = "http")] http: impl FnOnce(
+            &Host,
+            Shutdown,
+        ) -> wharf_transport::http::HttpService,
+    ) -> Self {
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
         let host = Arc::new(Host { timer, ..bare.clone() });
-        Endpoint { router, bare: Arc::new(bare), host, shutdown: Shutdown::new() }
+        let shutdown = Shutdown::new();
+        Endpoint {
+            router,
+            bare: Arc::new(bare),
+            #[cfg(feature = "http")]
+            http: http(&host, shutdown.clone()),
+            host,
+            shutdown,
+        }
     }
 
     /// Takes one message and gives back the reply, if it has one. Notifications on the way are
@@ -54,10 +71,10 @@ impl Endpoint {
     /// ```
     pub async fn handle(&self, message: impl Into<Bytes>, scope: Scope) -> Option<Vec<u8>> {
         let mut replies = self.handle_stream(message, scope);
-        if replies.has_listen() {
+        if replies.0.has_listen() {
             let error = Error::new(ErrorKind::CapabilityNotSupported)
                 .with_message("this endpoint gives one reply to one message: nobody can listen");
-            replies.refuse_listens(&error);
+            replies.0.refuse_listens(&error);
         }
         let mut replies = pin!(replies);
         let mut last = None;
@@ -71,7 +88,8 @@ impl Endpoint {
     pub fn handle_stream(&self, message: impl Into<Bytes>, scope: Scope) -> Replies {
         let pin = scope.get::<Pin>().map(|pin| pin.0);
         let received = self.bare.wire.receive(message.into(), pin);
-        Replies::start(&self.bare, received, &mut |request| request.scope = scope.clone())
+        let prepare = &mut |request: &mut Request| request.scope = scope.clone();
+        Replies(wharf_transport::Replies::start(&self.bare, received, prepare))
     }
 
     /// Adds and removes tools, resources and prompts while the server runs.

@@ -25,13 +25,16 @@
 //!   [`Extension`], or one of your own ([`Extract`]).
 //! - [`Ctx`] sends progress and logs, asks the client for input, a model's answer or its roots, and
 //!   remembers effects across the rounds of a call.
-//! - [`Server::run`] speaks over stdin and stdout, or as the command line says. [`Server::build`]
-//!   gives an [`Endpoint`] that serves any stream, or [one message at a time](Endpoint::handle).
+//! - [`Server::run`] speaks over stdin and stdout, or as the command line says: over HTTP, for one.
+//!   [`Server::build`] gives an [`Endpoint`] that serves any transport, mounts in an application of
+//!   your own, or takes [one message at a time](Endpoint::handle).
 #![forbid(unsafe_code)]
 
 mod command_line;
 mod endpoint;
 mod failure;
+#[cfg(feature = "http")]
+mod http;
 mod pin;
 mod replies;
 mod server;
@@ -58,6 +61,10 @@ pub use wharf_model::{
 };
 pub use wharf_server::*;
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer, tcp::RemoteAddress};
+#[cfg(feature = "tls")]
+pub use wharf_transport::http::Tls;
+#[cfg(feature = "http")]
+pub use wharf_transport::http::{Http, HttpBody, HttpLimits, HttpService, Streaming};
 pub use wharf_wire::{ErrorProfile, WireLimits};
 
 /// What most servers use: `use wharf::prelude::*;`.

@@ -24,7 +24,7 @@ use wharf_wire::{Eras, ErrorProfile, Wire, WireLimits};
 
 use crate::{
     Endpoint, Result,
-    command_line::{Transport, Usage},
+    command_line::{Transport, Usage, Wanted},
 };
 
 /// How long the process may take to end by itself, once it has nothing left to serve.
@@ -66,6 +66,10 @@ pub struct Server {
     message_limits: WireLimits,
     line_limits: LineLimits,
     timer: Arc<dyn Timer>,
+    #[cfg(feature = "http")]
+    pub(crate) http: wharf_transport::http::Http,
+    #[cfg(feature = "http")]
+    pub(crate) http_rates: Option<wharf_server::Rates>,
 }
 
 impl Server {
@@ -81,6 +85,10 @@ impl Server {
             message_limits: WireLimits::default(),
             line_limits: LineLimits::default(),
             timer: Arc::new(ThreadTimer::default()),
+            #[cfg(feature = "http")]
+            http: wharf_transport::http::Http::new(),
+            #[cfg(feature = "http")]
+            http_rates: Some(wharf_server::Rates::default()),
         }
     }
 
@@ -232,6 +240,8 @@ impl Server {
     /// With all that is wrong, each problem naming the tool, resource or prompt it is about.
     pub fn build(self) -> Result<Endpoint, BuildError> {
         let deadlines = self.limits.deadlines();
+        #[cfg(feature = "http")]
+        let rates = self.http_rates.filter(|_| self.limits.rates.is_none());
         let router = self.router.limits(self.limits).build()?;
         let wire = Wire::new(self.about)
             .eras(self.eras)
@@ -247,18 +257,32 @@ impl Server {
             deadlines,
             limits,
         };
-        Ok(Endpoint::new(router, host))
+        Ok(Endpoint::new(
+            router,
+            host,
+            #[cfg(feature = "http")]
+            |host, shutdown| {
+                let host = crate::http::counted(host, rates);
+                wharf_transport::http::HttpService::new(host, self.http, shutdown)
+            },
+        ))
     }
 
     /// [Runs](Server::run_over) the server over stdin and stdout, or as the command line says
-    /// (`--tcp ADDRESS`, `--unix PATH`; `--help` tells).
+    /// (`--http ADDRESS`, `--tcp ADDRESS`, `--unix PATH`; `--help` tells).
     ///
     /// # Errors
     /// If the server cannot be built, the command line makes no sense, or the transport cannot be
     /// set up.
     pub async fn run(self) -> Result<()> {
-        match Transport::parse(std::env::args_os().skip(1))? {
-            Some(transport) => self.run_over(transport).await,
+        match Wanted::parse(std::env::args_os().skip(1))? {
+            Some(wanted) => {
+                #[cfg(feature = "http")]
+                let this = Server { http: wanted.allow(self.http)?, ..self };
+                #[cfg(not(feature = "http"))]
+                let this = self;
+                this.run_over(wanted.transport).await
+            }
             None => {
                 println!("{}", Usage(&self.about.name));
                 Ok(())
@@ -293,6 +317,12 @@ impl Server {
                 let listener = Endpoint::listen_tcp(address).await?;
                 tell(&format!("{name}: serving lines at tcp://{}", listener.local_addr()?));
                 endpoint.serve_listener(listener).await;
+            }
+            #[cfg(feature = "http")]
+            Transport::Http(address) => {
+                let listener = Endpoint::listen_http(address).await?;
+                tell(&format!("{name}: serving at {}", endpoint.http_url(&listener)?));
+                endpoint.serve_http_on(listener).await?;
             }
             Transport::Unix(path) => {
                 let told = format!("{name}: serving lines at unix:{}", path.display());

@@ -1,56 +1,46 @@
-"""Checks the demo server with PyPI `mcp`: client.py --legacy|--modern SERVER [ARGUMENT ...]"""
+"""Checks the demo server with PyPI `mcp`: sdk.py --legacy|--modern URL, or SERVER [ARGUMENT ...]"""
 
 import base64
 import json
-import logging
-import sys
-import time
-import warnings
 from contextlib import asynccontextmanager
 
 import anyio
 import mcp_types as types
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.sse import sse_client
 
-# Every call of the legacy era warns that it is the legacy era.
-warnings.simplefilter("ignore")
+from harness import QUIET_SECONDS, Checks, main, proxy_to, same, target
 
-CHECK_SECONDS = 10
-QUIET_SECONDS = 0.3
-CLOSE_SECONDS = 2  # after that long the SDK sends SIGTERM
 PNG = b"\x89PNG"
 
-CHECKS = []
-
-
-def check(name, era=None):
-    def register(body):
-        CHECKS.append((name, era, body))
-        return body
-
-    return register
-
-
-def same(got, expected):
-    assert got == expected, f"got {got!r}, expected {expected!r}"
+check = Checks()
 
 
 class Driver:
     """The connected client, what the server asked and sent, and the answers it gets."""
 
-    def __init__(self, era):
-        self.era = era
+    def __init__(self, target):
+        self.target = target
+        self.era = target.era
         self.client = None
         self.elicitation = types.ElicitResult(action="cancel")
         self.asked = []
         self.notices = []
         self.errors = []
 
-    def connect(self, command, args):
-        modern = self.era == "modern"
+    def server(self):
+        match self.target.over:
+            case "stdio":
+                return StdioServerParameters(command=self.target.command, args=self.target.args)
+            case "sse":
+                return sse_client(self.target.command)
+            case "http":
+                return self.target.command
+
+    def connect(self, url=None):
         return Client(
-            StdioServerParameters(command=command, args=args),
-            mode="auto" if modern else "legacy",
+            url or self.server(),
+            mode="auto" if self.era == "modern" else "legacy",
             client_info=types.Implementation(name=f"foreign-python-{self.era}", version="1.0.0"),
             elicitation_callback=self.on_elicitation,
             sampling_callback=self.on_sampling,
@@ -444,58 +434,42 @@ async def _(d):
     await d.client.send_ping()
 
 
+@check("resume a call that was cut twice", era="legacy", over="http")
+async def _(d):
+    last, steps = 60, []
+    async with proxy_to(d.target.command) as proxy, d.connect(proxy.url) as client:
+
+        async def on_progress(progress, _total, _message):
+            steps.append(progress)
+            if progress in (3, last - 1):
+                proxy.cut_next()
+
+        result = await client.call_tool("countdown", {"from": last}, progress_callback=on_progress)
+        same(result.content[0].text, "lift-off")
+        same(proxy.cuts, 2)
+        while len(steps) < last:
+            await anyio.sleep(0.005)
+    same(sorted(steps), list(range(1, last + 1)))
+
+
+@check("answer a question after a cut", era="legacy", over="http")
+async def _(d):
+    async with proxy_to(d.target.command) as proxy:
+
+        async def cut_then_accept(_context, _params):
+            proxy.cut()
+            return types.ElicitResult(action="accept", content={"confirmed": True})
+
+        connection = d.connect(proxy.url)
+        connection.elicitation_callback = cut_then_accept
+        async with connection as client:
+            same((await client.call_tool("deploy", {"build": "v8"})).content[0].text, "deployed v8")
+
+
 @check("no protocol errors")
 async def _(d):
     same(d.errors, [])
 
 
-async def attempt(name, body, driver):
-    try:
-        with anyio.fail_after(CHECK_SECONDS):
-            await body(driver)
-    except TimeoutError:
-        print(f"FAIL {name}: no answer in {CHECK_SECONDS} s", flush=True)
-        return False
-    except Exception as error:
-        print(f"FAIL {name}: {type(error).__name__}: {' '.join(str(error).split())}", flush=True)
-        return False
-    print(f"ok {name}", flush=True)
-    return True
-
-
-class Complaints(logging.Handler):
-    """The SDK only logs what it finds wrong with a notification; here that is an error."""
-
-    def __init__(self, errors):
-        super().__init__(logging.WARNING)
-        self.errors = errors
-
-    def emit(self, record):
-        self.errors.append(record.getMessage())
-
-
-async def main(era, command, *args):
-    driver = Driver(era)
-    logging.getLogger().addHandler(Complaints(driver.errors))
-    passed = True
-    async with driver.connect(command, args) as driver.client:
-        print("ok connect", flush=True)
-        for name, only, body in CHECKS:
-            if only in (None, era):
-                passed &= await attempt(name, body, driver)
-        start = time.monotonic()
-    if time.monotonic() - start < CLOSE_SECONDS:
-        print("ok close", flush=True)
-        return passed
-    print("FAIL close: the server did not end when its input ended", flush=True)
-    return False
-
-
 if __name__ == "__main__":
-    eras = {"--legacy": "legacy", "--modern": "modern"}
-    if len(sys.argv) < 3 or sys.argv[1] not in eras:
-        sys.exit(f"usage: {sys.argv[0]} --legacy|--modern SERVER [ARGUMENT ...]")
-    try:
-        sys.exit(0 if anyio.run(main, eras[sys.argv[1]], *sys.argv[2:]) else 1)
-    except Exception as error:
-        sys.exit(f"FAIL connection: {error!r}")
+    main(check, Driver(target()))

@@ -1,0 +1,49 @@
+//! Arguments of a call that travel beside it as well.
+
+use serde_json::json;
+
+use crate::{Error, ErrorKind};
+
+/// What headers beside a call say about its arguments.
+///
+/// ```
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::Mirrored;
+///
+/// let mirrored: Mirrored = [("region".to_owned(), Some("us-west1".to_owned()))].into_iter().collect();
+/// assert_eq!(mirrored.of("Region").collect::<Vec<_>>(), [Some("us-west1")]);
+/// assert_eq!(mirrored.of("tenant").count(), 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mirrored(Vec<(String, Option<String>)>);
+
+impl Mirrored {
+    /// Every value that is there under `name`, in whatever case: its text, or `None` where it is
+    /// malformed.
+    pub fn of(&self, name: &str) -> impl Iterator<Item = Option<&str>> {
+        let named = self.0.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name));
+        named.map(|(_, value)| value.as_deref())
+    }
+}
+
+impl FromIterator<(String, Option<String>)> for Mirrored {
+    fn from_iter<I: IntoIterator<Item = (String, Option<String>)>>(pairs: I) -> Self {
+        Mirrored(pairs.into_iter().collect())
+    }
+}
+
+impl Error {
+    /// A header does not say what the message says.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_model::*; }
+    /// let error = wharf::Error::header_mismatch("Mcp-Name", "is missing");
+    /// assert_eq!(error.message, "Header mismatch: `Mcp-Name` is missing");
+    /// ```
+    #[must_use]
+    pub fn header_mismatch(header: &str, problem: &str) -> Error {
+        Error::new(ErrorKind::HeaderMismatch)
+            .with_message(format!("Header mismatch: `{header}` {problem}"))
+            .with_data(json!({"header": header}))
+    }
+}

@@ -1,0 +1,158 @@
+//! Our own accept loop: every wait for a client has an end.
+
+use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use http::Request;
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinSet,
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::{HttpService, io::Io, respond, service::Site};
+use crate::{sockets::BREATH, tcp::RemoteAddress};
+
+/// What an HTTP/2 connection begins with.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// How often a silent HTTP/2 connection is asked whether it is alive.
+const PING: Duration = Duration::from_secs(30);
+/// How many bytes wait in a connection for its peer to read them.
+const BUFFER: usize = 64 << 10;
+
+/// Serves every client that comes until the service's server shuts down, and then those that are
+/// there for as long as their grace lasts.
+///
+/// # Errors
+/// If the listener's address cannot be told.
+pub async fn serve(service: HttpService, listener: TcpListener) -> io::Result<()> {
+    let site = service.site;
+    let limits = site.http.limits;
+    let seats = Arc::new(Semaphore::new(limits.connections));
+    let mut clients = JoinSet::new();
+    let mut stopped = pin!(site.shutdown.stopped());
+    loop {
+        let accepted = async {
+            let seat = seats.clone().acquire_owned().await;
+            (seat, listener.accept().await)
+        };
+        let (seat, accepted) = tokio::select! {
+            () = &mut stopped => break,
+            Some(_) = clients.join_next() => continue,
+            accepted = accepted => accepted,
+        };
+        let Ok((stream, address)) = accepted else {
+            // The system has no more sockets to give.
+            tokio::time::sleep(BREATH).await;
+            continue;
+        };
+        let site = site.clone();
+        clients.spawn(async move {
+            let _seat = seat;
+            connection(site, stream, address).await;
+        });
+    }
+    drop(listener);
+    let deadline = Instant::now() + limits.grace;
+    let ended = async { while clients.join_next().await.is_some() {} };
+    let _ = timeout_at(deadline, ended).await;
+    clients.shutdown().await;
+    site.tasks.finish(deadline).await;
+    Ok(())
+}
+
+async fn connection(site: Arc<Site>, stream: TcpStream, address: SocketAddr) {
+    // Replies are written whole, so waiting for more to send only delays them.
+    let _ = stream.set_nodelay(true);
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &site.http.tls {
+        let accepted = timeout(site.http.limits.head, tls.accept(stream)).await;
+        if let Ok(Ok(stream)) = accepted {
+            speak(&site, stream, address).await;
+        }
+        return;
+    }
+    speak(&site, stream, address).await;
+}
+
+async fn speak<S>(site: &Arc<Site>, mut stream: S, address: SocketAddr)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let limits = site.http.limits;
+    let Ok(Some((begun, is_http2))) = timeout(limits.head, first_bytes(&mut stream)).await else {
+        return;
+    };
+    let io = TokioIo::new(Io::new(stream, begun, limits.write));
+    let answer = service_fn(|request| answer(site.clone(), request, address));
+    // Both kinds of connection are driven alike, but have no type in common.
+    macro_rules! drive {
+        ($connection:expr) => {{
+            let mut connection = pin!($connection);
+            tokio::select! {
+                _ = &mut connection => return,
+                () = site.shutdown.stopped() => {}
+            }
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }};
+    }
+    if is_http2 {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(u32::try_from(limits.streams).ok())
+            .max_header_list_size(u32::try_from(limits.headers).unwrap_or(u32::MAX))
+            .max_send_buf_size(BUFFER)
+            .keep_alive_interval(PING)
+            .keep_alive_timeout(limits.write);
+        drive!(builder.serve_connection(io, answer));
+    } else {
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.head)
+            .max_buf_size(limits.headers.max(8 << 10));
+        drive!(builder.serve_connection(io, answer).with_upgrades());
+    }
+}
+
+/// What the client begins with, and whether that is HTTP/2. None if it leaves before it begins.
+///
+/// A client that begins like HTTP/2 must go on like it, or it could take its time for ever.
+async fn first_bytes(stream: &mut (impl AsyncRead + Unpin)) -> Option<(Bytes, bool)> {
+    let mut begun = BytesMut::with_capacity(PREFACE.len());
+    loop {
+        let mut room = (&mut *stream).take((PREFACE.len() - begun.len()) as u64);
+        if room.read_buf(&mut begun).await.ok()? == 0 {
+            return None;
+        }
+        if !PREFACE.starts_with(&begun) {
+            return Some((begun.freeze(), false));
+        }
+        if begun.len() == PREFACE.len() {
+            return Some((begun.freeze(), true));
+        }
+    }
+}
+
+async fn answer(
+    site: Arc<Site>,
+    mut request: Request<Incoming>,
+    address: SocketAddr,
+) -> Result<respond::Reply, Infallible> {
+    if !site.http.paths().contains(&request.uri().path()) {
+        let problem = format!("There is nothing here: the endpoint is {}", site.http.path);
+        return Ok(respond::refuse(404, &problem));
+    }
+    request.extensions_mut().insert(RemoteAddress(address));
+    Ok(site.request(request).await)
+}

@@ -1,0 +1,143 @@
+//! What a response carries.
+
+use std::{
+    convert::Infallible,
+    fmt, mem,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Instant, Sleep, sleep};
+use wharf_wire::sse;
+
+use super::{
+    session::Follower,
+    sse2024::Feed,
+    stream::{BatchStream, CallStream},
+};
+
+/// What a response carries: nothing, one message, or a stream of events.
+///
+/// A stream is polled in place: a client that reads nothing holds its call back, and one that goes
+/// away drops it.
+#[derive(Debug, Default)]
+pub struct HttpBody(Inner);
+
+#[derive(Default)]
+enum Inner {
+    #[default]
+    Empty,
+    Whole(Bytes),
+    Events(Box<Events>),
+}
+
+struct Events {
+    source: Source,
+    every: Duration,
+    alarm: Option<Pin<Box<Sleep>>>,
+}
+
+/// Where events come from.
+pub(crate) enum Source {
+    /// A call that ends with its response.
+    Call(CallStream),
+    /// The calls of a batch.
+    Batch(BatchStream),
+    /// A stream of a legacy session.
+    Session(Follower),
+    /// All that a client of 2024-11-05 hears.
+    Feed(Feed),
+}
+
+impl Source {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        match self {
+            Source::Call(it) => it.poll_chunk(cx),
+            Source::Batch(it) => it.poll_chunk(cx),
+            Source::Session(it) => it.poll_chunk(cx),
+            Source::Feed(it) => it.poll_chunk(cx),
+        }
+    }
+}
+
+impl HttpBody {
+    pub(crate) fn empty() -> Self {
+        HttpBody(Inner::Empty)
+    }
+
+    pub(crate) fn whole(message: Vec<u8>) -> Self {
+        HttpBody(Inner::Whole(message.into()))
+    }
+
+    /// A stream that shows that it is alive after `every` so much silence.
+    pub(crate) fn events(source: Source, every: Duration) -> Self {
+        HttpBody(Inner::Events(Box::new(Events { source, every, alarm: None })))
+    }
+}
+
+impl Events {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let polled = self.source.poll_chunk(cx);
+        if polled.is_ready() {
+            if let Some(alarm) = &mut self.alarm {
+                alarm.as_mut().reset(Instant::now() + self.every);
+            }
+            return polled;
+        }
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep(self.every)));
+        if alarm.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        alarm.as_mut().reset(Instant::now() + self.every);
+        // Registers the next alarm.
+        let _ = alarm.as_mut().poll(cx);
+        Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)))
+    }
+}
+
+impl Body for HttpBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let chunk = match &mut self.0 {
+            Inner::Empty => None,
+            Inner::Whole(message) => Some(mem::take(message)),
+            Inner::Events(events) => match events.poll_chunk(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(chunk)) => return Poll::Ready(Some(Ok(Frame::data(chunk)))),
+                Poll::Ready(None) => None,
+            },
+        };
+        self.0 = Inner::Empty;
+        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, Inner::Empty)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Inner::Empty => SizeHint::with_exact(0),
+            Inner::Whole(message) => SizeHint::with_exact(message.len() as u64),
+            Inner::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Inner::Empty => "nothing",
+            Inner::Whole(_) => "a message",
+            Inner::Events(_) => "events",
+        })
+    }
+}

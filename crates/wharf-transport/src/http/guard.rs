@@ -1,0 +1,123 @@
+//! Who may knock: `Host` and `Origin`.
+
+use http::{Uri, request::Parts};
+use wharf_wire::Field;
+
+use super::{Http, heads::Seen, respond::{self, Reply}};
+
+/// Refuses requests that a page of somebody else's may have made a browser send.
+pub(crate) fn check(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
+    let authority = Uri::authority(&parts.uri).map(|it| it.as_str());
+    let host = match (seen.host, authority) {
+        (Field::One(host), None) => std::str::from_utf8(host).ok(),
+        (Field::Absent, authority) => authority,
+        (Field::One(host), Some(authority)) => {
+            Some(authority).filter(|it| it.as_bytes().eq_ignore_ascii_case(host))
+        }
+        (Field::Several, _) => None,
+    };
+    let host = host.map(str::to_ascii_lowercase);
+    if !http.any_host && !host.as_deref().is_some_and(|host| is_allowed_host(http, host)) {
+        return Err(refuse("This host is not served here: allow it with `Http::host` or --allow-host"));
+    }
+    let origin = match seen.origin {
+        Field::Absent => return Ok(()),
+        Field::One(origin) => std::str::from_utf8(origin).ok().map(str::to_ascii_lowercase),
+        Field::Several => None,
+    };
+    // Behind `any_host` the host may be anybody's, so it vouches for nothing.
+    let own = host.as_deref().filter(|_| !http.any_host);
+    match origin {
+        Some(origin) if is_allowed_origin(http, own, &origin) => Ok(()),
+        _ => Err(refuse(
+            "Pages of this origin are not served here: allow it with `Http::origin` or --allow-origin",
+        )),
+    }
+}
+
+fn refuse(problem: &str) -> Box<Reply> {
+    Box::new(respond::refuse(403, problem))
+}
+
+fn is_allowed_host(http: &Http, host: &str) -> bool {
+    let name = name_of(host);
+    is_loopback(name) || http.hosts.iter().any(|allowed| allowed == host || allowed == name)
+}
+
+fn is_allowed_origin(http: &Http, own: Option<&str>, origin: &str) -> bool {
+    let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    rest.is_some_and(|rest| Some(rest) == own || is_loopback(name_of(rest)))
+        || http.origins.iter().any(|allowed| allowed == origin)
+}
+
+/// The host without its port.
+fn name_of(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// Names that no name server answers for.
+fn is_loopback(name: &str) -> bool {
+    let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    match bare {
+        Some(bare) => bare.parse().is_ok_and(|ip: std::net::Ipv6Addr| ip.is_loopback()),
+        None => {
+            name == "localhost"
+                || name.parse().is_ok_and(|ip: std::net::Ipv4Addr| ip.is_loopback())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowed(http: &Http, host: Option<&str>, origin: Option<&str>) -> bool {
+        let request = http::Request::get("/mcp").body(()).unwrap();
+        let field = |it: Option<&'static [u8]>| it.map_or(Field::Absent, Field::One);
+        let leak = |text: Option<&str>| text.map(|it| &*it.to_owned().leak()).map(str::as_bytes);
+        let seen =
+            Seen { host: field(leak(host)), origin: field(leak(origin)), ..Seen::default() };
+        check(http, &request.into_parts().0, &seen).is_ok()
+    }
+
+    #[test]
+    fn loopback_is_served_and_nobody_else_unless_allowed() {
+        let http = Http::new();
+        for host in ["localhost", "LocalHost:8000", "127.0.0.1:1", "127.9.9.9", "[::1]:80", "[::1]"] {
+            assert!(allowed(&http, Some(host), None), "{host}");
+        }
+        for host in [
+            "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", ":80", "::1",
+            "[::2]", "evil.example:80@localhost", "localhost:80:80", "localhost:x", "0.0.0.0",
+        ] {
+            assert!(!allowed(&http, Some(host), None), "{host}");
+        }
+        assert!(!allowed(&http, None, None));
+    }
+
+    #[test]
+    fn origins_are_compared_whole() {
+        let http = Http::new().host("mcp.example.com").origin("https://app.example.com/");
+        let host = Some("mcp.example.com:8000");
+        for origin in [
+            "http://localhost:6274", "https://127.0.0.1", "http://[::1]:3000",
+            "https://app.example.com", "https://mcp.example.com:8000", "HTTP://LOCALHOST",
+        ] {
+            assert!(allowed(&http, host, Some(origin)), "{origin}");
+        }
+        for origin in [
+            "null", "", "http://app.example.com", "https://app.example.com.evil.example",
+            "https://mcp.example.com", "file://localhost", "http://localhost.evil.example",
+            "https://evil.example", "localhost", "http://localhost@evil.example",
+        ] {
+            assert!(!allowed(&http, host, Some(origin)), "{origin}");
+        }
+        // A host that nobody checked vouches for nothing.
+        let http = Http::new().any_host();
+        assert!(allowed(&http, Some("evil.example"), None));
+        assert!(!allowed(&http, Some("evil.example"), Some("http://evil.example")));
+    }
+}

@@ -1,0 +1,135 @@
+//! What a request's headers say, found in one walk over them.
+
+use http::HeaderMap;
+use wharf_wire::{Field, Heads};
+
+/// What the headers say that matters here.
+#[derive(Debug, Default)]
+pub(crate) struct Seen<'a> {
+    /// What they say about the message.
+    pub(crate) message: Heads<'a>,
+    pub(crate) host: Field<'a>,
+    pub(crate) origin: Field<'a>,
+    pub(crate) content_type: Field<'a>,
+    pub(crate) accept: Accept,
+    pub(crate) session: Field<'a>,
+    pub(crate) last_event: Field<'a>,
+}
+
+impl<'a> Seen<'a> {
+    pub(crate) fn of(headers: &'a HeaderMap) -> Self {
+        let mut seen = Seen::default();
+        let mut accept = None;
+        for (name, value) in headers {
+            let (name, value) = (name.as_str(), value.as_bytes());
+            match name {
+                "host" => seen.host.add(value),
+                "origin" => seen.origin.add(value),
+                "content-type" => seen.content_type.add(value),
+                "accept" => accept.get_or_insert(Accept::NOTHING).add(value),
+                "mcp-protocol-version" => seen.message.version.add(value),
+                "mcp-method" => seen.message.method.add(value),
+                "mcp-name" => seen.message.name.add(value),
+                "mcp-session-id" => seen.session.add(value),
+                "last-event-id" => seen.last_event.add(value),
+                _ => {
+                    if let Some(parameter) = name.strip_prefix("mcp-param-") {
+                        seen.message.params.push((parameter, value));
+                    }
+                }
+            }
+        }
+        seen.accept = accept.unwrap_or_default();
+        seen
+    }
+
+    /// Whether the body is JSON, by its type.
+    pub(crate) fn is_json(&self) -> bool {
+        let kind = self.content_type.one().unwrap_or_default();
+        let essence = kind.split(|byte| *byte == b';').next().unwrap_or_default();
+        essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
+    }
+}
+
+/// What a client can read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accept {
+    pub(crate) json: bool,
+    pub(crate) events: bool,
+}
+
+/// A client that does not say can read anything.
+impl Default for Accept {
+    fn default() -> Self {
+        Accept { json: true, events: true }
+    }
+}
+
+impl Accept {
+    const NOTHING: Accept = Accept { json: false, events: false };
+
+    fn add(&mut self, value: &[u8]) {
+        for range in value.split(|byte| *byte == b',') {
+            let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+            let media = parts.next().unwrap_or_default();
+            if parts.any(is_refusal) {
+                continue;
+            }
+            let is = |name: &str| media.eq_ignore_ascii_case(name.as_bytes());
+            let any = is("*/*");
+            self.json |= any || is("application/json") || is("application/*");
+            self.events |= any || is("text/event-stream") || is("text/*");
+        }
+    }
+}
+
+/// Whether a parameter of a media range says that it is not wanted: `q=0`, `q=0.00`.
+fn is_refusal(parameter: &[u8]) -> bool {
+    let weight = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="));
+    weight.is_some_and(|it| !it.is_empty() && it.iter().all(|byte| matches!(byte, b'0' | b'.')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accept(value: &str) -> (bool, bool) {
+        let mut accept = Accept::NOTHING;
+        accept.add(value.as_bytes());
+        (accept.json, accept.events)
+    }
+
+    #[test]
+    fn wildcards_and_weights_are_understood() {
+        for (value, expected) in [
+            ("application/json, text/event-stream", (true, true)),
+            ("text/event-stream;q=0.5,application/json;charset=utf-8", (true, true)),
+            ("*/*", (true, true)),
+            ("application/*", (true, false)),
+            ("text/*;q=0.1", (false, true)),
+            ("Application/JSON", (true, false)),
+            ("application/json;q=0, text/event-stream", (false, true)),
+            ("text/html", (false, false)),
+            ("", (false, false)),
+            ("application/jsonp", (false, false)),
+        ] {
+            assert_eq!(accept(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_type_of_the_body_is_judged_without_its_parameters() {
+        for (value, expected) in [
+            ("application/json", true),
+            ("application/json; charset=utf-8", true),
+            ("APPLICATION/JSON", true),
+            ("application/json-patch+json", false),
+            ("text/plain", false),
+            ("", false),
+        ] {
+            let seen = Seen { content_type: Field::One(value.as_bytes()), ..Seen::default() };
+            assert_eq!(seen.is_json(), expected, "{value}");
+        }
+        assert!(!Seen::default().is_json());
+    }
+}

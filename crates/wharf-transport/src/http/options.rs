@@ -1,0 +1,236 @@
+//! How a server is served over HTTP.
+
+use std::time::Duration;
+
+/// When a reply is a stream of events instead of one JSON object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Streaming {
+    /// From the first message on that a call sends before its end.
+    #[default]
+    Smart,
+    /// Only for `subscriptions/listen`. What other calls send before their end is dropped.
+    ListenOnly,
+    /// Never, for hosts that cannot stream. Nothing that needs it is offered.
+    Never,
+}
+
+/// How a server is served over HTTP.
+///
+/// ```
+/// # mod wharf { pub use wharf_transport::http::*; }
+/// use wharf::Http;
+///
+/// let http = Http::new().path("/tools").host("mcp.example.com").cors(["https://app.example.com"]);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Http {
+    pub(crate) path: String,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) any_host: bool,
+    pub(crate) origins: Vec<String>,
+    pub(crate) cors: Vec<String>,
+    pub(crate) streaming: Streaming,
+    pub(crate) stateless: bool,
+    pub(crate) sse_2024: bool,
+    pub(crate) limits: HttpLimits,
+    #[cfg(feature = "websocket")]
+    pub(crate) websocket: bool,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<super::Tls>,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Http::new()
+    }
+}
+
+impl Http {
+    /// At `/mcp`, for programs and pages on this machine, with sessions for legacy clients.
+    pub fn new() -> Self {
+        Http {
+            path: "/mcp".into(),
+            hosts: Vec::new(),
+            any_host: false,
+            origins: Vec::new(),
+            cors: Vec::new(),
+            streaming: Streaming::Smart,
+            stateless: false,
+            sse_2024: false,
+            limits: HttpLimits::default(),
+            #[cfg(feature = "websocket")]
+            websocket: true,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+
+    /// The path of the endpoint.
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        let path = path.into();
+        self.path = if path.starts_with('/') { path } else { format!("/{path}") };
+        self
+    }
+
+    /// Answers requests for this host too: a name for any port, or `name:port`. The names of this
+    /// machine's loopback are always allowed.
+    ///
+    /// A page can make a browser send requests here under a name of its own (DNS rebinding); that
+    /// such a name is refused is what keeps it out.
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into().to_ascii_lowercase());
+        self
+    }
+
+    /// Answers requests for any host, because something else checks it: a proxy, for one.
+    pub fn any_host(mut self) -> Self {
+        self.any_host = true;
+        self
+    }
+
+    /// Answers requests from pages of this origin too, such as `https://app.example.com`. Those of
+    /// this machine's loopback, and of the host itself, are always allowed.
+    pub fn origin(mut self, origin: impl Into<String>) -> Self {
+        self.origins.push(origin.into().trim_end_matches('/').to_ascii_lowercase());
+        self
+    }
+
+    /// Lets pages of these origins read the replies, as browsers demand it (CORS).
+    pub fn cors<I>(mut self, origins: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        for origin in origins {
+            self = self.origin(origin);
+            self.cors.extend(self.origins.last().cloned());
+        }
+        self
+    }
+
+    /// When replies are streams. Whatever is not [`Streaming::Smart`] is stateless too.
+    pub fn streaming(mut self, streaming: Streaming) -> Self {
+        self.streaming = streaming;
+        self
+    }
+
+    /// Gives legacy clients no session: any process can answer any request, but handlers cannot ask
+    /// these clients anything, nor tell them what has changed.
+    pub fn stateless(mut self) -> Self {
+        self.stateless = true;
+        self
+    }
+
+    /// Serves clients of 2024-11-05 over HTTP+SSE too, at `/sse` and `/messages`.
+    pub fn sse_2024(mut self) -> Self {
+        self.sse_2024 = true;
+        self
+    }
+
+    /// What the endpoint takes on.
+    pub fn limits(mut self, limits: HttpLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Whether WebSockets are served at the same path. They are, unless switched off.
+    #[cfg(feature = "websocket")]
+    pub fn websocket(mut self, on: bool) -> Self {
+        self.websocket = on;
+        self
+    }
+
+    /// Encrypts, where our own accept loop serves the endpoint.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: super::Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// The paths that an application must route to the service.
+    #[must_use]
+    pub fn paths(&self) -> Vec<&str> {
+        let old: &[&str] = if self.sse_2024 { &[SSE, MESSAGES] } else { &[] };
+        std::iter::once(&*self.path).chain(old.iter().copied()).collect()
+    }
+
+    /// Whether legacy clients have sessions.
+    pub(crate) fn has_sessions(&self) -> bool {
+        !self.stateless && self.streaming == Streaming::Smart
+    }
+
+    /// Whether messages are sent over `https`.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
+    }
+}
+
+/// Where a client of 2024-11-05 listens.
+pub(crate) const SSE: &str = "/sse";
+/// Where a client of 2024-11-05 posts.
+pub(crate) const MESSAGES: &str = "/messages";
+
+/// What an HTTP endpoint takes on, at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpLimits {
+    /// Connections at a time; more of them wait.
+    pub connections: usize,
+    /// Requests at a time on one HTTP/2 connection.
+    pub streams: usize,
+    /// Bytes in the headers of a request.
+    pub headers: usize,
+    /// How long the first byte, and then the headers of each request, may take to come. An idle
+    /// connection ends after it too.
+    pub head: Duration,
+    /// How long a request's body may take to come, beside what it needs at 64 KiB a second.
+    pub body: Duration,
+    /// How long a client may read nothing of what is sent to it.
+    pub write: Duration,
+    /// After how long a silent stream shows that it is alive.
+    pub keep_alive: Duration,
+    /// Legacy sessions at a time.
+    pub sessions: usize,
+    /// How long a legacy session may be idle.
+    pub session_idle: Duration,
+    /// Calls under way in one legacy session.
+    pub session_calls: usize,
+    /// Events that one stream of a legacy session keeps for a client that comes back.
+    pub replay_events: usize,
+    /// Bytes that one stream of a legacy session keeps for a client that comes back.
+    pub replay_bytes: usize,
+    /// Bytes that all legacy sessions keep for clients that come back.
+    pub replay_total: usize,
+    /// How long a client should wait before it comes back to a stream.
+    pub retry: Duration,
+    /// How long calls under way may go on once the server shuts down.
+    pub grace: Duration,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        HttpLimits {
+            connections: 16_384,
+            streams: 256,
+            headers: 64 << 10,
+            head: Duration::from_secs(10),
+            body: Duration::from_secs(10),
+            write: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(15),
+            sessions: 10_000,
+            session_idle: Duration::from_secs(30 * 60),
+            session_calls: 1024,
+            replay_events: 1_000,
+            replay_bytes: 1 << 20,
+            replay_total: 256 << 20,
+            retry: Duration::from_secs(1),
+            grace: Duration::from_secs(5),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The endpoint as a tower service.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, request::Parts};
+use http_body::Body;
+use tower_service::Service;
+use wharf_model::Scope;
+use wharf_wire::Received;
+
+use super::{
+    Http, HttpBody, Streaming, cors, guard,
+    heads::Seen,
+    options,
+    read::{Unread, read},
+    respond::{self, Reply},
+    session::Sessions,
+    sse2024::Sse2024,
+    tasks::Tasks,
+};
+use crate::{Host, Shutdown};
+
+/// One server over HTTP: a tower service that answers `http::Request`s.
+///
+/// It takes every request as one to the endpoint, whatever its path, so mount it where it belongs.
+/// What is in a request's extensions goes along with each of its calls. Clones are the same
+/// endpoint.
+#[derive(Clone)]
+pub struct HttpService {
+    pub(crate) site: Arc<Site>,
+}
+
+/// What all requests to one endpoint share.
+pub(crate) struct Site {
+    pub(crate) host: Arc<Host>,
+    pub(crate) http: Http,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) tasks: Arc<Tasks>,
+    /// None if legacy clients have none.
+    pub(crate) sessions: Option<Arc<Sessions>>,
+    pub(crate) sse: Option<Arc<Sse2024>>,
+}
+
+impl HttpService {
+    /// Serves `host` over HTTP, as `http` says, until `shutdown` stops.
+    #[must_use]
+    pub fn new(host: Arc<Host>, http: Http, shutdown: Shutdown) -> Self {
+        let host = match http.streaming {
+            Streaming::Never => {
+                let wire = Arc::new(host.wire.without_streams());
+                Arc::new(Host { wire, ..(*host).clone() })
+            }
+            _ => host,
+        };
+        let tasks = Arc::new(Tasks::default());
+        let legacy = host.wire.speaks_legacy();
+        let sessions = (legacy && http.has_sessions()).then(|| {
+            Sessions::new(host.clone(), http.limits, tasks.clone(), shutdown.clone())
+        });
+        let sse = (legacy && http.sse_2024)
+            .then(|| Sse2024::new(host.clone(), http.limits, tasks.clone(), shutdown.clone()));
+        HttpService { site: Arc::new(Site { host, http, shutdown, tasks, sessions, sse }) }
+    }
+
+    /// How it is served.
+    #[must_use]
+    pub fn options(&self) -> &Http {
+        &self.site.http
+    }
+}
+
+impl Site {
+    /// Answers one request.
+    pub(crate) async fn request<B: Body>(self: &Arc<Self>, request: Request<B>) -> Reply {
+        let (mut parts, body) = request.into_parts();
+        let scope = std::mem::take(&mut parts.extensions);
+        let seen = Seen::of(&parts.headers);
+        let mut reply = match guard::check(&self.http, &parts, &seen) {
+            Err(refusal) => return *refusal,
+            Ok(()) => self.dispatch(&parts, &seen, body, scope).await,
+        };
+        cors::expose(&self.http, &seen, &mut reply);
+        reply
+    }
+
+    async fn dispatch<B: Body>(
+        self: &Arc<Self>,
+        parts: &Parts,
+        seen: &Seen<'_>,
+        body: B,
+        scope: Scope,
+    ) -> Reply {
+        if parts.method == Method::OPTIONS
+            && let Some(reply) = cors::preflight(&self.http, parts, seen)
+        {
+            return reply;
+        }
+        let path = parts.uri.path();
+        if let Some(sse) = &self.sse {
+            if path.ends_with(options::SSE) {
+                return self.only(Method::GET, parts, || sse.get(seen, scope));
+            }
+            if path.ends_with(options::MESSAGES) {
+                return match self.read_post(parts, seen, body).await {
+                    Ok(message) => sse.post(parts.uri.query(), message, scope).await,
+                    Err(refusal) => *refusal,
+                };
+            }
+        }
+        match (&parts.method, &self.sessions) {
+            (&Method::POST, _) => match self.read_post(parts, seen, body).await {
+                Ok(message) => self.post(seen, message, scope).await,
+                Err(refusal) => *refusal,
+            },
+            #[cfg(feature = "websocket")]
+            (&Method::GET, _) if self.http.websocket && super::websocket::is_asked(parts) => {
+                super::websocket::upgrade(self, parts, scope)
+            }
+            (&Method::GET, Some(sessions)) => sessions.get(seen, scope),
+            (&Method::DELETE, Some(sessions)) => sessions.delete(seen, scope),
+            _ => respond::not_allowed(self.allowed()),
+        }
+    }
+
+    fn only(&self, verb: Method, parts: &Parts, answer: impl FnOnce() -> Reply) -> Reply {
+        if parts.method == verb { answer() } else { respond::not_allowed("GET") }
+    }
+
+    fn allowed(&self) -> &'static str {
+        if self.sessions.is_some() { "POST, GET, DELETE" } else { "POST" }
+    }
+
+    async fn post(self: &Arc<Self>, seen: &Seen<'_>, message: Bytes, scope: Scope) -> Reply {
+        match &self.sessions {
+            Some(sessions) if !seen.message.is_modern() => {
+                sessions.post(seen, message, scope).await
+            }
+            _ => self.answer(message, &seen.message, seen.accept, scope).await,
+        }
+    }
+
+    /// The message in the body, if it may be one.
+    async fn read_post<B: Body>(
+        &self,
+        parts: &Parts,
+        seen: &Seen<'_>,
+        body: B,
+    ) -> Result<Bytes, Box<Reply>> {
+        let refuse = |status, problem: &str| Err(Box::new(respond::refuse(status, problem)));
+        if parts.method != Method::POST {
+            return Err(Box::new(respond::not_allowed("POST")));
+        }
+        if !seen.is_json() {
+            return refuse(415, "The body must be application/json");
+        }
+        if !seen.accept.json && !seen.accept.events {
+            return refuse(406, "Accept must allow application/json or text/event-stream");
+        }
+        match read(body, self.host.limits.message, self.http.limits.body).await {
+            Ok(message) => Ok(message),
+            Err(Unread::TooSlow) => refuse(408, "The body took too long to come"),
+            Err(Unread::Broken) => refuse(400, "The body ended before its time"),
+            Err(Unread::TooLong) => Err(Box::new(match self.host.wire.too_long() {
+                Received::Reply(reply, status) => respond::json(status, reply),
+                _ => respond::status(413),
+            })),
+        }
+    }
+}
+
+impl<B> Service<Request<B>> for HttpService
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+{
+    type Response = Response<HttpBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let site = self.site.clone();
+        Box::pin(async move { Ok(site.request(request).await) })
+    }
+}
+
+impl fmt::Debug for HttpService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpService").field("http", &self.site.http).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,147 @@
+//! Calls that end with their response: one reply, or a stream of events that ends with it.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use wharf_model::{Error, Event, Exchange, Outcome, Reply};
+use wharf_wire::{Codec, sse};
+
+use crate::{Replies, Shutdown};
+
+/// How much of a stream leaves at once.
+pub(crate) const FULL: usize = 32 << 10;
+
+/// One call, polled in place. Dropping it cancels the call.
+pub(crate) struct CallStream {
+    exchange: Exchange,
+    codec: Codec,
+    /// What has been said and not been sent.
+    said: Vec<u8>,
+    ended: bool,
+    /// Ends a listen in good order, even if its service does not know that the server stops.
+    closing: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
+}
+
+impl CallStream {
+    pub(crate) fn new(exchange: Exchange, codec: Codec, shutdown: &Shutdown) -> Self {
+        let closing = codec.is_listen().then(|| Box::pin(shutdown.stopped()) as _);
+        CallStream { exchange, codec, said: Vec::new(), ended: false, closing }
+    }
+
+    pub(crate) fn codec(&self) -> &Codec {
+        &self.codec
+    }
+
+    /// How the call ended, if it did so without a word. None once it has something to say.
+    pub(crate) fn poll_silent(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
+        loop {
+            match self.poll_event(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Event::Done(outcome)) => {
+                    self.ended = true;
+                    return Poll::Ready(Some(outcome));
+                }
+                Poll::Ready(event) => {
+                    if self.write(event) {
+                        return Poll::Ready(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// How the call ended. Whatever it says before is dropped.
+    pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        loop {
+            match self.poll_silent(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(outcome)) => return Poll::Ready(outcome),
+                Poll::Ready(None) => self.said.clear(),
+            }
+        }
+    }
+
+    /// Puts the end of a call that ended without a word into the stream.
+    pub(crate) fn end_with(&mut self, outcome: &Outcome) {
+        let mut reply = Vec::new();
+        self.codec.encode(outcome, &mut reply);
+        sse::event(&mut self.said, None, &reply);
+        self.ended = true;
+    }
+
+    /// All that is there to be sent, in one piece.
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        while !self.ended && self.said.len() < FULL {
+            match self.poll_event(cx) {
+                Poll::Ready(Event::Done(outcome)) => self.end_with(&outcome),
+                Poll::Ready(event) => {
+                    self.write(event);
+                }
+                Poll::Pending if self.said.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        match self.said.is_empty() {
+            true => Poll::Ready(None),
+            false => Poll::Ready(Some(std::mem::take(&mut self.said).into())),
+        }
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        let event = self.exchange.poll_event(cx);
+        match &mut self.closing {
+            Some(closing) if event.is_pending() => {
+                closing.as_mut().poll(cx).map(|()| Event::Done(Reply::Listened.into()))
+            }
+            _ => event,
+        }
+    }
+
+    /// Writes what is not the end. False if nothing came of it.
+    fn write(&mut self, event: Event) -> bool {
+        match event {
+            Event::Notify(notification) => {
+                let mut message = Vec::new();
+                let told = self.codec.notify(&notification, &mut message);
+                if told {
+                    sse::event(&mut self.said, None, &message);
+                }
+                told
+            }
+            Event::Ask(id, ask) => {
+                // Nobody can answer a call that stands alone.
+                let error = Error::missing_capability(ask.needs());
+                self.exchange.answers().deliver(id, Err(error));
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The calls of a batch that stands alone. Dropping it cancels them.
+pub(crate) struct BatchStream {
+    pub(crate) replies: Replies,
+    pub(crate) said: Vec<u8>,
+}
+
+impl BatchStream {
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        while self.said.len() < FULL {
+            match self.replies.poll_message(cx) {
+                Poll::Ready(Some(said)) => sse::event(&mut self.said, None, &said.message),
+                Poll::Ready(None) => break,
+                Poll::Pending if self.said.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        match self.said.is_empty() {
+            true => Poll::Ready(None),
+            false => Poll::Ready(Some(std::mem::take(&mut self.said).into())),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The HTTP headers that repeat what a message says, so that others can route by them.
+
+use std::borrow::Cow;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use wharf_model::{Error, Method, Mirrored};
+
+use crate::{Revision, members::Slot, message::Message};
+
+/// What the HTTP headers beside a message say about it.
+#[derive(Debug, Default)]
+pub struct Heads<'a> {
+    /// `MCP-Protocol-Version`.
+    pub version: Field<'a>,
+    /// `Mcp-Method`.
+    pub method: Field<'a>,
+    /// `Mcp-Name`.
+    pub name: Field<'a>,
+    /// `Mcp-Param-*`: the lower-case name after the prefix, and the value.
+    pub params: Vec<(&'a str, &'a [u8])>,
+}
+
+/// A header that may be there once.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Field<'a> {
+    /// It is not there.
+    #[default]
+    Absent,
+    /// It is there, with this value.
+    One(&'a [u8]),
+    /// It is there more than once, so that two readers might read two things.
+    Several,
+}
+
+impl<'a> Field<'a> {
+    /// Notes one more occurrence.
+    pub fn add(&mut self, value: &'a [u8]) {
+        *self = match self {
+            Field::Absent => Field::One(value),
+            _ => Field::Several,
+        };
+    }
+
+    /// The value, if there is exactly one.
+    #[must_use]
+    pub fn one(self) -> Option<&'a [u8]> {
+        match self {
+            Field::One(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+const VERSION: &str = "MCP-Protocol-Version";
+const METHOD: &str = "Mcp-Method";
+const NAME: &str = "Mcp-Name";
+
+impl Heads<'_> {
+    /// Whether the version header names a modern revision.
+    ///
+    /// ```
+    /// use wharf_wire::{Field, Heads};
+    ///
+    /// let version = Field::One(b"2026-07-28");
+    /// assert!(Heads { version, ..Heads::default() }.is_modern());
+    /// assert!(!Heads::default().is_modern());
+    /// ```
+    #[must_use]
+    pub fn is_modern(&self) -> bool {
+        self.revision().is_some_and(Revision::is_modern)
+    }
+
+    /// The revision that the version header names, if we know it.
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        plain(self.version.one()?)?.parse().ok()
+    }
+
+    /// Compares the headers that every modern request has with the body.
+    pub(crate) fn check(&self, message: &Message, method: Option<Method>) -> Result<(), Error> {
+        let said = |slot| message.text(slot);
+        compare(VERSION, self.version, said(Slot::MetaVersion), |value| {
+            plain(value).map(Cow::from)
+        })?;
+        compare(METHOD, self.method, said(Slot::Method), |value| plain(value).map(Cow::from))?;
+        match method.and_then(|method| method.info().mirrored) {
+            Some("uri") => compare(NAME, self.name, said(Slot::Uri), decode),
+            Some(_) => compare(NAME, self.name, said(Slot::Name), decode),
+            None => Ok(()),
+        }
+    }
+
+    /// The parameters that headers repeat, for those who know which of them count.
+    pub(crate) fn mirrored(&self) -> Mirrored {
+        let read = |&(name, value): &(&str, &[u8])| {
+            (name.to_ascii_lowercase(), decode(value).map(Cow::into_owned))
+        };
+        self.params.iter().map(read).collect()
+    }
+}
+
+fn compare(
+    header: &str,
+    field: Field<'_>,
+    body: Option<Cow<'_, str>>,
+    read: fn(&[u8]) -> Option<Cow<'_, str>>,
+) -> Result<(), Error> {
+    let problem = match (field, body) {
+        // What the body lacks is refused as a parameter.
+        (Field::Absent, None) => return Ok(()),
+        (Field::Absent, Some(_)) => "is missing",
+        (Field::Several, _) => "is there more than once",
+        (Field::One(value), body) => match read(value) {
+            None => "is malformed",
+            Some(value) if Some(&value) == body.as_ref() => return Ok(()),
+            Some(_) => "does not match the body",
+        },
+    };
+    Err(Error::header_mismatch(header, problem))
+}
+
+/// The text of a header's value: what is around it does not count, and what HTTP does not allow in
+/// it has no reading that all agree on.
+pub(crate) fn plain(value: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
+    text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')).then_some(text)
+}
+
+const OPENS: &str = "=?base64?";
+const CLOSES: &str = "?=";
+
+/// The text that a header's value stands for: itself, or what is encoded between the marks.
+fn decode(value: &[u8]) -> Option<Cow<'_, str>> {
+    let text = plain(value)?;
+    match text.strip_prefix(OPENS).and_then(|rest| rest.strip_suffix(CLOSES)) {
+        None => Some(Cow::Borrowed(text)),
+        Some(encoded) => {
+            let bytes = STANDARD.decode(encoded).ok()?;
+            String::from_utf8(bytes).ok().map(Cow::Owned)
+        }
+    }
+}
+
+/// How `text` is written as the value of `Mcp-Name` or `Mcp-Param-*`.
+///
+/// ```
+/// use wharf_wire::encode_header;
+///
+/// assert_eq!(encode_header("us-west1"), "us-west1");
+/// assert_eq!(encode_header("Hello, 世界"), "=?base64?SGVsbG8sIOS4lueVjA==?=");
+/// ```
+#[must_use]
+pub fn encode_header(text: &str) -> Cow<'_, str> {
+    let marked = text.starts_with(OPENS) && text.ends_with(CLOSES);
+    match plain(text.as_bytes()) {
+        Some(trimmed) if trimmed == text && !marked => Cow::Borrowed(text),
+        _ => Cow::Owned(format!("{OPENS}{}{CLOSES}", STANDARD.encode(text))),
+    }
+}

@@ -1,0 +1,147 @@
+//! A server over HTTP.
+
+use std::{io, sync::Arc};
+
+use tokio::net::{TcpListener, ToSocketAddrs};
+use wharf_model::{BoxFuture, Outbox, Outcome, Request, Service};
+use wharf_server::{RateKey, Rates};
+use wharf_transport::{
+    Host,
+    http::{self, Http, HttpService},
+    tcp::{self, Reach, RemoteAddress},
+};
+
+use crate::{Endpoint, Result, Server};
+
+impl Server {
+    /// How the server is served over HTTP: at which path, to whom, with what limits.
+    ///
+    /// ```no_run
+    /// # async fn example() -> wharf::Result<()> {
+    /// use wharf::{Http, Server};
+    ///
+    /// let http = Http::new().host("mcp.example.com").cors(["https://app.example.com"]);
+    /// Server::new("harbour", "1.0.0").http(http).serve_http("127.0.0.1:8000").await
+    /// # }
+    /// ```
+    pub fn http(mut self, http: Http) -> Self {
+        self.http = http;
+        self
+    }
+
+    /// How often a caller that is not on this machine may call over HTTP; `None` for as often as it
+    /// likes. Where [`Limits::rates`](crate::Limits::rates) are set, those count instead.
+    pub fn http_rates(mut self, rates: impl Into<Option<Rates>>) -> Self {
+        self.http_rates = rates.into();
+        self
+    }
+
+    /// [Builds](Server::build) the server and [serves](Endpoint::serve_http) it over HTTP.
+    ///
+    /// # Errors
+    /// If the server cannot be built, or the address cannot be listened at.
+    pub async fn serve_http(self, address: impl ToSocketAddrs) -> Result<()> {
+        Ok(self.build()?.serve_http(address).await?)
+    }
+
+    /// [Builds](Server::build) the server and [routes](Endpoint::axum) its path to it.
+    ///
+    /// ```
+    /// # fn main() -> wharf::Result<()> {
+    /// # use wharf::Server;
+    /// let app: axum::Router = Server::new("harbour", "1.0.0").into_axum()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the server cannot be built.
+    #[cfg(feature = "axum")]
+    pub fn into_axum(self) -> Result<axum::Router, crate::BuildError> {
+        Ok(self.build()?.axum())
+    }
+}
+
+impl Endpoint {
+    /// The server as a tower service over `http::Request`. It takes every request as one to the
+    /// endpoint, whatever its path; what is in the request's extensions reaches handlers as
+    /// `Extension<T>`.
+    #[must_use]
+    pub fn http(&self) -> HttpService {
+        self.http.clone()
+    }
+
+    /// An axum application that routes the endpoint's path, and nothing else, to the server. Nest
+    /// it, merge it, and put layers around it.
+    ///
+    /// The deadlines for connections are those of whoever serves the application: `axum::serve` has
+    /// none, so a server on the open network wants something before it. Callers are counted by
+    /// their principal, or by the [`RemoteAddress`] that a layer put into the request's extensions.
+    #[cfg(feature = "axum")]
+    #[must_use]
+    pub fn axum(&self) -> axum::Router {
+        let paths = self.http.options().paths();
+        let route = |app: axum::Router, path: &str| app.route_service(path, self.http());
+        paths.into_iter().fold(axum::Router::new(), route)
+    }
+
+    /// Serves HTTP at `address` until shut down.
+    ///
+    /// # Errors
+    /// If the address cannot be listened at.
+    pub async fn serve_http(&self, address: impl ToSocketAddrs) -> io::Result<()> {
+        self.serve_http_on(Endpoint::listen_http(address).await?).await
+    }
+
+    /// Listens at `address`, for [`serve_http_on`](Endpoint::serve_http_on): the listener tells
+    /// which port it got.
+    ///
+    /// # Errors
+    /// If the address cannot be listened at.
+    pub async fn listen_http(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
+        tcp::bind(address, Reach::Anyone).await
+    }
+
+    /// Serves HTTP to whoever can reach `listener`, until shut down.
+    ///
+    /// # Errors
+    /// If the listener does not work.
+    pub async fn serve_http_on(&self, listener: TcpListener) -> io::Result<()> {
+        http::serve(self.http(), listener).await
+    }
+
+    /// Where clients find what `listener` serves.
+    pub(crate) fn http_url(&self, listener: &TcpListener) -> io::Result<String> {
+        let options = self.http.options();
+        let scheme = if options.is_encrypted() { "https" } else { "http" };
+        Ok(format!("{scheme}://{}{}", listener.local_addr()?, options.paths()[0]))
+    }
+}
+
+/// Counts the calls of those who are not on this machine.
+pub(crate) fn counted(host: &Host, rates: Option<Rates>) -> Arc<Host> {
+    let near = host.service.clone();
+    let far = match rates {
+        Some(_rates) => near.clone(), // LAYERED
+        None => near.clone(),
+    };
+    Arc::new(Host { service: Arc::new(Distance { near, far }), ..host.clone() })
+}
+
+struct Distance {
+    near: Arc<dyn Service>,
+    far: Arc<dyn Service>,
+}
+
+impl Service for Distance {
+    fn call(&self, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let address = request.scope.get::<RemoteAddress>().map(|it| it.0.ip().to_canonical());
+        match address.filter(|ip| !ip.is_loopback()) {
+            None => self.near.call(request, outbox),
+            Some(ip) => {
+                request.scope.insert(RateKey(ip.to_string().into()));
+                self.far.call(request, outbox)
+            }
+        }
+    }
+}
+

@@ -1,0 +1,100 @@
+// How connections are cut, resumed and closed: what differs between the transports.
+import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
+import { proxyTo } from './proxy.mjs';
+import { era, url } from './target.mjs';
+
+const CLOSE_MS = 2_000; // after that long the SDKs send SIGTERM
+
+/** Shows `see` every message before the client gets it. */
+export function tap(transport, see) {
+    const deliver = transport.onmessage;
+    transport.onmessage = (message, extra) => (see(message), deliver(message, extra));
+}
+
+/** The checks of a legacy session over HTTP, whose streams outlive their connections. */
+export function resumption(driver, answer) {
+    async function proxied(body) {
+        const proxy = await proxyTo(url);
+        const { client, transport } = driver.open(proxy.url);
+        await client.connect(transport);
+        const call = async (name, input, options = {}) => {
+            const { content } = await driver.call(client, name, input, options);
+            return content[0].text;
+        };
+        await body({ proxy, client, transport, call });
+        await transport.terminateSession();
+        await client.close();
+    }
+    return {
+        'resume a call that was cut twice': () =>
+            proxied(async ({ proxy, transport, call }) => {
+                const last = 60;
+                const cuts = [3, last - 1];
+                const steps = [];
+                tap(transport, ({ method, params }) => {
+                    if (method !== 'notifications/progress') return;
+                    steps.push(params.progress);
+                    if (cuts.includes(params.progress)) proxy.cutNext();
+                });
+                assert.equal(await call('countdown', { from: last }, { onprogress() {} }), 'lift-off');
+                assert.deepEqual(steps, Array.from({ length: last }, (_, i) => i + 1));
+                assert.equal(proxy.cuts, cuts.length);
+            }),
+        'answer a question after a cut': () =>
+            proxied(async ({ proxy, call }) => {
+                answer.elicitation = () => (proxy.cut(), { action: 'accept', content: { confirmed: true } });
+                assert.equal(await call('deploy', { build: 'v8' }), 'deployed v8');
+                assert.equal(proxy.cuts, 1);
+            }),
+        'hear what changed while it was cut': () =>
+            proxied(async ({ proxy, client, transport }) => {
+                let heard = 0;
+                tap(transport, ({ method }) => void (heard += method === 'notifications/resources/updated'));
+                await client.subscribeResource({ uri: 'demo://clock' });
+                const touch = () => driver.call(driver.client, 'touch', {}, {});
+                await touch();
+                while (heard < 1) await pause(5);
+                proxy.cut();
+                await touch();
+                while (heard < 2) await pause(5);
+            }),
+    };
+}
+
+/** Closes the client over its transport, and finds out whether the server noticed. */
+export const close = {
+    async stdio({ client, transport }) {
+        const { pid } = transport;
+        const start = performance.now();
+        await client.close();
+        assert.ok(performance.now() - start < CLOSE_MS, 'the server did not end when its input ended');
+        assert.throws(() => process.kill(pid, 0), `the server is still running as process ${pid}`);
+    },
+    async http({ client, transport }) {
+        const { sessionId } = transport;
+        assert.equal(sessionId !== undefined, era === 'legacy', `session ${sessionId}`);
+        await transport.terminateSession();
+        await client.close();
+        if (sessionId) assert.equal(await statusOf(sessionId), 404, 'the session is still there');
+    },
+    async sse({ client }) {
+        await client.close();
+    },
+    async websocket({ client }) {
+        const closed = new Promise(resolve => (client.onclose = resolve));
+        await client.close();
+        await closed;
+    },
+};
+
+async function statusOf(session) {
+    const headers = {
+        'content-type': 'application/json',
+        'accept': 'application/json, text/event-stream',
+        'mcp-protocol-version': '2025-11-25',
+        'mcp-session-id': session,
+    };
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
+    return (await fetch(url, { method: 'POST', headers, body })).status;
+}

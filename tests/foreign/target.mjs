@@ -1,0 +1,35 @@
+// What a driver is told: the era, and the server to start or the address to reach it at.
+import { createRequire } from 'node:module';
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ERAS = { '--legacy': 'legacy', '--modern': 'modern' };
+const [flag, first, ...rest] = process.argv.slice(2);
+export const era = ERAS[flag];
+if (!era || !first) {
+    console.error('usage: node SCRIPT --legacy|--modern URL, or instead of the URL: SERVER [ARGUMENT ...]');
+    process.exit(2);
+}
+
+export const command = first;
+export const args = rest;
+export const url = /^(http|ws):/.test(first) ? new URL(first) : undefined;
+export const over = transport();
+
+function transport() {
+    if (!url) return 'stdio';
+    if (url.protocol === 'ws:') return 'websocket';
+    return url.pathname === '/sse' ? 'sse' : 'http';
+}
+
+// The packages live outside the source tree, where a bare `import` does not look.
+export const home = process.env.WHARF_FOREIGN ?? fileURLToPath(new URL('../../target/foreign', import.meta.url));
+const require = createRequire(resolve(home, 'package.json'));
+export function load(name) {
+    try {
+        return require(name);
+    } catch (error) {
+        console.error(`cannot load ${name} from ${home}: run \`cargo xtask foreign\` first (${error.message})`);
+        process.exit(2);
+    }
+}

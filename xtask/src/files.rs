@@ -1,0 +1,36 @@
+//! Files, with errors that name them.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+pub(crate) fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))
+}
+
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
+}
+
+pub(crate) fn create(path: &Path) -> Result<(), String> {
+    fs::create_dir_all(path).map_err(|e| format!("cannot create {}: {e}", path.display()))
+}
+
+/// Removes a file, if it is there.
+pub(crate) fn remove(path: &Path) -> Result<(), String> {
+    gone(path, fs::remove_file(path))
+}
+
+/// Removes a directory with all that is in it, if it is there.
+pub(crate) fn remove_directory(path: &Path) -> Result<(), String> {
+    gone(path, fs::remove_dir_all(path))
+}
+
+fn gone(path: &Path, removed: std::io::Result<()>) -> Result<(), String> {
+    match removed {
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            Err(format!("cannot remove {}: {e}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
