@@ -44,7 +44,7 @@ class Driver:
 
     async def on_elicitation(self, _message, response_type, params, _context):
         self.asked.append((response_type, params))
-        return self.answer() if callable(self.answer) else self.answer
+        return await self.answer() if callable(self.answer) else self.answer
 
     async def on_sampling(self, messages, _params, _context):
         self.asked.append(messages)
@@ -246,19 +246,18 @@ async def _(d):
     same(await d.client.ping(), True)
 
 
-@check("resume a call that was cut", era="legacy", over="http")
+@check("resume a call that was cut twice", era="legacy", over="http")
 async def _(d):
     last, steps = 60, []
-    async with proxy_to(d.target.command) as proxy, d.connect(proxy.url) as client:
+    marks = [f'"progress":{step},' for step in (3, last - 1)]
+    async with proxy_to(d.target.command, marks) as proxy, d.connect(proxy.url) as client:
 
         async def on_progress(progress, _total, _message):
             steps.append(progress)
-            if progress == 3:
-                proxy.cut_next()
 
         result = await client.call_tool("countdown", {"from": last}, progress_handler=on_progress)
         same(result.content[0].text, "lift-off")
-        same(proxy.cuts, 1)
+        same(proxy.cuts, len(marks))
         while len(steps) < last:
             await anyio.sleep(0.005)
     same(sorted(steps), list(range(1, last + 1)))
@@ -267,7 +266,12 @@ async def _(d):
 @check("answer a question after a cut", era="legacy", over="http")
 async def _(d):
     async with proxy_to(d.target.command) as proxy, d.connect(proxy.url) as client:
-        d.answer = lambda: proxy.cut() or {"confirmed": True}
+
+        async def cut_then_accept():
+            await proxy.cut_and_wait()
+            return {"confirmed": True}
+
+        d.answer = cut_then_accept
         same((await client.call_tool("deploy", {"build": "v8"})).content[0].text, "deployed v8")
 
 

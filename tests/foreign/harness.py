@@ -109,14 +109,15 @@ class Complaints(logging.Handler):
 
 
 class Proxy:
-    """A TCP proxy whose connections can be cut."""
+    """A TCP proxy. It cuts by itself where the server sends each of `marks`, one after the other."""
 
-    def __init__(self, url):
+    def __init__(self, url, marks):
         self.server = urlsplit(url)
+        self.marks = marks
         self.url = None
         self.cuts = 0
-        self.armed = False
         self.writers = set()
+        self.connected = asyncio.Event()
 
     def cut(self):
         """Cuts every connection, now."""
@@ -125,23 +126,26 @@ class Proxy:
             writer.close()
         self.writers.clear()
 
-    def cut_next(self):
-        """Cuts in the middle of the next thing that the server sends."""
-        self.armed = True
+    async def cut_and_wait(self):
+        """Cuts every connection, and waits for the first that replaces one."""
+        self.connected.clear()
+        self.cut()
+        await self.connected.wait()
 
     async def serve(self, client_reader, client):
+        self.connected.set()
         server_reader, server = await asyncio.open_connection(self.server.hostname, self.server.port)
         self.writers |= {client, server}
-        await asyncio.gather(self.pump(client_reader, server), self.pump(server_reader, client, may_cut=True))
+        await asyncio.gather(self.pump(client_reader, server), self.pump(server_reader, client, self.marks))
 
-    async def pump(self, reader, writer, may_cut=False):
+    async def pump(self, reader, writer, marks=()):
         try:
             while data := await reader.read(1 << 16):
-                cut = may_cut and self.armed
-                writer.write(data[: len(data) // 2] if cut else data)
+                mark = marks[self.cuts].encode() if self.cuts < len(marks) else None
+                cut = mark is not None and mark in data
+                writer.write(data.partition(mark)[0] if cut else data)
                 await writer.drain()
                 if cut:
-                    self.armed = False
                     self.cut()
         except OSError:
             pass
@@ -149,8 +153,8 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxy_to(url):
-    proxy = Proxy(url)
+async def proxy_to(url, marks=()):
+    proxy = Proxy(url, marks)
     async with await asyncio.start_server(proxy.serve, proxy.server.hostname) as server:
         port = server.sockets[0].getsockname()[1]
         proxy.url = proxy.server._replace(netloc=f"{proxy.server.hostname}:{port}").geturl()

@@ -2,9 +2,9 @@
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 
-export async function proxyTo(url) {
+/** A proxy to `url`. It cuts by itself where the server sends each of `marks`, one after the other. */
+export async function proxyTo(url, marks = []) {
     const sockets = new Set();
-    let armed = false;
     const proxy = {
         cuts: 0,
         /** Cuts every connection, now. */
@@ -12,9 +12,10 @@ export async function proxyTo(url) {
             proxy.cuts += 1;
             for (const socket of sockets) socket.destroy();
         },
-        /** Cuts in the middle of the next thing that the server sends. */
-        cutNext() {
-            armed = true;
+        /** Cuts every connection, and waits for the first that replaces one. */
+        async cutAndWait() {
+            proxy.cut();
+            await once(server, 'connection');
         },
     };
     const server = createServer(client => {
@@ -26,9 +27,9 @@ export async function proxyTo(url) {
         }
         client.on('data', chunk => upstream.write(chunk));
         upstream.on('data', chunk => {
-            if (!armed) return client.write(chunk);
-            armed = false;
-            client.write(chunk.subarray(0, chunk.length / 2), () => proxy.cut());
+            const at = chunk.indexOf(marks[proxy.cuts] ?? []);
+            if (at <= 0) return client.write(chunk);
+            client.write(chunk.subarray(0, at), () => proxy.cut());
         });
     });
     server.listen(0, url.hostname);

@@ -38,7 +38,9 @@ impl Node {
         for name in ["package.json", "package-lock.json"] {
             write(&home.join(name), &read(&pins.join(name))?)?;
         }
-        run(Command::new(self.npm).args(["ci", "--no-audit", "--no-fund"]).current_dir(home))
+        // Quietly: npm itself may run on an older Node, and warns of it.
+        let arguments = ["ci", "--no-audit", "--no-fund", "--loglevel=error"];
+        run(Command::new(self.npm).args(arguments).current_dir(home))
     }
 }
 

@@ -1,11 +1,13 @@
-//! Clients that other people wrote drive `wharf serve`, in both eras.
+//! Clients that other people wrote drive `wharf serve`, in both eras and over every transport.
 //!
-//! Their scripts are in `tests/foreign`; `cargo xtask foreign` installs what they need.
+//! Their scripts are in `tests/foreign`; `cargo xtask foreign` installs what they need. rmcp, which needs
+//! no install, is in `tests/peers`.
 
 use std::env;
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,43 +16,56 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// The files whose text, joined, is the stamp of an install. `xtask/src/foreign.rs` writes it.
 const PINS: [&str; 4] = [".node-version", "package.json", "package-lock.json", "requirements.txt"];
 
-#[test]
-fn javascript_legacy() {
-    pass(&drive("javascript_legacy", Runtime::Node, &["legacy.mjs"]));
+/// One test for each client, era and transport.
+macro_rules! clients {
+    ($($test:ident: $script:literal $era:literal over $over:ident;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                if let Err(why) = drive(stringify!($test), $script, $era, Over::$over) {
+                    panic!("{why}");
+                }
+            }
+        )*
+    };
 }
 
-#[test]
-fn javascript_modern() {
-    pass(&drive("javascript_modern", Runtime::Node, &["modern.mjs"]));
+clients! {
+    typescript1_legacy_stdio: "sdk1.mjs" "--legacy" over Stdio;
+    typescript1_legacy_http: "sdk1.mjs" "--legacy" over Http;
+    typescript1_legacy_websocket: "sdk1.mjs" "--legacy" over WebSocket;
+    typescript1_legacy_sse: "sdk1.mjs" "--legacy" over Sse;
+    typescript2_legacy_http: "sdk2.mjs" "--legacy" over Http;
+    typescript2_modern_stdio: "sdk2.mjs" "--modern" over Stdio;
+    typescript2_modern_http: "sdk2.mjs" "--modern" over Http;
+    typescript2_modern_websocket: "sdk2.mjs" "--modern" over WebSocket;
+    python_legacy_stdio: "sdk.py" "--legacy" over Stdio;
+    python_legacy_http: "sdk.py" "--legacy" over Http;
+    python_legacy_sse: "sdk.py" "--legacy" over Sse;
+    python_modern_stdio: "sdk.py" "--modern" over Stdio;
+    python_modern_http: "sdk.py" "--modern" over Http;
+    fastmcp_legacy_http: "fastmcp_client.py" "--legacy" over Http;
+    fastmcp_legacy_sse: "fastmcp_client.py" "--legacy" over Sse;
+    fastmcp_modern_http: "fastmcp_client.py" "--modern" over Http;
+    inspector_legacy_http: "inspector.mjs" "--legacy" over Http;
+    inspector_legacy_sse: "inspector.mjs" "--legacy" over Sse;
+    inspector_modern_http: "inspector.mjs" "--modern" over Http;
 }
 
-#[test]
-fn python_legacy() {
-    pass(&drive("python_legacy", Runtime::Python, &["client.py", "--legacy"]));
-}
-
-#[test]
-fn python_modern() {
-    pass(&drive("python_modern", Runtime::Python, &["client.py", "--modern"]));
-}
-
-/// Also their line in the install's `paths`.
 #[derive(Clone, Copy)]
-enum Runtime {
-    Node,
-    Python,
+enum Over {
+    /// The client starts the server.
+    Stdio,
+    Http,
+    WebSocket,
+    /// HTTP+SSE of 2024-11-05.
+    Sse,
 }
 
-fn pass(result: &Result<(), String>) {
-    if let Err(why) = result {
-        panic!("{why}");
-    }
-}
-
-fn drive(test: &str, runtime: Runtime, script: &[&str]) -> Result<(), String> {
+fn drive(test: &str, script: &str, era: &str, over: Over) -> Result<(), String> {
     let drivers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/foreign");
     let home = home();
-    let runtime = installed(&home, &drivers, runtime).ok_or_else(|| {
+    let runtime = installed(&home, &drivers, script).ok_or_else(|| {
         format!(
             "the foreign clients are not installed in {}: run `cargo xtask foreign` first",
             home.display()
@@ -59,38 +74,108 @@ fn drive(test: &str, runtime: Runtime, script: &[&str]) -> Result<(), String> {
     // A file, not a pipe: nobody has to read it while the driver runs.
     let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.log"));
     let file = File::create(&log).map_err(|e| format!("cannot create {}: {e}", log.display()))?;
-    let errors = file.try_clone().map_err(|e| format!("cannot share {}: {e}", log.display()))?;
-    let mut child = Command::new(&runtime)
-        .args(script)
-        .args([env!("CARGO_BIN_EXE_wharf"), "serve"])
+    let share = || file.try_clone().map_err(|e| format!("cannot share {}: {e}", log.display()));
+    let server = match over {
+        Over::Stdio => None,
+        over => Some(Server::start(over, share()?)?),
+    };
+    let target = match &server {
+        Some(server) => vec![over.address(&server.url)],
+        None => vec![env!("CARGO_BIN_EXE_wharf").to_owned(), "serve".to_owned()],
+    };
+    let mut driver = Command::new(&runtime)
+        .args([script, era])
+        .args(target)
         .current_dir(&drivers)
         .env("WHARF_FOREIGN", &home)
-        .stdout(file)
-        .stderr(errors)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdout(share()?)
+        .stderr(share()?)
         .spawn()
         .map_err(|e| {
             format!("cannot run {}: {e}; run `cargo xtask foreign` again", runtime.display())
         })?;
     let ended =
-        wait(&mut child).map_err(|e| format!("cannot wait for {}: {e}", runtime.display()))?;
+        wait(&mut driver).map_err(|e| format!("cannot wait for {}: {e}", runtime.display()))?;
+    drop(server);
     let said = fs::read_to_string(&log).unwrap_or_default();
     match ended {
         Some(status) if status.success() => Ok(()),
-        Some(status) => Err(format!("{} ended with {status} and said:\n{said}", script.join(" "))),
-        None => Err(format!(
-            "{} had not ended after {TIMEOUT:?} and had said:\n{said}",
-            script.join(" ")
-        )),
+        Some(status) => Err(format!("{script} {era} ended with {status} and said:\n{said}")),
+        None => {
+            Err(format!("{script} {era} had not ended after {TIMEOUT:?} and had said:\n{said}"))
+        }
     }
 }
 
-/// The runtime's program, if what is installed is what the pins say.
-fn installed(home: &Path, drivers: &Path, runtime: Runtime) -> Option<PathBuf> {
+impl Over {
+    /// Where the transport is, if Streamable HTTP is at `mcp`.
+    fn address(self, mcp: &str) -> String {
+        match self {
+            Self::Stdio | Self::Http => mcp.to_owned(),
+            Self::WebSocket => mcp.replacen("http:", "ws:", 1),
+            Self::Sse => mcp.replace("/mcp", "/sse"),
+        }
+    }
+}
+
+/// `wharf serve --http` on a free port, until it is dropped.
+struct Server {
+    process: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(over: Over, log: File) -> Result<Self, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
+        command.args(["serve", "--http", "127.0.0.1:0"]);
+        if matches!(over, Over::Sse) {
+            command.arg("--sse");
+        }
+        let process = command.stderr(Stdio::piped()).spawn();
+        let mut server = Self {
+            process: process.map_err(|e| format!("cannot run wharf: {e}"))?,
+            url: String::new(),
+        };
+        let stderr = server.process.stderr.take().ok_or("wharf has no stderr")?;
+        server.url = address(stderr, log)?;
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The address in what the server says when it starts. All that it says goes to the log.
+fn address(stderr: ChildStderr, mut log: File) -> Result<String, String> {
+    let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
+    let mut said = String::new();
+    for line in lines.by_ref() {
+        let _ = writeln!(log, "{line}");
+        if let Some(url) =
+            line.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:"))
+        {
+            let url = url.trim_end_matches('.').to_owned();
+            thread::spawn(move || lines.for_each(|line| drop(writeln!(log, "{line}"))));
+            return Ok(url);
+        }
+        said = said + &line + "\n";
+    }
+    Err(format!("wharf did not say where it serves HTTP:\n{said}"))
+}
+
+/// The program that runs the script, if what is installed is what the pins say.
+fn installed(home: &Path, drivers: &Path, script: &str) -> Option<PathBuf> {
     let pins: String =
         PINS.iter().map_while(|name| fs::read_to_string(drivers.join(name)).ok()).collect();
     let stamp = fs::read_to_string(home.join("stamp")).ok()?;
     let paths = fs::read_to_string(home.join("paths")).ok()?;
-    let path = PathBuf::from(paths.lines().nth(runtime as usize)?);
+    // Node's line is the first, Python's the second.
+    let path = PathBuf::from(paths.lines().nth(usize::from(script.ends_with(".py")))?);
     (stamp == pins && path.exists()).then_some(path)
 }
 

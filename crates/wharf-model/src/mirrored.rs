@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind};
 /// assert_eq!(mirrored.of("tenant").count(), 0);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mirrored(Vec<(String, Option<String>)>);
+pub struct Mirrored(Box<[(String, Option<String>)]>);
 
 impl Mirrored {
     /// Every value that is there under `name`, in whatever case: its text, or `None` where it is

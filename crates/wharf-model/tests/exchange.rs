@@ -170,6 +170,22 @@ fn a_dropped_ask_is_withdrawn() {
 }
 
 #[test]
+fn letting_go_is_told_once_and_in_its_place() {
+    let mut exchange = start(Method::CallTool, &Clock::new(), |outbox| async move {
+        outbox.notify(Notification::ToolsChanged);
+        outbox.let_go();
+        outbox.let_go();
+        outbox.notify(Notification::ToolsChanged);
+        outbox.let_go();
+        done()
+    });
+    for expected in ["Notify", "LetGo", "Notify", "LetGo", "Done"] {
+        let Poll::Ready(event) = next(&mut exchange) else { panic!("nothing to tell") };
+        assert!(format!("{event:?}").starts_with(expected), "{event:?}");
+    }
+}
+
+#[test]
 fn a_panic_is_an_outcome_that_tells_nothing() {
     struct PanicsAtOnce;
     impl Service for PanicsAtOnce {

@@ -236,8 +236,12 @@ impl RouterBuilder {
             writing: Mutex::new(order),
             limits,
         });
-        let chain = (!layers.is_empty()).then(|| Arc::new(Chain::new(layers, core.clone())));
-        Ok(Router { core, chain })
+        let bare = Router { core, chain: None };
+        if layers.is_empty() {
+            return Ok(bare);
+        }
+        let core = bare.core.clone();
+        Ok(Router { core, chain: Some(Arc::new(Chain::new(layers, Arc::new(bare)))) })
     }
 }
 

@@ -85,7 +85,9 @@ pub use crate::{
     into_tool::{IntoToolOutcome, Json},
     limits::{Limits, Rates},
     memory::{MemoryNonces, MemoryRates},
-    middleware::{Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, Tracing},
+    middleware::{
+        Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, Tracing, layered,
+    },
     prompt::Prompt,
     registry::Registry,
     resource::Resource,

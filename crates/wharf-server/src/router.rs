@@ -73,11 +73,7 @@ impl fmt::Debug for Router {
 }
 
 /// Brings a call to its handler, past the middleware.
-pub(crate) fn dispatch(
-    core: &Arc<Core>,
-    mut request: Request,
-    outbox: Outbox,
-) -> BoxFuture<Outcome> {
+fn dispatch(core: &Arc<Core>, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
     let snapshot = core.snapshot.load();
     if !snapshot.discovery.capabilities.logging {
         request.log_level = None;

@@ -213,3 +213,18 @@ fn a_cancelled_call_drops_its_handler() {
     drop(exchange);
     assert_eq!(counter.count(), 1);
 }
+
+#[test]
+fn letting_go_is_told_and_changes_nothing_else() {
+    async fn long(State(gate): State<Gate>, ctx: Ctx) -> &'static str {
+        ctx.let_go();
+        gate.0.notified().await;
+        "done"
+    }
+    let (gate, timer) = (Gate::default(), FakeTimer::default());
+    let router = builder(Tool::new("tool", long)).state(gate.clone()).build().unwrap();
+    let mut exchange = start(&router, suspending(call("tool")), &timer);
+    assert!(matches!(events(&mut exchange)[..], [Event::LetGo]));
+    gate.0.notify_one();
+    assert!(matches!(events(&mut exchange)[..], [Event::Done(Outcome::Complete(_))]));
+}

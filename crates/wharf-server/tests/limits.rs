@@ -20,7 +20,7 @@ use wharf_model::{
 };
 use wharf_server::{
     Concurrency, Ctx, Limits, Middleware, Next, PanicGuard, RateKey, RateLimit, Rates, RawArgs,
-    Router, RouterBuilder, Timeout, Tool, Tracing,
+    Router, RouterBuilder, Timeout, Tool, Tracing, layered,
 };
 
 /// A tool that waits until its gate is opened.
@@ -299,6 +299,24 @@ fn a_transport_says_whom_an_anonymous_call_counts_for() {
     for _ in 0..3 {
         assert_eq!(text(now(&router, call("hello", "{}"))), "hello", "nobody's call");
     }
+}
+
+#[test]
+fn any_service_can_have_a_layer() {
+    let router = hello().build().unwrap();
+    let limited = layered(Arc::new(router.clone()), RateLimit::new(rates(1.0, 1.0)));
+    let run = || {
+        let request = by(call("hello", "{}"), "alice");
+        let forever = Deadlines { idle: None, total: None };
+        match poll(&mut Exchange::start(&limited, request, Arc::new(StillTimer), forever)) {
+            Poll::Ready(Event::Done(outcome)) => outcome,
+            other => panic!("not over at once: {other:?}"),
+        }
+    };
+    assert_eq!(text(run()), "hello");
+    assert!(kind(run()).is_rate_limited());
+    // What lies behind the layer is as it was.
+    assert_eq!(text(now(&router, by(call("hello", "{}"), "alice"))), "hello");
 }
 
 #[test]

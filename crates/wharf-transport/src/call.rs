@@ -6,10 +6,10 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use wharf_model::{AskId, Error, ErrorKind, Event, Exchange, Outcome, Reply, Request};
+use wharf_model::{Event, Exchange, Outcome, Reply, Request};
 use wharf_wire::Codec;
 
-use crate::{Host, Shutdown, batch::Batch, flight::Flight, output::Output};
+use crate::{Host, Shutdown, asks::Asks, batch::Batch, flight::Flight, output::Output};
 
 /// How much a call may say before it has to make room for the next message.
 const EVENTS_IN_PLACE: usize = 64;
@@ -29,7 +29,7 @@ pub(crate) struct Call {
     exchange: Exchange,
     codec: Codec,
     batch: Option<Arc<Batch>>,
-    asks: Vec<(AskId, u64)>,
+    asks: Asks,
 }
 
 impl Call {
@@ -41,7 +41,7 @@ impl Call {
     ) -> Self {
         let host = &shared.host;
         let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
-        Call { shared, exchange, codec, batch, asks: Vec::new() }
+        Call { shared, exchange, codec, batch, asks: Asks::default() }
     }
 
     /// Polls the call where it is. False if it goes on.
@@ -114,26 +114,14 @@ impl Call {
                 }
             }
             Event::Ask(id, ask) => {
-                let answers = self.exchange.answers();
-                match self.shared.flight.open_ask(answers.clone(), id) {
-                    Some(number) if self.codec.ask(number, &ask, out) => {
-                        out.push(b'\n');
-                        self.asks.push((id, number));
-                    }
-                    Some(number) => {
-                        let error = Error::missing_capability(ask.needs());
-                        self.shared.flight.answer(number, Err(error));
-                    }
-                    None => {
-                        answers.deliver(id, Err(Error::new(ErrorKind::ConnectionClosed)));
-                    }
+                let (flight, answers) = (&self.shared.flight, self.exchange.answers());
+                if self.asks.put(flight, answers, &self.codec, id, &ask, out) {
+                    out.push(b'\n');
                 }
             }
             Event::Withdraw(id) => {
-                if let Some(index) = self.asks.iter().position(|(asked, _)| *asked == id) {
-                    let (_, number) = self.asks.swap_remove(index);
-                    self.withdraw(number, out);
-                }
+                let number = self.asks.close(&self.shared.flight, id);
+                self.withdraw(number, out);
             }
             Event::LetGo => {}
             Event::Done(outcome) => {
@@ -164,14 +152,12 @@ impl Call {
     }
 
     fn withdraw_all(&mut self, out: &mut Vec<u8>) {
-        for (_, number) in std::mem::take(&mut self.asks) {
-            self.withdraw(number, out);
-        }
+        let numbers = self.asks.close_all(&self.shared.flight);
+        self.withdraw(numbers, out);
     }
 
-    /// Takes a question back, unless its answer has come.
-    fn withdraw(&self, number: u64, out: &mut Vec<u8>) {
-        if self.shared.flight.close_ask(number) {
+    fn withdraw(&self, numbers: impl IntoIterator<Item = u64>, out: &mut Vec<u8>) {
+        for number in numbers {
             self.codec.withdraw(number, out);
             out.push(b'\n');
         }

@@ -7,6 +7,7 @@ use std::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use foldhash::fast::RandomState;
@@ -15,6 +16,9 @@ use wharf_model::{Answers, AskId, Error, ErrorKind};
 use wharf_wire::CallId;
 
 use crate::LineLimits;
+
+/// When a client that has too much under way may try again.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The calls of one connection that are under way, and the questions they have open.
 #[derive(Debug, Default)]
@@ -62,6 +66,13 @@ impl Flight {
     /// Whether a call with this id is under way.
     pub(crate) fn holds(&self, id: &CallId) -> bool {
         self.lock().ids.contains_key(id)
+    }
+
+    /// How many calls are under way, listens aside.
+    #[cfg(feature = "http")]
+    pub(crate) fn calls(&self) -> usize {
+        let table = self.lock();
+        table.calls.len() - table.listens
     }
 
     /// How many listens are under way.
@@ -250,4 +261,14 @@ impl Flight {
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Why a call cannot begin whose id another has that is under way.
+pub(crate) fn id_taken() -> Error {
+    Error::new(ErrorKind::InvalidRequest).with_message("a request with this id is still under way")
+}
+
+/// Why a call cannot begin where too many are under way.
+pub(crate) fn no_place() -> Error {
+    Error::overloaded(RETRY_AFTER)
 }

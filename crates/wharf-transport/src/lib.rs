@@ -7,6 +7,7 @@
 //! (the feature and module `http`) is one request a message.
 #![forbid(unsafe_code)]
 
+mod asks;
 mod batch;
 mod call;
 mod flight;

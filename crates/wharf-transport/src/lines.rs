@@ -9,14 +9,14 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, timeout, timeout_at},
 };
-use wharf_model::{Error, ErrorKind, Request, Scope};
+use wharf_model::{Error, Request, Scope};
 use wharf_wire::{Codec, Connection, Line, Lines, Received};
 
 use crate::{
     Host, Shutdown,
     batch::Batch,
     call::{Call, Shared},
-    flight::Flight,
+    flight::{Flight, id_taken, no_place},
     output::Output,
 };
 
@@ -31,8 +31,6 @@ const FULL: usize = 64 << 10;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// A call that holds the reader up for longer than this does not hold its reply back too.
 const SLOW: Duration = Duration::from_millis(5);
-/// When a client that has too much under way may try again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Serves one client over a pair of byte streams, one message a line, until the client is gone or
 /// `shutdown` stops. What `scope` holds goes along with every request.
@@ -319,8 +317,7 @@ async fn admit(shared: &Shared, codec: &Codec, batch: Option<&Arc<Batch>>) -> Re
         return Ok(());
     }
     if !flight.is_empty() && flight.holds(&codec.id()) {
-        return Err(Error::new(ErrorKind::InvalidRequest)
-            .with_message("a request with this id is still under way"));
+        return Err(id_taken());
     }
     let free = if batch.is_some_and(|batch| batch.is_full()) {
         false
@@ -330,7 +327,7 @@ async fn admit(shared: &Shared, codec: &Codec, batch: Option<&Arc<Batch>>) -> Re
         // A client may be about to cancel what holds it up, so reading goes on after a while.
         timeout(limits.patience, flight.slot(limits)).await.unwrap_or(false)
     };
-    if free { Ok(()) } else { Err(Error::overloaded(RETRY_AFTER)) }
+    if free { Ok(()) } else { Err(no_place()) }
 }
 
 /// The half of a connection that writes what calls beside the reader have to say.

@@ -34,11 +34,7 @@ pub struct Said {
 
 impl Replies {
     /// Begins what the message asks for; `prepare` sees each request before.
-    pub fn start(
-        host: &Host,
-        received: Received,
-        prepare: &mut dyn FnMut(&mut Request),
-    ) -> Self {
+    pub fn start(host: &Host, received: Received, prepare: &mut dyn FnMut(&mut Request)) -> Self {
         let mut replies = Replies::default();
         match received {
             Received::Batch(members) => {
@@ -61,25 +57,6 @@ impl Replies {
             Received::Reply(reply, _) => self.reply(reply),
             // Without a connection there is nothing that could be answered or cancelled.
             _ => {}
-        }
-    }
-
-    /// Whether a call would go on for as long as somebody listens.
-    #[must_use]
-    pub fn has_listen(&self) -> bool {
-        self.calls.iter().any(|(_, codec)| codec.is_listen())
-    }
-
-    /// Ends every listen with an error.
-    pub fn refuse_listens(&mut self, error: &Error) {
-        let (listens, calls) =
-            std::mem::take(&mut self.calls).into_iter().partition(|(_, codec)| codec.is_listen());
-        self.calls = calls;
-        let listens: Vec<(Exchange, Codec)> = listens;
-        for (_, codec) in listens {
-            let mut reply = Vec::new();
-            codec.refuse(error, &mut reply);
-            self.reply(reply);
         }
     }
 

@@ -88,7 +88,8 @@ impl Wanted {
                     Failure::new(format!("{option} needs a value, such as {example}"))
                 })
             };
-            let mut text = |example: &str| value(example).map(|it| it.to_string_lossy().into_owned());
+            let mut text =
+                |example: &str| value(example).map(|it| it.to_string_lossy().into_owned());
             match option {
                 "--stdio" => wanted.transport = Transport::Stdio,
                 #[cfg(feature = "http")]
@@ -193,7 +194,9 @@ mod tests {
         ] {
             assert_eq!(parse(line), Err(reason.to_owned()), "{line}");
         }
-        assert!(parse("--port 1").is_err_and(|it| it.starts_with("unknown option --port; there are")));
+        assert!(
+            parse("--port 1").is_err_and(|it| it.starts_with("unknown option --port; there are"))
+        );
     }
 
     #[cfg(feature = "http")]

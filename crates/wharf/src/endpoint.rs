@@ -8,7 +8,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, ToSocketAddrs},
 };
-use wharf_model::{Error, ErrorKind, Request, Scope, Service, Timer};
+use wharf_model::{Request, Scope, Service, Timer};
 use wharf_server::{Registry, Router};
 use wharf_transport::{Host, Shutdown, TokioTimer, memory, serve_lines, signals, stdio, tcp};
 
@@ -23,6 +23,8 @@ pub struct Endpoint {
     pub(crate) router: Router,
     /// For callers that bring their own runtime, or none.
     pub(crate) bare: Arc<Host>,
+    /// For those of them that can take one reply only.
+    pub(crate) single: Arc<Host>,
     /// For the transports, which run on tokio.
     pub(crate) host: Arc<Host>,
     pub(crate) shutdown: Shutdown,
@@ -42,8 +44,10 @@ impl Endpoint {
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
         let host = Arc::new(Host { timer, ..bare.clone() });
         let shutdown = Shutdown::new();
+        let wire = Arc::new(bare.wire.without_streams());
         Endpoint {
             router,
+            single: Arc::new(Host { wire, ..bare.clone() }),
             bare: Arc::new(bare),
             #[cfg(feature = "http")]
             http: http(&host, shutdown.clone()),
@@ -53,7 +57,8 @@ impl Endpoint {
     }
 
     /// Takes one message and gives back the reply, if it has one. Notifications on the way are
-    /// dropped; [`handle_stream`](Endpoint::handle_stream) has them.
+    /// dropped, so nothing that needs them is offered; [`handle_stream`](Endpoint::handle_stream)
+    /// has them.
     ///
     /// Any runtime will do, as long as the handlers are content with it. What is in `scope` reaches
     /// handlers as `Extension<T>`; a [`Pin`](crate::Pin) in it tells the revision of a message that
@@ -70,13 +75,7 @@ impl Endpoint {
     /// # }
     /// ```
     pub async fn handle(&self, message: impl Into<Bytes>, scope: Scope) -> Option<Vec<u8>> {
-        let mut replies = self.handle_stream(message, scope);
-        if replies.0.has_listen() {
-            let error = Error::new(ErrorKind::CapabilityNotSupported)
-                .with_message("this endpoint gives one reply to one message: nobody can listen");
-            replies.0.refuse_listens(&error);
-        }
-        let mut replies = pin!(replies);
+        let mut replies = pin!(replies(&self.single, message.into(), scope));
         let mut last = None;
         while let Some(message) = poll_fn(|cx| replies.as_mut().poll_next(cx)).await {
             last = Some(message);
@@ -86,10 +85,7 @@ impl Endpoint {
 
     /// Takes one message and gives back its notifications as they come, then its reply.
     pub fn handle_stream(&self, message: impl Into<Bytes>, scope: Scope) -> Replies {
-        let pin = scope.get::<Pin>().map(|pin| pin.0);
-        let received = self.bare.wire.receive(message.into(), pin);
-        let prepare = &mut |request: &mut Request| request.scope = scope.clone();
-        Replies(wharf_transport::Replies::start(&self.bare, received, prepare))
+        replies(&self.bare, message.into(), scope)
     }
 
     /// Adds and removes tools, resources and prompts while the server runs.
@@ -220,6 +216,13 @@ impl Endpoint {
     pub fn connect_memory(&self) -> ClientEnd {
         memory::connect(self.host.clone(), Scope::new(), self.shutdown.clone()).0
     }
+}
+
+fn replies(host: &Host, message: Bytes, scope: Scope) -> Replies {
+    let pin = scope.get::<Pin>().map(|pin| pin.0);
+    let received = host.wire.receive(message, pin);
+    let prepare = &mut |request: &mut Request| request.scope = scope.clone();
+    Replies(wharf_transport::Replies::start(host, received, prepare))
 }
 
 impl fmt::Debug for Endpoint {

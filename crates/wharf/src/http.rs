@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use tokio::net::{TcpListener, ToSocketAddrs};
 use wharf_model::{BoxFuture, Outbox, Outcome, Request, Service};
-use wharf_server::{RateKey, Rates};
+use wharf_server::{RateKey, RateLimit, Rates, layered};
 use wharf_transport::{
     Host,
     http::{self, Http, HttpService},
@@ -121,7 +121,7 @@ impl Endpoint {
 pub(crate) fn counted(host: &Host, rates: Option<Rates>) -> Arc<Host> {
     let near = host.service.clone();
     let far = match rates {
-        Some(_rates) => near.clone(), // LAYERED
+        Some(rates) => layered(near.clone(), RateLimit::new(rates)),
         None => near.clone(),
     };
     Arc::new(Host { service: Arc::new(Distance { near, far }), ..host.clone() })
@@ -144,4 +144,3 @@ impl Service for Distance {
         }
     }
 }
-

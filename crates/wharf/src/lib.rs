@@ -60,11 +60,11 @@ pub use wharf_model::{
     Text, Timer, ToolAnnotations, ToolChoice, ToolInfo, ToolResult, ToolResultContent, ToolUse,
 };
 pub use wharf_server::*;
-pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer, tcp::RemoteAddress};
 #[cfg(feature = "tls")]
 pub use wharf_transport::http::Tls;
 #[cfg(feature = "http")]
 pub use wharf_transport::http::{Http, HttpBody, HttpLimits, HttpService, Streaming};
+pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer, tcp::RemoteAddress};
 pub use wharf_wire::{ErrorProfile, WireLimits};
 
 /// What most servers use: `use wharf::prelude::*;`.

@@ -10,7 +10,7 @@ mod trace;
 
 use std::{fmt, sync::Arc};
 
-use wharf_model::{BoxFuture, Outbox, Outcome, Request};
+use wharf_model::{BoxFuture, Outbox, Outcome, Request, Service};
 
 #[cfg(feature = "tower")]
 pub use self::tower::{TowerLayer, TowerNext};
@@ -23,7 +23,6 @@ pub use self::{
 };
 
 pub(crate) use self::trace::printable;
-use crate::{core::Core, router};
 
 /// A layer around the router: it sees each call before its handler, and each outcome after it.
 ///
@@ -69,7 +68,7 @@ impl Next {
                 self.index += 1;
                 layer.call(request, outbox, self)
             }
-            None => router::dispatch(&chain.core, request, outbox),
+            None => chain.inner.call(request, outbox),
         }
     }
 }
@@ -83,15 +82,41 @@ impl fmt::Debug for Next {
 /// All layers, built once.
 pub(crate) struct Chain {
     layers: Vec<Box<dyn Middleware>>,
-    core: Arc<Core>,
+    inner: Arc<dyn Service>,
 }
 
 impl Chain {
-    pub(crate) fn new(layers: Vec<Box<dyn Middleware>>, core: Arc<Core>) -> Self {
-        Chain { layers, core }
+    pub(crate) fn new(layers: Vec<Box<dyn Middleware>>, inner: Arc<dyn Service>) -> Self {
+        Chain { layers, inner }
     }
 
     pub(crate) fn call(self: &Arc<Self>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         Next { chain: self.clone(), index: 0 }.run(request, outbox)
+    }
+}
+
+/// Puts a layer around any service, the way [`RouterBuilder::layer`](crate::RouterBuilder::layer)
+/// puts one around a router.
+///
+/// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use std::sync::Arc;
+/// use wharf::{RateLimit, Rates, Router, Service, layered};
+///
+/// let router = Router::builder().build()?;
+/// let limited: Arc<dyn Service> = layered(Arc::new(router), RateLimit::new(Rates::default()));
+/// # let _ = limited;
+/// # Ok::<(), wharf::BuildError>(())
+/// ```
+#[must_use]
+pub fn layered(service: Arc<dyn Service>, layer: impl Middleware) -> Arc<dyn Service> {
+    Arc::new(Layered(Arc::new(Chain::new(vec![Box::new(layer)], service))))
+}
+
+struct Layered(Arc<Chain>);
+
+impl Service for Layered {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        self.0.call(request, outbox)
     }
 }

@@ -149,7 +149,7 @@ async fn answer(
     mut request: Request<Incoming>,
     address: SocketAddr,
 ) -> Result<respond::Reply, Infallible> {
-    if !site.http.paths().contains(&request.uri().path()) {
+    if !site.http.serves(request.uri().path()) {
         let problem = format!("There is nothing here: the endpoint is {}", site.http.path);
         return Ok(respond::refuse(404, &problem));
     }

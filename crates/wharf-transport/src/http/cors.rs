@@ -9,9 +9,8 @@ use super::{
     respond::{self, Reply},
 };
 
-const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "Mcp-Session-Id, MCP-Protocol-Version, Retry-After, WWW-Authenticate",
-);
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("Mcp-Session-Id, MCP-Protocol-Version, Retry-After, WWW-Authenticate");
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE, OPTIONS");
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 const VARY: HeaderValue = HeaderValue::from_static("Origin");

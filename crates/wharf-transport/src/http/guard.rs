@@ -3,7 +3,11 @@
 use http::{Uri, request::Parts};
 use wharf_wire::Field;
 
-use super::{Http, heads::Seen, respond::{self, Reply}};
+use super::{
+    Http,
+    heads::Seen,
+    respond::{self, Reply},
+};
 
 /// Refuses requests that a page of somebody else's may have made a browser send.
 pub(crate) fn check(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
@@ -16,19 +20,20 @@ pub(crate) fn check(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Result<(), B
         }
         (Field::Several, _) => None,
     };
-    let host = host.map(str::to_ascii_lowercase);
-    if !http.any_host && !host.as_deref().is_some_and(|host| is_allowed_host(http, host)) {
-        return Err(refuse("This host is not served here: allow it with `Http::host` or --allow-host"));
+    if !http.any_host && !host.is_some_and(|host| is_allowed_host(http, host)) {
+        return Err(refuse(
+            "This host is not served here: allow it with `Http::host` or --allow-host",
+        ));
     }
     let origin = match seen.origin {
         Field::Absent => return Ok(()),
-        Field::One(origin) => std::str::from_utf8(origin).ok().map(str::to_ascii_lowercase),
+        Field::One(origin) => std::str::from_utf8(origin).ok(),
         Field::Several => None,
     };
     // Behind `any_host` the host may be anybody's, so it vouches for nothing.
-    let own = host.as_deref().filter(|_| !http.any_host);
+    let own = host.filter(|_| !http.any_host);
     match origin {
-        Some(origin) if is_allowed_origin(http, own, &origin) => Ok(()),
+        Some(origin) if is_allowed_origin(http, own, origin) => Ok(()),
         _ => Err(refuse(
             "Pages of this origin are not served here: allow it with `Http::origin` or --allow-origin",
         )),
@@ -41,13 +46,19 @@ fn refuse(problem: &str) -> Box<Reply> {
 
 fn is_allowed_host(http: &Http, host: &str) -> bool {
     let name = name_of(host);
-    is_loopback(name) || http.hosts.iter().any(|allowed| allowed == host || allowed == name)
+    let is = |allowed: &String| same(allowed, host) || same(allowed, name);
+    is_loopback(name) || http.hosts.iter().any(is)
 }
 
 fn is_allowed_origin(http: &Http, own: Option<&str>, origin: &str) -> bool {
-    let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    rest.is_some_and(|rest| Some(rest) == own || is_loopback(name_of(rest)))
-        || http.origins.iter().any(|allowed| allowed == origin)
+    let rest = origin.split_once("://").filter(|it| same(it.0, "http") || same(it.0, "https"));
+    let is_own = |rest| own.is_some_and(|own| same(own, rest));
+    rest.is_some_and(|(_, rest)| is_own(rest) || is_loopback(name_of(rest)))
+        || http.origins.iter().any(|allowed| same(allowed, origin))
+}
+
+fn same(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
 }
 
 /// The host without its port.
@@ -64,7 +75,7 @@ fn is_loopback(name: &str) -> bool {
     match bare {
         Some(bare) => bare.parse().is_ok_and(|ip: std::net::Ipv6Addr| ip.is_loopback()),
         None => {
-            name == "localhost"
+            same(name, "localhost")
                 || name.parse().is_ok_and(|ip: std::net::Ipv4Addr| ip.is_loopback())
         }
     }
@@ -78,20 +89,29 @@ mod tests {
         let request = http::Request::get("/mcp").body(()).unwrap();
         let field = |it: Option<&'static [u8]>| it.map_or(Field::Absent, Field::One);
         let leak = |text: Option<&str>| text.map(|it| &*it.to_owned().leak()).map(str::as_bytes);
-        let seen =
-            Seen { host: field(leak(host)), origin: field(leak(origin)), ..Seen::default() };
+        let seen = Seen { host: field(leak(host)), origin: field(leak(origin)), ..Seen::default() };
         check(http, &request.into_parts().0, &seen).is_ok()
     }
 
     #[test]
     fn loopback_is_served_and_nobody_else_unless_allowed() {
         let http = Http::new();
-        for host in ["localhost", "LocalHost:8000", "127.0.0.1:1", "127.9.9.9", "[::1]:80", "[::1]"] {
+        for host in ["localhost", "LocalHost:8000", "127.0.0.1:1", "127.9.9.9", "[::1]:80", "[::1]"]
+        {
             assert!(allowed(&http, Some(host), None), "{host}");
         }
         for host in [
-            "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", ":80", "::1",
-            "[::2]", "evil.example:80@localhost", "localhost:80:80", "localhost:x", "0.0.0.0",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "",
+            ":80",
+            "::1",
+            "[::2]",
+            "evil.example:80@localhost",
+            "localhost:80:80",
+            "localhost:x",
+            "0.0.0.0",
         ] {
             assert!(!allowed(&http, Some(host), None), "{host}");
         }
@@ -103,15 +123,26 @@ mod tests {
         let http = Http::new().host("mcp.example.com").origin("https://app.example.com/");
         let host = Some("mcp.example.com:8000");
         for origin in [
-            "http://localhost:6274", "https://127.0.0.1", "http://[::1]:3000",
-            "https://app.example.com", "https://mcp.example.com:8000", "HTTP://LOCALHOST",
+            "http://localhost:6274",
+            "https://127.0.0.1",
+            "http://[::1]:3000",
+            "https://app.example.com",
+            "https://mcp.example.com:8000",
+            "HTTP://LOCALHOST",
         ] {
             assert!(allowed(&http, host, Some(origin)), "{origin}");
         }
         for origin in [
-            "null", "", "http://app.example.com", "https://app.example.com.evil.example",
-            "https://mcp.example.com", "file://localhost", "http://localhost.evil.example",
-            "https://evil.example", "localhost", "http://localhost@evil.example",
+            "null",
+            "",
+            "http://app.example.com",
+            "https://app.example.com.evil.example",
+            "https://mcp.example.com",
+            "file://localhost",
+            "http://localhost.evil.example",
+            "https://evil.example",
+            "localhost",
+            "http://localhost@evil.example",
         ] {
             assert!(!allowed(&http, host, Some(origin)), "{origin}");
         }

@@ -28,7 +28,11 @@ impl<S> Io<S> {
     }
 
     /// Passes on how a write went, and notes how long none did.
-    fn watch<T>(&mut self, wrote: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+    fn watch<T>(
+        &mut self,
+        wrote: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
         if wrote.is_ready() {
             self.stalled = None;
             return wrote;

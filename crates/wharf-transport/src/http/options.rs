@@ -156,6 +156,10 @@ impl Http {
         std::iter::once(&*self.path).chain(old.iter().copied()).collect()
     }
 
+    pub(crate) fn serves(&self, path: &str) -> bool {
+        path == self.path || self.sse_2024 && (path == SSE || path == MESSAGES)
+    }
+
     /// Whether legacy clients have sessions.
     pub(crate) fn has_sessions(&self) -> bool {
         !self.stateless && self.streaming == Streaming::Smart

@@ -61,7 +61,8 @@ pub(crate) fn refuse(code: u16, problem: &str) -> Reply {
     let problem = serde_json::Value::from(problem);
     json(
         code,
-        format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32600,"message":{problem}}}}}"#).into_bytes(),
+        format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32600,"message":{problem}}}}}"#)
+            .into_bytes(),
     )
 }
 

@@ -62,9 +62,8 @@ impl HttpService {
         };
         let tasks = Arc::new(Tasks::default());
         let legacy = host.wire.speaks_legacy();
-        let sessions = (legacy && http.has_sessions()).then(|| {
-            Sessions::new(host.clone(), http.limits, tasks.clone(), shutdown.clone())
-        });
+        let sessions = (legacy && http.has_sessions())
+            .then(|| Sessions::new(host.clone(), http.limits, tasks.clone(), shutdown.clone()));
         let sse = (legacy && http.sse_2024)
             .then(|| Sse2024::new(host.clone(), http.limits, tasks.clone(), shutdown.clone()));
         HttpService { site: Arc::new(Site { host, http, shutdown, tasks, sessions, sse }) }

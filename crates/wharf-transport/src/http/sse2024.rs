@@ -1,35 +1,232 @@
-//! HTTP+SSE of 2024-11-05.
+//! HTTP+SSE of 2024-11-05: a stream to the client, and a path that it posts to. Between the two
+//! lies a connection of lines like any other.
 
-use std::{sync::Arc, task::{Context, Poll}};
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    future::Future,
+    io,
+    pin::{Pin, pin},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
-use bytes::Bytes;
-use wharf_model::Scope;
+use bytes::{Bytes, BytesMut};
+use foldhash::fast::RandomState;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, DuplexStream, ReadBuf, duplex},
+    sync::mpsc,
+    time::timeout,
+};
+use wharf_model::{Error, Principal, Scope};
+use wharf_wire::{Line, Lines, sse};
 
-use super::{HttpLimits, heads::Seen, respond::{self, Reply}, tasks::Tasks};
-use crate::{Host, Shutdown};
+use super::{
+    HttpBody, HttpLimits,
+    body::Source,
+    heads::Seen,
+    options::MESSAGES,
+    respond::{self, Reply},
+    stream::FULL,
+    tasks::Tasks,
+};
+use crate::{Host, Shutdown, serve_lines};
+
+/// When a client that finds no place, or whose messages pile up, may try again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How much of what the server says is read at once.
+const CHUNK: usize = 4 << 10;
 
 /// The clients of 2024-11-05 that listen.
-pub(crate) struct Sse2024;
+pub(crate) struct Sse2024 {
+    host: Arc<Host>,
+    limits: HttpLimits,
+    tasks: Arc<Tasks>,
+    shutdown: Shutdown,
+    clients: Mutex<HashMap<String, Client, RandomState>>,
+}
+
+struct Client {
+    principal: Option<Principal>,
+    /// One at a time, so that no more than a message waits, however long it is.
+    messages: mpsc::Sender<Bytes>,
+}
 
 impl Sse2024 {
-    pub(crate) fn new(_: Arc<Host>, _: HttpLimits, _: Arc<Tasks>, _: Shutdown) -> Arc<Self> {
-        Arc::new(Sse2024)
+    pub(crate) fn new(
+        host: Arc<Host>,
+        limits: HttpLimits,
+        tasks: Arc<Tasks>,
+        shutdown: Shutdown,
+    ) -> Arc<Self> {
+        Arc::new(Sse2024 { host, limits, tasks, shutdown, clients: Mutex::default() })
     }
 
-    pub(crate) fn get(self: &Arc<Self>, _: &Seen<'_>, _: Scope) -> Reply {
-        respond::status(501)
+    /// Opens the stream that carries all that the client hears.
+    pub(crate) fn get(self: &Arc<Self>, seen: &Seen<'_>, scope: Scope) -> Reply {
+        if !seen.accept.events {
+            return respond::refuse(406, "This is a stream: accept text/event-stream");
+        }
+        let (messages, posted) = mpsc::channel(1);
+        let client = Client { principal: scope.get().cloned(), messages };
+        let Some(seat) = self.admit(client) else {
+            return busy("Too many clients listen; try again later");
+        };
+        let (pipe, writer) = duplex(FULL);
+        let reader = Posted { messages: posted, line: Bytes::new() };
+        let (host, shutdown) = (self.host.clone(), self.shutdown.clone());
+        self.tasks.spawn(serve_lines(host, scope, reader, writer, shutdown));
+        let feed = Source::Feed(Feed::new(seat, pipe));
+        respond::events(HttpBody::events(feed, self.limits.keep_alive))
     }
 
-    pub(crate) async fn post(&self, _query: Option<&str>, _: Bytes, _: Scope) -> Reply {
-        respond::status(501)
+    /// Takes a message; what comes of it goes to the client's stream.
+    pub(crate) async fn post(&self, query: Option<&str>, message: Bytes, scope: Scope) -> Reply {
+        let gone = || respond::refuse(404, "Nobody listens under this session: open a new stream");
+        let Some(messages) = self.find(query, scope.get()) else { return gone() };
+        match timeout(self.limits.body, messages.send(line(&message))).await {
+            Ok(Ok(())) => respond::status(202),
+            Ok(Err(_)) => gone(),
+            Err(_) => busy("Earlier messages still wait; try again later"),
+        }
+    }
+
+    /// Gives a client a place under an id that nobody can guess. None if there is no place.
+    fn admit(self: &Arc<Self>, client: Client) -> Option<Seat> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).ok()?;
+        let mut clients = self.lock();
+        if clients.len() >= self.limits.sessions {
+            return None;
+        }
+        let mut id = String::with_capacity(32);
+        for byte in random {
+            // Writing to a string cannot fail.
+            let _ = write!(id, "{byte:02x}");
+        }
+        clients.insert(id.clone(), client);
+        Some(Seat { sse: self.clone(), id })
+    }
+
+    /// Where messages for a session go, if it is this caller's own.
+    fn find(&self, query: Option<&str>, caller: Option<&Principal>) -> Option<mpsc::Sender<Bytes>> {
+        let id = query?.split('&').find_map(|pair| pair.strip_prefix("session="))?;
+        let clients = self.lock();
+        let client = clients.get(id)?;
+        let own = client.principal.as_ref().map(Principal::id) == caller.map(Principal::id);
+        own.then(|| client.messages.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Client, RandomState>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn busy(problem: &str) -> Reply {
+    let mut reply = respond::refuse(503, problem);
+    respond::retry_after(&mut reply, &Error::overloaded(RETRY_AFTER));
+    reply
+}
+
+/// A message as a line. A line break in it becomes what JSON takes for the same: between its parts
+/// a tab is white space too, and within a string it is as forbidden.
+fn line(message: &[u8]) -> Bytes {
+    let unbroken = message.iter().map(|byte| match byte {
+        b'\n' | b'\r' => b'\t',
+        other => *other,
+    });
+    let mut line = Vec::with_capacity(message.len() + 1);
+    line.extend(unbroken);
+    line.push(b'\n');
+    line.into()
+}
+
+/// A client's place, which is free again when its stream ends.
+struct Seat {
+    sse: Arc<Sse2024>,
+    id: String,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // Its own statement, so that what is removed is dropped without the lock.
+        let removed = self.sse.lock().remove(&self.id);
+        drop(removed);
+    }
+}
+
+/// What a client posts, as a stream of lines.
+struct Posted {
+    messages: mpsc::Receiver<Bytes>,
+    line: Bytes,
+}
+
+impl AsyncRead for Posted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.line.is_empty() {
+            self.line = ready!(self.messages.poll_recv(cx)).unwrap_or_default();
+        }
+        let size = self.line.len().min(buffer.remaining());
+        buffer.put_slice(&self.line.split_to(size));
+        Poll::Ready(Ok(()))
     }
 }
 
 /// What one client of 2024-11-05 hears.
-pub(crate) struct Feed;
+pub(crate) struct Feed {
+    lines: Lines,
+    /// What has been said and not been sent.
+    said: Vec<u8>,
+    // Dropped in this order: a call that speaks up when its client is gone must not be kept.
+    pipe: DuplexStream,
+    _seat: Seat,
+}
 
 impl Feed {
-    pub(crate) fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        Poll::Ready(None)
+    fn new(seat: Seat, pipe: DuplexStream) -> Self {
+        let mut said = Vec::new();
+        // Relative to where the client listens, because nobody here knows what that is called
+        // outside.
+        let endpoint = format!("{}?session={}", MESSAGES.trim_start_matches('/'), seat.id);
+        sse::named(&mut said, "endpoint", endpoint.as_bytes());
+        Feed { lines: Lines::new(usize::MAX), said, pipe, _seat: seat }
+    }
+
+    /// All that is there to be sent, in one piece.
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        while self.said.len() < FULL {
+            if let Some(Line::Message(message)) = self.lines.next() {
+                sse::named(&mut self.said, "message", &message);
+                continue;
+            }
+            match self.poll_read(cx) {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) => break,
+                Poll::Pending if self.said.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        match self.said.is_empty() {
+            true => Poll::Ready(None),
+            false => Poll::Ready(Some(std::mem::take(&mut self.said).into())),
+        }
+    }
+
+    /// Reads what the server says. False if it says no more.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let buffer = self.lines.buffer();
+        buffer.reserve(CHUNK);
+        let read = pin!(self.pipe.read_buf(buffer)).poll(cx);
+        let buffer = self.lines.buffer();
+        if read.is_pending() && buffer.is_empty() {
+            // A client that hears nothing holds no buffer, not even that of a long message.
+            *buffer = BytesMut::new();
+        }
+        read.map(|read| read.unwrap_or(0) > 0)
     }
 }

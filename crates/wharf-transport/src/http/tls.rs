@@ -22,7 +22,10 @@ impl Tls {
     ///
     /// # Errors
     /// If the files cannot be read, hold no certificate or no key, or do not belong together.
-    pub fn from_pem_files(certificates: impl AsRef<Path>, key: impl AsRef<Path>) -> io::Result<Tls> {
+    pub fn from_pem_files(
+        certificates: impl AsRef<Path>,
+        key: impl AsRef<Path>,
+    ) -> io::Result<Tls> {
         let (certificates, key) = (certificates.as_ref(), key.as_ref());
         Tls::from_pem(&read(certificates)?, &read(key)?).map_err(|error| {
             let files = format!("{} and {}", certificates.display(), key.display());

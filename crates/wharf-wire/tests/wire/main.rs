@@ -6,6 +6,8 @@ mod attack;
 mod common;
 mod eras;
 mod errors;
+mod headers;
+mod http;
 mod malformed;
 mod properties;
 mod results;

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use serde_json::json;
 use tokio::{
     io::{AsyncRead, AsyncWrite, split},
     net::{TcpListener, TcpStream},
@@ -13,7 +14,7 @@ use tokio::{
 };
 use wharf::Endpoint;
 
-use crate::{client::Client, server};
+use crate::{bridge::{self, Streamable}, client::Client, server, web};
 
 /// How long anything may take before the test gives up. No test measures a time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,11 +27,54 @@ pub enum Transport {
     Tcp,
     #[cfg(unix)]
     Unix,
+    /// HTTP/1.1, by a client that can read JSON and events.
+    Http,
+    /// HTTP/1.1, by a client that can read JSON only.
+    HttpJson,
+    /// HTTP/1.1, by a client that can read events only.
+    HttpSse,
+    Http2,
+    /// HTTP+SSE of 2024-11-05.
+    Sse2024,
+    #[cfg(feature = "websocket")]
+    WebSocket,
 }
+
+impl Transport {
+    /// Whether the server can still be heard when the client has closed its end.
+    pub fn has_two_ends(self) -> bool {
+        LINES.contains(&self)
+    }
+
+    /// Whether a message that is no text cannot even be sent.
+    pub fn sends_text(self) -> bool {
+        #[cfg(feature = "websocket")]
+        return self == Transport::WebSocket;
+        #[cfg(not(feature = "websocket"))]
+        false
+    }
+
+    /// Whether each message is a request of its own, as in Streamable HTTP.
+    pub fn is_streamable(self) -> bool {
+        matches!(
+            self,
+            Transport::Http | Transport::HttpJson | Transport::HttpSse | Transport::Http2
+        )
+    }
+}
+
+/// Those whose bytes are lines.
+pub const LINES: &[Transport] = &[
+    Transport::Memory,
+    Transport::Stdio,
+    Transport::Tcp,
+    #[cfg(unix)]
+    Transport::Unix,
+];
 
 /// A server, reachable over one transport.
 pub struct Bed {
-    transport: Transport,
+    pub transport: Transport,
     endpoint: Endpoint,
     address: String,
     /// Over stdio, each connection is a process of its own.
@@ -62,12 +106,18 @@ impl Bed {
                     tokio::task::yield_now().await;
                 }
             }
+            _ => {
+                let listener = Endpoint::listen_http("127.0.0.1:0").await.expect("a port");
+                address = listener.local_addr().expect("an address").to_string();
+                let endpoint = endpoint.clone();
+                tokio::spawn(async move { endpoint.serve_http_on(listener).await });
+            }
         }
         Bed { transport, endpoint, address, children: Mutex::default() }
     }
 
-    /// A client that has said nothing yet.
-    pub async fn connect(&self) -> (Reader, Writer) {
+    /// A client that has said nothing yet, and is going to speak `revision`.
+    pub async fn connect(&self, revision: &'static str) -> (Reader, Writer) {
         match self.transport {
             Transport::Memory => {
                 let (reader, writer) = self.endpoint.connect_memory();
@@ -90,12 +140,39 @@ impl Bed {
                 self.children.lock().expect("no panic").push(child);
                 (Box::new(stdout.expect("piped")), Box::new(stdin.expect("piped")))
             }
+            _ => self.bridge(revision),
         }
+    }
+
+    /// A client whose lines are carried over HTTP.
+    fn bridge(&self, revision: &'static str) -> (Reader, Writer) {
+        let (client, ends) = bridge::halves();
+        let (address, url) = (self.address.clone(), format!("http://{}", self.address));
+        let (accept, pool) = match self.transport {
+            Transport::HttpJson => ("application/json", web::http1()),
+            Transport::HttpSse => ("text/event-stream", web::http1()),
+            Transport::Http2 => (web::ANYTHING, web::http2()),
+            _ => (web::ANYTHING, web::http1()),
+        };
+        match self.transport {
+            Transport::Sse2024 => {
+                tokio::spawn(bridge::carry_sse(pool, url, ends));
+            }
+            #[cfg(feature = "websocket")]
+            Transport::WebSocket => {
+                tokio::spawn(bridge::carry_websocket(address, ends));
+            }
+            _ => {
+                let url = format!("{url}/mcp");
+                tokio::spawn(Streamable { pool, url, accept, revision }.carry(ends));
+            }
+        }
+        client
     }
 
     /// A client that speaks `revision`, and can be asked anything.
     pub async fn client(&self, revision: &'static str) -> Client {
-        let (reader, writer) = self.connect().await;
+        let (reader, writer) = self.connect(revision).await;
         Client::open(reader, writer, revision).await
     }
 
@@ -108,6 +185,15 @@ impl Bed {
             let sent = Command::new("kill").arg(id.to_string()).status().await;
             assert!(sent.expect("kill runs").success());
         }
+    }
+
+    /// Waits until the server is gone for a client, which hears nothing more.
+    pub async fn is_over(&self, client: &mut Client) {
+        if self.transport.is_streamable() {
+            // Nobody learns that the server is gone except by the next request.
+            client.notify("notifications/whatever", json!({})).await;
+        }
+        assert_eq!(client.receive().await, None);
     }
 
     /// The child of the first connection.

@@ -10,10 +10,7 @@ mod running;
 
 use std::{future::Future, pin::Pin};
 
-use crate::{
-    TRANSPORTS,
-    bed::{Bed, Transport},
-};
+use crate::bed::{Bed, LINES, Transport};
 
 /// Something a client does, and what must come of it.
 pub struct Case {
@@ -35,11 +32,60 @@ const NO_BATCHES: &[&str] = &["2024-11-05", "2025-06-18", "2025-11-25", "2026-07
 const FORMS: &[&str] = &["2025-06-18", "2025-11-25", "2026-07-28"];
 const URLS: &[&str] = &["2025-11-25", "2026-07-28"];
 
+/// Every transport that this machine has.
+const EVERYWHERE: &[Transport] = &[
+    Transport::Memory,
+    Transport::Stdio,
+    Transport::Tcp,
+    #[cfg(unix)]
+    Transport::Unix,
+    Transport::Http,
+    Transport::HttpJson,
+    Transport::HttpSse,
+    Transport::Http2,
+    Transport::Sse2024,
+    #[cfg(feature = "websocket")]
+    Transport::WebSocket,
+];
+/// Those where the server can say something before it replies.
+const TALKING: &[Transport] = &[
+    Transport::Memory,
+    Transport::Stdio,
+    Transport::Tcp,
+    #[cfg(unix)]
+    Transport::Unix,
+    Transport::Http,
+    Transport::HttpSse,
+    Transport::Http2,
+    Transport::Sse2024,
+    #[cfg(feature = "websocket")]
+    Transport::WebSocket,
+];
+/// Those that answer a message that is too long and take the next.
+const FORGIVING: &[Transport] = &[
+    Transport::Memory,
+    Transport::Stdio,
+    Transport::Tcp,
+    #[cfg(unix)]
+    Transport::Unix,
+    Transport::Http,
+    Transport::HttpJson,
+    Transport::Http2,
+];
+const JSON: &[Transport] = &[Transport::HttpJson];
 const STDIO: &[Transport] = &[Transport::Stdio];
 const MEMORY: &[Transport] = &[Transport::Memory];
 const TCP: &[Transport] = &[Transport::Tcp];
 /// Those where several clients reach one server.
-const SHARED: &[Transport] = &[Transport::Memory, Transport::Tcp];
+const SHARED: &[Transport] = &[
+    Transport::Memory,
+    Transport::Tcp,
+    Transport::Http,
+    Transport::Http2,
+    Transport::Sse2024,
+    #[cfg(feature = "websocket")]
+    Transport::WebSocket,
+];
 
 macro_rules! cases {
     ($($module:ident { $($(#[$when:meta])* $case:ident $transports:ident $revisions:ident,)* })*) => {
@@ -54,77 +100,79 @@ macro_rules! cases {
 
 cases! {
     basics {
-        the_server_says_what_it_is TRANSPORTS EVERY,
-        a_tool_is_listed_and_called TRANSPORTS EVERY,
-        a_tool_gives_structure TRANSPORTS EVERY,
-        a_tool_gives_contents_of_every_kind TRANSPORTS EVERY,
-        a_tool_that_fails_says_so_and_the_next_call_works TRANSPORTS EVERY,
-        a_tool_that_panics_says_so_and_the_next_call_works TRANSPORTS EVERY,
-        a_tool_that_blocks_works TRANSPORTS EVERY,
-        a_tool_nobody_knows_is_an_error TRANSPORTS EVERY,
-        arguments_of_the_wrong_type_are_told TRANSPORTS EVERY,
-        resources_are_listed_and_read TRANSPORTS EVERY,
-        templates_are_listed_and_read TRANSPORTS EVERY,
-        a_resource_nobody_knows_is_an_error TRANSPORTS EVERY,
-        prompts_are_listed_and_got TRANSPORTS EVERY,
-        a_prompt_without_its_argument_is_an_error TRANSPORTS EVERY,
-        arguments_are_completed TRANSPORTS EVERY,
-        lists_come_in_pages TRANSPORTS EVERY,
-        methods_of_another_era_are_unknown TRANSPORTS EVERY,
-        ping_is_answered TRANSPORTS LEGACY,
+        the_server_says_what_it_is EVERYWHERE EVERY,
+        a_tool_is_listed_and_called EVERYWHERE EVERY,
+        a_tool_gives_structure EVERYWHERE EVERY,
+        a_tool_gives_contents_of_every_kind EVERYWHERE EVERY,
+        a_tool_that_fails_says_so_and_the_next_call_works EVERYWHERE EVERY,
+        a_tool_that_panics_says_so_and_the_next_call_works EVERYWHERE EVERY,
+        a_tool_that_blocks_works EVERYWHERE EVERY,
+        a_tool_nobody_knows_is_an_error EVERYWHERE EVERY,
+        arguments_of_the_wrong_type_are_told EVERYWHERE EVERY,
+        resources_are_listed_and_read EVERYWHERE EVERY,
+        templates_are_listed_and_read EVERYWHERE EVERY,
+        a_resource_nobody_knows_is_an_error EVERYWHERE EVERY,
+        prompts_are_listed_and_got EVERYWHERE EVERY,
+        a_prompt_without_its_argument_is_an_error EVERYWHERE EVERY,
+        arguments_are_completed EVERYWHERE EVERY,
+        lists_come_in_pages EVERYWHERE EVERY,
+        methods_of_another_era_are_unknown EVERYWHERE EVERY,
+        ping_is_answered EVERYWHERE LEGACY,
     }
     running {
-        progress_comes_in_order_before_the_reply TRANSPORTS EVERY,
-        progress_that_nobody_asked_for_is_not_sent TRANSPORTS EVERY,
-        logs_come_from_the_level_that_was_asked_for TRANSPORTS EVERY,
-        a_cancelled_call_is_dropped_without_a_reply TRANSPORTS EVERY,
-        calls_overtake_each_other TRANSPORTS EVERY,
-        an_id_under_way_cannot_be_used_again TRANSPORTS EVERY,
-        a_batch_is_answered_as_one TRANSPORTS BATCHES,
-        a_batch_is_refused_where_there_are_none TRANSPORTS NO_BATCHES,
+        progress_comes_in_order_before_the_reply TALKING EVERY,
+        progress_that_nobody_asked_for_is_not_sent TALKING EVERY,
+        logs_come_from_the_level_that_was_asked_for TALKING EVERY,
+        a_cancelled_call_is_dropped_without_a_reply TALKING EVERY,
+        calls_overtake_each_other EVERYWHERE EVERY,
+        an_id_under_way_cannot_be_used_again TALKING EVERY,
+        a_batch_is_answered_as_one TALKING BATCHES,
+        a_batch_is_refused_where_there_are_none EVERYWHERE NO_BATCHES,
         a_tool_that_shows_no_life_times_out MEMORY ERAS,
     }
     asks {
-        a_form_is_filled_in TRANSPORTS FORMS,
-        a_decline_and_a_cancel_are_different_answers TRANSPORTS FORMS,
-        two_questions_go_out_at_once TRANSPORTS FORMS,
-        an_effect_happens_once_however_often_the_client_is_asked TRANSPORTS FORMS,
-        the_clients_model_is_asked TRANSPORTS EVERY,
-        the_clients_roots_are_asked_for TRANSPORTS EVERY,
-        a_url_is_opened TRANSPORTS URLS,
-        resources_and_prompts_ask_too TRANSPORTS FORMS,
-        what_the_client_cannot_do_is_not_asked TRANSPORTS EVERY,
-        a_question_of_a_cancelled_call_is_taken_back TRANSPORTS LEGACY,
-        a_client_that_leaves_ends_open_questions TRANSPORTS LEGACY,
+        a_form_is_filled_in TALKING FORMS,
+        a_form_is_filled_in JSON MODERN,
+        a_decline_and_a_cancel_are_different_answers TALKING FORMS,
+        two_questions_go_out_at_once TALKING FORMS,
+        an_effect_happens_once_however_often_the_client_is_asked TALKING FORMS,
+        an_effect_happens_once_however_often_the_client_is_asked JSON MODERN,
+        the_clients_model_is_asked TALKING EVERY,
+        the_clients_roots_are_asked_for TALKING EVERY,
+        a_url_is_opened TALKING URLS,
+        resources_and_prompts_ask_too TALKING FORMS,
+        what_the_client_cannot_do_is_not_asked TALKING EVERY,
+        a_question_of_a_cancelled_call_is_taken_back TALKING LEGACY,
+        a_client_that_leaves_ends_open_questions TALKING LEGACY,
     }
     listens {
-        a_changed_list_is_told TRANSPORTS EVERY,
-        an_updated_resource_is_told_to_who_follows_it TRANSPORTS EVERY,
-        a_listen_can_be_cancelled TRANSPORTS MODERN,
-        a_listen_ends_with_its_result_when_the_server_stops TRANSPORTS MODERN,
-        a_listen_ends_with_its_result_when_the_client_closes TRANSPORTS MODERN,
+        a_changed_list_is_told TALKING EVERY,
+        an_updated_resource_is_told_to_who_follows_it TALKING EVERY,
+        a_listen_can_be_cancelled TALKING MODERN,
+        a_listen_ends_with_its_result_when_the_server_stops TALKING MODERN,
+        a_listen_ends_with_its_result_when_the_client_closes LINES MODERN,
     }
     malformed {
-        what_is_malformed_gets_its_error_and_the_next_message_works TRANSPORTS EVERY,
-        blank_lines_are_skipped TRANSPORTS ERAS,
-        carriage_returns_are_tolerated TRANSPORTS ERAS,
-        a_line_that_is_too_long_gets_its_error_and_the_next_works TRANSPORTS ERAS,
-        a_message_may_come_in_pieces TRANSPORTS ERAS,
-        the_last_line_needs_no_newline TRANSPORTS ERAS,
+        what_is_malformed_gets_its_error_and_the_next_message_works EVERYWHERE EVERY,
+        blank_lines_are_skipped LINES ERAS,
+        carriage_returns_are_tolerated LINES ERAS,
+        a_line_that_is_too_long_gets_its_error_and_the_next_works FORGIVING ERAS,
+        a_message_may_come_in_pieces LINES ERAS,
+        the_last_line_needs_no_newline LINES ERAS,
         a_request_of_a_browser_ends_the_connection TCP MODERN,
     }
     load {
-        each_of_many_clients_gets_its_own_answers TRANSPORTS ERAS,
-        ten_thousand_calls_in_a_row_each_get_one_reply TRANSPORTS ERAS,
-        two_thousand_slow_calls_at_once_each_get_one_reply TRANSPORTS ERAS,
+        each_of_many_clients_gets_its_own_answers EVERYWHERE ERAS,
+        thousands_of_calls_in_a_row_each_get_one_reply EVERYWHERE ERAS,
+        two_thousand_slow_calls_at_once_each_get_one_reply EVERYWHERE ERAS,
         #[cfg(target_os = "linux")]
         memory_stays_flat_over_ten_thousand_calls STDIO ERAS,
         a_client_that_does_not_read_holds_the_handler_back SHARED ERAS,
     }
     life {
-        calls_under_way_are_finished_when_the_client_closes TRANSPORTS ERAS,
-        calls_under_way_are_finished_when_the_server_stops TRANSPORTS ERAS,
-        both_eras_share_one_stream TRANSPORTS EVERY,
+        calls_under_way_are_finished_when_the_client_closes LINES ERAS,
+        calls_under_way_are_finished_when_the_server_stops TALKING ERAS,
+        both_eras_share_one_stream EVERYWHERE EVERY,
         the_process_ends_when_stdin_does STDIO ERAS,
         the_process_ends_when_its_parent_is_killed STDIO MODERN,
         the_process_ends_when_nobody_reads_stdout STDIO MODERN,

@@ -6,16 +6,18 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bed;
+mod bridge;
 mod cases;
 mod client;
 mod server;
+mod web;
 
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
 use crate::{
-    bed::{Bed, Transport},
+    bed::Bed,
     cases::{CASES, Case},
 };
 
@@ -58,12 +60,3 @@ fn runtime() -> tokio::runtime::Runtime {
 fn one_thread() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
-
-/// Every transport that this machine has.
-const TRANSPORTS: &[Transport] = &[
-    Transport::Memory,
-    Transport::Stdio,
-    Transport::Tcp,
-    #[cfg(unix)]
-    Transport::Unix,
-];

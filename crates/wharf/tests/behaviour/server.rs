@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use wharf::{Limits, LineLimits, WireLimits, prelude::*};
+use wharf::{Http, HttpLimits, Limits, LineLimits, WireLimits, prelude::*};
 
 use crate::bed::PATIENCE;
 
@@ -31,12 +31,15 @@ pub fn server() -> Server {
     let mut line_limits = LineLimits::default();
     // Nothing here is a matter of time: whoever waits for the end of a call gets it.
     line_limits.grace = PATIENCE;
+    let mut http_limits = HttpLimits::default();
+    (http_limits.grace, http_limits.write) = (PATIENCE, PATIENCE);
     Server::new("behaviour", "1.0.0")
         .title("The server under test")
         .instructions("Try everything.")
         .state(Counts::default())
         .message_limits(WireLimits { message: LONGEST, ..WireLimits::default() })
         .line_limits(line_limits)
+        .http(Http::new().sse_2024().limits(http_limits))
         .limits(Limits { idle: Duration::from_secs(20), ..Limits::default() })
         .tool::<add>()
         .tool::<echo>()
@@ -185,7 +188,8 @@ async fn workspace(ctx: Ctx) -> Result<String, ToolError> {
 
 /// Waits, then gives back what only this caller sent.
 #[tool]
-async fn nap(milliseconds: u64, nonce: String) -> String {
+async fn nap(milliseconds: u64, nonce: String, ctx: Ctx) -> String {
+    ctx.progress(0.0).await;
     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
     nonce
 }

@@ -1,42 +1,178 @@
 //! Legacy sessions over HTTP: `Mcp-Session-Id`, streams that can be resumed, questions to the client.
+//!
+//! A call that does not end at once is a task of its session and writes into a stream ([`log`]);
+//! responses only follow streams ([`follow`]), so a client that is gone has cancelled nothing and
+//! can come back for the rest. The one stream of number 0 is the session's own.
 
-use std::{sync::Arc, task::{Context, Poll}};
+mod follow;
+mod kept;
+mod life;
+mod log;
+mod post;
+mod run;
+mod table;
+
+use std::{
+    future::poll_fn,
+    sync::{Arc, Mutex},
+};
 
 use bytes::Bytes;
-use wharf_model::Scope;
+use http::HeaderValue;
+use wharf_model::{Exchange, Outcome, Request, Scope};
+use wharf_wire::{Codec, Connection, Field, Received, Revision};
 
-use super::{HttpLimits, heads::Seen, respond::{self, Reply}, tasks::Tasks};
-use crate::{Host, Shutdown};
+use self::{
+    life::{Common, Session, Visit},
+    table::Table,
+};
+use super::{
+    HttpLimits,
+    heads::Seen,
+    respond::{self, Reply},
+    stream::CallStream,
+    tasks::Tasks,
+};
+use crate::{Host, Shutdown, flight::no_place};
+
+pub(crate) use self::follow::Follower;
+
+/// The header that names a session.
+const SESSION: &str = "mcp-session-id";
 
 /// The legacy sessions of one endpoint.
-pub(crate) struct Sessions;
+pub(crate) struct Sessions {
+    common: Arc<Common>,
+    tasks: Arc<Tasks>,
+    table: Mutex<Table>,
+}
 
 impl Sessions {
-    pub(crate) fn new(_: Arc<Host>, _: HttpLimits, _: Arc<Tasks>, _: Shutdown) -> Arc<Self> {
-        Arc::new(Sessions)
+    pub(crate) fn new(
+        host: Arc<Host>,
+        limits: HttpLimits,
+        tasks: Arc<Tasks>,
+        shutdown: Shutdown,
+    ) -> Arc<Self> {
+        let common = Common::new(host, limits, shutdown);
+        Arc::new(Sessions { common, tasks, table: Mutex::default() })
     }
 
     /// Answers a message that no modern header goes with.
-    pub(crate) async fn post(self: &Arc<Self>, _: &Seen<'_>, _: Bytes, _: Scope) -> Reply {
-        respond::status(501)
+    pub(crate) async fn post(
+        self: &Arc<Self>,
+        seen: &Seen<'_>,
+        message: Bytes,
+        scope: Scope,
+    ) -> Reply {
+        if seen.session == Field::Absent {
+            return self.open(seen, message, scope).await;
+        }
+        match self.visit(seen, &scope) {
+            Ok(visit) => self.receive(visit, seen, message, scope).await,
+            Err(refusal) => *refusal,
+        }
     }
 
     /// Opens the session's own stream, or resumes any of its streams.
-    pub(crate) fn get(self: &Arc<Self>, _: &Seen<'_>, _: Scope) -> Reply {
-        respond::status(501)
+    pub(crate) fn get(self: &Arc<Self>, seen: &Seen<'_>, scope: Scope) -> Reply {
+        if !seen.accept.events {
+            return respond::refuse(406, "Accept must allow text/event-stream");
+        }
+        let visit = match check_version(seen).and_then(|()| self.visit(seen, &scope)) {
+            Ok(visit) => visit,
+            Err(refusal) => return *refusal,
+        };
+        let own = visit.own.clone();
+        match seen.last_event {
+            Field::Absent => match Follower::of(visit, own) {
+                Some(follower) => post::stream(follower),
+                None => respond::refuse(409, "The session's own stream is open already"),
+            },
+            last => match last.one().and_then(|id| Follower::after(visit, id)) {
+                Some(follower) => post::events(follower),
+                None => respond::refuse(400, "Last-Event-ID names no event of this session"),
+            },
+        }
     }
 
     /// Ends a session.
-    pub(crate) fn delete(&self, _: &Seen<'_>, _: Scope) -> Reply {
-        respond::status(501)
+    pub(crate) fn delete(&self, seen: &Seen<'_>, scope: Scope) -> Reply {
+        match check_version(seen).and_then(|()| self.visit(seen, &scope)) {
+            Ok(_) if self.remove(seen.session.one().unwrap_or_default()) => respond::status(204),
+            Ok(_) => Sessions::gone(),
+            Err(refusal) => *refusal,
+        }
+    }
+
+    fn visit(&self, seen: &Seen<'_>, scope: &Scope) -> Result<Visit, Box<Reply>> {
+        let refuse = |problem| Err(Box::new(respond::refuse(400, problem)));
+        match seen.session {
+            Field::One(id) => self.find(id, scope).ok_or_else(|| Box::new(Sessions::gone())),
+            Field::Absent => refuse("There is no Mcp-Session-Id header"),
+            Field::Several => refuse("There is more than one Mcp-Session-Id header"),
+        }
+    }
+
+    /// There is no such session: it never was, it has ended, or it is somebody else's.
+    fn gone() -> Reply {
+        respond::refuse(404, "There is no such session: send `initialize` without Mcp-Session-Id")
+    }
+
+    /// Answers a message without a session, which may open one.
+    async fn open(self: &Arc<Self>, seen: &Seen<'_>, message: Bytes, scope: Scope) -> Reply {
+        let mut connection = Connection::new(self.common.host.wire.clone());
+        match connection.receive_http(message, &seen.message) {
+            Received::Call(mut request, codec) => {
+                let opener = life::principal(&scope).map(Into::into);
+                request.scope = scope;
+                let (call, outcome) = self.run(request, codec).await;
+                let mut reply = Vec::new();
+                let status = call.codec().encode(&outcome, &mut reply);
+                if !connection.is_open() {
+                    return respond::ended(status, &outcome, reply);
+                }
+                let session = Session::new(self.common.clone(), connection, opener);
+                match self.insert(&session) {
+                    Some(id) => opened(session, &id, seen, reply),
+                    None => post::refuse(call.codec(), no_place()),
+                }
+            }
+            Received::Reply(reply, status) => respond::json(status, reply),
+            _ => respond::status(202),
+        }
+    }
+
+    /// Runs a call to its end. If the client goes away before, nothing is left of it.
+    async fn run(&self, request: Request, codec: Codec) -> (CallStream, Outcome) {
+        let host = &self.common.host;
+        let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
+        let mut call = CallStream::new(exchange, codec, &self.common.shutdown);
+        let outcome = poll_fn(|cx| call.poll_end(cx)).await;
+        (call, outcome)
     }
 }
 
-/// Follows a stream of a session: what is kept of it, then what comes.
-pub(crate) struct Follower;
+fn opened(session: Arc<Session>, id: &str, seen: &Seen<'_>, reply: Vec<u8>) -> Reply {
+    let mut reply = match seen.accept.json {
+        true => respond::json(200, reply),
+        false => post::one_event(&Visit::new(session), &reply),
+    };
+    if let Ok(id) = HeaderValue::from_str(id) {
+        reply.headers_mut().insert(SESSION, id);
+    }
+    reply
+}
 
-impl Follower {
-    pub(crate) fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        Poll::Ready(None)
+/// Messages are checked where they are read; this is for requests without one.
+fn check_version(seen: &Seen<'_>) -> Result<(), Box<Reply>> {
+    let known = |value: &[u8]| {
+        let text = std::str::from_utf8(value).ok().map(str::trim);
+        text.is_some_and(|text| text.parse::<Revision>().is_ok())
+    };
+    match seen.message.version {
+        Field::Absent => Ok(()),
+        Field::One(value) if known(value) => Ok(()),
+        _ => Err(Box::new(respond::refuse(400, "Unsupported MCP-Protocol-Version"))),
     }
 }

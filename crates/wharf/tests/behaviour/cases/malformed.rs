@@ -33,6 +33,9 @@ pub async fn what_is_malformed_gets_its_error_and_the_next_message_works(
     let deep = deep.concat();
     let table = MALFORMED.iter().copied();
     for (line, code) in table.chain([(&*deep, -32700)]) {
+        if bed.transport.sends_text() && std::str::from_utf8(line).is_err() {
+            continue;
+        }
         client.send_bytes(line).await;
         client.send_text("\n").await;
         let reply = client.receive().await.unwrap();
@@ -117,7 +120,7 @@ pub async fn the_last_line_needs_no_newline(bed: Bed, revision: &'static str) {
 }
 
 pub async fn a_request_of_a_browser_ends_the_connection(bed: Bed, revision: &'static str) {
-    let (reader, writer) = bed.connect().await;
+    let (reader, writer) = bed.connect(revision).await;
     let mut client = Client::new(reader, writer, revision);
     let call = json!({"name": "echo", "arguments": {"text": "forged"}});
     let forged = client.request(&json!(1), "tools/call", call);

@@ -1,0 +1,108 @@
+//! A response that follows one stream of a session.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use wharf_wire::sse;
+
+use super::{
+    life::Visit,
+    log::{First, Log, Read},
+};
+
+/// Follows a stream of a session: what is kept of it, then what comes.
+///
+/// When it is dropped the stream goes on: a client that is gone has cancelled nothing.
+pub(crate) struct Follower {
+    visit: Visit,
+    log: Arc<Log>,
+    ticket: u64,
+    /// What the response begins with.
+    opening: Vec<u8>,
+    ended: bool,
+}
+
+impl Follower {
+    /// Follows a stream from where the last follower stopped. None if that one still follows it.
+    pub(crate) fn of(visit: Visit, log: Arc<Log>) -> Option<Self> {
+        let ticket = log.attach()?;
+        Some(Follower { visit, log, ticket, opening: Vec::new(), ended: false })
+    }
+
+    /// Follows the stream that the event of this id belongs to, from there on.
+    pub(crate) fn after(visit: Visit, id: &[u8]) -> Option<Self> {
+        let (number, event) = parse(id)?;
+        let log = visit.stream(number)?;
+        let ticket = log.resume(event)?;
+        Some(Follower { visit, log, ticket, opening: Vec::new(), ended: false })
+    }
+
+    /// Tells the client where the response begins, so that it can come back even if it hears
+    /// nothing else; only clients that know what to make of that are told.
+    pub(crate) fn prime(&mut self) {
+        if self.visit.polls {
+            let id = id(self.log.number, self.log.position(self.ticket));
+            sse::priming(&mut self.opening, &id, Some(self.visit.common.limits.retry));
+        }
+    }
+
+    /// After how long a silent response shows that it is alive.
+    pub(crate) fn keep_alive(&self) -> Duration {
+        self.visit.common.limits.keep_alive
+    }
+
+    /// What the stream begins with.
+    pub(crate) fn poll_first(&self, cx: &mut Context<'_>) -> Poll<First> {
+        self.log.poll_first(self.ticket, cx)
+    }
+
+    /// All that is there to be sent, in one piece.
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let mut chunk = std::mem::take(&mut self.opening);
+        match self.log.poll_read(self.ticket, cx) {
+            Poll::Pending if chunk.is_empty() => return Poll::Pending,
+            Poll::Pending => {}
+            Poll::Ready(Read::Events(first, messages)) => {
+                for (event, message) in (first..).zip(messages) {
+                    sse::event(&mut chunk, Some(&id(self.log.number, event)), &message);
+                }
+            }
+            Poll::Ready(Read::LetGo) => {
+                sse::retry(&mut chunk, self.visit.common.limits.retry);
+                self.end();
+            }
+            Poll::Ready(Read::End) => self.end(),
+        }
+        Poll::Ready((!chunk.is_empty()).then(|| chunk.into()))
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.log.detach(self.ticket);
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.log.detach(self.ticket);
+    }
+}
+
+/// The id of an event: no other event of the session has it.
+fn id(stream: u64, event: u64) -> String {
+    format!("{stream}-{event}")
+}
+
+fn parse(text: &[u8]) -> Option<(u64, u64)> {
+    let (stream, event) = std::str::from_utf8(text).ok()?.split_once('-')?;
+    let (stream, event) = (stream.parse().ok()?, event.parse().ok()?);
+    // Only what we wrote ourselves is an id: no signs, no zeros before it.
+    (id(stream, event).as_bytes() == text).then_some((stream, event))
+}

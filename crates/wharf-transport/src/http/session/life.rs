@@ -1,0 +1,228 @@
+//! One session: who it belongs to, its streams, and whether anybody still uses it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    ops::Deref,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use foldhash::fast::RandomState;
+use tokio::time::Instant;
+use wharf_model::{Principal, Scope};
+use wharf_wire::Connection;
+
+use super::{kept::Kept, log::Log};
+use crate::{Host, Shutdown, flight::Flight, http::HttpLimits};
+
+/// How many streams that have ended a session keeps.
+const FINISHED: usize = 16;
+/// The stream of what concerns no call in particular.
+const OWN: u64 = 0;
+
+/// What all sessions of one endpoint share.
+pub(crate) struct Common {
+    pub(crate) host: Arc<Host>,
+    pub(crate) limits: HttpLimits,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) kept: Kept,
+    begun: Instant,
+}
+
+impl Common {
+    pub(crate) fn new(host: Arc<Host>, limits: HttpLimits, shutdown: Shutdown) -> Arc<Self> {
+        let kept = Kept::new(limits.replay_total);
+        Arc::new(Common { host, limits, shutdown, kept, begun: Instant::now() })
+    }
+
+    /// The time, in milliseconds since the endpoint began.
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// One session.
+pub(crate) struct Session {
+    pub(crate) common: Arc<Common>,
+    /// Who opened it, if anybody authenticated them.
+    principal: Option<Box<str>>,
+    connection: Mutex<Connection>,
+    /// Whether streams are primed, and may be closed before they end.
+    pub(crate) polls: bool,
+    pub(crate) flight: Flight,
+    pub(crate) own: Arc<Log>,
+    streams: Mutex<Streams>,
+    visits: AtomicUsize,
+    /// When the last visit ended.
+    left: AtomicU64,
+    /// Whether the client has come back with the session's id.
+    used: AtomicBool,
+    ended: AtomicBool,
+}
+
+/// The streams of calls.
+#[derive(Default)]
+struct Streams {
+    newest: u64,
+    logs: HashMap<u64, Arc<Log>, RandomState>,
+    /// Those that have ended, the first to end first.
+    finished: VecDeque<u64>,
+}
+
+impl Session {
+    pub(crate) fn new(
+        common: Arc<Common>,
+        connection: Connection,
+        principal: Option<Box<str>>,
+    ) -> Arc<Self> {
+        Arc::new(Session {
+            principal,
+            polls: connection.polls(),
+            connection: Mutex::new(connection),
+            flight: Flight::default(),
+            own: Log::new(OWN, common.clone()),
+            streams: Mutex::default(),
+            visits: AtomicUsize::new(0),
+            left: AtomicU64::new(common.now()),
+            used: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            common,
+        })
+    }
+
+    /// Whether whoever sent this request opened the session.
+    pub(crate) fn belongs_to(&self, scope: &Scope) -> bool {
+        self.principal.as_deref() == principal(scope)
+    }
+
+    pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the client has the session's id.
+    pub(crate) fn touch(&self) {
+        self.used.store(true, Ordering::Release);
+    }
+
+    /// For how long nobody has used the session.
+    pub(crate) fn idle(&self) -> Duration {
+        if self.visits.load(Ordering::Acquire) > 0 {
+            return Duration::ZERO;
+        }
+        let left = self.left.load(Ordering::Acquire);
+        Duration::from_millis(self.common.now().saturating_sub(left))
+    }
+
+    pub(crate) fn is_expired(&self) -> bool {
+        self.idle() >= self.common.limits.session_idle
+    }
+
+    /// For how long nobody has come back with the session's id, if nobody ever did.
+    pub(crate) fn unused(&self) -> Option<Duration> {
+        (!self.used.load(Ordering::Acquire)).then(|| self.idle())
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Ends the session, its calls and its streams.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.flight.close();
+        self.flight.abort_all();
+        self.own.close();
+        let logs = std::mem::take(&mut self.streams().logs);
+        logs.values().for_each(|log| log.close());
+    }
+
+    /// Ends what would never end by itself: the server stops.
+    pub(crate) fn wind_up(&self) {
+        self.own.end(None);
+        self.flight.close();
+    }
+
+    /// A new stream, for a call.
+    pub(crate) fn open_stream(&self) -> Arc<Log> {
+        let mut streams = self.streams();
+        streams.newest += 1;
+        let log = Log::new(streams.newest, self.common.clone());
+        streams.logs.insert(log.number, log.clone());
+        log
+    }
+
+    pub(crate) fn stream(&self, number: u64) -> Option<Arc<Log>> {
+        if number == OWN {
+            return Some(self.own.clone());
+        }
+        self.streams().logs.get(&number).cloned()
+    }
+
+    /// Forgets a stream that nobody can come back to.
+    pub(crate) fn forget_stream(&self, number: u64) {
+        let mut streams = self.streams();
+        streams.logs.remove(&number);
+        streams.finished.retain(|it| *it != number);
+    }
+
+    /// Keeps a stream that has ended, and forgets one that ended long ago.
+    pub(crate) fn finish_stream(&self, number: u64) {
+        let mut streams = self.streams();
+        if !streams.logs.contains_key(&number) {
+            return;
+        }
+        streams.finished.push_back(number);
+        if streams.finished.len() > FINISHED
+            && let Some(first) = streams.finished.pop_front()
+        {
+            streams.logs.remove(&first);
+        }
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Streams> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody uses the session: it does not expire meanwhile.
+pub(crate) struct Visit(Arc<Session>);
+
+impl Visit {
+    pub(crate) fn new(session: Arc<Session>) -> Self {
+        session.visits.fetch_add(1, Ordering::AcqRel);
+        Visit(session)
+    }
+
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.0
+    }
+}
+
+impl Clone for Visit {
+    fn clone(&self) -> Self {
+        Visit::new(self.0.clone())
+    }
+}
+
+impl Deref for Visit {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.0
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.left.store(self.common.now(), Ordering::Release);
+        self.visits.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Who sent a request, if anybody authenticated them.
+pub(crate) fn principal(scope: &Scope) -> Option<&str> {
+    scope.get::<Principal>().map(Principal::id)
+}

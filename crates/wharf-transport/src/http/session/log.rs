@@ -1,0 +1,366 @@
+//! One stream: the events that are kept for a client that comes back, and who reads them.
+
+use std::{
+    collections::VecDeque,
+    mem,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use bytes::Bytes;
+use tokio::{sync::Notify, time::timeout};
+use wharf_model::Error;
+
+use super::life::Common;
+use crate::http::stream::FULL;
+
+/// What an event takes beside its message.
+const OVERHEAD: usize = 64;
+
+/// One stream of a session. Its events are numbered from 1.
+pub(crate) struct Log {
+    pub(crate) number: u64,
+    common: Arc<Common>,
+    state: Mutex<State>,
+    room: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// The newest events.
+    events: VecDeque<Bytes>,
+    /// How many bytes they take.
+    bytes: usize,
+    /// The number of the newest event.
+    newest: u64,
+    /// The number of the newest event that anybody has read.
+    sent: u64,
+    reader: Option<Reader>,
+    readers: u64,
+    ended: bool,
+    ending: Option<Ending>,
+    /// Its place among the streams that have ended.
+    place: Option<u64>,
+    /// Set when nothing of it can be had any more.
+    forgotten: bool,
+}
+
+/// Who reads the stream right now.
+struct Reader {
+    ticket: u64,
+    /// The number of the event that was read last.
+    at: u64,
+    /// How many bytes the events after it take.
+    unread: usize,
+    /// After which event the reader goes, although the stream goes on.
+    leaves: Option<u64>,
+    waker: Option<Waker>,
+}
+
+/// How a stream's reply would be answered if it were all there is to say.
+#[derive(Clone, Debug)]
+pub(crate) struct Ending {
+    pub(crate) status: u16,
+    /// Why the call may be tried again later, and when.
+    pub(crate) refused: Option<Box<Error>>,
+}
+
+/// What a stream begins with.
+pub(crate) enum First {
+    /// The reply, so that there is no need for a stream.
+    Reply(Bytes, Ending),
+    /// Something else, or an early end of the response.
+    Said,
+    /// Nothing will be said.
+    Nothing,
+}
+
+/// What a reader gets.
+pub(crate) enum Read {
+    /// Events, the first of which has this number.
+    Events(u64, Vec<Bytes>),
+    /// The rest is for those who come back.
+    LetGo,
+    End,
+}
+
+impl Log {
+    pub(crate) fn new(number: u64, common: Arc<Common>) -> Arc<Self> {
+        Arc::new(Log { number, common, state: Mutex::default(), room: Notify::new() })
+    }
+
+    /// Appends a message as soon as the reader, if there is one, has read enough. A reader that
+    /// reads nothing for too long is sent away.
+    pub(crate) async fn send(&self, message: Vec<u8>) {
+        loop {
+            let mut room = pin!(self.room.notified());
+            room.as_mut().enable();
+            if self.has_room() {
+                return self.push(message);
+            }
+            if timeout(self.common.limits.write, room).await.is_err() {
+                let reader = self.lock().reader.take();
+                self.part(reader);
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let (limits, host) = (&self.common.limits, &self.common.host.limits);
+        let state = self.lock();
+        state.reader.as_ref().is_none_or(|reader| {
+            let events = (state.newest - reader.at) as usize;
+            events < limits.replay_events && reader.unread < limits.replay_bytes.min(host.output)
+        })
+    }
+
+    /// Appends a message, whether there is room or not.
+    pub(crate) fn push(&self, message: Vec<u8>) {
+        let mut state = self.lock();
+        self.append(&mut state, message);
+        let waker = state.waker();
+        drop(state);
+        wake(waker);
+        if !self.common.kept.make_room() {
+            // All that could be dropped elsewhere is dropped.
+            self.trim(&mut self.lock(), 0, 0);
+        }
+    }
+
+    fn append(&self, state: &mut State, message: Vec<u8>) {
+        if state.ended {
+            return;
+        }
+        let size = message.len() + OVERHEAD;
+        state.events.push_back(message.into());
+        state.newest += 1;
+        state.bytes += size;
+        self.common.kept.add(size);
+        self.trim(state, self.common.limits.replay_events, self.common.limits.replay_bytes);
+        if let Some(reader) = &mut state.reader {
+            reader.unread += size;
+        }
+    }
+
+    /// Drops the oldest events beyond `events` and `bytes`, but neither what the reader has yet to
+    /// read nor the newest, which may be what the client waits for.
+    fn trim(&self, state: &mut State, events: usize, bytes: usize) {
+        let before = state.bytes;
+        while state.events.len() > 1 && (state.events.len() > events || state.bytes > bytes) {
+            let oldest = state.oldest();
+            if state.reader.as_ref().is_some_and(|reader| reader.at < oldest) {
+                break;
+            }
+            let dropped = state.events.pop_front().unwrap_or_default();
+            state.bytes -= dropped.len() + OVERHEAD;
+        }
+        self.common.kept.remove(before - state.bytes);
+    }
+
+    /// Ends the stream, with a reply if there is one.
+    pub(crate) fn end(self: &Arc<Self>, reply: Option<(Vec<u8>, Ending)>) {
+        let mut state = self.lock();
+        if let Some((message, ending)) = reply {
+            state.ending = Some(ending);
+            self.append(&mut state, message);
+        }
+        state.ended = true;
+        self.line_up(&mut state);
+        let waker = state.waker();
+        drop(state);
+        wake(waker);
+        self.common.kept.make_room();
+    }
+
+    /// Lets the reader go with what has been said so far.
+    pub(crate) fn let_go(&self) {
+        let mut state = self.lock();
+        let newest = state.newest;
+        let Some(reader) = &mut state.reader else { return };
+        reader.leaves.get_or_insert(newest);
+        let waker = state.waker();
+        drop(state);
+        wake(waker);
+    }
+
+    /// Ends the stream here and now: the session is over.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.ended = true;
+        self.clear(&mut state);
+        let reader = state.reader.take();
+        drop(state);
+        self.part(reader);
+    }
+
+    /// Drops all that is kept of a stream that has ended, unless somebody reads it.
+    pub(crate) fn forget(&self) {
+        let mut state = self.lock();
+        state.place = None;
+        if state.reader.is_none() {
+            self.clear(&mut state);
+        }
+    }
+
+    fn clear(&self, state: &mut State) {
+        state.forgotten = true;
+        state.events = VecDeque::new();
+        self.common.kept.remove(mem::take(&mut state.bytes));
+    }
+
+    fn line_up(self: &Arc<Self>, state: &mut State) {
+        if state.ended && !state.forgotten && state.place.is_none() {
+            state.place = Some(self.common.kept.line_up(Arc::downgrade(self)));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The reader's side. A reader is known by its ticket, and gone when another has come.
+impl Log {
+    /// Begins to read where the last reader stopped. None if that one is still there.
+    pub(crate) fn attach(&self) -> Option<u64> {
+        let mut state = self.lock();
+        let sent = state.sent;
+        state.reader.is_none().then(|| state.seat(sent))
+    }
+
+    /// Begins to read after the event of this number, instead of whoever reads. None if there
+    /// never was such an event, or the stream has been forgotten.
+    pub(crate) fn resume(&self, after: u64) -> Option<u64> {
+        let mut state = self.lock();
+        if after > state.newest || state.forgotten {
+            return None;
+        }
+        let reader = state.reader.take();
+        let ticket = state.seat(after);
+        drop(state);
+        self.part(reader);
+        Some(ticket)
+    }
+
+    /// Where the stream stands for this reader.
+    pub(crate) fn position(&self, ticket: u64) -> u64 {
+        self.lock().reader(ticket).map_or(0, |reader| reader.at)
+    }
+
+    /// What the stream begins with.
+    pub(crate) fn poll_first(&self, ticket: u64, cx: &mut Context<'_>) -> Poll<First> {
+        let mut state = self.lock();
+        let (newest, ended, ending) = (state.newest, state.ended, state.ending.clone());
+        let event = state.events.back().cloned();
+        let Some(reader) = state.reader(ticket) else { return Poll::Ready(First::Nothing) };
+        match (newest, event, ending) {
+            (1, Some(reply), Some(ending)) => Poll::Ready(First::Reply(reply, ending)),
+            (1.., ..) => Poll::Ready(First::Said),
+            _ if reader.leaves.is_some() => Poll::Ready(First::Said),
+            _ if ended => Poll::Ready(First::Nothing),
+            _ => {
+                reader.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// What comes next, as much of it as fits into one piece.
+    pub(crate) fn poll_read(&self, ticket: u64, cx: &mut Context<'_>) -> Poll<Read> {
+        let mut state = self.lock();
+        let State { events, newest, sent, ended, reader, .. } = &mut *state;
+        let Some(reader) = reader.as_mut().filter(|reader| reader.ticket == ticket) else {
+            return Poll::Ready(Read::End);
+        };
+        let until = reader.leaves.unwrap_or(*newest);
+        if reader.at < until {
+            let first = reader.at + 1;
+            let skip = events.len() - (*newest - reader.at) as usize;
+            let mut read = Vec::new();
+            let mut size = 0;
+            for event in events.iter().skip(skip).take((until - reader.at) as usize) {
+                size += event.len() + OVERHEAD;
+                read.push(event.clone());
+                if size >= FULL {
+                    break;
+                }
+            }
+            reader.at += read.len() as u64;
+            reader.unread -= size;
+            *sent = reader.at.max(*sent);
+            drop(state);
+            self.room.notify_waiters();
+            return Poll::Ready(Read::Events(first, read));
+        }
+        if reader.leaves.is_some() {
+            return Poll::Ready(Read::LetGo);
+        }
+        if *ended {
+            return Poll::Ready(Read::End);
+        }
+        reader.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// The reader is gone.
+    pub(crate) fn detach(self: &Arc<Self>, ticket: u64) {
+        let mut state = self.lock();
+        if state.reader(ticket).is_some() {
+            state.reader = None;
+            self.line_up(&mut state);
+            drop(state);
+            self.room.notify_waiters();
+        }
+    }
+
+    /// Tells a reader that was sent away, and those who waited for it.
+    fn part(&self, reader: Option<Reader>) {
+        wake(reader.and_then(|reader| reader.waker));
+        self.room.notify_waiters();
+    }
+}
+
+impl State {
+    /// The number of the oldest event that is kept.
+    fn oldest(&self) -> u64 {
+        self.newest + 1 - self.events.len() as u64
+    }
+
+    fn reader(&mut self, ticket: u64) -> Option<&mut Reader> {
+        self.reader.as_mut().filter(|reader| reader.ticket == ticket)
+    }
+
+    /// Whom to wake when there is something to read.
+    fn waker(&mut self) -> Option<Waker> {
+        self.reader.as_mut()?.waker.take()
+    }
+
+    /// Seats a reader who has read all up to the event of this number. Gives its ticket.
+    fn seat(&mut self, at: u64) -> u64 {
+        // What is dropped cannot be read.
+        let at = at.max(self.oldest() - 1);
+        let left = (self.newest - at) as usize;
+        let unread = self.events.iter().rev().take(left).map(|event| event.len() + OVERHEAD).sum();
+        self.readers += 1;
+        let ticket = self.readers;
+        self.reader = Some(Reader { ticket, at, unread, leaves: None, waker: None });
+        ticket
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.common.kept.remove(state.bytes);
+        if let Some(place) = state.place {
+            self.common.kept.strike(place);
+        }
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}

@@ -1,0 +1,230 @@
+//! What is posted to a session, and how it is answered.
+
+use std::{future::poll_fn, sync::Arc};
+
+use bytes::Bytes;
+use tokio::time::timeout;
+use wharf_model::{Error, Event, Request, Scope};
+use wharf_wire::{Codec, Received};
+
+use super::{
+    Sessions,
+    follow::Follower,
+    life::{Session, Visit},
+    log::{Ending, First},
+    run::{Begun, Tally},
+};
+use crate::{
+    flight::{id_taken, no_place},
+    http::{
+        HttpBody,
+        body::Source,
+        heads::{Accept, Seen},
+        respond::{self, Reply},
+    },
+};
+
+/// What was posted at once.
+struct Posted {
+    visit: Visit,
+    scope: Scope,
+    accept: Accept,
+    length: usize,
+}
+
+impl Sessions {
+    /// Answers a message of a session.
+    pub(crate) async fn receive(
+        &self,
+        visit: Visit,
+        seen: &Seen<'_>,
+        message: Bytes,
+        scope: Scope,
+    ) -> Reply {
+        let (accept, length) = (seen.accept, message.len());
+        // Its own statement: a message may wait long for what comes of it.
+        let received = visit.connection().receive_http(message, &seen.message);
+        let posted = Posted { visit, scope, accept, length };
+        match received {
+            Received::Call(request, codec) if !codec.is_silent() => {
+                self.call(posted, request, codec).await
+            }
+            Received::Reply(reply, status) => posted.whole(reply, status),
+            Received::Batch(members) => self.batch(posted, members).await,
+            other => {
+                self.note(&posted, other);
+                respond::status(202)
+            }
+        }
+    }
+
+    async fn call(&self, mut posted: Posted, request: Request, codec: Codec) -> Reply {
+        if let Err(error) = admit(&posted.visit, &codec) {
+            return refuse(&codec, error);
+        }
+        let scope = std::mem::take(&mut posted.scope);
+        let begun = Begun::new(&posted.visit, request, codec, scope);
+        if let (true, Some(Event::Done(outcome))) = (posted.accept.json, &begun.first) {
+            let mut reply = Vec::new();
+            let status = begun.codec.encode(outcome, &mut reply);
+            return respond::ended(status, outcome, reply);
+        }
+        let tally = posted.tally(false);
+        let following = posted.follow(&tally);
+        begun.go_on(&tally, posted.length, &self.tasks);
+        drop(tally);
+        following.await
+    }
+
+    async fn batch(&self, posted: Posted, members: Vec<Received>) -> Reply {
+        let tally = posted.tally(true);
+        let following = posted.follow(&tally);
+        let mut due = false;
+        for member in members {
+            due |= self.member(&posted, &tally, member);
+        }
+        if !due {
+            posted.visit.forget_stream(tally.log.number);
+            return respond::status(202);
+        }
+        tally.hold(posted.length);
+        drop(tally);
+        following.await
+    }
+
+    /// Treats one member of a batch. True if a reply to it is due.
+    fn member(&self, posted: &Posted, tally: &Arc<Tally>, member: Received) -> bool {
+        let reply = |text: &[u8]| tally.add(text, Ending { status: 200, refused: None });
+        match member {
+            Received::Call(request, codec) if !codec.is_silent() => {
+                let full = if tally.is_full() { Err(no_place()) } else { Ok(()) };
+                if let Err(error) = full.and_then(|()| admit(&posted.visit, &codec)) {
+                    let mut refusal = Vec::new();
+                    codec.refuse(&error, &mut refusal);
+                    reply(&refusal);
+                    return true;
+                }
+                let begun = Begun::new(&posted.visit, request, codec, posted.scope.clone());
+                if let Some(Event::Done(outcome)) = &begun.first {
+                    let mut text = Vec::new();
+                    begun.codec.encode(outcome, &mut text);
+                    reply(&text);
+                } else {
+                    // The tally counts the message itself: any of its calls keeps all of it.
+                    begun.go_on(tally, 0, &self.tasks);
+                }
+            }
+            Received::Reply(text, _) => reply(&text),
+            other => {
+                self.note(posted, other);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes note of what has no reply.
+    fn note(&self, posted: &Posted, received: Received) {
+        let session = posted.visit.session();
+        match received {
+            Received::Answer(number, answer) => session.flight.answer(number, answer),
+            Received::Cancel(id) => session.flight.cancel(&id),
+            Received::Call(request, codec) => {
+                let begun = Begun::new(session, request, codec, posted.scope.clone());
+                begun.listen(session, &self.tasks);
+            }
+            // Batches do not nest.
+            Received::Reply(..) | Received::Batch(_) | Received::Ignore => {}
+        }
+    }
+}
+
+impl Posted {
+    fn tally(&self, batch: bool) -> Arc<Tally> {
+        Tally::new(self.visit.session(), batch, !self.accept.events)
+    }
+
+    /// Answers with a reply that is there already.
+    fn whole(&self, reply: Vec<u8>, status: u16) -> Reply {
+        if self.accept.json || status != 200 {
+            return respond::json(status, reply);
+        }
+        one_event(&self.visit, &reply)
+    }
+
+    /// Answers with one message if the reply is all there is to say, else with events.
+    fn follow(&self, tally: &Tally) -> impl Future<Output = Reply> + Send + use<> {
+        let (visit, accept, log) = (self.visit.clone(), self.accept, tally.log.clone());
+        let number = log.number;
+        // Before the call begins to run, so that it cannot run far ahead of the client.
+        let follower = Follower::of(visit.clone(), log);
+        async move {
+            let Some(follower) = follower else { return Sessions::gone() };
+            let first = match accept.json {
+                true => first(&follower, accept).await,
+                false => First::Said,
+            };
+            match first {
+                First::Said => stream(follower),
+                First::Nothing if visit.is_ended() => Sessions::gone(),
+                First::Nothing => respond::events(HttpBody::empty()),
+                First::Reply(reply, ending) => {
+                    visit.forget_stream(number);
+                    let mut reply = respond::json(ending.status, reply.into());
+                    if let Some(error) = ending.refused {
+                        respond::retry_after(&mut reply, &error);
+                    }
+                    reply
+                }
+            }
+        }
+    }
+}
+
+/// What the stream begins with, or something if that takes so long that the client might despair.
+async fn first(follower: &Follower, accept: Accept) -> First {
+    let first = poll_fn(|cx| follower.poll_first(cx));
+    match accept.events {
+        true => timeout(follower.keep_alive(), first).await.unwrap_or(First::Said),
+        false => first.await,
+    }
+}
+
+/// A response that follows a stream from its beginning.
+pub(crate) fn stream(mut follower: Follower) -> Reply {
+    follower.prime();
+    events(follower)
+}
+
+/// A response that follows a stream.
+pub(crate) fn events(follower: Follower) -> Reply {
+    let every = follower.keep_alive();
+    respond::events(HttpBody::events(Source::Session(follower), every))
+}
+
+/// A stream of one reply, for a client that reads nothing but events.
+pub(crate) fn one_event(visit: &Visit, reply: &[u8]) -> Reply {
+    let tally = Tally::new(visit.session(), false, false);
+    let follower = Follower::of(visit.clone(), tally.log.clone());
+    tally.add(reply, Ending { status: 200, refused: None });
+    follower.map_or_else(Sessions::gone, stream)
+}
+
+/// Whether the call may begin.
+fn admit(session: &Session, codec: &Codec) -> Result<(), Error> {
+    let (flight, common) = (&session.flight, &session.common);
+    if flight.is_empty() {
+        return Ok(());
+    }
+    if flight.holds(&codec.id()) {
+        return Err(id_taken());
+    }
+    let free = flight.calls() < common.limits.session_calls;
+    if free && flight.has_memory(&common.host.limits) { Ok(()) } else { Err(no_place()) }
+}
+
+pub(crate) fn refuse(codec: &Codec, error: Error) -> Reply {
+    let mut refusal = Vec::new();
+    let status = codec.refuse(&error, &mut refusal);
+    respond::ended(status, &error.into(), refusal)
+}

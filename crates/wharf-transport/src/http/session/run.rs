@@ -1,0 +1,270 @@
+//! The calls of a session, from their first poll to their replies.
+
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use tokio::task::coop::consume_budget;
+use wharf_model::{Error, Event, Exchange, Outcome, Request, Scope};
+use wharf_wire::Codec;
+
+use super::{
+    life::{Session, Visit},
+    log::{Ending, Log},
+};
+use crate::{asks::Asks, http::tasks::Tasks};
+
+/// One call that was begun.
+pub(crate) struct Begun {
+    exchange: Exchange,
+    pub(crate) codec: Codec,
+    /// What came of it at once.
+    pub(crate) first: Option<Event>,
+}
+
+impl Begun {
+    /// Begins a call, and polls it once where it is: most calls end then and there.
+    pub(crate) fn new(session: &Session, mut request: Request, codec: Codec, scope: Scope) -> Self {
+        request.scope = scope;
+        let host = &session.common.host;
+        let timer = host.timer.clone();
+        let mut exchange = Exchange::start(&*host.service, request, timer, host.deadlines);
+        // Nobody need be woken: a call that goes on is polled again at once, by its task.
+        let mut cx = Context::from_waker(Waker::noop());
+        let first = match exchange.poll_event(&mut cx) {
+            Poll::Ready(event) => Some(event),
+            Poll::Pending => None,
+        };
+        Begun { exchange, codec, first }
+    }
+
+    /// Hands the session's listen to the runtime. What it says goes to the session's own stream.
+    pub(crate) fn listen(self, session: &Arc<Session>, tasks: &Tasks) {
+        self.launch(session, session.own.clone(), None, 0, tasks);
+    }
+
+    /// Hands the call, which keeps `held` bytes of its message, to the runtime.
+    pub(crate) fn go_on(self, tally: &Arc<Tally>, held: usize, tasks: &Tasks) {
+        self.launch(&tally.session, tally.log.clone(), Some(tally.clone()), held, tasks);
+    }
+
+    fn launch(
+        self,
+        session: &Arc<Session>,
+        log: Arc<Log>,
+        tally: Option<Arc<Tally>>,
+        held: usize,
+        tasks: &Tasks,
+    ) {
+        let Begun { exchange, codec, first } = self;
+        let id = (!codec.is_silent()).then(|| codec.id());
+        let visit = (!codec.is_silent()).then(|| Visit::new(session.clone()));
+        let asks = Asks::default();
+        let call = Call { session: session.clone(), exchange, codec, log, tally, asks };
+        session.flight.board(id, visit.is_none(), held, |number| {
+            let seat = Seat { session: session.clone(), number, _visit: visit };
+            tasks.spawn(call.run(first, seat))
+        });
+    }
+}
+
+/// One call under way.
+struct Call {
+    session: Arc<Session>,
+    exchange: Exchange,
+    codec: Codec,
+    /// Where it says what it has to say before its end.
+    log: Arc<Log>,
+    /// Where its reply goes; a listen of a session has none.
+    tally: Option<Arc<Tally>>,
+    asks: Asks,
+}
+
+impl Call {
+    async fn run(mut self, mut first: Option<Event>, seat: Seat) {
+        loop {
+            let event = match first.take() {
+                None => self.next().await,
+                first => first,
+            };
+            match event {
+                None => return,
+                Some(Event::Done(outcome)) => {
+                    if self.session.flight.land(seat.number) {
+                        self.finish(&outcome);
+                    }
+                    return;
+                }
+                Some(event) => self.say(event).await,
+            }
+            // A call that never waits must not keep others from their turn.
+            consume_budget().await;
+        }
+    }
+
+    /// What happens next. None when the server stops, for a listen.
+    async fn next(&mut self) -> Option<Event> {
+        let event = poll_fn(|cx| self.exchange.poll_event(cx));
+        if !self.codec.is_silent() {
+            return Some(event.await);
+        }
+        tokio::select! {
+            biased;
+            event = event => Some(event),
+            () = self.session.common.shutdown.stopped() => None,
+        }
+    }
+
+    /// Puts what `event` says into the stream. The call is not polled again before there is room.
+    async fn say(&mut self, event: Event) {
+        let mut message = Vec::new();
+        let flight = &self.session.flight;
+        let told = match event {
+            Event::Ask(id, ask) if self.is_quiet() => {
+                let error = Error::missing_capability(ask.needs());
+                self.exchange.answers().deliver(id, Err(error));
+                false
+            }
+            _ if self.is_quiet() => false,
+            Event::Notify(notification) => self.codec.notify(&notification, &mut message),
+            Event::Ask(id, ask) => {
+                let answers = self.exchange.answers();
+                self.asks.put(flight, answers, &self.codec, id, &ask, &mut message)
+            }
+            Event::Withdraw(id) => match self.asks.close(flight, id) {
+                Some(number) => {
+                    self.codec.withdraw(number, &mut message);
+                    true
+                }
+                None => false,
+            },
+            Event::LetGo => {
+                if self.session.polls {
+                    self.log.let_go();
+                }
+                false
+            }
+            Event::Done(_) => false,
+        };
+        if told {
+            self.log.send(message).await;
+        }
+    }
+
+    /// Whether the client reads nothing but the reply.
+    fn is_quiet(&self) -> bool {
+        self.tally.as_ref().is_some_and(|tally| tally.quiet)
+    }
+
+    fn finish(&mut self, outcome: &Outcome) {
+        self.withdraw_all();
+        if let Some(tally) = &self.tally {
+            let mut reply = Vec::new();
+            let status = self.codec.encode(outcome, &mut reply);
+            let refused = match (status, outcome) {
+                (429 | 503, Outcome::Failed(error)) => Some(error.clone()),
+                _ => None,
+            };
+            tally.add(&reply, Ending { status, refused });
+        }
+    }
+
+    fn withdraw_all(&mut self) {
+        for number in self.asks.close_all(&self.session.flight) {
+            let mut message = Vec::new();
+            self.codec.withdraw(number, &mut message);
+            self.log.push(message);
+        }
+    }
+}
+
+/// A call that is dropped half-way must not leave its questions open at the client.
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.withdraw_all();
+    }
+}
+
+/// A call's place among those under way, given back however the call ends.
+struct Seat {
+    session: Arc<Session>,
+    number: u64,
+    _visit: Option<Visit>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.session.flight.leave(self.number);
+    }
+}
+
+/// Collects the replies to what was posted at once. The stream ends with them when the last call is
+/// gone, however it went.
+pub(crate) struct Tally {
+    session: Arc<Session>,
+    pub(crate) log: Arc<Log>,
+    batch: bool,
+    /// Whether the client reads nothing but the replies.
+    quiet: bool,
+    replies: Mutex<Replies>,
+    held: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Replies {
+    text: Vec<u8>,
+    ending: Option<Ending>,
+}
+
+impl Tally {
+    pub(crate) fn new(session: &Arc<Session>, batch: bool, quiet: bool) -> Arc<Self> {
+        let (session, log) = (session.clone(), session.open_stream());
+        let (replies, held) = (Mutex::default(), AtomicUsize::new(0));
+        Arc::new(Tally { session, log, batch, quiet, replies, held })
+    }
+
+    /// Counts a batch of `length` bytes as held for as long as one of its calls is under way.
+    pub(crate) fn hold(&self, length: usize) {
+        self.held.store(length, Ordering::Release);
+        self.session.flight.hold(length);
+    }
+
+    /// Whether the replies so far are as much as any message may be.
+    pub(crate) fn is_full(&self) -> bool {
+        self.replies().text.len() > self.session.common.host.limits.message
+    }
+
+    pub(crate) fn add(&self, reply: &[u8], ending: Ending) {
+        let mut replies = self.replies();
+        if self.batch {
+            let mark = if replies.text.is_empty() { b'[' } else { b',' };
+            replies.text.push(mark);
+        }
+        replies.text.extend_from_slice(reply);
+        // A batch is answered, however its members went.
+        let answered = Ending { status: 200, refused: None };
+        replies.ending = Some(if self.batch { answered } else { ending });
+    }
+
+    fn replies(&self) -> MutexGuard<'_, Replies> {
+        self.replies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.session.flight.release(*self.held.get_mut());
+        let replies = self.replies.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Replies { mut text, ending } = std::mem::take(replies);
+        if self.batch && !text.is_empty() {
+            text.push(b']');
+        }
+        self.log.end(ending.map(|ending| (text, ending)));
+        self.session.finish_stream(self.log.number);
+    }
+}

@@ -1,0 +1,182 @@
+//! A service made by hand, the host that serves it, and messages to it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::{sync::Semaphore, time::timeout};
+use wharf_model::{
+    Ask, BoxFuture, Deadlines, Filter, Implementation, Method, Notification, Outbox, Outcome,
+    Reply, Request, Service, ToolResult,
+};
+use wharf_transport::{
+    Host, LineLimits, Shutdown, TokioTimer,
+    http::{Http, HttpLimits, HttpService},
+};
+use wharf_wire::Wire;
+
+/// Answers `now` at once, `gate` when the test opens it, `ask` when the client has answered, `long`
+/// with a megabyte; `flood` never stops talking, and `who` says who calls.
+struct Toy {
+    gate: Arc<Semaphore>,
+    running: Arc<AtomicUsize>,
+}
+
+/// A call under way, however it ends.
+struct Running(Arc<AtomicUsize>);
+
+impl Running {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Running(count.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Service for Toy {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let gate = self.gate.clone();
+        let running = Running::new(&self.running);
+        let name = request.target().into_owned();
+        Box::pin(async move {
+            let _running = running;
+            match (request.method, &*name) {
+                (Method::Discover, _) => Reply::Discover(Box::default()).into(),
+                (Method::Listen, _) => {
+                    outbox.notify(Notification::Acknowledged(Filter::default()));
+                    std::future::pending().await
+                }
+                (_, "gate") => {
+                    gate.acquire().await.unwrap().forget();
+                    ToolResult::text("open").into()
+                }
+                (_, "ask") => match outbox.ask(Ask::Roots).await {
+                    Ok(answer) => ToolResult::text(answer).into(),
+                    Err(error) => ToolResult::error(error.to_string()).into(),
+                },
+                (_, "flood") => loop {
+                    outbox.notify(Notification::Progress {
+                        progress: 1.0,
+                        total: None,
+                        message: Some("x".repeat(1000)),
+                    });
+                    outbox.room().await;
+                },
+                (_, "long") => ToolResult::text("é".repeat(1 << 19)).into(),
+                (_, "who") => {
+                    let who = request.principal().map_or("nobody", |it| it.id()).to_owned();
+                    ToolResult::text(who).into()
+                }
+                _ => ToolResult::text("now").into(),
+            }
+        })
+    }
+}
+
+/// An endpoint and what a test needs to steer it.
+pub(crate) struct Bed {
+    pub(crate) service: HttpService,
+    pub(crate) gate: Arc<Semaphore>,
+    pub(crate) shutdown: Shutdown,
+    running: Arc<AtomicUsize>,
+    host: Arc<Host>,
+}
+
+impl Bed {
+    pub(crate) fn new(http: Http) -> Bed {
+        Bed::with(http, |_| {})
+    }
+
+    pub(crate) fn with(http: Http, change: impl FnOnce(&mut LineLimits)) -> Bed {
+        let (gate, running) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let mut limits = LineLimits::default();
+        change(&mut limits);
+        let host = Arc::new(Host {
+            wire: Arc::new(Wire::new(Implementation::new("toy", "1"))),
+            service: Arc::new(Toy { gate: gate.clone(), running: running.clone() }),
+            timer: Arc::new(TokioTimer),
+            deadlines: Deadlines::default(),
+            limits,
+        });
+        let shutdown = Shutdown::new();
+        let service = HttpService::new(host.clone(), http, shutdown.clone());
+        Bed { service, gate, shutdown, running, host }
+    }
+
+    /// Completes when so many calls are under way.
+    pub(crate) async fn until_running(&self, count: usize) {
+        let reached = async {
+            while self.running.load(Ordering::SeqCst) != count {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), reached).await.unwrap();
+    }
+
+    /// Completes when no connection is left. The endpoint is gone then too.
+    pub(crate) async fn until_nothing_is_left(self) {
+        let Bed { service, host, running, .. } = self;
+        drop(service);
+        let gone = async {
+            while Arc::strong_count(&host) > 1 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), gone).await.expect("a connection is left");
+        assert_eq!(running.load(Ordering::SeqCst), 0);
+    }
+}
+
+pub(crate) fn limits(change: impl FnOnce(&mut HttpLimits)) -> HttpLimits {
+    let mut limits = HttpLimits::default();
+    change(&mut limits);
+    limits
+}
+
+/// A request of the modern era.
+pub(crate) fn modern(id: u64, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "progressToken": id,
+    });
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+/// A call of a tool, in the modern era.
+pub(crate) fn tool(id: u64, name: &str) -> Value {
+    modern(id, "tools/call", json!({"name": name}))
+}
+
+/// A call of a tool in a legacy session.
+pub(crate) fn legacy_tool(id: u64, name: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}})
+}
+
+pub(crate) fn initialize(revision: &str) -> Value {
+    let params = json!({
+        "protocolVersion": revision,
+        "capabilities": {"roots": {}},
+        "clientInfo": {"name": "t", "version": "1"},
+    });
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+}
+
+pub(crate) fn initialized() -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
+}
+
+/// What a tool said.
+pub(crate) fn said(reply: &Value) -> &str {
+    reply["result"]["content"][0]["text"].as_str().unwrap()
+}

@@ -1,0 +1,311 @@
+//! HTTP+SSE of 2024-11-05, through the endpoint as a tower service.
+
+use std::{future::poll_fn, pin::Pin, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tower_service::Service;
+use wharf_model::Principal;
+use wharf_transport::http::{Http, HttpBody};
+
+use crate::bed::{Bed, initialize, initialized, legacy_tool, limits, modern, said, tool};
+
+fn http() -> Http {
+    Http::new().sse_2024()
+}
+
+async fn request(
+    bed: &Bed,
+    request: http::request::Builder,
+    who: Option<&str>,
+    body: impl Into<String>,
+) -> Response<HttpBody> {
+    let mut request = request.header("host", "localhost").body(body.into()).unwrap();
+    if let Some(who) = who {
+        request.extensions_mut().insert(Principal::new(who));
+    }
+    bed.service.clone().call(request).await.unwrap()
+}
+
+async fn post_as(bed: &Bed, who: Option<&str>, path: &str, body: String) -> Response<HttpBody> {
+    let post = Request::post(path).header("content-type", "application/json");
+    request(bed, post, who, body).await
+}
+
+async fn chunk(body: &mut HttpBody) -> Option<Bytes> {
+    let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await?;
+    Some(frame.unwrap().into_data().unwrap())
+}
+
+async fn whole(reply: Response<HttpBody>) -> (u16, String) {
+    let (status, mut body) = (reply.status().as_u16(), reply.into_body());
+    let mut text = String::new();
+    while let Some(more) = chunk(&mut body).await {
+        text.push_str(std::str::from_utf8(&more).unwrap());
+    }
+    (status, text)
+}
+
+/// A client that listens.
+struct Client<'a> {
+    bed: &'a Bed,
+    who: Option<&'a str>,
+    body: HttpBody,
+    heard: String,
+    endpoint: String,
+}
+
+impl<'a> Client<'a> {
+    async fn open(bed: &'a Bed, who: Option<&'a str>) -> Client<'a> {
+        let get = Request::get("/sse").header("accept", "text/event-stream");
+        let reply = request(bed, get, who, "").await;
+        assert_eq!(reply.status(), 200);
+        assert_eq!(reply.headers()["content-type"], "text/event-stream");
+        let body = reply.into_body();
+        let mut client = Client { bed, who, body, heard: String::new(), endpoint: String::new() };
+        let (event, data) = client.event().await.unwrap();
+        assert_eq!(event, "endpoint");
+        client.endpoint = format!("/{data}");
+        client
+    }
+
+    async fn post(&self, message: impl ToString) -> u16 {
+        post_as(self.bed, self.who, &self.endpoint, message.to_string()).await.status().as_u16()
+    }
+
+    async fn send(&self, message: impl ToString) {
+        assert_eq!(self.post(message).await, 202);
+    }
+
+    /// The next event's name and data. None at the end of the stream.
+    async fn event(&mut self) -> Option<(String, String)> {
+        loop {
+            if let Some((event, rest)) = self.heard.split_once("\n\n") {
+                let (name, data) = event.split_once('\n').unwrap();
+                let name = name.strip_prefix("event: ").unwrap().to_owned();
+                let data = data.strip_prefix("data: ").unwrap().to_owned();
+                self.heard = rest.to_owned();
+                return Some((name, data));
+            }
+            let more = chunk(&mut self.body).await?;
+            self.heard.push_str(std::str::from_utf8(&more).unwrap());
+        }
+    }
+
+    async fn next(&mut self) -> Option<Value> {
+        let (event, data) = self.event().await?;
+        assert_eq!(event, "message");
+        Some(serde_json::from_str(&data).unwrap())
+    }
+
+    async fn reply_to(&mut self, message: Value) -> Value {
+        self.send(&message).await;
+        let reply = self.next().await.unwrap();
+        assert_eq!(reply["id"], message["id"], "{reply}");
+        reply
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_era_is_served_and_questions_are_asked() {
+    let bed = Bed::new(http());
+    for revision in ["2024-11-05", "2025-11-25"] {
+        let mut client = Client::open(&bed, None).await;
+        let reply = client.reply_to(initialize(revision)).await;
+        assert_eq!(reply["result"]["protocolVersion"], revision);
+        client.send(initialized()).await;
+        assert_eq!(said(&client.reply_to(legacy_tool(1, "now")).await), "now");
+        client.send(legacy_tool(2, "ask")).await;
+        let ask = client.next().await.unwrap();
+        assert_eq!(ask["method"], "roots/list");
+        let answer = json!({"jsonrpc": "2.0", "id": ask["id"], "result": {"roots": []}});
+        client.send(answer).await;
+        assert_eq!(client.next().await.unwrap()["id"], 2);
+    }
+    let mut client = Client::open(&bed, None).await;
+    assert_eq!(said(&client.reply_to(tool(1, "now")).await), "now");
+    client.send(modern(2, "subscriptions/listen", json!({"notifications": {}}))).await;
+    let told = client.next().await.unwrap();
+    assert_eq!(told["method"], "notifications/subscriptions/acknowledged");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_are_long_and_never_the_same() {
+    let bed = Bed::new(http());
+    let (one, other) = (Client::open(&bed, None).await, Client::open(&bed, None).await);
+    for client in [&one, &other] {
+        let id = client.endpoint.strip_prefix("/messages?session=").unwrap();
+        assert!(id.len() == 32 && id.bytes().all(|it| it.is_ascii_hexdigit()), "{id}");
+    }
+    assert_ne!(one.endpoint, other.endpoint);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_its_owners_and_nobody_else_can_tell_that_it_is_there() {
+    let bed = Bed::new(http());
+    let mut alice = Client::open(&bed, Some("alice")).await;
+    let nobody = Client::open(&bed, None).await;
+    let (own, foreign) = (alice.endpoint.clone(), nobody.endpoint.clone());
+    let mut refusals = Vec::new();
+    for (who, path) in [
+        (Some("mallory"), &*own),
+        (None, &own),
+        (Some("alice"), &foreign),
+        (Some("alice"), "/messages?session=0123456789abcdef0123456789abcdef"),
+        (Some("alice"), "/messages?session="),
+        (Some("alice"), "/messages?other=1"),
+        (Some("alice"), "/messages"),
+    ] {
+        refusals.push(whole(post_as(&bed, who, path, tool(1, "now").to_string()).await).await);
+    }
+    assert_eq!(refusals[0].0, 404);
+    assert!(refusals.iter().all(|it| *it == refusals[0]), "{refusals:?}");
+    assert_eq!(said(&alice.reply_to(tool(2, "who")).await), "alice");
+    alice.endpoint = own.replace("?", "?more=1&");
+    assert_eq!(said(&alice.reply_to(tool(3, "who")).await), "alice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_message_is_refused() {
+    let bed = Bed::with(http(), |limits| limits.message = 1000);
+    let client = Client::open(&bed, None).await;
+    let post = || Request::post(&*client.endpoint);
+    let json = "application/json";
+    for (builder, body, expected) in [
+        (Request::get("/sse").header("accept", json), "", 406),
+        (Request::post("/sse").header("content-type", json), "{}", 405),
+        (Request::get(&*client.endpoint), "", 405),
+        (Request::delete("/sse"), "", 405),
+        (post(), "{}", 415),
+        (post().header("content-type", "text/plain"), "{}", 415),
+        (post().header("content-type", json), &*"x".repeat(1001), 413),
+        (post().header("content-type", json).header("origin", "http://evil.example"), "{}", 403),
+        (Request::get("/sse").header("origin", "http://evil.example"), "", 403),
+    ] {
+        let shown = format!("{builder:?}");
+        assert_eq!(request(&bed, builder, None, body).await.status(), expected, "{shown}");
+    }
+    let evil = Request::get("/sse").header("host", "evil.example").body(String::new()).unwrap();
+    assert_eq!(bed.service.clone().call(evil).await.unwrap().status(), 403);
+    // Only for those who ask for it.
+    let modest = Bed::new(Http::new().stateless());
+    let get = Request::get("/sse").header("accept", "text/event-stream");
+    assert_eq!(request(&modest, get, None, "").await.status(), 405);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_may_have_line_breaks_between_its_parts_but_not_within() {
+    let bed = Bed::new(http());
+    let mut client = Client::open(&bed, None).await;
+    client.send(serde_json::to_string_pretty(&tool(1, "now")).unwrap().replace('\n', "\r\n")).await;
+    assert_eq!(client.next().await.unwrap()["id"], 1);
+    client.send(tool(2, "n\\no").to_string().replace("\\\\n", "\n")).await;
+    assert_eq!(client.next().await.unwrap()["error"]["code"], -32700);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_client_too_many_is_refused_until_another_leaves() {
+    let bed = Bed::new(http().limits(limits(|limits| limits.sessions = 2)));
+    let first = Client::open(&bed, None).await;
+    let _second = Client::open(&bed, None).await;
+    let get = || Request::get("/sse").header("accept", "text/event-stream");
+    let refused = request(&bed, get(), None, "").await;
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"1".parse().unwrap()));
+    drop(first);
+    Client::open(&bed, None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_takes_its_calls_along() {
+    let bed = Bed::new(http());
+    let client = Client::open(&bed, None).await;
+    client.send(tool(1, "gate")).await;
+    client.send(modern(2, "subscriptions/listen", json!({"notifications": {}}))).await;
+    bed.until_running(2).await;
+    let endpoint = client.endpoint.clone();
+    drop(client);
+    let late = post_as(&bed, None, &endpoint, tool(3, "now").to_string()).await;
+    assert_eq!(late.status(), 404);
+    bed.until_running(0).await;
+    bed.until_nothing_is_left().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_nobody_reads_leaves_nothing_behind() {
+    let bed = Bed::new(http().limits(limits(|limits| limits.sessions = 1)));
+    for _ in 0..100 {
+        let get = Request::get("/sse").header("accept", "text/event-stream");
+        assert_eq!(request(&bed, get, None, "").await.status(), 200);
+    }
+    bed.until_nothing_is_left().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_server_stops_calls_are_answered_and_streams_end() {
+    let bed = Bed::new(http());
+    let mut client = Client::open(&bed, None).await;
+    client.send(tool(1, "gate")).await;
+    client.send(modern(2, "subscriptions/listen", json!({"notifications": {}}))).await;
+    assert!(client.next().await.unwrap()["method"].is_string());
+    bed.shutdown.stop();
+    assert_eq!(client.next().await.unwrap()["id"], 2);
+    bed.gate.add_permits(1);
+    assert_eq!(client.next().await.unwrap()["id"], 1);
+    assert_eq!(client.next().await, None);
+    drop(client);
+    bed.until_nothing_is_left().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_stream_shows_that_it_is_alive() {
+    let bed = Bed::new(http());
+    let mut client = Client::open(&bed, None).await;
+    for _ in 0..3 {
+        let sign = chunk(&mut client.body).await.unwrap();
+        assert!(sign.starts_with(b":"), "{sign:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_nothing_is_held_back_and_served_once_it_reads() {
+    let bed = Bed::with(http(), |limits| limits.output = 64 << 10);
+    let mut client = Client::open(&bed, None).await;
+    let mut sent = 0;
+    loop {
+        match client.post(tool(sent, "long")).await {
+            202 => sent += 1,
+            status => break assert_eq!(status, 503),
+        }
+        assert!(sent < 10, "nothing holds it back");
+    }
+    for id in 0..sent {
+        assert_eq!(client.next().await.unwrap()["id"], id);
+    }
+    assert_eq!(said(&client.reply_to(tool(99, "now")).await), "now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_leave_together_but_not_without_bound() {
+    let bed = Bed::new(http());
+    let mut client = Client::open(&bed, None).await;
+    client.send(tool(1, "flood")).await;
+    let mut largest = 0;
+    for _ in 0..100 {
+        let more = timeout(Duration::from_secs(1), chunk(&mut client.body)).await.unwrap().unwrap();
+        largest = largest.max(more.len());
+    }
+    assert!((16 << 10..40 << 10).contains(&largest), "{largest}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_message_is_one_event() {
+    let bed = Bed::new(http());
+    let mut client = Client::open(&bed, None).await;
+    let reply = client.reply_to(tool(1, "long")).await;
+    assert_eq!(said(&reply).len(), 1 << 20);
+    let long = modern(2, "tools/call", json!({"name": "now", "arguments": {"x": "é".repeat(1 << 19)}}));
+    assert_eq!(said(&client.reply_to(long).await), "now");
+}

@@ -1,0 +1,167 @@
+//! What any client needs to speak HTTP: the headers of a message, and the events of a stream.
+//! The `advisories` suite uses it too.
+#![allow(dead_code, reason = "each suite has its own use for it")]
+
+use std::convert::Infallible;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::{Buf, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt, Full, combinators::BoxBody};
+use hyper::body::Incoming;
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use serde_json::Value;
+
+/// What a client that can read anything says so with.
+pub const ANYTHING: &str = "application/json, text/event-stream";
+
+/// A body of any kind.
+pub type AnyBody = BoxBody<Bytes, Infallible>;
+/// A client that keeps its connections and uses them again.
+pub type Pool = Client<HttpConnector, AnyBody>;
+
+/// A client of HTTP/1.1.
+pub fn http1() -> Pool {
+    Client::builder(TokioExecutor::new()).build_http()
+}
+
+/// A client of HTTP/2, all of whose requests share one connection.
+pub fn http2() -> Pool {
+    Client::builder(TokioExecutor::new()).http2_only(true).build_http()
+}
+
+pub fn whole(body: impl Into<Bytes>) -> AnyBody {
+    Full::new(body.into()).boxed()
+}
+
+/// A POST of one message, with the headers that its revision wants.
+pub fn post(url: &str, revision: &str, message: impl Into<Bytes>) -> Request<AnyBody> {
+    let message = message.into();
+    let mut request = Request::post(url);
+    let headers = request.headers_mut().expect("a readable address");
+    *headers = heads(revision, &serde_json::from_slice(&message).unwrap_or_default());
+    headers.insert(header::ACCEPT, HeaderValue::from_static(ANYTHING));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    request.body(whole(message)).expect("a request")
+}
+
+/// What a client of `revision` says about a message beside it.
+fn heads(revision: &str, message: &Value) -> HeaderMap {
+    let mut heads = HeaderMap::new();
+    let params = &message["params"];
+    let own = params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str();
+    let version = own.unwrap_or(revision);
+    // Earlier revisions do not know the header.
+    if version >= "2025-06-18" && message["method"] != "initialize" {
+        heads.insert("mcp-protocol-version", version.parse().expect("plain text"));
+    }
+    if version >= "2026-07-28" {
+        if let Some(method) = message["method"].as_str() {
+            heads.insert("mcp-method", mirrored(method));
+        }
+        let name = match message["method"].as_str() {
+            Some("tools/call" | "prompts/get") => params["name"].as_str(),
+            Some("resources/read") => params["uri"].as_str(),
+            _ => None,
+        };
+        heads.extend(name.map(|name| (header::HeaderName::from_static("mcp-name"), mirrored(name))));
+    }
+    heads
+}
+
+/// A value as a header may hold it.
+pub fn mirrored(value: &str) -> HeaderValue {
+    let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && value.trim() == value
+        && !value.starts_with("=?base64?");
+    let value = match plain {
+        true => value.to_owned(),
+        false => format!("=?base64?{}?=", STANDARD.encode(value)),
+    };
+    value.parse().expect("plain text")
+}
+
+/// Whether a response is a stream of events.
+pub fn is_events(response: &Response<Incoming>) -> bool {
+    response.headers().get(header::CONTENT_TYPE).is_some_and(|it| it == "text/event-stream")
+}
+
+/// One event of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    pub id: Option<String>,
+    pub name: Option<String>,
+    pub retry: Option<u64>,
+    pub data: String,
+}
+
+/// The events of a stream, one after the other, read as the standard says.
+pub struct Events {
+    body: Incoming,
+    unread: BytesMut,
+    /// A carriage return ended the last line; a newline would belong to it.
+    returned: bool,
+}
+
+impl Events {
+    pub fn of(response: Response<Incoming>) -> Events {
+        assert!(is_events(&response), "{response:?}");
+        Events { body: response.into_body(), unread: BytesMut::new(), returned: false }
+    }
+
+    /// The next event; none at the end, however that came.
+    pub async fn next(&mut self) -> Option<Event> {
+        let mut event = Event::default();
+        let mut lines = 0;
+        loop {
+            let line = self.line().await?;
+            let (field, value) = line.split_once(':').unwrap_or((&line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value).to_owned();
+            match field {
+                "" if line.is_empty() && (lines > 0 || event != Event::default()) => {
+                    return Some(event);
+                }
+                "" => {}
+                "id" => event.id = Some(value),
+                "event" => event.name = Some(value),
+                "retry" => event.retry = value.parse().ok(),
+                "data" => {
+                    event.data += if lines > 0 { "\n" } else { "" };
+                    event.data += &value;
+                    lines += 1;
+                }
+                other => panic!("no field of an event: {other}"),
+            }
+        }
+    }
+
+    /// The next message; none at the end.
+    pub async fn message(&mut self) -> Option<Value> {
+        loop {
+            let data = self.next().await?.data;
+            if !data.is_empty() {
+                return Some(serde_json::from_str(&data).unwrap_or_else(|_| panic!("{data:?}")));
+            }
+        }
+    }
+
+    /// A line ends with a newline, a carriage return, or both.
+    async fn line(&mut self) -> Option<String> {
+        loop {
+            if self.returned && self.unread.first() == Some(&b'\n') {
+                self.unread.advance(1);
+            }
+            self.returned &= self.unread.is_empty();
+            if let Some(end) = self.unread.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+                let line = self.unread.split_to(end);
+                self.returned = self.unread.get_u8() == b'\r';
+                return Some(String::from_utf8(line.to_vec()).expect("UTF-8"));
+            }
+            let frame = self.body.frame().await?.ok()?;
+            self.unread.extend_from_slice(&frame.into_data().unwrap_or_default());
+        }
+    }
+}
