@@ -27,8 +27,8 @@ export async function proxyTo(url, marks = []) {
         }
         client.on('data', chunk => upstream.write(chunk));
         upstream.on('data', chunk => {
-            const at = chunk.indexOf(marks[proxy.cuts] ?? []);
-            if (at <= 0) return client.write(chunk);
+            const at = proxy.cuts < marks.length ? chunk.indexOf(marks[proxy.cuts]) : -1;
+            if (at < 0) return client.write(chunk);
             client.write(chunk.subarray(0, at), () => proxy.cut());
         });
     });

@@ -21,7 +21,7 @@ use wharf_transport::{
 use wharf_wire::Wire;
 
 /// Answers `now` at once, `gate` when the test opens it, `ask` when the client has answered, `long`
-/// with a megabyte; `flood` never stops talking, and `who` says who calls.
+/// with a megabyte, `nonce-…` with its name; `flood` never stops talking, and `who` says who calls.
 struct Toy {
     gate: Arc<Semaphore>,
     running: Arc<AtomicUsize>,
@@ -76,6 +76,10 @@ impl Service for Toy {
                 (_, "who") => {
                     let who = request.principal().map_or("nobody", |it| it.id()).to_owned();
                     ToolResult::text(who).into()
+                }
+                (_, nonce) if nonce.starts_with("nonce-") => {
+                    tokio::task::yield_now().await;
+                    ToolResult::text(nonce).into()
                 }
                 _ => ToolResult::text("now").into(),
             }
@@ -132,7 +136,7 @@ impl Bed {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(Duration::from_secs(60), gone).await.expect("a connection is left");
+        assert!(timeout(Duration::from_secs(60), gone).await.is_ok(), "a connection is left");
         assert_eq!(running.load(Ordering::SeqCst), 0);
     }
 }

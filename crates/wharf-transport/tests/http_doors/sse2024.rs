@@ -213,7 +213,10 @@ async fn one_client_too_many_is_refused_until_another_leaves() {
     let _second = Client::open(&bed, None).await;
     let get = || Request::get("/sse").header("accept", "text/event-stream");
     let refused = request(&bed, get(), None, "").await;
-    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"1".parse().unwrap()));
+    assert_eq!(
+        (refused.status().as_u16(), &refused.headers()["retry-after"]),
+        (503, &"1".parse().unwrap())
+    );
     drop(first);
     Client::open(&bed, None).await;
 }
@@ -252,6 +255,7 @@ async fn when_the_server_stops_calls_are_answered_and_streams_end() {
     assert!(client.next().await.unwrap()["method"].is_string());
     bed.shutdown.stop();
     assert_eq!(client.next().await.unwrap()["id"], 2);
+    assert_eq!(client.next().await.unwrap()["method"], "notifications/cancelled");
     bed.gate.add_permits(1);
     assert_eq!(client.next().await.unwrap()["id"], 1);
     assert_eq!(client.next().await, None);
@@ -306,6 +310,7 @@ async fn a_long_message_is_one_event() {
     let mut client = Client::open(&bed, None).await;
     let reply = client.reply_to(tool(1, "long")).await;
     assert_eq!(said(&reply).len(), 1 << 20);
-    let long = modern(2, "tools/call", json!({"name": "now", "arguments": {"x": "é".repeat(1 << 19)}}));
+    let long =
+        modern(2, "tools/call", json!({"name": "now", "arguments": {"x": "é".repeat(1 << 19)}}));
     assert_eq!(said(&client.reply_to(long).await), "now");
 }

@@ -1,1 +1,444 @@
+//! WebSocket: over a connection in memory, with tungstenite's client.
 
+use std::{convert::Infallible, time::Duration};
+
+use futures_util::{SinkExt, StreamExt};
+use http::{Request, Response};
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex},
+    time::timeout,
+};
+use tokio_tungstenite::{
+    WebSocketStream, client_async,
+    tungstenite::{
+        self, Message,
+        handshake::client::generate_key,
+        protocol::frame::{
+            CloseFrame, Frame,
+            coding::{CloseCode, Data, OpCode},
+        },
+    },
+};
+use tower_service::Service;
+use wharf_model::Principal;
+use wharf_transport::http::Http;
+
+use crate::bed::{Bed, initialize, initialized, legacy_tool, limits, modern, said, tool};
+
+/// The client's end of a connection to the endpoint.
+fn connect(bed: &Bed) -> DuplexStream {
+    let (client, server) = duplex(64 << 10);
+    let service = bed.service.clone();
+    let answer = service_fn(move |mut request: Request<_>| {
+        let mut service = service.clone();
+        request.extensions_mut().insert(Principal::new("alice"));
+        async move { Ok::<_, Infallible>(service.call(request).await.unwrap()) }
+    });
+    let serving = http1::Builder::new().serve_connection(TokioIo::new(server), answer);
+    tokio::spawn(serving.with_upgrades());
+    client
+}
+
+fn handshake() -> http::request::Builder {
+    Request::get("ws://localhost/mcp")
+        .header("host", "localhost")
+        .header("connection", "keep-alive, Upgrade")
+        .header("upgrade", "WebSocket")
+        .header("sec-websocket-version", "13")
+        .header("sec-websocket-key", generate_key())
+}
+
+fn offer(protocols: &str) -> http::request::Builder {
+    handshake().header("sec-websocket-protocol", protocols)
+}
+
+/// A handshake with one header changed.
+fn with(name: &'static str, value: &str) -> http::request::Builder {
+    let mut request = offer("mcp");
+    request.headers_mut().unwrap().insert(name, value.parse().unwrap());
+    request
+}
+
+struct Client<S = DuplexStream>(WebSocketStream<S>);
+
+impl Client {
+    async fn open(bed: &Bed) -> Client {
+        Client::over(connect(bed)).await
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
+    async fn over(stream: S) -> Client<S> {
+        let (socket, reply) = client_async(offer("mcp").body(()).unwrap(), stream).await.unwrap();
+        assert_eq!(reply.headers()["sec-websocket-protocol"], "mcp");
+        Client(socket)
+    }
+
+    async fn send(&mut self, message: impl ToString) {
+        self.0.send(Message::text(message.to_string())).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Value {
+        loop {
+            match self.0.next().await.unwrap().unwrap() {
+                Message::Text(text) => return serde_json::from_str(&text).unwrap(),
+                Message::Ping(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    async fn reply_to(&mut self, message: Value) -> Value {
+        self.send(&message).await;
+        let reply = self.next().await;
+        assert_eq!(reply["id"], message["id"], "{reply}");
+        reply
+    }
+
+    /// Why the server closes the connection. Nothing else may come before.
+    async fn closed(&mut self) -> Option<CloseCode> {
+        let closed = timeout(Duration::from_secs(600), self.0.next()).await.unwrap();
+        let Message::Close(reason) = closed.unwrap().unwrap() else { panic!("it is open") };
+        let end = timeout(Duration::from_secs(600), self.0.next()).await.unwrap();
+        assert!(end.is_none(), "{end:?}");
+        reason.map(|it| it.code)
+    }
+}
+
+/// How the endpoint answers a handshake, right or wrong: tungstenite sends only what it finds right.
+async fn answer(bed: &Bed, request: http::request::Builder) -> Response<String> {
+    let request = request.body(()).unwrap();
+    let mut stream = connect(bed);
+    let mut head = format!("GET {} HTTP/1.1\r\n", request.uri().path());
+    for (name, value) in request.headers() {
+        head += &format!("{name}: {}\r\n", value.to_str().unwrap());
+    }
+    stream.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+    // What else comes after an upgrade is only that the client is gone.
+    stream.shutdown().await.unwrap();
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).await.unwrap();
+    let reply = String::from_utf8_lossy(&reply);
+    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+    let (status, headers) = head.split_once("\r\n").unwrap();
+    let mut parsed = Response::builder().status(status.split(' ').nth(1).unwrap());
+    for (name, value) in headers.lines().filter_map(|line| line.split_once(": ")) {
+        parsed = parsed.header(name, value);
+    }
+    parsed.body(body.to_owned()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_era_is_served_and_questions_are_asked() {
+    let bed = Bed::new(Http::new());
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut client = Client::open(&bed).await;
+        let reply = client.reply_to(initialize(revision)).await;
+        assert_eq!(reply["result"]["protocolVersion"], revision);
+        client.send(initialized()).await;
+        client.send(legacy_tool(1, "ask")).await;
+        let ask = client.next().await;
+        assert_eq!(ask["method"], "roots/list");
+        client.send(json!({"jsonrpc": "2.0", "id": ask["id"], "result": {"roots": []}})).await;
+        assert_eq!(client.next().await["id"], 1);
+    }
+    let mut client = Client::open(&bed).await;
+    assert_eq!(said(&client.reply_to(tool(1, "who")).await), "alice");
+    client.send(modern(2, "subscriptions/listen", json!({"notifications": {}}))).await;
+    let told = client.next().await;
+    assert_eq!(told["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(said(&client.reply_to(tool(3, "now")).await), "now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_subprotocol_must_be_offered() {
+    let bed = Bed::new(Http::new());
+    let twice = offer("chat").header("sec-websocket-protocol", "mcp");
+    for right in [offer("mcp"), offer("chat, mcp"), offer("mcp,chat"), twice] {
+        let reply = answer(&bed, right).await;
+        assert_eq!(reply.status(), 101);
+        assert_eq!(reply.headers()["sec-websocket-protocol"], "mcp");
+    }
+    for wrong in [handshake(), offer("chat"), offer("MCP"), offer("mcp2"), offer("")] {
+        let reply = answer(&bed, wrong).await;
+        assert_eq!(reply.status(), 400);
+        assert!(reply.body().contains("mcp"), "{}", reply.body());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_is_none_is_refused() {
+    let bed = Bed::new(Http::new());
+    let old = answer(&bed, with("sec-websocket-version", "8")).await;
+    assert_eq!(
+        (old.status().as_u16(), &*old.headers()["sec-websocket-version"].as_bytes()),
+        (426, &b"13"[..])
+    );
+    for key in [
+        "",
+        "short",
+        "dGhlIHNhbXBsZSBub25jZQ=",
+        "dGhlIHNhbXBsZSBub25j!Q==",
+        "dGhlIHNhbXBsZSBub25jZQAA",
+    ] {
+        assert_eq!(answer(&bed, with("sec-websocket-key", key)).await.status(), 400, "{key}");
+    }
+    let twice = offer("mcp").header("sec-websocket-key", generate_key());
+    assert_eq!(answer(&bed, twice).await.status(), 400);
+    // A host that cannot upgrade, such as one of HTTP/2.
+    let request = offer("mcp").uri("/mcp").body(String::new()).unwrap();
+    assert_eq!(bed.service.clone().call(request).await.unwrap().status(), 400);
+    // What is no handshake at all is the business of others.
+    for (name, value) in [("upgrade", "h2c"), ("connection", "close")] {
+        assert_ne!(answer(&bed, with(name, value)).await.status(), 101);
+    }
+    let deaf = Bed::new(Http::new().stateless().websocket(false));
+    assert_eq!(answer(&deaf, offer("mcp")).await.status(), 405);
+}
+
+#[tokio::test(start_paused = true)]
+async fn strangers_are_refused_before_the_upgrade() {
+    let bed = Bed::new(Http::new());
+    for (name, value) in [
+        ("origin", "https://evil.example"),
+        ("origin", "http://localhost.evil.example"),
+        ("origin", "null"),
+        ("host", "evil.example"),
+        ("host", "evil.example:8000"),
+        ("host", "localhost.evil.example"),
+        ("host", "[::2]:8000"),
+    ] {
+        assert_eq!(answer(&bed, with(name, value)).await.status(), 403, "{name}: {value}");
+    }
+    for (name, value) in [("origin", "http://localhost:3000"), ("host", "[::1]:8000")] {
+        assert_eq!(answer(&bed, with(name, value)).await.status(), 101, "{name}: {value}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_messages_go_both_ways_and_one_too_long_is_answered() {
+    let bed = Bed::with(Http::new(), |limits| limits.message = 2 << 20);
+    let mut client = Client::open(&bed).await;
+    let call = |id, size| {
+        modern(id, "tools/call", json!({"name": "long", "arguments": {"x": "é".repeat(size)}}))
+    };
+    assert_eq!(said(&client.reply_to(call(1, 1 << 19)).await).len(), 1 << 20);
+    client.send(call(2, 1 << 20)).await;
+    let refused = client.next().await;
+    assert_eq!(refused["id"], Value::Null);
+    assert!(refused["error"]["code"].is_i64(), "{refused}");
+    assert_eq!(said(&client.reply_to(tool(3, "now")).await), "now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_may_come_in_pieces_with_pings_in_between() {
+    let bed = Bed::new(Http::new());
+    let mut client = Client::open(&bed).await;
+    let message = tool(1, "now").to_string().into_bytes();
+    let last = message.len() - 1;
+    for (at, byte) in message.into_iter().enumerate() {
+        let kind = if at == 0 { Data::Text } else { Data::Continue };
+        let frame = Frame::message(vec![byte], OpCode::Data(kind), at == last);
+        client.0.feed(Message::Frame(frame)).await.unwrap();
+        if at == last / 2 {
+            client.0.feed(Message::Ping("alive?".into())).await.unwrap();
+        }
+    }
+    client.0.flush().await.unwrap();
+    assert_eq!(client.0.next().await.unwrap().unwrap(), Message::Pong("alive?".into()));
+    assert_eq!(client.next().await["id"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_may_have_line_breaks_between_its_parts_but_not_within() {
+    let bed = Bed::new(Http::new());
+    let mut client = Client::open(&bed).await;
+    let pretty = serde_json::to_string_pretty(&tool(1, "now")).unwrap();
+    client.send(pretty.replace('\n', "\r\n")).await;
+    assert_eq!(client.next().await["id"], 1);
+    client.send(tool(2, "n\\no").to_string().replace("\\\\n", "\n")).await;
+    assert_eq!(client.next().await["error"]["code"], -32700);
+    client.send("[1,2").await;
+    assert_eq!(client.next().await["error"]["code"], -32700);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_text_ends_the_connection() {
+    let invalid = Frame::message(vec![0xff], OpCode::Data(Data::Text), true);
+    let orphan = Frame::message("x", OpCode::Data(Data::Continue), true);
+    for (message, code) in [
+        (Message::binary("{}"), CloseCode::Unsupported),
+        (Message::Frame(invalid), CloseCode::Invalid),
+        (Message::Frame(orphan), CloseCode::Protocol),
+    ] {
+        let bed = Bed::new(Http::new());
+        let mut client = Client::open(&bed).await;
+        client.send(tool(1, "gate")).await;
+        bed.until_running(1).await;
+        client.0.send(message).await.unwrap();
+        assert_eq!(client.closed().await, Some(code));
+        bed.until_nothing_is_left().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_closes_is_answered_at_once_and_takes_its_calls_along() {
+    let reason = CloseFrame { code: CloseCode::Library(4321), reason: "enough".into() };
+    for (reason, code) in [(None, None), (Some(reason), Some(CloseCode::Library(4321)))] {
+        let bed = Bed::new(Http::new());
+        let mut client = Client::open(&bed).await;
+        client.send(tool(1, "gate")).await;
+        client.send(tool(2, "flood")).await;
+        bed.until_running(2).await;
+        client.0.close(reason).await.unwrap();
+        let closed = loop {
+            match client.0.next().await.unwrap().unwrap() {
+                Message::Close(reason) => break reason,
+                other => assert!(other.is_text()),
+            }
+        };
+        assert_eq!(closed.map(|it| it.code), code);
+        bed.until_nothing_is_left().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_server_stops_calls_are_answered_and_the_client_is_told() {
+    let bed = Bed::new(Http::new());
+    let (mut busy, mut idle) = (Client::open(&bed).await, Client::open(&bed).await);
+    idle.reply_to(tool(1, "now")).await;
+    busy.send(tool(1, "gate")).await;
+    busy.send(modern(2, "subscriptions/listen", json!({"notifications": {}}))).await;
+    assert!(busy.next().await["method"].is_string());
+    bed.shutdown.stop();
+    assert_eq!(idle.closed().await, Some(CloseCode::Away));
+    assert_eq!(busy.next().await["id"], 2);
+    assert_eq!(busy.next().await["method"], "notifications/cancelled");
+    bed.gate.add_permits(1);
+    assert_eq!(busy.next().await["id"], 1);
+    assert_eq!(busy.closed().await, Some(CloseCode::Away));
+    bed.until_nothing_is_left().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_nothing_is_dropped() {
+    let bed = Bed::new(Http::new());
+    let mut client = Client::open(&bed).await;
+    client.send(tool(1, "flood")).await;
+    bed.until_running(1).await;
+    // Sooner than a client that says nothing would be.
+    bed.until_running(0).await;
+    bed.until_nothing_is_left().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_holds_its_own_calls_back_and_loses_nothing() {
+    let bed = Bed::new(Http::new());
+    let mut client = Client::open(&bed).await;
+    for id in 0..5 {
+        client.send(tool(id, "long")).await;
+    }
+    for id in 0..5 {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(client.next().await["id"], id);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_answers_pings_stays_and_one_that_does_not_is_dropped() {
+    let bed = Bed::new(Http::new().limits(limits(|it| it.keep_alive = Duration::from_secs(10))));
+    let (mut alive, mut dead) = (Client::open(&bed).await, Client::open(&bed).await);
+    for client in [&mut alive, &mut dead] {
+        client.send(tool(1, "gate")).await;
+    }
+    bed.until_running(2).await;
+    for _ in 0..5 {
+        // tungstenite answers when it reads on.
+        assert!(alive.0.next().await.unwrap().unwrap().is_ping());
+    }
+    bed.until_running(1).await;
+    bed.gate.add_permits(1);
+    assert_eq!(alive.next().await["id"], 1);
+    let mut heard = Vec::new();
+    dead.0.get_mut().read_to_end(&mut heard).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_may_leave_at_any_byte() {
+    let mut bytes = format!(
+        "GET /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-protocol: mcp\r\nsec-websocket-key: {}\r\n\r\n",
+        generate_key()
+    )
+    .into_bytes();
+    let head = bytes.len();
+    let (record, mut recorded) = duplex(1 << 20);
+    let role = tungstenite::protocol::Role::Client;
+    let mut socket = WebSocketStream::from_raw_socket(record, role, None).await;
+    for message in [
+        Message::text(initialize("2025-11-25").to_string()),
+        Message::text(initialized().to_string()),
+        Message::Ping("alive?".into()),
+        Message::text(legacy_tool(1, "ask").to_string()),
+        Message::text(tool(2, "gate").to_string()),
+        Message::Close(None),
+    ] {
+        socket.send(message).await.unwrap();
+    }
+    drop(socket);
+    recorded.read_to_end(&mut bytes).await.unwrap();
+    for end in 0..=bytes.len() {
+        let bed = Bed::new(Http::new());
+        let mut stream = connect(&bed);
+        stream.write_all(&bytes[..head.min(end)]).await.unwrap();
+        if end >= head {
+            let mut reply = [0; 1024];
+            let size = stream.read(&mut reply).await.unwrap();
+            assert!(reply[..size].starts_with(b"HTTP/1.1 101"));
+            stream.write_all(&bytes[head..end]).await.unwrap();
+        }
+        if end % 2 == 0 {
+            // Half of them leave before the server had a chance to look.
+            tokio::task::yield_now().await;
+        }
+        drop(stream);
+        bed.until_nothing_is_left().await;
+    }
+}
+
+#[tokio::test]
+async fn our_own_accept_loop_serves_websockets_over_a_real_socket() {
+    let bed = Bed::new(Http::new());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(wharf_transport::http::serve(bed.service.clone(), listener));
+    let mut client = Client::over(tokio::net::TcpStream::connect(address).await.unwrap()).await;
+    assert_eq!(client.reply_to(initialize("2025-11-25")).await["id"], 0);
+    assert_eq!(said(&client.reply_to(legacy_tool(1, "long")).await).len(), 1 << 20);
+    bed.shutdown.stop();
+    assert_eq!(client.closed().await, Some(CloseCode::Away));
+    serving.await.unwrap().unwrap();
+    bed.until_nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_with_the_same_ids_hear_only_what_is_theirs() {
+    let bed = std::sync::Arc::new(Bed::new(Http::new()));
+    let mut clients = tokio::task::JoinSet::new();
+    for number in 0..64 {
+        let bed = bed.clone();
+        clients.spawn(async move {
+            let mut client = Client::open(&bed).await;
+            let name = format!("nonce-{number}");
+            for id in 0..50 {
+                assert_eq!(said(&client.reply_to(tool(id, &name)).await), name);
+            }
+            client.0.close(None).await.unwrap();
+            assert_eq!(client.closed().await, None);
+        });
+    }
+    assert!(clients.join_all().await.len() == 64);
+}

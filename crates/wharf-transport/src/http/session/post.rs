@@ -42,7 +42,7 @@ impl Sessions {
         scope: Scope,
     ) -> Reply {
         let (accept, length) = (seen.accept, message.len());
-        // Its own statement: a message may wait long for what comes of it.
+        // Its own statement, so that the next message can be read while this one is answered.
         let received = visit.connection().receive_http(message, &seen.message);
         let posted = Posted { visit, scope, accept, length };
         match received {

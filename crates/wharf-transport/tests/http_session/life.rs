@@ -1,0 +1,173 @@
+//! How sessions end: by their client, by time, for want of room, and with the server.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::bed::{Bed, NEWEST, tool};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test(start_paused = true)]
+async fn deleting_a_session_ends_its_calls_questions_and_streams() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let mut own = client.get(None).await;
+    let mut asking = client.tool(1, "ask").await;
+    asking.message().await.unwrap();
+    let mut speaking = client.post(tool(2, "count_and_wait", json!({"to": 1}))).await;
+    speaking.message().await.unwrap();
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.tool(3, "gate").await }
+    });
+    bed.settle().await;
+    assert_eq!(bed.calls(), 4);
+    assert_eq!(client.delete().await.status, 204);
+    assert_eq!(waiting.await.unwrap().status, 404);
+    own.next().await;
+    for mut stream in [own, asking, speaking] {
+        assert_eq!(stream.next().await, None);
+    }
+    bed.settle().await;
+    assert_eq!(bed.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_nobody_uses_ends() {
+    let bed = Bed::with(|limits| limits.session_idle = 10 * MINUTE);
+    let client = bed.client(NEWEST).await;
+    for _ in 0..5 {
+        sleep(9 * MINUTE).await;
+        assert_eq!(client.tool(1, "now").await.status, 200);
+    }
+    assert_eq!(bed.calls(), 1);
+    sleep(12 * MINUTE).await;
+    // Nobody had to ask for it.
+    assert_eq!(bed.calls(), 0);
+    assert_eq!(client.tool(1, "now").await.status, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_ends_on_time_even_between_two_sweeps() {
+    let bed = Bed::with(|limits| limits.session_idle = 10 * MINUTE);
+    let client = bed.client(NEWEST).await;
+    sleep(10 * MINUTE).await;
+    assert_eq!(client.tool(1, "now").await.status, 404);
+    bed.settle().await;
+    assert_eq!(bed.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_with_a_call_or_a_stream_is_not_idle() {
+    let bed = Bed::with(|limits| limits.session_idle = 10 * MINUTE);
+    let (calling, listening) = (bed.client(NEWEST).await, bed.client(NEWEST).await);
+    drop(calling.tool(1, "gate").await);
+    let own = listening.get(None).await;
+    sleep(60 * MINUTE).await;
+    assert_eq!(calling.tool(2, "now").await.status, 200);
+    assert_eq!(listening.tool(2, "now").await.status, 200);
+    bed.gate.add_permits(1);
+    drop(own);
+    sleep(12 * MINUTE).await;
+    assert_eq!(calling.tool(2, "now").await.status, 404);
+    assert_eq!(listening.tool(2, "now").await.status, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_session_too_many_is_refused_and_says_when_to_try_again() {
+    let bed = Bed::with(|limits| limits.sessions = 2);
+    let clients = [bed.client(NEWEST).await, bed.client(NEWEST).await];
+    for _ in 0..3 {
+        let refused = bed.stranger(NEWEST).initialize("test").await;
+        assert_eq!((refused.status, refused.retry_after.as_deref()), (503, Some("1")));
+        assert_eq!(refused.session, None);
+        sleep(MINUTE).await;
+    }
+    for client in &clients {
+        assert_eq!(client.tool(1, "now").await.status, 200);
+    }
+    clients[0].delete().await;
+    bed.client(NEWEST).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_nobody_came_back_to_makes_room_after_a_while() {
+    let bed = Bed::with(|limits| limits.sessions = 3);
+    let used = bed.client(NEWEST).await;
+    let mut abandoned = bed.stranger(NEWEST);
+    abandoned.session = abandoned.initialize("test").await.session;
+    sleep(Duration::from_secs(5)).await;
+    let mut younger = bed.stranger(NEWEST);
+    younger.session = younger.initialize("test").await.session;
+    sleep(Duration::from_secs(24)).await;
+    assert_eq!(bed.stranger(NEWEST).initialize("test").await.status, 503);
+    sleep(Duration::from_secs(8)).await;
+    bed.client(NEWEST).await;
+    assert_eq!(abandoned.tool(1, "now").await.status, 404);
+    assert_eq!(younger.tool(1, "now").await.status, 200);
+    assert_eq!(used.tool(1, "now").await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_expired_makes_room_at_once() {
+    let bed = Bed::with(|limits| (limits.sessions, limits.session_idle) = (1, MINUTE));
+    for _ in 0..100 {
+        bed.client(NEWEST).await;
+        sleep(MINUTE).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_come_and_go_leave_nothing() {
+    let bed = Bed::with(|limits| limits.sessions = 1);
+    for _ in 0..500 {
+        let client = bed.client(NEWEST).await;
+        let own = client.get(None).await;
+        drop(client.post(tool(1, "count_and_wait", json!({"to": 3}))).await);
+        assert_eq!(client.delete().await.status, 204);
+        drop(own);
+    }
+    bed.settle().await;
+    assert_eq!(bed.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_server_stops_listening_ends_and_calls_finish() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let mut own = client.get(None).await;
+    own.next().await;
+    let mut asking = client.tool(1, "ask").await;
+    asking.message().await.unwrap();
+    let mut waiting = client.tool(2, "gate").await;
+    waiting.next().await;
+    bed.shutdown.stop();
+    assert_eq!(own.next().await, None);
+    let failed = asking.message().await.unwrap().data;
+    assert_eq!(failed["result"]["content"][0]["text"], "connection_closed");
+    assert_eq!(asking.next().await, None);
+    assert_eq!(bed.calls(), 1);
+    bed.gate.add_permits(1);
+    assert_eq!(waiting.message().await.unwrap().data["id"], 2);
+    assert_eq!(waiting.next().await, None);
+    // A client that comes even now does not hang.
+    let late = bed.client(NEWEST).await;
+    assert_eq!(late.get(None).await.messages().await, []);
+    bed.settle().await;
+    assert_eq!(bed.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_end_when_the_endpoint_is_dropped() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let mut own = client.get(None).await;
+    own.next().await;
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
+    answer.message().await.unwrap();
+    drop((client, bed));
+    assert_eq!(own.next().await, None);
+    assert_eq!(answer.next().await, None);
+}

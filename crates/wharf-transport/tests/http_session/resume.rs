@@ -1,0 +1,277 @@
+//! Streams that are cut, and what those get who come back.
+
+use serde_json::json;
+
+use crate::bed::{Bed, Client, NEWEST, tool};
+
+const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", NEWEST];
+/// Notifications of a call, which its reply follows.
+const SAID: u64 = 6;
+
+fn ids(stream: u64, from: u64, to: u64) -> Vec<String> {
+    (from..=to).map(|event| format!("{stream}-{event}")).collect()
+}
+
+async fn rest(client: &Client, last: &str) -> Vec<String> {
+    let messages = client.get(Some(last)).await.messages().await;
+    messages.into_iter().map(|event| event.id).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_cut_at_any_event_is_resumed_there() {
+    let bed = Bed::new();
+    for revision in REVISIONS {
+        let client = bed.client(revision).await;
+        for cut in 0..=SAID as usize + 1 {
+            let mut answer = client.post(tool(1, "count", json!({"to": SAID}))).await;
+            let stream = cut as u64 + 1;
+            let seen = answer.ids(cut).await;
+            assert_eq!(seen, ids(stream, 1, cut as u64));
+            drop(answer);
+            let last = format!("{stream}-{cut}");
+            let expected = ids(stream, cut as u64 + 1, SAID + 1);
+            assert_eq!(rest(&client, &last).await, expected, "{revision} {cut}");
+            // It is still there for those who are cut again.
+            assert_eq!(rest(&client, &last).await, expected);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_cut_while_it_waits_goes_on_and_is_resumed() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    for cut in 0..=SAID as usize {
+        let stream = cut as u64 + 1;
+        let mut answer = client.post(tool(1, "count_and_wait", json!({"to": SAID}))).await;
+        answer.ids(cut).await;
+        drop(answer);
+        bed.settle().await;
+        // While the call is under way, and once more when it has ended.
+        let mut resumed = client.get(Some(&format!("{stream}-{cut}"))).await;
+        assert_eq!(resumed.ids(SAID as usize - cut).await, ids(stream, cut as u64 + 1, SAID));
+        drop(resumed);
+        bed.gate.add_permits(1);
+        bed.settle().await;
+        assert_eq!(
+            rest(&client, &format!("{stream}-{SAID}")).await,
+            ids(stream, SAID + 1, SAID + 1)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_can_be_cut_again_and_again() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    for pieces in [[1, 2, 3], [3, 1, 1], [0, 4, 2], [2, 0, 0]] {
+        let mut answer = client.post(tool(1, "count", json!({"to": SAID}))).await;
+        let mut last = answer.next().await.unwrap().id;
+        let stream: u64 = last.split_once('-').unwrap().0.parse().unwrap();
+        let mut seen = Vec::new();
+        for piece in pieces {
+            seen.extend(answer.ids(piece).await);
+            last = seen.last().unwrap_or(&last).clone();
+            drop(answer);
+            answer = client.get(Some(&last)).await;
+        }
+        seen.extend(answer.messages().await.into_iter().map(|event| event.id));
+        assert_eq!(seen, ids(stream, 1, SAID + 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_sessions_own_stream_cut_at_any_event_is_resumed_there() {
+    for revision in REVISIONS {
+        let bed = Bed::new();
+        let client = bed.client(revision).await;
+        let mut own = client.get(None).await;
+        (1..=5).for_each(|number| bed.change(number));
+        let all = own.ids(5).await;
+        assert_eq!(all, ids(0, 1, 5));
+        drop(own);
+        for cut in 0..=5 {
+            let mut resumed = client.get(Some(&format!("0-{cut}"))).await;
+            assert_eq!(resumed.ids(5 - cut).await, all[cut..]);
+            assert!(resumed.is_silent().await);
+        }
+        // What comes while nobody reads is kept too.
+        bed.change(6);
+        bed.settle().await;
+        let mut resumed = client.get(Some("0-4")).await;
+        bed.change(7);
+        let uris = [5, 6, 7].map(|number| format!("toy:{number}"));
+        for uri in uris {
+            assert_eq!(resumed.message().await.unwrap().data["params"]["uri"], uri);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_comes_back_without_an_id_gets_what_was_never_sent() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.change(1);
+    bed.settle().await;
+    let mut own = client.get(None).await;
+    assert_eq!(own.next().await.unwrap().id, "0-0");
+    assert_eq!(own.ids(1).await, ["0-1"]);
+    drop(own);
+    bed.change(2);
+    bed.settle().await;
+    let mut own = client.get(None).await;
+    // Where it begins is where it would be resumed.
+    assert_eq!(own.next().await.unwrap().id, "0-1");
+    assert_eq!(own.ids(1).await, ["0-2"]);
+    assert!(own.is_silent().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_stream_is_refused_and_the_first_survives() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let mut first = client.get(None).await;
+    for _ in 0..3 {
+        assert_eq!(client.get(None).await.status, 409);
+    }
+    bed.change(1);
+    assert_eq!(first.ids(1).await, ["0-1"]);
+    drop(first);
+    assert_eq!(client.get(None).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_resumes_takes_over() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let mut first = client.get(None).await;
+    bed.change(1);
+    assert_eq!(first.ids(1).await, ["0-1"]);
+    let mut second = client.get(Some("0-1")).await;
+    assert_eq!(first.next().await, None);
+    drop(first);
+    bed.change(2);
+    assert_eq!(second.ids(1).await, ["0-2"]);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 2}))).await;
+    assert_eq!(answer.ids(2).await, ids(1, 1, 2));
+    let mut resumed = client.get(Some("1-1")).await;
+    assert_eq!(answer.next().await, None);
+    drop(answer);
+    assert_eq!(resumed.ids(1).await, ["1-2"]);
+    bed.gate.add_permits(1);
+    assert_eq!(resumed.ids(1).await, ["1-3"]);
+    assert_eq!(resumed.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_replayed_for_an_id_that_was_never_given() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let other = bed.client(NEWEST).await;
+    assert_eq!(client.post(tool(1, "count", json!({"to": 2}))).await.messages().await.len(), 3);
+    for id in [
+        "2-0",
+        "1-4",
+        "0-1",
+        "1",
+        "1-",
+        "-1",
+        "1-1-1",
+        "01-1",
+        "1-01",
+        "+1-1",
+        " 1-1 x",
+        "1_1",
+        "",
+        "18446744073709551616-1",
+        "x-1",
+    ] {
+        assert_eq!(client.get(Some(id)).await.status, 400, "{id}");
+    }
+    let two = client.request("GET").header("last-event-id", "1-1").header("last-event-id", "1-2");
+    assert_eq!(client.send(two, String::new()).await.status, 400);
+    // Another session has a stream of its own by that number, or none.
+    assert_eq!(other.get(Some("1-1")).await.status, 400);
+    let mut foreign = other.get(Some("0-0")).await;
+    assert!(foreign.is_silent().await);
+    assert_eq!(rest(&client, "1-1").await, ids(1, 2, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_are_replayed_one_at_a_time() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let first = client.post(tool(1, "count", json!({"to": 2}))).await;
+    let second = client.post(tool(2, "count", json!({"to": 3}))).await;
+    bed.change(1);
+    drop((first, second));
+    bed.settle().await;
+    assert_eq!(rest(&client, "1-0").await, ids(1, 1, 3));
+    assert_eq!(rest(&client, "2-0").await, ids(2, 1, 4));
+    let mut own = client.get(Some("0-0")).await;
+    assert_eq!(own.ids(1).await, ["0-1"]);
+    assert!(own.is_silent().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_before_the_response_has_cancelled_nothing() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let call = tool(1, "wait_and_count", json!({"to": 2}));
+    let left = tokio::time::timeout(std::time::Duration::from_secs(1), client.post(call)).await;
+    assert!(left.is_err());
+    assert_eq!(bed.calls(), 2);
+    bed.gate.add_permits(1);
+    bed.settle().await;
+    assert_eq!(bed.calls(), 1);
+    assert_eq!(client.tool(1, "now").await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_can_be_read_and_answered_after_a_cut() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let mut answer = client.tool(1, "ask").await;
+    assert_eq!(answer.next().await.unwrap().id, "1-0");
+    drop(answer);
+    let mut resumed = client.get(Some("1-0")).await;
+    let ask = resumed.message().await.unwrap();
+    assert_eq!((&*ask.id, &ask.data["method"]), ("1-1", &json!("roots/list")));
+    drop(resumed);
+    client.answer(&ask.data, json!({"roots": []})).await;
+    assert_eq!(rest(&client, "1-1").await, ["1-2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_let_its_client_go_and_come_back() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    for (said, stream) in [(0, 1), (2, 2)] {
+        let mut answer = client.post(tool(1, "let_go", json!({"to": said}))).await;
+        assert_eq!(answer.next().await.unwrap().id, format!("{stream}-0"));
+        assert_eq!(answer.ids(said as usize).await, ids(stream, 1, said));
+        let retry = answer.next().await.unwrap();
+        assert_eq!((&*retry.id, retry.retry), ("", Some(1000)));
+        assert_eq!(answer.next().await, None);
+        drop(answer);
+        // Who comes back early waits.
+        let mut resumed = client.get(Some(&format!("{stream}-{said}"))).await;
+        assert!(resumed.is_silent().await);
+        bed.gate.add_permits(1);
+        assert_eq!(resumed.ids(2).await, ids(stream, said + 1, said + 2));
+        assert_eq!(resumed.next().await, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn older_clients_are_not_let_go() {
+    let bed = Bed::new();
+    for revision in ["2025-03-26", "2025-06-18"] {
+        let client = bed.client(revision).await;
+        let mut answer = client.post(tool(1, "let_go", json!({"to": 1}))).await;
+        assert_eq!(answer.ids(1).await, ["1-1"]);
+        assert!(answer.is_silent().await);
+        bed.gate.add_permits(1);
+        assert_eq!(answer.messages().await.len(), 2);
+    }
+}
