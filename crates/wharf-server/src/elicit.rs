@@ -128,7 +128,12 @@ impl Field<'_> {
             return Err(format!("`{lost}` cannot be asked for: check it once the answer is there"));
         }
         if let Some(choices) = choices(&self.keywords)? {
-            let keys = ["title", "description", "default"];
+            // Titles as the protocol first had them, for those who write the schema themselves.
+            let names = self.keywords.get("enumNames").and_then(Value::as_array).map(Vec::len);
+            let values = choices.get("enum").and_then(Value::as_array).map(Vec::len);
+            let named: &[&str] =
+                if values.is_some() && names == values { &["enumNames"] } else { &[] };
+            let keys = [&["title", "description", "default"], named].concat();
             return Ok(self.keep("string", &keys, choices));
         }
         let kind = self.keywords.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -51,6 +51,12 @@ impl Scenario {
         }
     }
 
+    /// Stands for scenarios that have no results.
+    pub(crate) fn lost(why: String) -> Self {
+        let name = "(without results)".to_owned();
+        Self { name, proven: false, counts: [0, 1, 0, 0], remarks: vec![why] }
+    }
+
     /// Warnings count: all that the suite recommends can be done. A scenario that has checked nothing
     /// has not passed.
     fn verdict(&self) -> Verdict {
@@ -139,9 +145,14 @@ pub(crate) fn read_results(directory: &Path) -> Result<Vec<Scenario>, String> {
     for entry in fs::read_dir(directory).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let json = read(&path.join("checks.json"))?;
+        let path = path.join("checks.json");
+        // A scenario that broke off has none.
+        if !path.exists() {
+            continue;
+        }
+        let json = read(&path)?;
         let checks: Vec<Value> = serde_json::from_str(&json)
-            .map_err(|e| format!("{}: checks.json is not what it was: {e}", path.display()))?;
+            .map_err(|e| format!("{} is not a list of checks: {e}", path.display()))?;
         scenarios.push(Scenario::new(scenario_name(&name), &checks));
     }
     scenarios.sort_by(|a, b| a.name.cmp(&b.name));

@@ -41,10 +41,13 @@ impl Server {
         Err("everything-server did not say where it serves".to_owned())
     }
 
-    /// Shows what the server has said since it started.
-    pub(crate) fn show_stderr(&self) {
+    /// Shows what the server has said since it started, and whether it is gone.
+    pub(crate) fn explain(&mut self) {
         for line in self.stderr.try_iter() {
             eprintln!("everything-server: {line}");
+        }
+        if let Ok(Some(status)) = self.child.try_wait() {
+            eprintln!("everything-server ended by itself, with {status}");
         }
     }
 }

@@ -42,6 +42,10 @@ struct Everything {
     size: Size,
     /// Which one
     maybe_size: Option<Size>,
+    #[schemars(extend("enumNames" = ["S", "L"]))]
+    named: Option<Size>,
+    #[schemars(extend("enumNames" = ["S"]))]
+    misnamed: Option<Size>,
     plan: Plan,
     #[schemars(length(min = 1))]
     sizes: Vec<Size>,
@@ -73,6 +77,8 @@ fn every_kind_of_field_has_its_form() {
         "sure": {"type": "boolean"},
         "size": {"type": "string", "enum": ["small", "large"]},
         "maybe_size": {"type": "string", "description": "Which one", "enum": ["small", "large"]},
+        "named": {"type": "string", "enum": ["small", "large"], "enumNames": ["S", "L"]},
+        "misnamed": {"type": "string", "enum": ["small", "large"]},
         "sizes": {"type": "array", "minItems": 1,
             "items": {"type": "string", "enum": ["small", "large"]}},
         "count": {"type": "integer", "minimum": 0, "maximum": 255, "default": 10},

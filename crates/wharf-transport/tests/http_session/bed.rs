@@ -1,6 +1,15 @@
 //! A toy server, a client for it, and a reader of its streams.
 
-use std::{collections::VecDeque, future::poll_fn, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use http::{Request, Response, request::Builder};
 use http_body::Body;
@@ -11,8 +20,8 @@ use tokio::{
 };
 use tower_service::Service as _;
 use wharf_model::{
-    Ask, BoxFuture, Deadlines, Implementation, LogLevel, Method, Notification, Outbox, Outcome,
-    Principal, Reply, Service, ToolResult,
+    Ask, BoxFuture, Deadlines, Error, Implementation, LogLevel, Method, Notification, Outbox,
+    Outcome, Principal, Reply, Service, ToolResult,
 };
 use wharf_transport::{
     Host, LineLimits, Shutdown, TokioTimer,
@@ -30,13 +39,29 @@ pub(crate) const BOTH: &str = "application/json, text/event-stream";
 struct Toy {
     gate: Arc<Semaphore>,
     changes: broadcast::Sender<String>,
-    /// Held by every call.
-    alive: Arc<()>,
+    calls: Arc<AtomicUsize>,
+}
+
+/// Counts a call for as long as it lives.
+struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    fn new(calls: Arc<AtomicUsize>) -> Self {
+        calls.fetch_add(1, Ordering::SeqCst);
+        Alive(calls)
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Service for Toy {
     fn call(&self, request: wharf_model::Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let Toy { gate, changes, alive } = self.clone();
+        let Toy { gate, changes, calls } = self.clone();
+        let alive = Alive::new(calls);
         let name = request.target().into_owned();
         let arguments: Value = serde_json::from_str(request.arguments()).unwrap();
         let mut changes = changes.subscribe();
@@ -56,7 +81,6 @@ impl Service for Toy {
                     outbox.room().await;
                 },
                 (_, "gate") => pass().await,
-                (_, "silence") => std::future::pending().await,
                 (_, "count") => count(&outbox, arguments["to"].as_u64().unwrap()).await,
                 (_, "count_and_wait") => {
                     count(&outbox, arguments["to"].as_u64().unwrap()).await;
@@ -66,7 +90,15 @@ impl Service for Toy {
                     pass().await;
                     count(&outbox, arguments["to"].as_u64().unwrap()).await;
                 }
-                (_, "flood") => count(&outbox, u64::MAX).await,
+                // It never waits for anything but the client.
+                (_, "flood") => loop {
+                    outbox.notify(Notification::Progress {
+                        progress: 1.0,
+                        total: None,
+                        message: None,
+                    });
+                    outbox.room().await;
+                },
                 (_, "ask") => {
                     let answer = outbox.ask(Ask::Roots).await;
                     return match answer {
@@ -90,6 +122,10 @@ impl Service for Toy {
                 (_, "panic") => {
                     tokio::task::yield_now().await;
                     panic!("on purpose");
+                }
+                (_, "busy") => {
+                    pass().await;
+                    return Error::overloaded(Duration::from_millis(1500)).into();
                 }
                 (_, "who") => {
                     let who = request.principal().map(|it| it.id().to_owned());
@@ -143,8 +179,11 @@ impl Bed {
         change_lines: impl FnOnce(&mut LineLimits),
     ) -> Bed {
         let (gate, shutdown) = (Arc::new(Semaphore::new(0)), Shutdown::new());
-        let toy =
-            Toy { gate: gate.clone(), changes: broadcast::Sender::new(4096), alive: Arc::new(()) };
+        let toy = Toy {
+            gate: gate.clone(),
+            changes: broadcast::Sender::new(4096),
+            calls: Arc::default(),
+        };
         let (mut limits, mut lines) = (HttpLimits::default(), LineLimits::default());
         change(&mut limits);
         change_lines(&mut lines);
@@ -181,8 +220,7 @@ impl Bed {
 
     /// How many calls there are, listens among them.
     pub(crate) fn calls(&self) -> usize {
-        // One is the toy's, one is its host's.
-        Arc::strong_count(&self.toy.alive) - 2
+        self.toy.calls.load(Ordering::SeqCst)
     }
 
     /// Lets everybody else run until there is nothing to do but wait.

@@ -203,6 +203,18 @@ async fn an_id_that_is_under_way_is_refused_until_its_call_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_is_refused_late_says_when_to_try_again() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let refused = tokio::join!(client.tool(1, "busy"), async {
+        bed.settle().await;
+        bed.gate.add_permits(1);
+    });
+    assert_eq!((refused.0.status, refused.0.retry_after.as_deref()), (503, Some("2")));
+    assert_eq!(refused.0.json().await["error"]["code"], 1008);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panic_ends_only_its_own_call() {
     let bed = Bed::new();
     let client = bed.client(NEWEST).await;

@@ -192,9 +192,9 @@ async fn nothing_is_replayed_for_an_id_that_was_never_given() {
     assert_eq!(client.send(two, String::new()).await.status, 400);
     // Another session has a stream of its own by that number, or none.
     assert_eq!(other.get(Some("1-1")).await.status, 400);
+    assert_eq!(rest(&client, "1-1").await, ids(1, 2, 3));
     let mut foreign = other.get(Some("0-0")).await;
     assert!(foreign.is_silent().await);
-    assert_eq!(rest(&client, "1-1").await, ids(1, 2, 3));
 }
 
 #[tokio::test(start_paused = true)]
@@ -273,5 +273,39 @@ async fn older_clients_are_not_let_go() {
         assert!(answer.is_silent().await);
         bed.gate.add_permits(1);
         assert_eq!(answer.messages().await.len(), 2);
+    }
+}
+
+/// Many clients on many threads, each cut again and again while its call runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_that_are_cut_while_they_are_written_lose_nothing() {
+    let bed = Bed::new();
+    let mut clients = tokio::task::JoinSet::new();
+    for seed in 1..=32_usize {
+        let bed = bed.clone();
+        clients.spawn(async move {
+            let client = bed.client(NEWEST).await;
+            let mut answer = client.post(tool(1, "count", json!({"to": 200}))).await;
+            let mut last = answer.next().await.unwrap().id;
+            let mut seen = Vec::new();
+            for round in 0.. {
+                let mut piece = (seed * 31 + round * 17) % 13;
+                while piece > 0 && seen.len() < 201 {
+                    last = answer.message().await.unwrap().id;
+                    seen.push(last.clone());
+                    piece -= 1;
+                }
+                if seen.len() == 201 {
+                    break;
+                }
+                // The old response is still there when the client comes back.
+                answer = client.get(Some(&last)).await;
+            }
+            assert_eq!(answer.next().await, None);
+            assert_eq!(seen, ids(1, 1, 201));
+        });
+    }
+    while let Some(ended) = clients.join_next().await {
+        ended.unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! WebSocket: one message a text frame, served like a connection of lines.
+//! WebSocket: each JSON-RPC message is one text message, served like a connection of lines.
 
 mod connection;
 mod frames;

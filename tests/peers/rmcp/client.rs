@@ -1,0 +1,127 @@
+//! An rmcp client that answers every question and tells what it hears.
+
+// Sampling, roots and logging: deprecated, and still to be served.
+#![allow(deprecated)]
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
+    ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData, Implementation,
+    ListRootsResult, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ProtocolVersion, ResourceUpdatedNotificationParam, Root, SamplingMessage,
+};
+use rmcp::service::{
+    ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RunningService,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::{ClientHandler, RoleClient};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::Era;
+
+/// What the server sent of its own accord.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Heard {
+    Progress(f64, Option<f64>),
+    Log(LoggingLevel, Value),
+    ToolsChanged,
+    Updated(String),
+}
+
+pub(crate) type Client = RunningService<RoleClient, Handler>;
+
+/// Connects to the server at `url`, in the one era.
+pub(crate) async fn connect(url: String, era: Era) -> (Client, UnboundedReceiver<Heard>) {
+    let lifecycle = match era {
+        Era::Legacy => ClientLifecycleMode::Initialize,
+        Era::Modern => ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: None,
+        },
+    };
+    let (hears, heard) = unbounded_channel();
+    let transport = StreamableHttpClientTransport::from_uri(url);
+    let client = Handler { hears }.serve_with_lifecycle(transport, lifecycle).await.unwrap();
+    (client, heard)
+}
+
+pub(crate) struct Handler {
+    hears: UnboundedSender<Heard>,
+}
+
+impl Handler {
+    fn hear(&self, heard: Heard) {
+        // Nobody listens any more when the test is over.
+        let _ = self.hears.send(heard);
+    }
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let capabilities = ClientCapabilities::builder()
+            .enable_elicitation()
+            .enable_sampling()
+            .enable_roots()
+            .build();
+        ClientConfig::new(capabilities, Implementation::new("foreign-rmcp", "1.0.0"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        ask: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = ask
+        else {
+            return Ok(ElicitResult::new(ElicitationAction::Decline));
+        };
+        assert_eq!(message, "Deploy v7?");
+        assert!(requested_schema.properties.contains_key("confirmed"), "{requested_schema:?}");
+        Ok(ElicitResult::new(ElicitationAction::Accept).with_content(json!({"confirmed": true})))
+    }
+
+    async fn create_message(
+        &self,
+        ask: CreateMessageRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        assert_eq!(ask.max_tokens, 100);
+        let line = SamplingMessage::assistant_text("The sea, the sea.");
+        Ok(CreateMessageResult::new(line, "foreign".to_owned()))
+    }
+
+    async fn list_roots(
+        &self,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, ErrorData> {
+        Ok(ListRootsResult::new(vec![Root::new("file:///work/one"), Root::new("file:///work/two")]))
+    }
+
+    async fn on_progress(
+        &self,
+        progress: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.hear(Heard::Progress(progress.progress, progress.total));
+    }
+
+    async fn on_logging_message(
+        &self,
+        log: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.hear(Heard::Log(log.level, log.data));
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.hear(Heard::ToolsChanged);
+    }
+
+    async fn on_resource_updated(
+        &self,
+        updated: ResourceUpdatedNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.hear(Heard::Updated(updated.uri));
+    }
+}
