@@ -1,13 +1,11 @@
 //! An rmcp client that answers every question and tells what it hears.
 
-// Sampling, roots and logging: deprecated, and still to be served.
-#![allow(deprecated)]
-
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
-    ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData, Implementation,
-    ListRootsResult, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ProtocolVersion, ResourceUpdatedNotificationParam, Root, SamplingMessage,
+    ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ErrorData,
+    Implementation, ListRootsResult, LoggingLevel, LoggingMessageNotificationParam,
+    ProgressNotificationParam, ProtocolVersion, ResourceUpdatedNotificationParam, Root,
+    RootsCapabilities, SamplingCapability, SamplingMessage,
 };
 use rmcp::service::{
     ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RunningService,
@@ -58,11 +56,10 @@ impl Handler {
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
-        let capabilities = ClientCapabilities::builder()
-            .enable_elicitation()
-            .enable_sampling()
-            .enable_roots()
-            .build();
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(ElicitationCapability::default());
+        capabilities.sampling = Some(SamplingCapability::default());
+        capabilities.roots = Some(RootsCapabilities::default());
         ClientConfig::new(capabilities, Implementation::new("foreign-rmcp", "1.0.0"))
     }
 

@@ -1,5 +1,7 @@
 //! rmcp's client drives the demo server over HTTP, in both eras.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
+// rmcp marks what only legacy clients have as deprecated.
+#![allow(deprecated)]
 
 mod client;
 mod proxy;
@@ -182,7 +184,6 @@ async fn progress(era: Era) {
     assert_eq!(steps, [1.0, 2.0, 3.0]);
 }
 
-#[expect(deprecated, reason = "logging is, and is still to be served")]
 async fn logs(era: Era) {
     let (client, mut heard) = connected(era).await;
     let mut call = tool("countdown", json!({"from": 2}));
@@ -224,7 +225,6 @@ async fn roots(era: Era) {
     assert_eq!(uris, "file:///work/one\nfile:///work/two");
 }
 
-#[expect(deprecated, reason = "that is what legacy clients call")]
 async fn changes(era: Era) {
     let (client, mut heard) = connected(era).await;
     client.subscribe(SubscribeRequestParams::new("demo://clock")).await.unwrap();

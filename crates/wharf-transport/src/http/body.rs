@@ -41,6 +41,7 @@ struct Events {
 }
 
 /// Where events come from.
+#[expect(clippy::large_enum_variant, reason = "each is boxed once, with its alarm")]
 pub(crate) enum Source {
     /// A call that ends with its response.
     Call(CallStream),

@@ -13,6 +13,9 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
+/// How long a peer that is still sending may go on when nothing more is written to it.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// A byte stream that begins with what was read of it already, and that breaks when the peer reads
 /// nothing for too long.
 pub(crate) struct Io<S> {
@@ -20,11 +23,13 @@ pub(crate) struct Io<S> {
     begun: Bytes,
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
+    /// Set once nothing more is written.
+    lingers: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Io<S> {
     pub(crate) fn new(stream: S, begun: Bytes, patience: Duration) -> Self {
-        Io { stream, begun, patience, stalled: None }
+        Io { stream, begun, patience, stalled: None, lingers: None }
     }
 
     /// Passes on how a write went, and notes how long none did.
@@ -59,7 +64,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Io<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -88,7 +93,29 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let wrote = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.watch(wrote, cx)
+        if self.lingers.is_none() {
+            let wrote = Pin::new(&mut self.stream).poll_shutdown(cx);
+            ready!(self.watch(wrote, cx))?;
+            self.lingers = Some(Box::pin(sleep(LINGER.min(self.patience))));
+        }
+        self.poll_linger(cx)
+    }
+}
+
+impl<S: AsyncRead + Unpin> Io<S> {
+    /// Reads on for a moment, into the void. A peer that is still sending when its connection is
+    /// closed is told that it broke, and may never see the answer that it was sent.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut void = [0; 8 << 10];
+        while let Some(lingers) = &mut self.lingers
+            && lingers.as_mut().poll(cx).is_pending()
+        {
+            let mut void = ReadBuf::new(&mut void);
+            let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut void));
+            if read.is_err() || void.filled().is_empty() {
+                break;
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }

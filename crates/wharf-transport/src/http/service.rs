@@ -70,7 +70,6 @@ impl HttpService {
     }
 
     /// How it is served.
-    #[must_use]
     pub fn options(&self) -> &Http {
         &self.site.http
     }

@@ -14,7 +14,11 @@ use tokio::{
 };
 use wharf::Endpoint;
 
-use crate::{bridge::{self, Streamable}, client::Client, server, web};
+use crate::{
+    bridge::{self, Streamable},
+    client::Client,
+    server, web,
+};
 
 /// How long anything may take before the test gives up. No test measures a time.
 pub const PATIENCE: Duration = Duration::from_secs(60);

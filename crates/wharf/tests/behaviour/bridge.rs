@@ -155,7 +155,13 @@ impl Streamable {
 
     /// None if the server cannot be reached.
     async fn send(&self, request: Request<AnyBody>) -> Option<Response<Incoming>> {
-        self.pool.request(request).await.ok()
+        let response = self.pool.request(request).await.ok()?;
+        match (self.accept, web::is_events(&response)) {
+            ("application/json", true) => panic!("events for who reads none: {response:?}"),
+            ("text/event-stream", false) => assert_ne!(response.status(), 200, "{response:?}"),
+            _ => {}
+        }
+        Some(response)
     }
 }
 

@@ -67,7 +67,8 @@ fn heads(revision: &str, message: &Value) -> HeaderMap {
             Some("resources/read") => params["uri"].as_str(),
             _ => None,
         };
-        heads.extend(name.map(|name| (header::HeaderName::from_static("mcp-name"), mirrored(name))));
+        heads
+            .extend(name.map(|name| (header::HeaderName::from_static("mcp-name"), mirrored(name))));
     }
     heads
 }
