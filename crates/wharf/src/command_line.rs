@@ -50,7 +50,7 @@ static OPTIONS: &[(&str, &str, &str)] = &[
 
 impl fmt::Display for Usage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, a server of the Model Context Protocol\n", self.0)?;
+        writeln!(f, "{}, a server of the Model Context Protocol", self.0)?;
         for (option, takes, purpose) in OPTIONS {
             write!(f, "\n{:<24}{purpose}", format!("{option} {takes}"))?;
         }

@@ -77,7 +77,6 @@ impl Endpoint {
     /// none, so a server on the open network wants something before it. Callers are counted by
     /// their principal, or by the [`RemoteAddress`] that a layer put into the request's extensions.
     #[cfg(feature = "axum")]
-    #[must_use]
     pub fn axum(&self) -> axum::Router {
         let paths = self.http.options().paths();
         let route = |app: axum::Router, path: &str| app.route_service(path, self.http());

@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
     time::{Instant, timeout, timeout_at},
 };
@@ -25,6 +25,8 @@ use crate::{sockets::BREATH, tcp::RemoteAddress};
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// How often a silent HTTP/2 connection is asked whether it is alive.
 const PING: Duration = Duration::from_secs(30);
+/// How long the last words may take once the grace is over.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// How many bytes wait in a connection for its peer to read them.
 const BUFFER: usize = 64 << 10;
 
@@ -49,41 +51,44 @@ pub async fn serve(service: HttpService, listener: TcpListener) -> io::Result<()
             Some(_) = clients.join_next() => continue,
             accepted = accepted => accepted,
         };
-        let Ok((stream, address)) = accepted else {
+        let (Ok(seat), Ok((stream, address))) = (seat, accepted) else {
             // The system has no more sockets to give.
             tokio::time::sleep(BREATH).await;
             continue;
         };
         let site = site.clone();
-        clients.spawn(async move {
-            let _seat = seat;
-            connection(site, stream, address).await;
-        });
+        clients.spawn(connection(site, stream, address, seat));
     }
     drop(listener);
     let deadline = Instant::now() + limits.grace;
     let ended = async { while clients.join_next().await.is_some() {} };
     let _ = timeout_at(deadline, ended).await;
     clients.shutdown().await;
-    site.tasks.finish(deadline).await;
+    // Lines have their own grace, after which they say goodbye.
+    site.tasks.finish(deadline + FAREWELL).await;
     Ok(())
 }
 
-async fn connection(site: Arc<Site>, stream: TcpStream, address: SocketAddr) {
+async fn connection(
+    site: Arc<Site>,
+    stream: TcpStream,
+    address: SocketAddr,
+    seat: OwnedSemaphorePermit,
+) {
     // Replies are written whole, so waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
     #[cfg(feature = "tls")]
     if let Some(tls) = &site.http.tls {
         let accepted = timeout(site.http.limits.head, tls.accept(stream)).await;
         if let Ok(Ok(stream)) = accepted {
-            speak(&site, stream, address).await;
+            speak(&site, stream, address, seat).await;
         }
         return;
     }
-    speak(&site, stream, address).await;
+    speak(&site, stream, address, seat).await;
 }
 
-async fn speak<S>(site: &Arc<Site>, mut stream: S, address: SocketAddr)
+async fn speak<S>(site: &Arc<Site>, mut stream: S, address: SocketAddr, seat: OwnedSemaphorePermit)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -91,7 +96,7 @@ where
     let Ok(Some((begun, is_http2))) = timeout(limits.head, first_bytes(&mut stream)).await else {
         return;
     };
-    let io = TokioIo::new(Io::new(stream, begun, limits.write));
+    let io = TokioIo::new(Io::new(stream, begun, limits.write, seat));
     let answer = service_fn(|request| answer(site.clone(), request, address));
     // Both kinds of connection are driven alike, but have no type in common.
     macro_rules! drive {

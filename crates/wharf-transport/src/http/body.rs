@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 use wharf_wire::sse;
 
 use super::{
@@ -84,7 +84,7 @@ impl Events {
         let polled = self.source.poll_chunk(cx);
         if polled.is_ready() {
             if let Some(alarm) = &mut self.alarm {
-                alarm.as_mut().reset(Instant::now() + self.every);
+                alarm.set(sleep(self.every));
             }
             return polled;
         }
@@ -92,7 +92,7 @@ impl Events {
         if alarm.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        alarm.as_mut().reset(Instant::now() + self.every);
+        alarm.set(sleep(self.every));
         // Registers the next alarm.
         let _ = alarm.as_mut().poll(cx);
         Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)))

@@ -10,6 +10,7 @@ use std::{
 use bytes::{Buf, Bytes};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::OwnedSemaphorePermit,
     time::{Sleep, sleep},
 };
 
@@ -25,11 +26,18 @@ pub(crate) struct Io<S> {
     stalled: Option<Pin<Box<Sleep>>>,
     /// Set once nothing more is written.
     lingers: Option<Pin<Box<Sleep>>>,
+    /// Its place among the connections, whatever protocol it changes to.
+    _seat: OwnedSemaphorePermit,
 }
 
 impl<S> Io<S> {
-    pub(crate) fn new(stream: S, begun: Bytes, patience: Duration) -> Self {
-        Io { stream, begun, patience, stalled: None, lingers: None }
+    pub(crate) fn new(
+        stream: S,
+        begun: Bytes,
+        patience: Duration,
+        seat: OwnedSemaphorePermit,
+    ) -> Self {
+        Io { stream, begun, patience, stalled: None, lingers: None, _seat: seat }
     }
 
     /// Passes on how a write went, and notes how long none did.

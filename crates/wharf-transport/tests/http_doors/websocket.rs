@@ -424,6 +424,24 @@ async fn our_own_accept_loop_serves_websockets_over_a_real_socket() {
     bed.until_nothing_is_left().await;
 }
 
+#[tokio::test]
+async fn a_websocket_keeps_its_place_among_the_connections() {
+    let bed = Bed::new(Http::new().limits(limits(|it| it.connections = 1)));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(wharf_transport::http::serve(bed.service.clone(), listener));
+    let connect = || tokio::net::TcpStream::connect(address);
+    let mut first = Client::over(connect().await.unwrap()).await;
+    let stream = connect().await.unwrap();
+    let second = tokio::spawn(Client::over(stream));
+    for id in 0..50 {
+        assert_eq!(said(&first.reply_to(tool(id, "now")).await), "now");
+    }
+    assert!(!second.is_finished());
+    drop(first);
+    second.await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_with_the_same_ids_hear_only_what_is_theirs() {
     let bed = std::sync::Arc::new(Bed::new(Http::new()));

@@ -51,9 +51,10 @@ async fn a_session_that_nobody_uses_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_ends_on_time_even_between_two_sweeps() {
-    let bed = Bed::with(|limits| limits.session_idle = 10 * MINUTE);
+    let idle = 10 * MINUTE + MINUTE / 2;
+    let bed = Bed::with(|limits| limits.session_idle = idle);
     let client = bed.client(NEWEST).await;
-    sleep(10 * MINUTE).await;
+    sleep(idle).await;
     assert_eq!(client.tool(1, "now").await.status, 404);
     bed.settle().await;
     assert_eq!(bed.calls(), 0);

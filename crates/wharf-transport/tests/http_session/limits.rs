@@ -177,6 +177,27 @@ async fn a_stream_that_is_read_is_not_forgotten_for_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_reader_has_yet_to_read_is_never_dropped() {
+    let bed = Bed::with(|limits| limits.replay_total = 1);
+    let client = bed.client(NEWEST).await;
+    let answer = client.post(tool(1, "count", json!({"to": 100}))).await;
+    bed.settle().await;
+    assert_eq!(answer.messages().await.len(), 101);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_forgotten_is_given_back() {
+    let bed = Bed::with(|limits| limits.replay_total = 200_000);
+    let client = bed.client(NEWEST).await;
+    for _ in 0..200 {
+        count_unread(&bed, &client, 10).await;
+    }
+    for stream in 185..=200 {
+        assert_eq!(kept(&client, stream).await.len(), 11);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_kept_is_given_back() {
     let bed = Bed::with(|limits| limits.replay_total = 100_000);
     for _ in 0..100 {
@@ -193,6 +214,9 @@ async fn a_call_that_never_stops_speaking_holds_nobody_up() {
     let client = bed.client(NEWEST).await;
     let answer = client.tool(1, "flood").await;
     drop(answer);
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
     assert_eq!(client.tool(2, "now").await.status, 200);
     assert_eq!(client.cancel(1).await, 202);
     bed.settle().await;

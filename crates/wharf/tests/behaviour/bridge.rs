@@ -117,7 +117,9 @@ impl Streamable {
                 session = Some(id.clone());
             }
             read.tell_all(response).await;
-            if let (Some(session), "notifications/initialized") = (&session, method) {
+            if let (Some(session), "notifications/initialized") = (&session, method)
+                && carrier.accept != "application/json"
+            {
                 let request = carrier.bare("GET", session);
                 streams.spawn(async move {
                     let response = carrier.send(request).await.expect("the server answers");
@@ -132,7 +134,7 @@ impl Streamable {
             }
             None => streams.abort_all(),
         }
-        streams.join_all().await;
+        while streams.join_next().await.is_some() {}
     }
 
     fn post(&self, message: Bytes, session: Option<&HeaderValue>) -> Request<AnyBody> {

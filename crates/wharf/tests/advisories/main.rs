@@ -1,0 +1,27 @@
+//! Known failures of MCP implementations, each as a test of what must not happen here.
+//!
+//! Section 1 of the security notes lists them: advisories, issues and their root causes. Everything
+//! runs over real sockets and, unless a test says otherwise, with the default configuration.
+#![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bed;
+mod bodies;
+mod caller;
+mod child;
+mod cors;
+mod cuts;
+mod doors;
+mod endings;
+mod leaks;
+mod openings;
+mod panics;
+mod raw;
+mod readings;
+mod server;
+mod sessions;
+mod slow;
+mod statuses;
+mod tls;
+#[path = "../behaviour/web.rs"]
+mod web;
