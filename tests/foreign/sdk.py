@@ -443,12 +443,16 @@ async def _(d):
         async def on_progress(progress, _total, _message):
             steps.append(progress)
 
+        await client.set_logging_level("info")
+        before = len(d.heard(types.LoggingMessageNotification))
         result = await client.call_tool("countdown", {"from": last}, progress_callback=on_progress)
         same(result.content[0].text, "lift-off")
         same(proxy.cuts, 1)
+        logs = (await d.hear(types.LoggingMessageNotification, before + last))[before:]
         while len(steps) < last:
             await anyio.sleep(0.005)
     same(sorted(steps), list(range(1, last + 1)))
+    same(sorted(log.data["left"] for log in logs), list(range(last)))
 
 
 @check("answer a question after a cut", era="legacy", over="http")

@@ -15,8 +15,6 @@ use rmcp::{ClientHandler, RoleClient};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::Era;
-
 /// What the server sent of its own accord.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Heard {
@@ -28,22 +26,26 @@ pub(crate) enum Heard {
 
 pub(crate) type Client = RunningService<RoleClient, Handler>;
 
-/// Connects to the server at `url`, in the one era.
-pub(crate) async fn connect(url: String, era: Era) -> (Client, UnboundedReceiver<Heard>) {
-    let lifecycle = match era {
-        Era::Legacy => ClientLifecycleMode::Initialize,
-        Era::Modern => ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+/// Connects to the server at `url` as a client of this revision.
+pub(crate) async fn connect(
+    url: String,
+    revision: ProtocolVersion,
+) -> (Client, UnboundedReceiver<Heard>) {
+    let lifecycle = match revision.has_initialize() {
+        true => ClientLifecycleMode::Initialize,
+        false => ClientLifecycleMode::Auto {
+            preferred_versions: vec![revision.clone()],
             legacy_version: None,
         },
     };
     let (hears, heard) = unbounded_channel();
     let transport = StreamableHttpClientTransport::from_uri(url);
-    let client = Handler { hears }.serve_with_lifecycle(transport, lifecycle).await.unwrap();
-    (client, heard)
+    let handler = Handler { revision, hears };
+    (handler.serve_with_lifecycle(transport, lifecycle).await.unwrap(), heard)
 }
 
 pub(crate) struct Handler {
+    revision: ProtocolVersion,
     hears: UnboundedSender<Heard>,
 }
 
@@ -61,6 +63,7 @@ impl ClientHandler for Handler {
         capabilities.sampling = Some(SamplingCapability::default());
         capabilities.roots = Some(RootsCapabilities::default());
         ClientConfig::new(capabilities, Implementation::new("foreign-rmcp", "1.0.0"))
+            .with_protocol_version(self.revision.clone())
     }
 
     async fn create_elicitation(

@@ -13,6 +13,7 @@ mod cli {
 }
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::ServiceError;
@@ -21,16 +22,26 @@ use rmcp::model::{
     ReadResourceRequestParams, RequestMetaObject, ResourceContents, ServerNotification,
     SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
 };
+use rmcp::service::SubscriptionEnd;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use wharf::Endpoint;
 
 use client::{Client, Heard, connect};
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Era {
     Legacy,
     Modern,
+}
+
+impl Era {
+    fn newest(self) -> ProtocolVersion {
+        match self {
+            Era::Legacy => ProtocolVersion::V_2025_11_25,
+            Era::Modern => ProtocolVersion::V_2026_07_28,
+        }
+    }
 }
 
 /// No case waits longer, whatever goes wrong.
@@ -59,21 +70,25 @@ macro_rules! cases {
 cases! {
     both: introduces_itself lists_tools calls a_tool_fails an_unknown_tool reads prompts completes
         progress logs elicitation sampling roots;
-    legacy: changes resumes_a_call_that_was_cut;
-    modern: listens;
+    legacy: older_revisions changes resumes_a_call_that_was_cut;
+    modern: listens a_listen_ends_with_the_server;
 }
 
 async fn serve() -> SocketAddr {
+    serve_endpoint(&Arc::new(cli::demo::server().build().unwrap())).await
+}
+
+async fn serve_endpoint(endpoint: &Arc<Endpoint>) -> SocketAddr {
     let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let endpoint = cli::demo::server().build().unwrap();
+    let endpoint = endpoint.clone();
     tokio::spawn(async move { endpoint.serve_http_on(listener).await });
     address
 }
 
 async fn connected(era: Era) -> (Client, UnboundedReceiver<Heard>) {
     let address = serve().await;
-    connect(format!("http://{address}/mcp"), era).await
+    connect(format!("http://{address}/mcp"), era.newest()).await
 }
 
 fn tool(name: &'static str, arguments: Value) -> CallToolRequestParams {
@@ -90,11 +105,7 @@ async fn text(client: &Client, name: &'static str, arguments: Value) -> String {
 async fn introduces_itself(era: Era) {
     let (client, _heard) = connected(era).await;
     let server = client.peer_info().unwrap();
-    let revision = match era {
-        Era::Legacy => ProtocolVersion::V_2025_11_25,
-        Era::Modern => ProtocolVersion::V_2026_07_28,
-    };
-    assert_eq!(server.protocol_version, revision);
+    assert_eq!(server.protocol_version, era.newest());
     assert!(server.instructions.is_some());
 }
 
@@ -198,14 +209,15 @@ async fn logs(era: Era) {
         }
     }
     client.call_tool(call).await.unwrap();
-    let mut left = Vec::new();
-    while left.len() < 2 {
-        if let Heard::Log(level, data) = heard.recv().await.unwrap() {
-            assert_eq!(level, LoggingLevel::Info);
-            left.push(data["left"].clone());
-        }
+    for left in [1, 0] {
+        assert!(matches!(heard.recv().await, Some(Heard::Progress(..))));
+        assert_eq!(heard.recv().await, Some(log(left)));
     }
-    assert_eq!(left, [1, 0]);
+}
+
+/// What `countdown` logs when so many steps are left.
+fn log(left: u32) -> Heard {
+    Heard::Log(LoggingLevel::Info, json!({ "left": left }))
 }
 
 async fn elicitation(era: Era) {
@@ -260,17 +272,51 @@ async fn listens(era: Era) {
     subscription.cancel().await.unwrap();
 }
 
-async fn resumes_a_call_that_was_cut(era: Era) {
-    const LAST: u32 = 60;
-    let (proxy, has_cut) = proxy::cutting_at("\"progress\":3,", serve().await).await.unwrap();
-    let (client, mut heard) = connect(format!("http://{proxy}/mcp"), era).await;
-    assert_eq!(text(&client, "countdown", json!({"from": LAST})).await, "lift-off");
-    assert!(*has_cut.borrow());
-    let mut steps = Vec::new();
-    while steps.len() < LAST as usize {
-        if let Heard::Progress(step, _) = heard.recv().await.unwrap() {
-            steps.push(step);
+async fn a_listen_ends_with_the_server(era: Era) {
+    let endpoint = Arc::new(cli::demo::server().build().unwrap());
+    let url = format!("http://{}/mcp", serve_endpoint(&endpoint).await);
+    let (client, _heard) = connect(url, era.newest()).await;
+    let filter = SubscriptionFilter::builder().tools_list_changed().build();
+    let mut subscription = client.listen(filter).await.unwrap();
+    endpoint.shutdown();
+    assert!(subscription.next().await.unwrap().is_none());
+    let end = subscription.end();
+    assert!(matches!(end, Some(SubscriptionEnd::Graceful(_))), "{end:?}");
+}
+
+async fn older_revisions(_: Era) {
+    let url = format!("http://{}/mcp", serve().await);
+    let old = [
+        ProtocolVersion::V_2024_11_05,
+        ProtocolVersion::V_2025_03_26,
+        ProtocolVersion::V_2025_06_18,
+    ];
+    for revision in old {
+        let (client, mut heard) = connect(url.clone(), revision.clone()).await;
+        assert_eq!(client.peer_info().unwrap().protocol_version, revision);
+        assert_eq!(text(&client, "add", json!({"a": 2, "b": 3})).await, "5");
+        assert_eq!(text(&client, "countdown", json!({"from": 1})).await, "lift-off");
+        assert_eq!(heard.recv().await, Some(Heard::Progress(1.0, Some(1.0))));
+        assert_eq!(heard.recv().await, Some(log(0)));
+        assert_eq!(text(&client, "poem", json!({"topic": "age"})).await, "The sea, the sea.");
+    }
+}
+
+async fn resumes_a_call_that_was_cut(_: Era) {
+    let server = serve().await;
+    let with_streams = [
+        ProtocolVersion::V_2025_03_26,
+        ProtocolVersion::V_2025_06_18,
+        ProtocolVersion::V_2025_11_25,
+    ];
+    for revision in with_streams {
+        let (proxy, has_cut) = proxy::cutting_at("\"progress\":3,", server).await.unwrap();
+        let (client, mut heard) = connect(format!("http://{proxy}/mcp"), revision).await;
+        assert_eq!(text(&client, "countdown", json!({"from": 60})).await, "lift-off");
+        assert!(*has_cut.borrow());
+        for step in 1..=60 {
+            assert_eq!(heard.recv().await, Some(Heard::Progress(step.into(), Some(60.0))));
+            assert_eq!(heard.recv().await, Some(log(60 - step)));
         }
     }
-    assert_eq!(steps, (1..=LAST).map(f64::from).collect::<Vec<_>>());
 }

@@ -1,6 +1,8 @@
 //! Our own accept loop: every wait for a client has an end.
 
-use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible, future::pending, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
 use http::Request;
@@ -9,7 +11,7 @@ use hyper::{
     server::conn::{http1, http2},
     service::service_fn,
 };
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -18,7 +20,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-use super::{HttpService, io::Io, respond, service::Site};
+use super::{HttpService, io::Io, respond, service::Site, streams::Streams};
 use crate::{sockets::BREATH, tcp::RemoteAddress};
 
 /// What an HTTP/2 connection begins with.
@@ -100,18 +102,23 @@ where
     let answer = service_fn(|request| answer(site.clone(), request, address));
     // Both kinds of connection are driven alike, but have no type in common.
     macro_rules! drive {
-        ($connection:expr) => {{
+        ($connection:expr, $idle:expr) => {{
             let mut connection = pin!($connection);
             tokio::select! {
                 _ = &mut connection => return,
                 () = site.shutdown.stopped() => {}
+                () = $idle(limits.head) => {}
             }
             connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
+            tokio::select! {
+                _ = &mut connection => {}
+                () = $idle(limits.write) => {}
+            }
         }};
     }
     if is_http2 {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
+        let streams = Streams::new(limits.write);
+        let mut builder = http2::Builder::new(streams.clone());
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(u32::try_from(limits.streams).ok())
@@ -119,14 +126,15 @@ where
             .max_send_buf_size(BUFFER)
             .keep_alive_interval(PING)
             .keep_alive_timeout(limits.write);
-        drive!(builder.serve_connection(io, answer));
+        drive!(builder.serve_connection(io, answer), |patience| streams.idle(patience));
     } else {
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())
             .header_read_timeout(limits.head)
             .max_buf_size(limits.headers.max(8 << 10));
-        drive!(builder.serve_connection(io, answer).with_upgrades());
+        // It looks after itself while it is idle.
+        drive!(builder.serve_connection(io, answer).with_upgrades(), |_| pending());
     }
 }
 

@@ -16,7 +16,8 @@ use wharf_wire::sse;
 use super::{
     session::Follower,
     sse2024::Feed,
-    stream::{BatchStream, CallStream},
+    stream::{BatchStream, CallStream, FULL},
+    streams,
 };
 
 /// What a response carries: nothing, one message, or a stream of events.
@@ -99,6 +100,25 @@ impl Events {
     }
 }
 
+impl Inner {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let chunk = match self {
+            Inner::Empty => None,
+            // A client that takes nothing of it does not get all of it either.
+            Inner::Whole(message) if message.len() > FULL => {
+                return Poll::Ready(Some(message.split_to(FULL)));
+            }
+            Inner::Whole(message) => Some(mem::take(message)),
+            Inner::Events(events) => match events.poll_chunk(cx) {
+                Poll::Ready(None) => None,
+                polled => return polled,
+            },
+        };
+        *self = Inner::Empty;
+        Poll::Ready(chunk)
+    }
+}
+
 impl Body for HttpBody {
     type Data = Bytes;
     type Error = Infallible;
@@ -107,17 +127,9 @@ impl Body for HttpBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let chunk = match &mut self.0 {
-            Inner::Empty => None,
-            Inner::Whole(message) => Some(mem::take(message)),
-            Inner::Events(events) => match events.poll_chunk(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(chunk)) => return Poll::Ready(Some(Ok(Frame::data(chunk)))),
-                Poll::Ready(None) => None,
-            },
-        };
-        self.0 = Inner::Empty;
-        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
+        let polled = self.0.poll_chunk(cx);
+        streams::polled(matches!(polled, Poll::Ready(Some(_))));
+        polled.map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {

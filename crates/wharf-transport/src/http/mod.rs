@@ -21,6 +21,7 @@ mod service;
 mod session;
 mod sse2024;
 mod stream;
+mod streams;
 mod tasks;
 #[cfg(feature = "tls")]
 mod tls;

@@ -51,8 +51,8 @@ impl Bed {
     }
 
     /// Behind a layer that knows callers by their tokens, as in an application.
-    pub async fn behind_bearer() -> Bed {
-        Bed::serve("127.0.0.1:0", |server| server, |endpoint, listener| async move {
+    pub async fn behind_bearer(tune: impl FnOnce(Server) -> Server) -> Bed {
+        Bed::serve("127.0.0.1:0", tune, |endpoint, listener| async move {
             loop {
                 let (stream, _) = listener.accept().await.expect("a listener");
                 tokio::spawn(know_caller(stream, endpoint.http()));

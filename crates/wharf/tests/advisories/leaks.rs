@@ -92,10 +92,9 @@ async fn an_answer_does_not_reach_another_websocket() {
 /// CVE-2026-45707: a caller without credentials got those of the process.
 #[tokio::test]
 async fn a_caller_does_not_inherit_who_the_last_one_was() {
-    let bed = Bed::behind_bearer().await;
+    let bed = Bed::behind_bearer(|server| server).await;
     let caller = Caller::modern(&bed);
-    let (mut line, connection) =
-        http1::handshake(TokioIo::new(bed.connect().await)).await.unwrap();
+    let (mut line, connection) = http1::handshake(TokioIo::new(bed.connect().await)).await.unwrap();
     tokio::spawn(connection);
     // All on one connection, which is kept alive.
     for bearer in [Some("alice"), None, Some("bob"), Some("alice"), None, None, Some("bob")] {
@@ -124,7 +123,7 @@ async fn a_caller_does_not_inherit_who_the_last_one_was() {
 /// The same within legacy sessions: each call is made by who sends it.
 #[tokio::test]
 async fn a_session_does_not_lend_its_principal() {
-    let bed = Bed::behind_bearer().await;
+    let bed = Bed::behind_bearer(|server| server).await;
     let alice = Caller::modern(&bed).known_as("alice");
     let alice = Caller { revision: LEGACY, ..alice }.opened().await;
     assert_eq!(alice.text("whoami", json!({})).await, "alice");

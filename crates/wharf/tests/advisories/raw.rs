@@ -23,7 +23,8 @@ pub const VERSION: (&str, &str) = ("mcp-protocol-version", crate::caller::MODERN
 
 /// A POST with these headers beside the usual ones.
 pub fn post(bed: &Bed, headers: &[(&str, &str)], body: &str) -> String {
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers: String =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     format!(
         "POST /mcp HTTP/1.1\r\nhost: {}\r\naccept: application/json, text/event-stream\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n{headers}\r\n{body}",
@@ -76,10 +77,4 @@ pub async fn answer(stream: &mut TcpStream) -> Option<Answer> {
     answer.body.resize(length, 0);
     timeout(PATIENCE, stream.read_exact(&mut answer.body)).await.expect("patience").ok()?;
     Some(answer)
-}
-
-/// Waits until the server closes the connection.
-pub async fn closed(stream: &mut TcpStream) {
-    let mut rest = Vec::new();
-    let _ = timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("patience");
 }

@@ -19,7 +19,9 @@ fn attempts(thief: &Caller, event: &str) -> Vec<Request<AnyBody>> {
     resume.headers_mut().insert(LAST_EVENT, event.parse().unwrap());
     vec![
         thief.post(&thief.tool("echo", json!({"text": "stolen"}))),
-        thief.post(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel})),
+        thief.post(
+            &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel}),
+        ),
         thief.post(&json!({"jsonrpc": "2.0", "id": 1, "result": {"action": "accept"}})),
         thief.post(&thief.initialize()),
         thief.bare("GET"),
@@ -31,7 +33,7 @@ fn attempts(thief: &Caller, event: &str) -> Vec<Request<AnyBody>> {
 /// CVE-2026-52869, CVE-2026-67431 and GHSA-953h-535j-jg2v: whoever knew a session's id had it.
 #[tokio::test]
 async fn a_session_cannot_be_used_by_another_principal() {
-    let bed = Bed::behind_bearer().await;
+    let bed = Bed::behind_bearer(|server| server).await;
     let alice = Caller { revision: LEGACY, ..Caller::modern(&bed).known_as("alice") };
     let alice = alice.opened().await;
     let mut own = alice.listen().await;
@@ -47,7 +49,10 @@ async fn a_session_cannot_be_used_by_another_principal() {
         for (foreign, unknown) in pairs {
             let foreign = thief.request(foreign).await;
             let unknown = thief.request(unknown).await;
-            assert_eq!((foreign.status(), unknown.status()), (404.try_into().unwrap(), 404.try_into().unwrap()));
+            assert_eq!(
+                (foreign.status(), unknown.status()),
+                (404.try_into().unwrap(), 404.try_into().unwrap())
+            );
             // Nobody learns that the session exists.
             let mut heads = [foreign.headers().clone(), unknown.headers().clone()];
             heads.iter_mut().for_each(|heads| drop(heads.remove("date")));
@@ -129,7 +134,8 @@ async fn events_are_not_replayed_to_another_session() {
     assert!(ids.len() >= 2, "{ids:?}");
     let thief = Caller::legacy(&bed).await;
     // Made up, malformed, and of nobody: none of them is an event of the thief's.
-    let others = ["0", "-", "1-", "-1", "1-0-0", "99999999999999999999999-1", "1--1", "+1-0", "1-+0", ""];
+    let others =
+        ["0", "-", "1-", "-1", "1-0-0", "99999999999999999999999-1", "1--1", "+1-0", "1-+0", ""];
     for id in ids.iter().map(String::as_str).chain(others) {
         let mut resume = thief.bare("GET");
         resume.headers_mut().insert(LAST_EVENT, id.parse().unwrap());

@@ -54,8 +54,9 @@ fn heads(revision: &str, message: &Value) -> HeaderMap {
     let params = &message["params"];
     let own = params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str();
     let version = own.unwrap_or(revision);
-    // Earlier revisions do not know the header.
-    if version >= "2025-06-18" && message["method"] != "initialize" {
+    // Earlier revisions do not know the header, and who opens a session has agreed on none.
+    let opens = message["method"] == "initialize" && version < "2026-07-28";
+    if version >= "2025-06-18" && !opens {
         heads.insert("mcp-protocol-version", version.parse().expect("plain text"));
     }
     if version >= "2026-07-28" {

@@ -1,0 +1,132 @@
+//! A body must not grow the server.
+//!
+//! CVE-2026-109527, CVE-2026-108395, CVE-2026-67432, GHSA-f897-62hf-6gxq: bodies without end.
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
+use wharf::WireLimits;
+
+use crate::{
+    bed::Bed,
+    caller::{self, Caller, LEGACY, MODERN},
+    raw, web,
+};
+
+/// How long a message may be where the test says so.
+const LONGEST: usize = 4096;
+
+async fn small() -> Bed {
+    let limits = WireLimits { message: LONGEST, ..WireLimits::default() };
+    Bed::tuned(|server| server.message_limits(limits)).await
+}
+
+/// A call that is exactly `size` bytes long.
+fn sized(caller: &Caller, size: usize) -> String {
+    let call = |text: String| caller.tool("echo", json!({"text": text})).to_string();
+    let around = call(String::new()).len();
+    let call = call("x".repeat(size - around));
+    assert_eq!(call.len(), size);
+    call
+}
+
+#[tokio::test]
+async fn a_body_is_not_longer_than_it_may_be() {
+    let bed = small().await;
+    for pool in [web::http1(), web::http2()] {
+        for caller in Caller::both(&bed).await {
+            let caller = Caller { pool: pool.clone(), ..caller };
+            for (size, status) in [(LONGEST - 1, 200), (LONGEST, 200), (LONGEST + 1, 413)] {
+                let call = serde_json::from_str(&sized(&caller, size)).unwrap();
+                let response = caller.send(&call).await;
+                assert_eq!(response.status(), status, "{size}");
+                let reply = caller::reply(response).await;
+                if status == 413 {
+                    assert_eq!(reply["error"]["code"], -32801);
+                    assert_eq!(reply["error"]["data"]["limit"], LONGEST);
+                }
+            }
+            caller.works().await;
+        }
+    }
+}
+
+/// It is refused for what it says, before it comes.
+#[tokio::test]
+async fn a_body_that_is_declared_too_long_is_not_waited_for() {
+    let bed = small().await;
+    for length in [LONGEST as u64 + 1, u64::from(u32::MAX), i64::MAX as u64] {
+        let head = raw::post(&bed, &[raw::VERSION], "");
+        let head = head.replace("content-length: 0", &format!("content-length: {length}"));
+        let answer = raw::ask(&bed, &head).await;
+        assert_eq!((answer.status, answer.code()), (413, -32801), "{length}");
+    }
+    let huge = raw::post(&bed, &[raw::VERSION], "")
+        .replace("content-length: 0", "content-length: 99999999999999999999999");
+    assert_eq!(raw::ask(&bed, &huge).await.status, 400);
+    Caller::modern(&bed).works().await;
+}
+
+/// With the default limit: no end is declared, and none comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endless_body_is_not_read_to_no_end() {
+    let bed = Bed::start().await;
+    for version in [MODERN, LEGACY] {
+        let head = raw::post(&bed, &[("mcp-protocol-version", version)], "");
+        let head = head.replace("content-length: 0", "transfer-encoding: chunked");
+        let (mut reader, mut writer) = split(bed.connect().await);
+        let endless = tokio::spawn(async move {
+            writer.write_all(head.as_bytes()).await.unwrap();
+            let chunk = [b"10000\r\n".as_slice(), &[b' '; 0x10000], b"\r\n"].concat();
+            let mut sent = 0;
+            while writer.write_all(&chunk).await.is_ok() {
+                sent += 1;
+            }
+            sent
+        });
+        let mut status = [0; 12];
+        reader.read_exact(&mut status).await.unwrap();
+        assert_eq!(&status, b"HTTP/1.1 413");
+        // The server hangs up, or this would go on for ever.
+        let sent = endless.await.unwrap();
+        assert!(sent >= 256, "{sent} chunks of 64 KiB are less than what may be sent");
+    }
+    Caller::modern(&bed).works().await;
+}
+
+/// CVE-2026-111768: four megabytes of tiny elements became gigabytes.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn tiny_elements_do_not_explode() {
+    const BODY: usize = 4 << 20;
+    const TIMES: usize = 8;
+    let process = crate::child::Process::start().await;
+    let old = process.caller("2025-03-26").opened().await;
+    let modern = process.caller(MODERN);
+    modern.works().await;
+    old.works().await;
+    let before = process.peak();
+    let elements = |element: &str| {
+        format!("[{}{element}]", format!("{element},").repeat(BODY / (element.len() + 1) - 1))
+    };
+    for caller in [&modern, &old] {
+        for element in ["{}", "[]", "0", "\"\"", "null"] {
+            let elements = elements(element);
+            let inside = |place: &str| {
+                caller.tool("echo", json!({"text": "PLACE"})).to_string().replace(place, &elements)
+            };
+            for message in [elements.clone(), inside("\"PLACE\""), inside("{\"text\":\"PLACE\"}")] {
+                let mut request =
+                    caller.post(&json!({"method": "tools/call", "params": {"name": "echo"}}));
+                *request.body_mut() = web::whole(message);
+                let response = caller.request(request).await;
+                assert!(!response.status().is_server_error(), "{element}: {response:?}");
+                // What comes back is no flood either.
+                let body = caller::body(response).await;
+                assert!(body.len() <= BODY, "{} bytes for {element}", body.len());
+            }
+            caller.works().await;
+        }
+    }
+    let grown = process.peak() - before;
+    assert!(grown <= TIMES * BODY, "{} MiB for {} MiB", grown >> 20, BODY >> 20);
+}

@@ -1,0 +1,76 @@
+//! A server in a process of its own, whose memory can be measured.
+
+use std::{net::SocketAddr, process::Stdio};
+
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+use wharf::Endpoint;
+
+use crate::{
+    bed::PATIENCE,
+    caller::Caller,
+    server::{Counts, server},
+    web,
+};
+
+/// Tells the test below that it is the child.
+const ROLE: &str = "WHARF_ADVISORIES_CHILD";
+
+/// The child's part; where nobody asks for it, there is nothing to do.
+#[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::print_stdout, reason = "the parent reads where the child is")]
+async fn the_child_serves_until_it_is_killed() {
+    if std::env::var_os(ROLE).is_none() {
+        return;
+    }
+    let endpoint = server(&Counts::default()).build().unwrap();
+    let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
+    println!("\naddress {}", listener.local_addr().unwrap());
+    let _ = tokio::time::timeout(2 * PATIENCE, endpoint.serve_http_on(listener)).await;
+}
+
+pub struct Process {
+    child: Child,
+    pub address: SocketAddr,
+}
+
+impl Process {
+    pub async fn start() -> Process {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child::the_child_serves_until_it_is_killed", "--nocapture"])
+            .env(ROLE, "yes")
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        loop {
+            let line = lines.next_line().await.unwrap().expect("an address");
+            if let Some(address) = line.strip_prefix("address ") {
+                return Process { child, address: address.parse().unwrap() };
+            }
+        }
+    }
+
+    /// A caller of it, with no session yet.
+    pub fn caller(&self, revision: &'static str) -> Caller {
+        let url = format!("http://{}/mcp", self.address);
+        Caller { pool: web::http1(), url, revision, session: None, bearer: None }
+    }
+
+    /// How many files and sockets it has open.
+    pub fn files(&self) -> usize {
+        let id = self.child.id().expect("a running child");
+        std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().count()
+    }
+
+    /// The most memory it ever had, in bytes.
+    pub fn peak(&self) -> usize {
+        let id = self.child.id().expect("a running child");
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    }
+}

@@ -1,0 +1,142 @@
+//! The end of the server must come, in good order, however many are listening.
+//!
+//! go-sdk#1166: closing waited for itself. kaeru#11: a graceful shutdown waited for every stream.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tokio::{sync::Barrier, task::JoinSet, time::timeout};
+use tokio_tungstenite::{
+    client_async,
+    tungstenite::{Message, client::IntoClientRequest},
+};
+
+use crate::{
+    bed::{Bed, PATIENCE, limited},
+    caller::{Caller, LEGACY},
+    web::{self, Events},
+};
+
+/// How many of each kind, over connections that all sum up to what a process may commonly open.
+const LISTENS: usize = 900;
+const SESSIONS: usize = 800;
+const OLD_LINES: usize = 150;
+const WEBSOCKETS: usize = 150;
+/// How many streams share an HTTP/2 connection.
+const SHARED: usize = 100;
+
+/// A modern listen ends with its result, and with nothing after it.
+async fn listen(caller: Caller, ready: Arc<Barrier>) {
+    let filter = json!({"notifications": {"toolsListChanged": true}});
+    let response = caller.send(&caller.message("subscriptions/listen", filter)).await;
+    let mut events = Events::of(response);
+    let acknowledged = events.message().await.unwrap();
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    ready.wait().await;
+    let result = events.message().await.expect("a result");
+    assert_eq!(result["id"], 1);
+    assert_eq!(result["result"]["resultType"], "complete", "{result}");
+    assert_eq!(events.message().await, None);
+}
+
+/// The stream of a legacy session just ends.
+async fn follow(caller: Caller, ready: Arc<Barrier>) {
+    let mut events = caller.opened().await.listen().await;
+    ready.wait().await;
+    assert_eq!(events.message().await, None);
+}
+
+/// A WebSocket says good-bye.
+async fn websocket(bed: Arc<Bed>, ready: Arc<Barrier>) {
+    let mut request = format!("ws://{}/mcp", bed.address).into_client_request().unwrap();
+    request.headers_mut().insert("sec-websocket-protocol", "mcp".parse().unwrap());
+    let (mut socket, _) = client_async(request, bed.connect().await).await.unwrap();
+    drop(bed);
+    ready.wait().await;
+    while let Some(Ok(frame)) = socket.next().await {
+        if let Message::Close(Some(close)) = frame {
+            assert_eq!(u16::from(close.code), 1001);
+            return;
+        }
+    }
+    panic!("no good-bye");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_streams_do_not_keep_the_server_from_its_end() {
+    // Nobody is cut off here: all of them end because they are told to.
+    let bed = Arc::new(Bed::with(limited(|limits| limits.grace = 2 * PATIENCE)).await);
+    let count = LISTENS + SESSIONS + OLD_LINES + WEBSOCKETS;
+    let ready = Arc::new(Barrier::new(count + 1));
+    let modern = Caller::modern(&bed);
+    let mut streams = JoinSet::new();
+    for kind in 0..(LISTENS + SESSIONS) / SHARED {
+        let caller = Caller { pool: web::http2(), ..modern.clone() };
+        for _ in 0..SHARED {
+            match kind < LISTENS / SHARED {
+                true => streams.spawn(listen(caller.clone(), ready.clone())),
+                false => {
+                    let caller = Caller { revision: LEGACY, ..caller.clone() };
+                    streams.spawn(follow(caller, ready.clone()))
+                }
+            };
+        }
+    }
+    for _ in 0..OLD_LINES {
+        streams.spawn(listen(Caller { pool: web::http1(), ..modern.clone() }, ready.clone()));
+    }
+    for _ in 0..WEBSOCKETS {
+        streams.spawn(websocket(bed.clone(), ready.clone()));
+    }
+    timeout(PATIENCE, ready.wait()).await.expect("patience");
+    let bed = Arc::into_inner(bed).expect("the last one");
+    bed.stop().await;
+    let ended = timeout(PATIENCE, streams.join_all()).await.expect("patience");
+    assert_eq!(ended.len(), count);
+}
+
+/// A call that does not end has its grace, and no more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_does_not_end_does_not_keep_the_server_from_its_end() {
+    let bed = Bed::with(limited(|limits| limits.grace = Duration::from_millis(200))).await;
+    let mut calls = JoinSet::new();
+    let mut begun = 0;
+    for pool in [web::http1, web::http2] {
+        for caller in Caller::both(&bed).await {
+            let caller = Caller { pool: pool(), ..caller };
+            let mut events = Events::of(caller.send(&caller.tool("wait", json!({}))).await);
+            begun += 1;
+            bed.counts.begun.reaches(begun).await;
+            calls.spawn(async move { while events.next().await.is_some() {} });
+        }
+    }
+    let counts = bed.counts.clone();
+    bed.stop().await;
+    counts.ended.reaches(begun).await;
+    timeout(PATIENCE, calls.join_all()).await.expect("patience");
+    assert_eq!(counts.finished.get(), 0);
+}
+
+/// A call that ends within its grace is answered, even if it began before and ends after.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_under_way_is_not_cut_off() {
+    let bed = Bed::with(limited(|limits| limits.grace = 2 * PATIENCE)).await;
+    let mut calls: JoinSet<Value> = JoinSet::new();
+    let mut begun = 0;
+    for pool in [web::http1, web::http2] {
+        for caller in Caller::both(&bed).await {
+            let caller = Caller { pool: pool(), ..caller };
+            calls.spawn(async move { caller.messages("wait", json!({})).await.pop().unwrap() });
+            begun += 1;
+            bed.counts.begun.reaches(begun).await;
+        }
+    }
+    let counts = bed.counts.clone();
+    let stopping = tokio::spawn(bed.stop());
+    counts.gate.add();
+    for reply in calls.join_all().await {
+        assert_eq!(crate::caller::text(&reply), "through");
+    }
+    stopping.await.unwrap();
+}

@@ -1,0 +1,149 @@
+//! Clients that take their time must not take a place for ever.
+//!
+//! The deadlines are short here; that each of them ends is what is tested, not when.
+
+use std::time::Duration;
+
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::{interval, timeout},
+};
+use wharf::Http;
+
+use crate::{
+    bed::{Bed, PATIENCE, limited},
+    caller::{self, Caller},
+    raw,
+};
+
+const SHORT: Duration = Duration::from_millis(300);
+const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+fn impatient() -> Http {
+    limited(|limits| (limits.head, limits.body, limits.write) = (SHORT, SHORT, SHORT))
+}
+
+/// Others are served all the while. A new connection each time: those that idle do not last here.
+async fn works(bed: &Bed) {
+    Caller::modern(bed).works().await;
+}
+
+/// Under `axum::serve`, most of these stay open for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_sends_nothing_more_does_not_stay() {
+    let bed = Bed::with(impatient()).await;
+    let call = raw::modern_call(&bed);
+    let head = &call[..call.find("\r\n\r\n").unwrap() + 4];
+    let mut streams = Vec::new();
+    for begun in [
+        "",
+        "P",
+        "PRI * HTT",
+        PREFACE,
+        "POST /mcp HT",
+        "POST /mcp HTTP/1.1\r\n",
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\nx-slow: ",
+        &head[..head.len() - 1],
+        head,
+        &call[..call.len() - 1],
+    ] {
+        let mut stream = bed.connect().await;
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        streams.push((begun.to_owned(), stream));
+    }
+    // And one that was served, and then says no more.
+    let mut stream = bed.connect().await;
+    stream.write_all(call.as_bytes()).await.unwrap();
+    assert_eq!(raw::answer(&mut stream).await.unwrap().status, 200);
+    streams.push(("a call".to_owned(), stream));
+    for (begun, mut stream) in streams {
+        let mut rest = Vec::new();
+        let ended = timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+        assert!(ended.is_ok(), "still open after {begun:?}");
+    }
+    works(&bed).await;
+}
+
+/// A byte now and then does not buy more time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_drips_does_not_stay() {
+    let bed = Bed::with(impatient()).await;
+    let call = raw::modern_call(&bed).replace("\"on\"", &format!("\"{}\"", "x".repeat(4096)));
+    let length = call.split("\r\n\r\n").nth(1).unwrap().len();
+    let at = call.find("content-length: ").unwrap();
+    let call = format!(
+        "{}content-length: {length}{}",
+        &call[..at],
+        &call[call[at..].find('\r').unwrap() + at..]
+    );
+    let head = call.find("\r\n\r\n").unwrap() + 4;
+    for start in [4, head + 10] {
+        let (mut reader, mut writer) = bed.connect().await.into_split();
+        let (begun, rest) = call.split_at(start);
+        writer.write_all(begun.as_bytes()).await.unwrap();
+        let rest = rest.to_owned();
+        let drip = tokio::spawn(async move {
+            let mut tick = interval(SHORT / 20);
+            for byte in rest.as_bytes() {
+                tick.tick().await;
+                if writer.write_all(&[*byte]).await.is_err() {
+                    return;
+                }
+            }
+            std::future::pending().await
+        });
+        let mut answer = Vec::new();
+        let _ = timeout(PATIENCE, reader.read_to_end(&mut answer)).await.expect("closed");
+        assert!(!answer.starts_with(b"HTTP/1.1 200"), "from {start}");
+        drip.abort();
+    }
+    works(&bed).await;
+}
+
+/// Goal 8 of the security notes: whoever reads nothing holds one call back, and not for long.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_read_does_not_keep_its_call() {
+    const LINES: u64 = 1_000_000;
+    let bed = Bed::with(impatient()).await;
+    let caller = Caller::modern(&bed);
+    let chatter = caller.tool("chatter", json!({"lines": LINES}));
+    let heads = [raw::VERSION, ("mcp-method", "tools/call"), ("mcp-name", "chatter")];
+    let mut deaf = bed.connect().await;
+    deaf.write_all(raw::post(&bed, &heads, &chatter.to_string()).as_bytes()).await.unwrap();
+    bed.counts.begun.reaches(1).await;
+    works(&bed).await;
+    bed.counts.ended.reaches(1).await;
+    assert_eq!(bed.counts.finished.get(), 0);
+    works(&bed).await;
+
+    // Over HTTP/2 the bytes wait in the server for a window, not in the socket.
+    let (mut line, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(bed.connect().await)).await.unwrap();
+    tokio::spawn(connection);
+    let deaf = line.send_request(caller.post(&chatter)).await.unwrap();
+    bed.counts.begun.reaches(2).await;
+    works(&bed).await;
+    bed.counts.ended.reaches(2).await;
+    assert_eq!(bed.counts.finished.get(), 0);
+    drop(deaf);
+}
+
+/// In a legacy session the call goes on without its reader.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_legacy_client_that_does_not_read_does_not_hold_its_call_back_for_ever() {
+    const LINES: u64 = 20_000;
+    let bed = Bed::with(impatient()).await;
+    let caller = Caller::legacy(&bed).await;
+    let deaf = caller.send(&caller.tool("chatter", json!({"lines": LINES}))).await;
+    bed.counts.begun.reaches(1).await;
+    works(&bed).await;
+    bed.counts.finished.reaches(1).await;
+    let mut other = caller.tool("echo", json!({"text": "on"}));
+    other["id"] = 2.into();
+    let reply = caller::reply(caller.send(&other).await).await;
+    assert_eq!(caller::text(&reply), "on");
+    drop(deaf);
+}

@@ -1,0 +1,132 @@
+//! What is encrypted must not hang on what is not.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{Request, Response, Version};
+use hyper::{
+    body::Incoming,
+    client::conn::{http1, http2},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::{
+    TlsConnector,
+    client::TlsStream,
+    rustls::{ClientConfig, RootCertStore, crypto::ring},
+};
+use wharf::Tls;
+
+use crate::{
+    bed::{Bed, PATIENCE, limited},
+    caller::{self, Caller},
+    raw,
+    web::AnyBody,
+};
+
+/// A server with a certificate of its own making, and what a client needs to trust it.
+async fn encrypted() -> (Bed, Arc<ClientConfig>) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = made.signing_key.serialize_pem();
+    let tls = Tls::from_pem(made.cert.pem().as_bytes(), key.as_bytes()).unwrap();
+    let http = limited(|limits| limits.head = Duration::from_millis(500)).tls(tls);
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    (Bed::with(http).await, Arc::new(config))
+}
+
+async fn connect(bed: &Bed, config: &ClientConfig, alpn: &[&str]) -> TlsStream<TcpStream> {
+    let mut config = config.clone();
+    config.alpn_protocols = alpn.iter().map(|it| it.as_bytes().to_vec()).collect();
+    let connector = TlsConnector::from(Arc::new(config));
+    connector.connect("localhost".try_into().unwrap(), bed.connect().await).await.unwrap()
+}
+
+/// Sends a request in the version that was agreed on.
+async fn send(stream: TlsStream<TcpStream>, request: Request<AnyBody>) -> Response<Incoming> {
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let io = TokioIo::new(stream);
+    if is_http2 {
+        let (mut line, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        tokio::spawn(connection);
+        return line.send_request(request).await.unwrap();
+    }
+    let (mut line, connection) = http1::handshake(io).await.unwrap();
+    tokio::spawn(connection);
+    line.send_request(request).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn https_does_not_depend_on_the_version_of_http() {
+    let (bed, config) = encrypted().await;
+    for (alpn, version) in [
+        (&["h2", "http/1.1"][..], Version::HTTP_2),
+        (&["h2"], Version::HTTP_2),
+        (&["http/1.1"], Version::HTTP_11),
+        (&[], Version::HTTP_11),
+    ] {
+        let caller = Caller { url: "https://localhost/mcp".to_owned(), ..Caller::modern(&bed) };
+        for tool in ["echo", "repeat"] {
+            let mut request = caller.post(&caller.tool(tool, json!({"text": "safe"})));
+            request.headers_mut().insert("host", "localhost".parse().unwrap());
+            let response = send(connect(&bed, &config, alpn).await, request).await;
+            assert_eq!((response.status().as_u16(), response.version()), (200, version));
+            let reply = caller::reply(response).await;
+            assert_eq!(caller::text(&reply), "safe");
+        }
+    }
+    bed.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_encrypt_does_not_hang() {
+    let (bed, config) = encrypted().await;
+    for begun in ["", "\x16\x03\x01", &raw::modern_call(&bed), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let mut stream = bed.connect().await;
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("closed");
+        assert!(!answer.starts_with(b"HTTP"), "{begun:?}");
+    }
+    // Nor does one that encrypts and then says nothing.
+    let mut stream = connect(&bed, &config, &["http/1.1"]).await;
+    let mut answer = Vec::new();
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("closed");
+    assert_eq!(answer, b"");
+}
+
+/// The same guard stands at this door.
+#[tokio::test(flavor = "multi_thread")]
+async fn https_does_not_open_the_door_for_pages() {
+    let (bed, config) = encrypted().await;
+    for alpn in ["h2", "http/1.1"] {
+        let caller = Caller { url: "https://evil.example/mcp".to_owned(), ..Caller::modern(&bed) };
+        let mut request = caller.post(&caller.tool("echo", json!({"text": "x"})));
+        if alpn == "http/1.1" {
+            request.headers_mut().insert("host", "evil.example".parse().unwrap());
+        }
+        let response = send(connect(&bed, &config, &[alpn]).await, request).await;
+        assert_eq!(response.status(), 403, "{alpn}");
+    }
+}
+
+#[test]
+fn a_certificate_without_its_key_is_not_taken() {
+    let one = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (one.cert.pem(), one.signing_key.serialize_pem());
+    let foreign = other.signing_key.serialize_pem();
+    assert!(Tls::from_pem(cert.as_bytes(), key.as_bytes()).is_ok());
+    for (cert, key) in [(&cert, &foreign), (&key, &key), (&cert, &cert), (&String::new(), &key)] {
+        assert!(Tls::from_pem(cert.as_bytes(), key.as_bytes()).is_err());
+    }
+}
