@@ -1,7 +1,13 @@
 //! Our own accept loop: every wait for a client has an end.
 
 use std::{
-    convert::Infallible, future::pending, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration,
+    convert::Infallible,
+    future::{pending, ready},
+    io,
+    net::SocketAddr,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -12,6 +18,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -25,6 +32,8 @@ use crate::{sockets::BREATH, tcp::RemoteAddress};
 
 /// What an HTTP/2 connection begins with.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// How often the system asks whether a silent client is still there; it is gone after four times.
+const PROBE: Duration = Duration::from_secs(15);
 /// How often a silent HTTP/2 connection is asked whether it is alive.
 const PING: Duration = Duration::from_secs(30);
 /// How long the last words may take once the grace is over.
@@ -79,6 +88,9 @@ async fn connection(
 ) {
     // Replies are written whole, so waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
+    // A client that is gone without a word would hold its streams for as long as they are silent.
+    let probes = TcpKeepalive::new().with_time(PROBE).with_interval(PROBE).with_retries(3);
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&probes);
     #[cfg(feature = "tls")]
     if let Some(tls) = &site.http.tls {
         let accepted = timeout(site.http.limits.head, tls.accept(stream)).await;
@@ -102,17 +114,22 @@ where
     let answer = service_fn(|request| answer(site.clone(), request, address));
     // Both kinds of connection are driven alike, but have no type in common.
     macro_rules! drive {
-        ($connection:expr, $idle:expr) => {{
+        ($connection:expr, $idle:expr, $drained:expr) => {{
             let mut connection = pin!($connection);
             tokio::select! {
                 _ = &mut connection => return,
                 () = site.shutdown.stopped() => {}
                 () = $idle(limits.head) => {}
             }
+            // Some clients hear nothing more once they are told to go away.
+            tokio::select! {
+                _ = &mut connection => return,
+                _ = timeout(FAREWELL, $drained) => {}
+            }
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 _ = &mut connection => {}
-                () = $idle(limits.write) => {}
+                () = $idle(FAREWELL) => {}
             }
         }};
     }
@@ -126,7 +143,8 @@ where
             .max_send_buf_size(BUFFER)
             .keep_alive_interval(PING)
             .keep_alive_timeout(limits.write);
-        drive!(builder.serve_connection(io, answer), |patience| streams.idle(patience));
+        let idle = |patience| streams.idle(patience);
+        drive!(builder.serve_connection(io, answer), idle, streams.idle(Duration::ZERO));
     } else {
         let mut builder = http1::Builder::new();
         builder
@@ -134,7 +152,7 @@ where
             .header_read_timeout(limits.head)
             .max_buf_size(limits.headers.max(8 << 10));
         // It looks after itself while it is idle.
-        drive!(builder.serve_connection(io, answer).with_upgrades(), |_| pending());
+        drive!(builder.serve_connection(io, answer).with_upgrades(), |_| pending(), ready(()));
     }
 }
 

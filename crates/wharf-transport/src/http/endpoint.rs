@@ -50,6 +50,7 @@ impl Site {
 
     fn form(&self, accept: Accept, listen: bool) -> Form {
         match (accept, self.http.streaming) {
+            (_, Streaming::Never) => Form::Json,
             (Accept { json: false, .. }, _) => Form::Events,
             (Accept { events: false, .. }, _) => Form::Json,
             (_, Streaming::Smart) => Form::Smart,
@@ -68,18 +69,18 @@ impl Site {
         let mut call = CallStream::new(exchange, codec, &self.shutdown);
         let silent = match form {
             Form::Json => Some(poll_fn(|cx| call.poll_end(cx)).await),
-            Form::Events => None,
-            Form::Smart => self.silent(&mut call).await,
+            Form::Events | Form::Smart => self.silent(&mut call).await,
         };
-        let Some(outcome) = silent else {
-            return respond::events(HttpBody::events(
-                Source::Call(call),
-                self.http.limits.keep_alive,
-            ));
-        };
-        let mut reply = Vec::new();
-        let status = call.codec().encode(&outcome, &mut reply);
-        respond::ended(status, &outcome, reply)
+        if let Some(outcome) = silent {
+            let mut reply = Vec::new();
+            let status = call.codec().encode(&outcome, &mut reply);
+            // A status can be told only without a stream.
+            if form != Form::Events || status != 200 {
+                return respond::ended(status, &outcome, reply);
+            }
+            call.end_with(&reply);
+        }
+        respond::events(HttpBody::events(Source::Call(call), self.http.limits.keep_alive))
     }
 
     /// How the call ended, if it did so without a word and before anybody could think it is dead.
@@ -99,6 +100,7 @@ impl Site {
         let form = self.form(accept, false);
         let mut stream = BatchStream { replies: Replies::default(), said: Vec::new() };
         if form != Form::Events {
+            // As for a single call, but for the timer: nobody sends batches any more.
             loop {
                 match poll_fn(|cx| replies.poll_message(cx)).await {
                     None => return respond::status(202),

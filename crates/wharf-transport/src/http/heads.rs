@@ -19,19 +19,19 @@ pub(crate) struct Seen<'a> {
 impl<'a> Seen<'a> {
     pub(crate) fn of(headers: &'a HeaderMap) -> Self {
         let mut seen = Seen::default();
-        let mut accept = None;
+        let mut accept: Option<Ranges> = None;
         for (name, value) in headers {
             let (name, value) = (name.as_str(), value.as_bytes());
             match name {
                 "host" => seen.host.add(value),
                 "origin" => seen.origin.add(value),
                 "content-type" => seen.content_type.add(value),
-                "accept" => accept.get_or_insert(Accept::NOTHING).add(value),
+                "accept" => accept.get_or_insert_default().add(value),
                 "mcp-protocol-version" => seen.message.version.add(value),
                 "mcp-method" => seen.message.method.add(value),
                 "mcp-name" => seen.message.name.add(value),
-                "mcp-session-id" => seen.session.add(value),
-                "last-event-id" => seen.last_event.add(value),
+                "mcp-session-id" => seen.session.add(value.trim_ascii()),
+                "last-event-id" => seen.last_event.add(value.trim_ascii()),
                 _ => {
                     if let Some(parameter) = name.strip_prefix("mcp-param-") {
                         seen.message.params.push((parameter, value));
@@ -39,7 +39,7 @@ impl<'a> Seen<'a> {
                 }
             }
         }
-        seen.accept = accept.unwrap_or_default();
+        seen.accept = accept.map(Accept::from).unwrap_or_default();
         seen
     }
 
@@ -65,20 +65,32 @@ impl Default for Accept {
     }
 }
 
-impl Accept {
-    const NOTHING: Accept = Accept { json: false, events: false };
+/// The media ranges that a client names. The narrowest that fits a type decides.
+#[derive(Default)]
+struct Ranges([Option<bool>; 5]);
 
+/// What counts here, the narrowest first.
+static MEDIA: [&str; 5] =
+    ["application/json", "text/event-stream", "application/*", "text/*", "*/*"];
+
+impl Ranges {
     fn add(&mut self, value: &[u8]) {
         for range in value.split(|byte| *byte == b',') {
             let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-            let media = parts.next().unwrap_or_default();
-            if parts.any(is_refusal) {
-                continue;
+            let name = parts.next().unwrap_or_default();
+            let named = MEDIA.iter().position(|it| name.eq_ignore_ascii_case(it.as_bytes()));
+            if let Some(index) = named {
+                self.0[index] = Some(!parts.any(is_refusal));
             }
-            let is = |name: &str| media.eq_ignore_ascii_case(name.as_bytes());
-            let any = is("*/*");
-            self.json |= any || is("application/json") || is("application/*");
-            self.events |= any || is("text/event-stream") || is("text/*");
+        }
+    }
+}
+
+impl From<Ranges> for Accept {
+    fn from(Ranges([json, events, application, text, any]): Ranges) -> Self {
+        Accept {
+            json: json.or(application).or(any).unwrap_or_default(),
+            events: events.or(text).or(any).unwrap_or_default(),
         }
     }
 }
@@ -94,8 +106,9 @@ mod tests {
     use super::*;
 
     fn accept(value: &str) -> (bool, bool) {
-        let mut accept = Accept::NOTHING;
-        accept.add(value.as_bytes());
+        let mut ranges = Ranges::default();
+        ranges.add(value.as_bytes());
+        let accept = Accept::from(ranges);
         (accept.json, accept.events)
     }
 
@@ -109,6 +122,8 @@ mod tests {
             ("text/*;q=0.1", (false, true)),
             ("Application/JSON", (true, false)),
             ("application/json;q=0, text/event-stream", (false, true)),
+            ("application/json;q=0, */*", (false, true)),
+            ("*/*, text/event-stream;q=0.0", (true, false)),
             ("text/html", (false, false)),
             ("", (false, false)),
             ("application/jsonp", (false, false)),

@@ -1,7 +1,5 @@
 //! Responses, each in one line.
 
-use std::time::Duration;
-
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use wharf_model::{Error, Outcome};
 
@@ -27,23 +25,36 @@ pub(crate) fn json(code: u16, message: Vec<u8>) -> Reply {
     reply
 }
 
-/// The end of a call, with when to try again if the client should.
+/// The end of a call, with what else the client should know about it.
 pub(crate) fn ended(code: u16, outcome: &Outcome, message: Vec<u8>) -> Reply {
     let mut reply = json(code, message);
-    if let (429 | 503, Outcome::Failed(error)) = (code, outcome) {
-        retry_after(&mut reply, error);
+    if let Outcome::Failed(error) = outcome {
+        explain(&mut reply, error);
     }
     reply
 }
 
-/// Says when to try again, if the error does.
-pub(crate) fn retry_after(reply: &mut Reply, error: &Error) {
+/// Says in headers when to try again, or with what, as the status demands.
+pub(crate) fn explain(reply: &mut Reply, error: &Error) {
+    let (name, value) = match reply.status().as_u16() {
+        429 | 503 => (header::RETRY_AFTER, HeaderValue::from(retry_after(error))),
+        401 | 403 => {
+            let challenge = match error.kind.is_insufficient_scope() {
+                true => r#"Bearer error="insufficient_scope""#,
+                false => "Bearer",
+            };
+            (header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
+        }
+        _ => return,
+    };
+    reply.headers_mut().insert(name, value);
+}
+
+/// After how many seconds to try again.
+fn retry_after(error: &Error) -> u64 {
     let data = error.data.as_deref();
     let after = data.and_then(|data| data["retryAfterMs"].as_u64());
-    let seconds = after.map(|ms| Duration::from_millis(ms).as_millis().div_ceil(1000).max(1));
-    if let Some(seconds) = seconds.and_then(|it| HeaderValue::try_from(it.to_string()).ok()) {
-        reply.headers_mut().insert(header::RETRY_AFTER, seconds);
-    }
+    after.unwrap_or_default().div_ceil(1000).max(1)
 }
 
 /// A stream of events.

@@ -122,6 +122,8 @@ impl Site {
             (&Method::GET, _) if self.http.websocket && super::websocket::is_asked(parts) => {
                 super::websocket::upgrade(self, parts, scope)
             }
+            // Sessions are for the others.
+            _ if seen.message.is_modern() => respond::not_allowed("POST"),
             (&Method::GET, Some(sessions)) => sessions.get(seen, scope),
             (&Method::DELETE, Some(sessions)) => sessions.delete(seen, scope),
             _ => respond::not_allowed(self.allowed()),
@@ -161,6 +163,9 @@ impl Site {
         }
         if !seen.accept.json && !seen.accept.events {
             return refuse(406, "Accept must allow application/json or text/event-stream");
+        }
+        if !seen.accept.json && self.http.streaming == Streaming::Never {
+            return refuse(406, "Nothing is streamed here: accept application/json");
         }
         match read(body, self.host.limits.message, self.http.limits.body).await {
             Ok(message) => Ok(message),

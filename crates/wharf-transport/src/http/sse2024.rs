@@ -125,7 +125,7 @@ impl Sse2024 {
 
 fn busy(problem: &str) -> Reply {
     let mut reply = respond::refuse(503, problem);
-    respond::retry_after(&mut reply, &Error::overloaded(RETRY_AFTER));
+    respond::explain(&mut reply, &Error::overloaded(RETRY_AFTER));
     reply
 }
 

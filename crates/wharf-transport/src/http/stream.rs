@@ -65,11 +65,9 @@ impl CallStream {
         }
     }
 
-    /// Puts the end of a call that ended without a word into the stream.
-    pub(crate) fn end_with(&mut self, outcome: &Outcome) {
-        let mut reply = Vec::new();
-        self.codec.encode(outcome, &mut reply);
-        sse::event(&mut self.said, None, &reply);
+    /// Ends the stream with the reply.
+    pub(crate) fn end_with(&mut self, reply: &[u8]) {
+        sse::event(&mut self.said, None, reply);
         self.ended = true;
     }
 
@@ -77,7 +75,11 @@ impl CallStream {
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         while !self.ended && self.said.len() < FULL {
             match self.poll_event(cx) {
-                Poll::Ready(Event::Done(outcome)) => self.end_with(&outcome),
+                Poll::Ready(Event::Done(outcome)) => {
+                    let mut reply = Vec::new();
+                    self.codec.encode(&outcome, &mut reply);
+                    self.end_with(&reply);
+                }
                 Poll::Ready(event) => {
                     self.write(event);
                 }

@@ -37,10 +37,13 @@ async fn what_needs_a_session_is_refused_without_one() {
     let stranger = bed.stranger(NEWEST);
     for message in [
         tool(1, "now", json!({})),
+        json!([tool(1, "now", json!({}))]),
+        json!([stranger.hello("test")]),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {}}),
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
     ] {
-        let answer = stranger.post(message).await;
-        assert_eq!(answer.status, 400);
+        let answer = stranger.post(message.clone()).await;
+        assert_eq!((answer.status, answer.session), (400, None), "{message}");
     }
     assert_eq!(stranger.get(None).await.status, 400);
     assert_eq!(stranger.delete().await.status, 400);

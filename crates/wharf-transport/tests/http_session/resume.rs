@@ -164,6 +164,19 @@ async fn whoever_resumes_takes_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reader_who_waits_is_told_that_another_has_come() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let mut first = client.get(None).await;
+    first.next().await.unwrap();
+    let waiting = tokio::spawn(async move { first.next().await });
+    bed.settle().await;
+    let _second = client.get(Some("0-0")).await;
+    bed.settle().await;
+    assert!(waiting.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_replayed_for_an_id_that_was_never_given() {
     let bed = Bed::new();
     let client = bed.client(NEWEST).await;

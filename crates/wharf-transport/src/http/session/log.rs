@@ -107,12 +107,8 @@ impl Log {
     }
 
     fn has_room(&self) -> bool {
-        let (limits, host) = (&self.common.limits, &self.common.host.limits);
-        let state = self.lock();
-        state.reader.as_ref().is_none_or(|reader| {
-            let events = (state.newest - reader.at) as usize;
-            events < limits.replay_events && reader.unread < limits.replay_bytes.min(host.output)
-        })
+        let most = self.common.host.limits.output;
+        self.lock().reader.as_ref().is_none_or(|reader| reader.unread < most)
     }
 
     /// Appends a message, whether there is room or not.
@@ -137,10 +133,15 @@ impl Log {
         state.newest += 1;
         state.bytes += size;
         self.common.kept.add(size);
-        self.trim(state, self.common.limits.replay_events, self.common.limits.replay_bytes);
+        self.bound(state);
         if let Some(reader) = &mut state.reader {
             reader.unread += size;
         }
+    }
+
+    /// Drops what is too old to be kept.
+    fn bound(&self, state: &mut State) {
+        self.trim(state, self.common.limits.replay_events, self.common.limits.replay_bytes);
     }
 
     /// Drops the oldest events beyond `events` and `bytes`, but neither what the reader has yet to
@@ -308,6 +309,7 @@ impl Log {
         let mut state = self.lock();
         if state.reader(ticket).is_some() {
             state.reader = None;
+            self.bound(&mut state);
             self.line_up(&mut state);
             drop(state);
             self.room.notify_waiters();

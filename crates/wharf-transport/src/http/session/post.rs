@@ -64,10 +64,14 @@ impl Sessions {
         }
         let scope = std::mem::take(&mut posted.scope);
         let begun = Begun::new(&posted.visit, request, codec, scope);
-        if let (true, Some(Event::Done(outcome))) = (posted.accept.json, &begun.first) {
+        if let Some(Event::Done(outcome)) = &begun.first {
             let mut reply = Vec::new();
             let status = begun.codec.encode(outcome, &mut reply);
-            return respond::ended(status, outcome, reply);
+            // A status can be told only without a stream.
+            return match posted.accept.json || status != 200 {
+                true => respond::ended(status, outcome, reply),
+                false => one_event(&posted.visit, &reply),
+            };
         }
         let tally = posted.tally(false);
         let following = posted.follow(&tally);
@@ -160,19 +164,17 @@ impl Posted {
         let follower = Follower::of(visit.clone(), log);
         async move {
             let Some(follower) = follower else { return Sessions::gone() };
-            let first = match accept.json {
-                true => first(&follower, accept).await,
-                false => First::Said,
-            };
-            match first {
+            match first(&follower, accept).await {
                 First::Said => stream(follower),
                 First::Nothing if visit.is_ended() => Sessions::gone(),
-                First::Nothing => respond::events(HttpBody::empty()),
+                First::Nothing if accept.events => respond::events(HttpBody::empty()),
+                First::Nothing => respond::status(202),
+                First::Reply(_, Ending { status: 200, .. }) if !accept.json => stream(follower),
                 First::Reply(reply, ending) => {
                     visit.forget_stream(number);
                     let mut reply = respond::json(ending.status, reply.into());
                     if let Some(error) = ending.refused {
-                        respond::retry_after(&mut reply, &error);
+                        respond::explain(&mut reply, &error);
                     }
                     reply
                 }

@@ -167,7 +167,7 @@ impl Call {
             let mut reply = Vec::new();
             let status = self.codec.encode(outcome, &mut reply);
             let refused = match (status, outcome) {
-                (429 | 503, Outcome::Failed(error)) => Some(error.clone()),
+                (400.., Outcome::Failed(error)) => Some(error.clone()),
                 _ => None,
             };
             tally.add(&reply, Ending { status, refused });

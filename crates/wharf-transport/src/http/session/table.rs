@@ -35,14 +35,9 @@ impl Sessions {
         let mut random = [0; 16];
         getrandom::fill(&mut random).ok()?;
         let id = u128::from_ne_bytes(random);
-        let mut gone = Vec::new();
         let mut table = self.lock();
-        if table.sessions.len() >= self.common.limits.sessions {
-            gone = table.expired();
-        }
-        if table.sessions.len() >= self.common.limits.sessions {
-            gone.extend(table.abandoned());
-        }
+        let full = table.sessions.len() >= self.common.limits.sessions;
+        let gone = if full { table.evict() } else { None };
         let free = table.sessions.len() < self.common.limits.sessions;
         let mut sweep = false;
         if free {
@@ -50,7 +45,9 @@ impl Sessions {
             sweep = !std::mem::replace(&mut table.swept, true);
         }
         drop(table);
-        gone.iter().for_each(|session| session.end());
+        if let Some(session) = gone {
+            session.end();
+        }
         if sweep {
             let sweeping = sweep_up(Arc::downgrade(self), self.common.shutdown.clone());
             self.tasks.spawn(sweeping);
@@ -117,10 +114,12 @@ impl Table {
         self.sessions.extract_if(|_, it| it.is_expired()).map(|(_, session)| session).collect()
     }
 
-    /// Of the sessions that nobody came back to, the oldest that is not safe.
-    fn abandoned(&mut self) -> Option<Arc<Session>> {
-        let unused = self.sessions.iter().filter_map(|(id, it)| Some((it.unused()?, *id)));
-        let (_, id) = unused.filter(|(unused, _)| *unused > SAFE).max()?;
+    /// Takes out the session that was idle for longest, of those that have expired or that nobody
+    /// came back to.
+    fn evict(&mut self) -> Option<Arc<Session>> {
+        let spare = |it: &&Arc<Session>| it.is_expired() || it.unused().is_some_and(|it| it > SAFE);
+        let spare = self.sessions.iter().filter(|(_, it)| spare(it));
+        let id = *spare.max_by_key(|(_, it)| it.idle())?.0;
         self.sessions.remove(&id)
     }
 }
