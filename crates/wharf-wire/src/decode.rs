@@ -12,10 +12,10 @@ use crate::{
     failure::write_error,
     legacy::{Legacy, not_initialized},
     members::{self, Fault, Members, Slot},
-    message::{Message, Refusal, invalid_request, is_id, unknown_method},
+    message::{Message, Refusal, is_id, unknown_method},
     modern,
     origin::Origin,
-    revision::{Feature, Range, Verb},
+    revision::{Range, Verb},
     scan,
 };
 
@@ -30,38 +30,14 @@ impl Wire {
         };
         match body.trim_ascii_start().starts_with('[') {
             true => self.read_batch(&body, origin),
-            false => self.read_one(body, origin, false),
+            false => self.read_one(body, origin),
         }
     }
 
-    fn read_batch(self: &Arc<Self>, body: &ByteString, origin: &mut Origin<'_>) -> Received {
-        let (depth, most) = (self.limits.depth, self.limits.batch);
-        let members = match scan::elements(body, depth, most) {
-            Ok(members) => members,
-            Err(_) => return self.refuse_unread(None, ErrorKind::ParseError, "malformed JSON"),
-        };
-        if let Err(refusal) = origin.check_version(self).and_then(|()| origin.check_session()) {
-            return self.refuse(None, &refusal);
-        }
-        let allowed = origin.revision().is_some_and(|it| it.has(Feature::Batches));
-        let problem = match members.len() {
-            _ if !allowed => "batches exist in revision 2025-03-26 only",
-            0 => "the batch is empty",
-            count if count > most => "the batch is too long",
-            _ => {
-                let each = members.iter().filter_map(|span| span.of(body));
-                let read = |one| self.read_one(body.slice_ref(one), origin, true);
-                return Received::Batch(each.map(read).collect());
-            }
-        };
-        self.refuse_unread(None, ErrorKind::InvalidRequest, problem)
-    }
-
-    fn read_one(
+    pub(crate) fn read_one(
         self: &Arc<Self>,
         body: ByteString,
         origin: &mut Origin<'_>,
-        in_batch: bool,
     ) -> Received {
         use ErrorKind::{InvalidRequest, ParseError};
         let Ok(members) = Members::of(&body, self.limits.depth) else {
@@ -98,7 +74,7 @@ impl Wire {
             return invalid("the id must be a string or an integer");
         }
         let mut message = Message { body, members };
-        match self.read_request(&mut message, origin, in_batch) {
+        match self.read_request(&mut message, origin) {
             Ok(received) => received,
             Err(refusal) => self.refuse(message.raw(Slot::Id), &refusal),
         }
@@ -108,17 +84,12 @@ impl Wire {
         self: &Arc<Self>,
         message: &mut Message,
         origin: &mut Origin<'_>,
-        in_batch: bool,
     ) -> Result<Received, Refusal> {
         let row = Verb::named(&message.text(Slot::Method).unwrap_or_default());
         if !is_marked(message) {
             origin.check_version(self)?;
         }
-        let era = self.era(message, row, origin.revision());
-        if in_batch && (era == Era::Modern || matches!(row, Some((Verb::Initialize, _)))) {
-            let error = invalid_request("this request must not be part of a batch");
-            return Err(Refusal::new(error, Revision::UNSAID));
-        }
+        let era = self.era(message, row, origin);
         let revision = match era {
             Era::Modern => Revision::MODERN,
             Era::Legacy => origin.revision().unwrap_or(Revision::NEWEST_LEGACY),
@@ -134,7 +105,7 @@ impl Wire {
             return modern::begin(self, row.map(|row| row.0), message, origin.heads);
         }
         if !matches!(row, Some((Verb::Initialize, _))) {
-            origin.check_session()?;
+            origin.check_session(self)?;
         }
         message.check_objects().map_err(|error| Refusal::new(error, revision))?;
         let Some((verb, _)) = row.filter(|row| row.1.has(revision)) else {
@@ -143,19 +114,28 @@ impl Wire {
         };
         match &mut origin.legacy {
             Legacy::Session(None) if !matches!(verb, Verb::Initialize | Verb::Ping) => {
-                Err(Refusal::new(not_initialized(), revision))
+                Err(Refusal::new(not_initialized(self), revision))
             }
             legacy => legacy.request(self, verb, message).map_err(|it| Refusal::new(it, revision)),
         }
     }
 
-    fn era(&self, message: &Message, row: Option<(Verb, Range)>, spoken: Option<Revision>) -> Era {
+    pub(crate) fn era(
+        &self,
+        message: &Message,
+        row: Option<(Verb, Range)>,
+        origin: &Origin<'_>,
+    ) -> Era {
         let modern_only = row.is_some_and(|row| !row.1.has(Revision::NEWEST_LEGACY));
         let opens = matches!(row, Some((Verb::Initialize, _)));
         // A server without sessions has nothing to offer but the modern rules.
         let forced = self.eras == Eras::Modern && !opens;
-        match is_marked(message) || modern_only || forced || spoken.is_some_and(Revision::is_modern)
-        {
+        let said = match origin.said() {
+            Some(revision) => revision.is_modern(),
+            // Where nothing says what is spoken, the method may.
+            None => modern_only,
+        };
+        match is_marked(message) || forced || said {
             true => Era::Modern,
             false => Era::Legacy,
         }
@@ -187,13 +167,18 @@ impl Wire {
 
     pub(crate) fn refuse(&self, id: Option<&str>, refusal: &Refusal) -> Received {
         let mut out = Vec::new();
-        write_error(&mut out, self, id.unwrap_or("null"), &refusal.error, refusal.revision);
+        write_error(&mut out, self, id, &refusal.error, refusal.revision);
         let usual = codes::status(refusal.error.kind, refusal.revision);
         Received::Reply(out, refusal.status.unwrap_or(usual))
     }
 
     /// Refuses what is no request of any revision.
-    fn refuse_unread(&self, id: Option<&str>, kind: ErrorKind, problem: &str) -> Received {
+    pub(crate) fn refuse_unread(
+        &self,
+        id: Option<&str>,
+        kind: ErrorKind,
+        problem: &str,
+    ) -> Received {
         let error = Error::new(kind).with_message(format!("{}: {problem}", kind.message()));
         self.refuse(id, &Refusal::new(error, Revision::MODERN))
     }
@@ -274,7 +259,7 @@ fn is_marked(message: &Message) -> bool {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Era {
+pub(crate) enum Era {
     Modern,
     Legacy,
 }

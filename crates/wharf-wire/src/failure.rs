@@ -22,8 +22,8 @@ impl Codec {
         if let Role::Opening(opening) = &self.role {
             opening.failed();
         }
-        write_error(out, &self.wire, self.id_json(), error, self.revision);
-        codes::status(error.kind, self.revision)
+        write_error(out, &self.wire, Some(self.id_json()), error, self.revision);
+        codes::status(told(error.kind), self.revision)
     }
 
     pub(crate) fn fail(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
@@ -86,22 +86,33 @@ impl Codec {
     }
 }
 
-/// Writes an error response.
+/// The kind that a client is told. One that reads a reply did not cancel: the handler only says so.
+fn told(kind: ErrorKind) -> ErrorKind {
+    match kind {
+        ErrorKind::RequestCancelled => ErrorKind::InternalError,
+        kind => kind,
+    }
+}
+
+/// Writes an error response. The protocol has no `null` for an id that is not known: it is left out.
 pub(crate) fn write_error(
     out: &mut Vec<u8>,
     wire: &Wire,
-    id: &str,
+    id: Option<&str>,
     error: &Error,
     revision: Revision,
 ) {
+    let kind = told(error.kind);
     let registry = match wire.profile {
-        ErrorProfile::Registry if !revision.is_modern() => error.kind.registry_code(),
+        ErrorProfile::Registry if !revision.is_modern() => kind.registry_code(),
         _ => None,
     };
-    let code = own_code(error).or(registry).unwrap_or_else(|| codes::code(error.kind, revision));
+    let code = own_code(error).or(registry).unwrap_or_else(|| codes::code(kind, revision));
     let mut message = Object::open(out);
     message.plain("jsonrpc", "\"2.0\"");
-    message.plain("id", id);
+    if let Some(id) = id {
+        message.plain("id", id);
+    }
     let mut body = message.object("error");
     text::integer(body.key("code"), code);
     body.text("message", &error.message);
@@ -115,6 +126,16 @@ fn own_code(error: &Error) -> Option<i32> {
     error.code.filter(|code| !(-32768..=-32000).contains(code))
 }
 
+const RETRY_AFTER: &str = "retryAfterMs";
+/// When to try again, where nobody says.
+const DEFAULT_RETRY_MS: u64 = 1000;
+
+/// Whether a client that hears of `kind` is to be told when to try again.
+fn is_busy(kind: ErrorKind) -> bool {
+    use ErrorKind::{Overloaded, RateLimited, TemporarilyUnavailable};
+    matches!(kind, RateLimited | Overloaded | TemporarilyUnavailable)
+}
+
 fn write_data(body: &mut Object<'_>, error: &Error) {
     let fields = match error.data.as_deref() {
         // A code of the server's own says itself what it means.
@@ -126,6 +147,9 @@ fn write_data(body: &mut Object<'_>, error: &Error) {
     let mut data = body.object("data");
     if own_code(error).is_none() && !fields.contains_key("reason") {
         data.text("reason", error.kind.name());
+    }
+    if is_busy(error.kind) && !fields.contains_key(RETRY_AFTER) {
+        text::integer(data.key(RETRY_AFTER), DEFAULT_RETRY_MS);
     }
     for (key, value) in fields {
         text::json(data.any_key(key), value);

@@ -54,6 +54,7 @@ impl<'a> Field<'a> {
 const VERSION: &str = "MCP-Protocol-Version";
 const METHOD: &str = "Mcp-Method";
 const NAME: &str = "Mcp-Name";
+const MISSING: &str = "is missing";
 
 impl Heads<'_> {
     /// Whether the version header names a modern revision.
@@ -73,6 +74,14 @@ impl Heads<'_> {
     /// The revision that the version header names, if we know it.
     pub(crate) fn revision(&self) -> Option<Revision> {
         plain(self.version.one()?)?.parse().ok()
+    }
+
+    /// Refuses a request without a version header.
+    pub(crate) fn want_version(&self) -> Result<(), Error> {
+        match self.version {
+            Field::Absent => Err(Error::header_mismatch(VERSION, MISSING)),
+            _ => Ok(()),
+        }
     }
 
     /// Compares the headers that every modern request has with the body.
@@ -107,7 +116,7 @@ fn compare(
     let problem = match (field, body) {
         // What the body lacks is refused as a parameter.
         (Field::Absent, None) => return Ok(()),
-        (Field::Absent, Some(_)) => "is missing",
+        (Field::Absent, Some(_)) => MISSING,
         (Field::Several, _) => "is there more than once",
         (Field::One(value), body) => match read(value) {
             None => "is malformed",

@@ -129,17 +129,25 @@ impl Opening {
     }
 }
 
-/// Where legacy messages go: to a connection's session, or nowhere, as a revision that is known.
+/// Where legacy messages go: to a connection's session, or nowhere, as the revision that was said.
 pub(crate) enum Legacy<'a> {
     Session(&'a mut Option<Session>),
-    Alone(Revision),
+    Alone(Option<Revision>),
 }
 
 impl Legacy<'_> {
     pub(crate) fn revision(&self) -> Option<Revision> {
         match self {
+            Legacy::Session(_) => self.said(),
+            Legacy::Alone(said) => Some(said.unwrap_or(Revision::UNSAID)),
+        }
+    }
+
+    /// The revision, unless it is only supposed.
+    pub(crate) fn said(&self) -> Option<Revision> {
+        match self {
             Legacy::Session(session) => session.as_ref().map(|session| session.revision),
-            Legacy::Alone(revision) => Some(*revision),
+            Legacy::Alone(said) => *said,
         }
     }
 
@@ -357,11 +365,14 @@ fn peer(message: &Message, revision: Revision) -> Peer {
     Peer::new(info, capabilities)
 }
 
-/// The error for a request that comes before either way to open.
-pub(crate) fn not_initialized() -> Error {
-    Error::new(ErrorKind::NotInitialized).with_message(
-        "Not initialized: send `initialize` first (2025-11-25 and older), or put \
-         `io.modelcontextprotocol/protocolVersion` and `io.modelcontextprotocol/clientCapabilities` \
-         into the request's `_meta` (2026-07-28)",
-    )
+/// The error for a request that comes before any way to open.
+pub(crate) fn not_initialized(wire: &Wire) -> Error {
+    Error::new(ErrorKind::NotInitialized).with_message(match wire.speaks(Revision::MODERN) {
+        false => "Not initialized: send `initialize` first",
+        true => {
+            "Not initialized: send `initialize` first (2025-11-25 and older), or put \
+             `io.modelcontextprotocol/protocolVersion` and \
+             `io.modelcontextprotocol/clientCapabilities` into the request's `_meta` (2026-07-28)"
+        }
+    })
 }

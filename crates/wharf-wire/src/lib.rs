@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod ask;
+mod batch;
 mod client;
 mod codec;
 pub mod codes;

@@ -23,8 +23,12 @@ pub(crate) fn begin(
     message: &mut Message,
     heads: Option<&Heads<'_>>,
 ) -> Result<Received, Refusal> {
-    metadata(wire, message).map_err(malformed)?;
     let refused = |error: Error| Refusal::new(error, Revision::MODERN);
+    if let Some(heads) = heads.filter(|_| !wire.speaks_legacy()) {
+        // Only where older clients are served may it be missing, and mean another era.
+        heads.want_version().map_err(refused)?;
+    }
+    metadata(wire, message).map_err(malformed)?;
     let method = match verb {
         Some(Verb::Call(Method::Listen)) if !wire.streams => None,
         Some(Verb::Call(method)) => Some(method),

@@ -17,8 +17,10 @@ pub(crate) struct Origin<'a> {
 }
 
 const NO_SESSION: &str = "Invalid request: there is no `Mcp-Session-Id` header, which the answer \
-     to `initialize` gives (2025-11-25 and older); a request of 2026-07-28 needs none, but an \
-     `MCP-Protocol-Version` header that says so";
+     to `initialize` gives";
+const NO_SESSION_OR_MODERN: &str = "Invalid request: there is no `Mcp-Session-Id` header, which \
+     the answer to `initialize` gives (2025-11-25 and older); a request of 2026-07-28 needs none, \
+     but an `MCP-Protocol-Version` header that says so";
 
 impl Origin<'_> {
     /// What is spoken, unless the message itself says otherwise.
@@ -26,6 +28,15 @@ impl Origin<'_> {
         match self.heads {
             Some(heads) if heads.is_modern() => Some(Revision::MODERN),
             _ => self.legacy.revision(),
+        }
+    }
+
+    /// What the header names, or else the session agreed on.
+    pub(crate) fn said(&self) -> Option<Revision> {
+        let header = self.heads.and_then(Heads::revision);
+        match header.filter(|revision| revision.is_modern()) {
+            Some(modern) => Some(modern),
+            None => self.legacy.said().or(header),
         }
     }
 
@@ -53,10 +64,14 @@ impl Origin<'_> {
     }
 
     /// Refuses what belongs to a session where none is open and HTTP needs one.
-    pub(crate) fn check_session(&self) -> Result<(), Refusal> {
+    pub(crate) fn check_session(&self, wire: &Wire) -> Result<(), Refusal> {
+        let problem = match wire.speaks(Revision::MODERN) {
+            true => NO_SESSION_OR_MODERN,
+            false => NO_SESSION,
+        };
         match (&self.legacy, self.heads) {
             (Legacy::Session(None), Some(_)) if !self.is_modern() => {
-                Err(Refusal::new(invalid_request(NO_SESSION), Revision::MODERN))
+                Err(Refusal::new(invalid_request(problem), Revision::MODERN))
             }
             _ => Ok(()),
         }
@@ -81,7 +96,7 @@ impl Origin<'_> {
         if self.heads.is_none() {
             return self.legacy.notified(wire, message);
         }
-        if let Err(refusal) = self.check_version(wire).and_then(|()| self.check_session()) {
+        if let Err(refusal) = self.check_version(wire).and_then(|()| self.check_session(wire)) {
             return wire.refuse(None, &refusal);
         }
         match &self.legacy {

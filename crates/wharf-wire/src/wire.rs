@@ -151,7 +151,7 @@ impl Wire {
     /// assert_eq!(bytes, br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     /// ```
     pub fn receive(self: &Arc<Self>, message: Bytes, revision: Option<Revision>) -> Received {
-        let legacy = Legacy::Alone(revision.unwrap_or(Revision::UNSAID));
+        let legacy = Legacy::Alone(revision);
         self.read(message, &mut Origin { legacy, heads: None })
     }
 
@@ -160,7 +160,7 @@ impl Wire {
     /// A legacy request is served without a session, as the revision that its header names or
     /// else as 2025-03-26.
     pub fn receive_http(self: &Arc<Self>, message: Bytes, heads: &Heads<'_>) -> Received {
-        let legacy = Legacy::Alone(heads.revision().unwrap_or(Revision::UNSAID));
+        let legacy = Legacy::Alone(heads.revision());
         self.read(message, &mut Origin { legacy, heads: Some(heads) })
     }
 

@@ -27,7 +27,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-use super::{HttpService, io::Io, respond, service::Site, streams::Streams};
+use super::{HttpLimits, HttpService, io::Io, respond, service::Site, streams::Streams};
 use crate::{sockets::BREATH, tcp::RemoteAddress};
 
 /// What an HTTP/2 connection begins with.
@@ -135,25 +135,35 @@ where
     }
     if is_http2 {
         let streams = Streams::new(limits.write);
-        let mut builder = http2::Builder::new(streams.clone());
-        builder
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(u32::try_from(limits.streams).ok())
-            .max_header_list_size(u32::try_from(limits.headers).unwrap_or(u32::MAX))
-            .max_send_buf_size(BUFFER)
-            .keep_alive_interval(PING)
-            .keep_alive_timeout(limits.write);
+        let connection = http2(&limits, &streams).serve_connection(io, answer);
         let idle = |patience| streams.idle(patience);
-        drive!(builder.serve_connection(io, answer), idle, streams.idle(Duration::ZERO));
+        drive!(connection, idle, streams.idle(Duration::ZERO));
     } else {
-        let mut builder = http1::Builder::new();
-        builder
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.head)
-            .max_buf_size(limits.headers.max(8 << 10));
         // It looks after itself while it is idle.
-        drive!(builder.serve_connection(io, answer).with_upgrades(), |_| pending(), ready(()));
+        let connection = http1(&limits).serve_connection(io, answer).with_upgrades();
+        drive!(connection, |_| pending(), ready(()));
     }
+}
+
+fn http1(limits: &HttpLimits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .max_buf_size(limits.headers.max(8 << 10));
+    builder
+}
+
+fn http2(limits: &HttpLimits, streams: &Streams) -> http2::Builder<Streams> {
+    let mut builder = http2::Builder::new(streams.clone());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(u32::try_from(limits.streams).ok())
+        .max_header_list_size(u32::try_from(limits.headers).unwrap_or(u32::MAX))
+        .max_send_buf_size(BUFFER)
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(limits.write);
+    builder
 }
 
 /// What the client begins with, and whether that is HTTP/2. None if it leaves before it begins.

@@ -32,7 +32,7 @@ const IDS: [(&str, bool); 20] = [
     ("false", false),
 ];
 
-/// The text of the id that a message was answered under, and the error's code if there is one.
+/// The text of the id that a message was answered under, `none` without one, and the error's code if there is one.
 fn answered(received: Received) -> (String, Option<i64>) {
     let bytes = match received {
         Received::Reply(bytes, _) => bytes,
@@ -45,7 +45,8 @@ fn answered(received: Received) -> (String, Option<i64>) {
     };
     // A tree of values would change how numbers are written.
     let members: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(&bytes).unwrap();
-    (members["id"].get().to_owned(), parse(&bytes)["error"]["code"].as_i64())
+    let id = members.get("id").map_or("none", |id| id.get());
+    (id.to_owned(), parse(&bytes)["error"]["code"].as_i64())
 }
 
 #[test]
@@ -58,7 +59,7 @@ fn ids_come_back_as_they_were_or_are_refused() {
             let (id, code) = answered(connection.receive(message.into()));
             match readable {
                 true => assert_eq!(id, sent, "{method}"),
-                false => assert_eq!((&*id, code), ("null", Some(-32600)), "{sent} {method}"),
+                false => assert_eq!((&*id, code), ("none", Some(-32600)), "{sent} {method}"),
             }
         }
         let token = format!(
@@ -331,7 +332,13 @@ proptest! {
         }
         if batch && version == "2025-03-26" {
             let message = format!("[{}]", messages.join(","));
-            prop_assert_eq!(answers(connection.receive(message.into())), requests.len());
+            let alone = |(_, method, fields): &(usize, &str, Vec<Odd>)| {
+                *method == "initialize" || fields.iter().any(|it| it.0.starts_with("io."))
+            };
+            match connection.receive(message.into()) {
+                Received::Reply(..) => prop_assert!(requests.iter().any(alone)),
+                received => prop_assert_eq!(answers(received), requests.len()),
+            }
             return Ok(());
         }
         let mut heard = 0;

@@ -41,8 +41,8 @@ fn the_table() {
         (TaskNotFound, (-32602, 200), (-32602, 200)),
         (RefusedPolicy, (1001, 200), (1001, 200)),
         (RefusedCustom, (1010, 200), (1010, 200)),
-        (SessionNotFound, (-32602, 404), (-32602, 404)),
-        (SessionExpired, (-32602, 404), (-32602, 404)),
+        (SessionNotFound, (-32602, 200), (-32602, 200)),
+        (SessionExpired, (-32602, 200), (-32602, 200)),
         (HeaderMismatch, (-32602, 400), (-32020, 400)),
         (Unauthenticated, (-32602, 401), (-32602, 401)),
         (Forbidden, (-32602, 403), (-32602, 403)),
@@ -147,13 +147,53 @@ fn failures_inside_a_tool_are_results() {
                 assert_eq!(status, 200);
             } else {
                 assert_eq!(message["error"]["message"], "what went wrong", "{version} {kind}");
-                assert_eq!(message["error"]["code"], codes::code(kind, revision(version)));
-                assert_eq!(status, codes::status(kind, revision(version)));
+                // Whoever reads this did not cancel.
+                let told = match kind {
+                    ErrorKind::RequestCancelled => ErrorKind::InternalError,
+                    kind => kind,
+                };
+                assert_eq!(message["error"]["code"], codes::code(told, revision(version)));
+                assert_eq!(status, codes::status(told, revision(version)));
             }
             // Elsewhere it is an error always.
             let (message, _) = failed(version, "prompts/get", json!({"name": "t"}), error);
             assert!(message["error"].is_object());
         }
+    }
+}
+
+#[test]
+fn a_handler_does_not_speak_for_the_transport() {
+    for version in LEGACY.into_iter().chain([MODERN]) {
+        for kind in
+            [ErrorKind::SessionNotFound, ErrorKind::SessionExpired, ErrorKind::RequestCancelled]
+        {
+            let (message, status) =
+                failed(version, "prompts/get", json!({"name": "p"}), Error::new(kind));
+            assert_eq!(status, 200, "{version} {kind}");
+            let code = if kind == ErrorKind::RequestCancelled { -32603 } else { -32602 };
+            assert_eq!(message["error"]["code"], code, "{version} {kind}");
+        }
+    }
+}
+
+#[test]
+fn whoever_is_to_come_back_hears_when() {
+    use ErrorKind::{Overloaded, RateLimited, TemporarilyUnavailable};
+    for version in LEGACY.into_iter().chain([MODERN]) {
+        let data = |error: Error| {
+            failed(version, "prompts/get", json!({"name": "p"}), error).0["error"]["data"].clone()
+        };
+        for kind in [RateLimited, Overloaded, TemporarilyUnavailable] {
+            let usual = json!({"reason": kind.name(), "retryAfterMs": 1000});
+            assert_eq!(data(kind.into()), usual, "{version}");
+            let own = data(Error::new(kind).with_data(json!({"queue": 7})));
+            assert_eq!((&own["queue"], &own["retryAfterMs"]), (&json!(7), &json!(1000)));
+            let said = data(Error::new(kind).with_data(json!({"retryAfterMs": 5})));
+            assert_eq!(said["retryAfterMs"], 5);
+            assert_eq!(data(Error::new(kind).with_data(json!([1]))), json!([1]));
+        }
+        assert_eq!(data(ErrorKind::InternalError.into()).get("retryAfterMs"), None);
     }
 }
 

@@ -29,12 +29,16 @@ pub(crate) fn send(message: &Value, pairs: &[(&str, &str)]) -> Received {
     alone(&Arc::new(wire()), message, pairs)
 }
 
-fn next(connection: &mut Connection, message: &Value, pairs: &[(&str, &str)]) -> Received {
+pub(crate) fn next(
+    connection: &mut Connection,
+    message: &Value,
+    pairs: &[(&str, &str)],
+) -> Received {
     connection.receive_http(message.to_string().into(), &heads(pairs))
 }
 
 /// A session that speaks `version`, opened over HTTP.
-fn session(version: &str) -> Connection {
+pub(crate) fn session(version: &str) -> Connection {
     let mut connection = connection();
     let hello = initialize(version, json!({}));
     let (_, codec) = call(next(&mut connection, &hello, &[]));
@@ -113,7 +117,7 @@ fn a_message_alone_speaks_what_its_header_says() {
         for pairs in [&[][..], &[("version", "2025-11-25")], &[V]] {
             let (refused, code, status) = error(send(&answer, pairs));
             assert_eq!((code, status), (-32600, 400));
-            assert_eq!(refused["id"], Value::Null);
+            assert_eq!(refused.get("id"), None);
         }
         let (_, code, status) = error(next(&mut session("2025-11-25"), &answer, &[V]));
         assert_eq!((code, status), (-32600, 400));
@@ -217,7 +221,19 @@ fn one_era_only() {
         assert_eq!((code, status), (-32022, 400));
         assert_eq!(answer["error"]["data"]["supported"], json!([MODERN]));
     }
-    assert_eq!(error(alone(&modern_only, &list, &[])).1, -32602);
+    for message in [&list, &tool_call("add"), &request(1, "ping", json!({"_meta": {}}))] {
+        let (answer, code, status) = error(alone(&modern_only, message, &[]));
+        assert_eq!((code, status), (-32020, 400), "{message}");
+        assert_eq!(answer["error"]["data"]["header"], "MCP-Protocol-Version");
+    }
+    assert_eq!(error(alone(&modern_only, &list, &[V])).1, -32602);
+    let note = notification("x", json!({}));
+    for batch in [json!([request(1, "ping", json!({})), note]), json!([note])] {
+        for pairs in [&[][..], &[V]] {
+            let (_, code, status) = error(alone(&modern_only, &batch, pairs));
+            assert_eq!((code, status), (-32600, 400));
+        }
+    }
     let hello = initialize("2025-06-18", json!({}));
     let (answer, code, status) = error(alone(&modern_only, &hello, &[]));
     assert_eq!((code, status), (-32022, 400));
@@ -235,6 +251,46 @@ fn one_era_only() {
         assert_eq!(answer["error"]["data"]["requested"], MODERN);
     }
     call(alone(&legacy_only, &list, &[]));
+}
+
+#[test]
+fn a_modern_method_is_unknown_to_whoever_speaks_a_legacy_revision() {
+    for method in ["server/discover", "subscriptions/listen"] {
+        let plain = request("d", method, json!({"notifications": {}}));
+        for version in LEGACY {
+            for received in [
+                send(&plain, &[("version", version)]),
+                next(&mut session(version), &plain, &[]),
+                next(&mut session(version), &plain, &[("version", version)]),
+                Arc::new(wire()).receive(plain.to_string().into(), version.parse().ok()),
+            ] {
+                let (message, code, status) = error(received);
+                assert_eq!((code, status), (-32601, 200), "{method} {version}");
+                assert_eq!(message["error"]["data"]["method"], method);
+            }
+            // What a request carries itself outranks the session.
+            let meant = modern(1, method, json!({"notifications": {}}));
+            let pairs = [V, ("method", method)];
+            call(next(&mut session(version), &meant, &pairs));
+        }
+        // Where nothing is said, the name says it.
+        assert_eq!(error(send(&plain, &[])).1, -32602);
+        assert_eq!(error(next(&mut connection(), &plain, &[])).1, -32602);
+    }
+}
+
+#[test]
+fn what_is_missing_is_named_as_far_as_the_server_speaks_it() {
+    let list = request(1, "tools/list", json!({}));
+    for (eras, modern) in [(Eras::Legacy, false), (Eras::Both, true)] {
+        let mut connection = Connection::new(Arc::new(wire().eras(eras)));
+        for received in [next(&mut connection, &list, &[]), receive(&mut connection, &list)] {
+            let (message, ..) = error(received);
+            let text = message["error"]["message"].as_str().unwrap();
+            assert!(text.contains("initialize"), "{text}");
+            assert_eq!(text.contains(MODERN), modern, "{text}");
+        }
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod asks;
 mod attack;
+mod batches;
 mod common;
 mod eras;
 mod errors;

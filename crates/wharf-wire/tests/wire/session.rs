@@ -286,52 +286,6 @@ fn answers_come_back_by_number() {
 }
 
 #[test]
-fn batches_exist_in_one_revision() {
-    let batch = json!([
-        request(1, "ping", json!({})),
-        notification("x", json!({})),
-        5,
-        [],
-        request(2, "tools/list", json!({}))
-    ]);
-    assert_eq!(error(receive(&mut connection(), &batch)).1, -32600);
-    for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
-        let mut connection = connection();
-        open(&mut connection, version);
-        let (message, code, status) = error(receive(&mut connection, &batch));
-        assert_eq!((code, status, &message["id"]), (-32600, 400, &json!(null)));
-    }
-    let mut connection = connection();
-    open(&mut connection, "2025-03-26");
-    let Received::Batch(each) = receive(&mut connection, &batch) else { panic!() };
-    let [
-        Received::Reply(..),
-        Received::Ignore,
-        Received::Reply(five, _),
-        Received::Reply(array, _),
-        Received::Call(..),
-    ] = &each[..]
-    else {
-        panic!("{each:?}")
-    };
-    assert_eq!(parse(five)["error"]["code"], -32600);
-    assert_eq!(parse(array)["error"]["code"], -32600);
-    assert_eq!(error(receive(&mut connection, &json!([]))).1, -32600);
-    for refused in [initialize("2025-03-26", json!({})), modern(4, "tools/list", json!({}))] {
-        let Received::Batch(mut each) = receive(&mut connection, &json!([refused])) else {
-            panic!()
-        };
-        let (message, code, _) = error(each.remove(0));
-        assert_eq!((code, &message["id"]), (-32600, &refused["id"]));
-    }
-    let long = |count| json!(vec![request(1, "ping", json!({})); count]);
-    assert!(matches!(receive(&mut connection, &long(1000)), Received::Batch(_)));
-    assert_eq!(error(receive(&mut connection, &long(1001))).1, -32600);
-    assert_eq!(error(connection.receive("[1,".into())).1, -32700);
-    call(receive(&mut connection, &request(2, "tools/list", json!({}))));
-}
-
-#[test]
 fn completion_context_is_dropped_where_it_is_unknown() {
     let params = json!({
         "ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": "v"},
