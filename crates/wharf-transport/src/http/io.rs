@@ -16,6 +16,8 @@ use tokio::{
 
 /// How long a peer that is still sending may go on when nothing more is written to it.
 const LINGER: Duration = Duration::from_secs(1);
+/// How much it may send meanwhile.
+const LEFT: usize = 4 << 20;
 
 /// A byte stream that begins with what was read of it already, and that breaks when the peer reads
 /// nothing for too long.
@@ -26,6 +28,8 @@ pub(crate) struct Io<S> {
     stalled: Option<Pin<Box<Sleep>>>,
     /// Set once nothing more is written.
     lingers: Option<Pin<Box<Sleep>>>,
+    /// How much may still be read then.
+    left: usize,
     /// Its place among the connections, whatever protocol it changes to.
     _seat: OwnedSemaphorePermit,
 }
@@ -37,7 +41,7 @@ impl<S> Io<S> {
         patience: Duration,
         seat: OwnedSemaphorePermit,
     ) -> Self {
-        Io { stream, begun, patience, stalled: None, lingers: None, _seat: seat }
+        Io { stream, begun, patience, stalled: None, lingers: None, left: LEFT, _seat: seat }
     }
 
     /// Passes on how a write went, and notes how long none did.
@@ -120,7 +124,8 @@ impl<S: AsyncRead + Unpin> Io<S> {
         {
             let mut void = ReadBuf::new(&mut void);
             let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut void));
-            if read.is_err() || void.filled().is_empty() {
+            self.left = self.left.saturating_sub(void.filled().len());
+            if read.is_err() || void.filled().is_empty() || self.left == 0 {
                 break;
             }
         }

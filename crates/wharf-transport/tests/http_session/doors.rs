@@ -32,6 +32,18 @@ async fn an_id_that_the_client_chose_opens_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_id_has_one_spelling() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let id = client.session.clone().unwrap();
+    let spellings = [id.to_uppercase(), format!("0{id}"), format!("+{id}"), format!("{id}0")];
+    for session in spellings.into_iter().filter(|it| *it != id) {
+        let other = Client { session: Some(session.clone()), ..client.clone() };
+        assert_eq!(other.tool(1, "now").await.status, 404, "{session}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_needs_a_session_is_refused_without_one() {
     let bed = Bed::new();
     let stranger = bed.stranger(NEWEST);
@@ -153,6 +165,9 @@ async fn a_handshake_that_is_abandoned_leaves_nothing() {
         assert!(slow.await.is_err());
     }
     assert_eq!(bed.calls(), 0);
+    for _ in 0..100 {
+        assert_eq!(stranger.initialize("unwanted").await.session, None);
+    }
     let broken = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}});
     for _ in 0..100 {
         assert_eq!(stranger.post(broken.clone()).await.session, None);

@@ -24,10 +24,12 @@ async fn deleting_a_session_ends_its_calls_questions_and_streams() {
     });
     bed.settle().await;
     assert_eq!(bed.calls(), 4);
+    client.post(tool(4, "count", json!({"to": 1}))).await.messages().await;
+    let replayed = client.get(Some("4-0")).await;
     assert_eq!(client.delete().await.status, 204);
     assert_eq!(waiting.await.unwrap().status, 404);
     own.next().await;
-    for mut stream in [own, asking, speaking] {
+    for mut stream in [own, asking, speaking, replayed] {
         assert_eq!(stream.next().await, None);
     }
     bed.settle().await;
@@ -113,11 +115,12 @@ async fn a_session_that_nobody_came_back_to_makes_room_after_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_expired_makes_room_at_once() {
-    let bed = Bed::with(|limits| (limits.sessions, limits.session_idle) = (1, MINUTE));
-    for _ in 0..100 {
-        bed.client(NEWEST).await;
-        sleep(MINUTE).await;
-    }
+    // Between two sweeps.
+    let idle = 10 * MINUTE + MINUTE / 2;
+    let bed = Bed::with(|limits| (limits.sessions, limits.session_idle) = (1, idle));
+    bed.client(NEWEST).await;
+    sleep(idle).await;
+    bed.client(NEWEST).await;
 }
 
 #[tokio::test(start_paused = true)]

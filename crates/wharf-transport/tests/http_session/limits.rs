@@ -174,6 +174,27 @@ async fn a_stream_that_is_read_is_not_forgotten_for_others() {
     }
     assert_eq!(reading.ids(11).await.len(), 11);
     assert_eq!(reading.next().await, None);
+    drop(reading);
+    // Its time comes when nobody reads it any more.
+    for _ in 0..3 {
+        count_unread(&bed, &client, 10).await;
+    }
+    assert_eq!(client.get(Some("1-0")).await.status, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_unread_can_be_forgotten_for_others() {
+    let bed = Bed::with(|limits| limits.replay_total = 5_000);
+    let client = bed.client(NEWEST).await;
+    for _ in 0..3 {
+        let answer = client.post(tool(1, "count_and_wait", json!({"to": 10}))).await;
+        drop(answer);
+        bed.settle().await;
+        bed.gate.add_permits(1);
+        bed.settle().await;
+    }
+    assert_eq!(client.get(Some("1-0")).await.status, 400);
+    assert_eq!(kept(&client, 3).await.len(), 11);
 }
 
 #[tokio::test(start_paused = true)]

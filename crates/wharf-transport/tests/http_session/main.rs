@@ -2,6 +2,7 @@
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod answer;
 mod bed;
 mod calls;
 mod doors;

@@ -2,7 +2,7 @@
 //! The `advisories` suite uses it too.
 #![allow(dead_code, reason = "each suite has its own use for it")]
 
-use std::convert::Infallible;
+use std::{convert::Infallible, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::{Buf, Bytes, BytesMut};
@@ -23,14 +23,18 @@ pub type AnyBody = BoxBody<Bytes, Infallible>;
 /// A client that keeps its connections and uses them again.
 pub type Pool = Client<HttpConnector, AnyBody>;
 
+/// How long a connection may idle before another is opened instead. Servers end those that idle for
+/// much longer, and a request that is sent at that very moment is lost.
+const FRESH: Duration = Duration::from_secs(2);
+
 /// A client of HTTP/1.1.
 pub fn http1() -> Pool {
-    Client::builder(TokioExecutor::new()).build_http()
+    Client::builder(TokioExecutor::new()).pool_idle_timeout(FRESH).build_http()
 }
 
 /// A client of HTTP/2, all of whose requests share one connection.
 pub fn http2() -> Pool {
-    Client::builder(TokioExecutor::new()).http2_only(true).build_http()
+    Client::builder(TokioExecutor::new()).pool_idle_timeout(FRESH).http2_only(true).build_http()
 }
 
 pub fn whole(body: impl Into<Bytes>) -> AnyBody {

@@ -76,16 +76,11 @@ impl Follower {
             }
             Poll::Ready(Read::LetGo) => {
                 sse::retry(&mut chunk, self.visit.common.limits.retry);
-                self.end();
+                self.ended = true;
             }
-            Poll::Ready(Read::End) => self.end(),
+            Poll::Ready(Read::End) => self.ended = true,
         }
         Poll::Ready((!chunk.is_empty()).then(|| chunk.into()))
-    }
-
-    fn end(&mut self) {
-        self.ended = true;
-        self.log.detach(self.ticket);
     }
 }
 

@@ -132,7 +132,6 @@ impl Session {
     /// Ends the session, its calls and its streams.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        self.flight.close();
         self.flight.abort_all();
         self.own.close();
         let logs = std::mem::take(&mut self.streams().logs);

@@ -1,0 +1,133 @@
+//! A response, read as JSON or as events.
+
+use std::{collections::VecDeque, future::poll_fn, pin::Pin, time::Duration};
+
+use http::Response;
+use http_body::Body;
+use serde_json::Value;
+use tokio::time::timeout;
+use wharf_transport::http::HttpBody;
+
+use crate::bed::{EVENTS, JSON};
+
+/// A response, of which the body may still be to come.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) kind: String,
+    pub(crate) session: Option<String>,
+    pub(crate) retry_after: Option<String>,
+    body: HttpBody,
+    text: Vec<u8>,
+    events: VecDeque<Event>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Event {
+    pub(crate) id: String,
+    pub(crate) data: Value,
+    pub(crate) retry: Option<u64>,
+}
+
+impl Answer {
+    pub(crate) fn new(reply: Response<HttpBody>) -> Answer {
+        let header = |name| reply.headers().get(name).map(|it| it.to_str().unwrap().to_owned());
+        Answer {
+            status: reply.status().as_u16(),
+            kind: header("content-type").unwrap_or_default(),
+            session: header("mcp-session-id"),
+            retry_after: header("retry-after"),
+            body: reply.into_body(),
+            text: Vec::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The next piece of the body. False at its end.
+    async fn read(&mut self) -> bool {
+        let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
+        let Some(frame) = frame else { return false };
+        self.text.extend_from_slice(&frame.unwrap().into_data().unwrap());
+        true
+    }
+
+    /// The body, whole.
+    pub(crate) async fn whole(mut self) -> Vec<u8> {
+        while self.read().await {}
+        self.text
+    }
+
+    /// The body, as JSON.
+    pub(crate) async fn json(self) -> Value {
+        assert_eq!(self.kind, JSON, "{self:?}");
+        serde_json::from_slice(&self.whole().await).unwrap()
+    }
+
+    /// The next event, or none at the end of the stream.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        assert_eq!((self.status, &*self.kind), (200, EVENTS), "{self:?}");
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            if !self.read().await {
+                assert_eq!(self.text, b"", "half an event");
+                return None;
+            }
+            self.parse();
+        }
+    }
+
+    fn parse(&mut self) {
+        let text = std::str::from_utf8(&self.text).unwrap();
+        let whole = text.rfind("\n\n").map_or(0, |end| end + 2);
+        for block in text[..whole].split_terminator("\n\n") {
+            let mut event = Event::default();
+            for line in block.lines() {
+                match line.split_once(": ") {
+                    Some(("id", id)) => event.id = id.to_owned(),
+                    Some(("retry", retry)) => event.retry = Some(retry.parse().unwrap()),
+                    Some(("data", "")) => {}
+                    Some(("data", data)) => event.data = serde_json::from_str(data).unwrap(),
+                    _ => assert_eq!(line, ":"),
+                }
+            }
+            self.events.push_back(event);
+        }
+        let rest = &text[whole..];
+        self.text = if rest == ":\n" { Vec::new() } else { rest.as_bytes().to_vec() };
+    }
+
+    /// The next event that carries a message.
+    pub(crate) async fn message(&mut self) -> Option<Event> {
+        loop {
+            let event = self.next().await?;
+            if !event.data.is_null() {
+                return Some(event);
+            }
+        }
+    }
+
+    /// The messages up to the end of the stream.
+    pub(crate) async fn messages(mut self) -> Vec<Event> {
+        let mut messages = Vec::new();
+        while let Some(event) = self.message().await {
+            messages.push(event);
+        }
+        messages
+    }
+
+    /// The ids of the next `count` messages.
+    pub(crate) async fn ids(&mut self, count: usize) -> Vec<String> {
+        let mut ids = Vec::new();
+        for _ in 0..count {
+            ids.push(self.message().await.unwrap().id);
+        }
+        ids
+    }
+
+    /// Whether nothing comes, however long one waits.
+    pub(crate) async fn is_silent(&mut self) -> bool {
+        timeout(Duration::from_secs(3600), self.message()).await.is_err()
+    }
+}
