@@ -36,7 +36,7 @@ static OPTIONS: &[(&str, &str, &str)] = &[
     #[cfg(feature = "http")]
     ("--allow-host", "NAME", "with --http: answer requests for this host too"),
     #[cfg(feature = "http")]
-    ("--allow-origin", "ORIGIN", "with --http: let pages of this origin in, and read"),
+    ("--allow-origin", "ORIGIN", "with --http: let pages of this origin call and read replies"),
     #[cfg(feature = "http")]
     ("--sse", "", "with --http: serve clients of 2024-11-05 at /sse"),
     #[cfg(feature = "tls")]
@@ -104,7 +104,19 @@ impl Wanted {
                 _ => return Ok(None),
             }
         }
-        Ok(Some(wanted))
+        let needs_http = !wanted.hosts.is_empty()
+            || !wanted.origins.is_empty()
+            || wanted.sse
+            || wanted.certificate.is_some()
+            || wanted.key.is_some();
+        #[cfg(feature = "http")]
+        let needs_http = needs_http && !matches!(wanted.transport, Transport::Http(_));
+        match needs_http {
+            true => {
+                Err(Failure::new("--allow-host, --allow-origin, --sse and --tls-… need --http"))
+            }
+            false => Ok(Some(wanted)),
+        }
     }
 
     /// What the command line says about HTTP, beside what the program does.
@@ -187,6 +199,8 @@ mod tests {
     #[test]
     fn what_cannot_be_done_says_why() {
         for (line, reason) in [
+            #[cfg(feature = "http")]
+            ("--sse", "--allow-host, --allow-origin, --sse and --tls-… need --http"),
             ("--tcp", "--tcp needs a value, such as 127.0.0.1:4000"),
             ("--tcp here", "\"here\" is no address and port, such as 127.0.0.1:4000"),
             #[cfg(feature = "http")]

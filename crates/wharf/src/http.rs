@@ -46,6 +46,10 @@ impl Server {
 
     /// [Builds](Server::build) the server and [routes](Endpoint::axum) its path to it.
     ///
+    /// Streams stay open until the server is told to stop: an application that shuts down in good
+    /// order builds the server itself, keeps the [`Endpoint`], and calls
+    /// [`shutdown`](Endpoint::shutdown) first.
+    ///
     /// ```
     /// # fn main() -> wharf::Result<()> {
     /// # use wharf::Server;
@@ -108,11 +112,22 @@ impl Endpoint {
         http::serve(self.http(), listener).await
     }
 
-    /// Where clients find what `listener` serves.
+    /// Where clients find what `listener` serves, and which of them.
     pub(crate) fn http_url(&self, listener: &TcpListener) -> io::Result<String> {
         let options = self.http.options();
         let scheme = if options.is_encrypted() { "https" } else { "http" };
-        Ok(format!("{scheme}://{}{}", listener.local_addr()?, options.paths()[0]))
+        let address = listener.local_addr()?;
+        let host = match address.ip().is_unspecified() {
+            true => format!("localhost:{}", address.port()),
+            false => address.to_string(),
+        };
+        let mut told = format!("{scheme}://{host}{}", options.paths()[0]);
+        if !address.ip().is_loopback() && options.is_for_loopback_only() {
+            told.push_str(
+                "\n(requests for other hosts are refused: see Http::host and --allow-host)",
+            );
+        }
+        Ok(told)
     }
 }
 
@@ -134,12 +149,14 @@ struct Distance {
 impl Service for Distance {
     fn call(&self, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let address = request.scope.get::<RemoteAddress>().map(|it| it.0.ip().to_canonical());
-        match address.filter(|ip| !ip.is_loopback()) {
-            None => self.near.call(request, outbox),
+        match address {
+            Some(ip) if ip.is_loopback() => self.near.call(request, outbox),
             Some(ip) => {
                 request.scope.insert(RateKey(ip.to_string().into()));
                 self.far.call(request, outbox)
             }
+            // Counted by its principal, if it has one.
+            None => self.far.call(request, outbox),
         }
     }
 }

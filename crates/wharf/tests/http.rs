@@ -221,3 +221,18 @@ async fn verbs_are_offered_to_those_who_have_a_use_for_them() {
         assert!(header(&reply, "access-control-allow-origin").is_empty());
     }
 }
+
+#[tokio::test]
+async fn bodies_that_take_too_much_together_are_refused() {
+    let mut limits = wharf::HttpLimits::default();
+    limits.bodies = 1000;
+    let server = server(Http::new().limits(limits));
+    let quick = || message("tools/call", json!({"name": "quick"}));
+    assert_eq!(post(&server, BOTH, quick()).await.status(), 200);
+    let mut long = quick();
+    long["params"]["arguments"] = json!({"padding": "x".repeat(1000)});
+    let reply = post(&server, BOTH, long).await;
+    assert_eq!((reply.status().as_u16(), header(&reply, "retry-after")), (503, "1"));
+    // What was taken is given back.
+    assert_eq!(post(&server, BOTH, quick()).await.status(), 200);
+}

@@ -93,8 +93,7 @@ async fn connection(
     let _ = SockRef::from(&stream).set_tcp_keepalive(&probes);
     #[cfg(feature = "tls")]
     if let Some(tls) = &site.http.tls {
-        let accepted = timeout(site.http.limits.head, tls.accept(stream)).await;
-        if let Ok(Ok(stream)) = accepted {
+        if let Some(Ok(stream)) = in_time(&site, tls.accept(stream)).await {
             speak(&site, stream, address, seat).await;
         }
         return;
@@ -107,7 +106,7 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let limits = site.http.limits;
-    let Ok(Some((begun, is_http2))) = timeout(limits.head, first_bytes(&mut stream)).await else {
+    let Some(Some((begun, is_http2))) = in_time(site, first_bytes(&mut stream)).await else {
         return;
     };
     let io = TokioIo::new(Io::new(stream, begun, limits.write, seat));
@@ -142,6 +141,14 @@ where
         // It looks after itself while it is idle.
         let connection = http1(&limits).serve_connection(io, answer).with_upgrades();
         drive!(connection, |_| pending(), ready(()));
+    }
+}
+
+/// What a client does before its first request, if it does it in time.
+async fn in_time<T>(site: &Site, beginning: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        begun = timeout(site.http.limits.head, beginning) => begun.ok(),
+        () = site.shutdown.stopped() => None,
     }
 }
 

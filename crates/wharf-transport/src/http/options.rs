@@ -165,6 +165,12 @@ impl Http {
         !self.stateless && self.streaming == Streaming::Smart
     }
 
+    /// Whether requests for other hosts than this machine's loopback are refused.
+    #[must_use]
+    pub fn is_for_loopback_only(&self) -> bool {
+        self.hosts.is_empty() && !self.any_host
+    }
+
     /// Whether messages are sent over `https`.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
@@ -181,6 +187,15 @@ pub(crate) const SSE: &str = "/sse";
 pub(crate) const MESSAGES: &str = "/messages";
 
 /// What an HTTP endpoint takes on, at most.
+///
+/// ```
+/// # mod wharf { pub use wharf_transport::http::*; }
+/// use wharf::{Http, HttpLimits};
+///
+/// let mut limits = HttpLimits::default();
+/// limits.sessions = 100;
+/// let http = Http::new().limits(limits);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpLimits {
@@ -195,6 +210,8 @@ pub struct HttpLimits {
     pub head: Duration,
     /// How long a request's body may take to come, beside what it needs at 64 KiB a second.
     pub body: Duration,
+    /// Bytes in all bodies that are being read or answered.
+    pub bodies: usize,
     /// How long a client may read nothing of what is sent to it.
     pub write: Duration,
     /// After how long a silent stream shows that it is alive.
@@ -225,6 +242,7 @@ impl Default for HttpLimits {
             headers: 64 << 10,
             head: Duration::from_secs(10),
             body: Duration::from_secs(10),
+            bodies: 256 << 20,
             write: Duration::from_secs(10),
             keep_alive: Duration::from_secs(15),
             sessions: 10_000,

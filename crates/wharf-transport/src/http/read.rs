@@ -1,6 +1,13 @@
 //! A request's body, within its limits.
 
-use std::{pin::pin, time::Duration};
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Body;
@@ -15,6 +22,43 @@ pub(crate) enum Unread {
     TooLong,
     TooSlow,
     Broken,
+    /// Others take all the room there is.
+    NoRoom,
+}
+
+/// What all bodies of an endpoint take that are not answered yet.
+#[derive(Debug)]
+pub(crate) struct Room {
+    taken: AtomicUsize,
+    most: usize,
+}
+
+impl Room {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Room { taken: AtomicUsize::new(0), most })
+    }
+}
+
+/// What one body takes, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Taken(Arc<Room>, usize);
+
+impl Taken {
+    pub(crate) fn nothing(room: &Arc<Room>) -> Self {
+        Taken(room.clone(), 0)
+    }
+
+    fn more(&mut self, size: usize) -> Result<(), Unread> {
+        self.1 += size;
+        let before = self.0.taken.fetch_add(size, Ordering::AcqRel);
+        if before + size > self.0.most { Err(Unread::NoRoom) } else { Ok(()) }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(self.1, Ordering::AcqRel);
+    }
 }
 
 /// Reads the body, at most `limit` bytes of it, in `patience` and the time that `RATE` grants.
@@ -22,6 +66,7 @@ pub(crate) async fn read<B: Body>(
     body: B,
     limit: usize,
     patience: Duration,
+    taken: &mut Taken,
 ) -> Result<Bytes, Unread> {
     let mut body = pin!(body);
     if body.size_hint().lower() > limit as u64 {
@@ -48,6 +93,7 @@ pub(crate) async fn read<B: Body>(
         if had as usize + size > limit {
             return Err(Unread::TooLong);
         }
+        taken.more(size)?;
         let data = data.copy_to_bytes(size);
         // Most messages come in one piece, which is kept as it is.
         match (first.is_empty(), whole.is_empty()) {

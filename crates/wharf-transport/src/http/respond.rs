@@ -77,6 +77,13 @@ pub(crate) fn refuse(code: u16, problem: &str) -> Reply {
     )
 }
 
+/// There is no room now; the client may try again in a moment.
+pub(crate) fn busy(problem: &str) -> Reply {
+    let mut reply = refuse(503, problem);
+    reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    reply
+}
+
 /// The verb is not offered; these are.
 pub(crate) fn not_allowed(allowed: &'static str) -> Reply {
     let mut reply = refuse(405, &format!("This endpoint offers {allowed} only"));

@@ -20,7 +20,7 @@ use super::{
     Http, HttpBody, Streaming, cors, guard,
     heads::Seen,
     options,
-    read::{Unread, read},
+    read::{Room, Taken, Unread, read},
     respond::{self, Reply},
     session::Sessions,
     sse2024::Sse2024,
@@ -44,6 +44,7 @@ pub(crate) struct Site {
     pub(crate) http: Http,
     pub(crate) shutdown: Shutdown,
     pub(crate) tasks: Arc<Tasks>,
+    room: Arc<Room>,
     /// None if legacy clients have none.
     pub(crate) sessions: Option<Arc<Sessions>>,
     pub(crate) sse: Option<Arc<Sse2024>>,
@@ -66,7 +67,8 @@ impl HttpService {
             .then(|| Sessions::new(host.clone(), http.limits, tasks.clone(), shutdown.clone()));
         let sse = (legacy && http.sse_2024)
             .then(|| Sse2024::new(host.clone(), http.limits, tasks.clone(), shutdown.clone()));
-        HttpService { site: Arc::new(Site { host, http, shutdown, tasks, sessions, sse }) }
+        let room = Room::new(http.limits.bodies);
+        HttpService { site: Arc::new(Site { host, http, shutdown, tasks, room, sessions, sse }) }
     }
 
     /// How it is served.
@@ -101,20 +103,22 @@ impl Site {
         {
             return reply;
         }
+        // Held until the answer begins.
+        let mut taken = Taken::nothing(&self.room);
         let path = parts.uri.path();
         if let Some(sse) = &self.sse {
             if path.ends_with(options::SSE) {
                 return self.only(Method::GET, parts, || sse.get(seen, scope));
             }
             if path.ends_with(options::MESSAGES) {
-                return match self.read_post(parts, seen, body).await {
+                return match self.read_post(parts, seen, body, &mut taken).await {
                     Ok(message) => sse.post(parts.uri.query(), message, scope).await,
                     Err(refusal) => *refusal,
                 };
             }
         }
         match (&parts.method, &self.sessions) {
-            (&Method::POST, _) => match self.read_post(parts, seen, body).await {
+            (&Method::POST, _) => match self.read_post(parts, seen, body, &mut taken).await {
                 Ok(message) => self.post(seen, message, scope).await,
                 Err(refusal) => *refusal,
             },
@@ -153,6 +157,7 @@ impl Site {
         parts: &Parts,
         seen: &Seen<'_>,
         body: B,
+        taken: &mut Taken,
     ) -> Result<Bytes, Box<Reply>> {
         let refuse = |status, problem: &str| Err(Box::new(respond::refuse(status, problem)));
         if parts.method != Method::POST {
@@ -167,9 +172,10 @@ impl Site {
         if !seen.accept.json && self.http.streaming == Streaming::Never {
             return refuse(406, "Nothing is streamed here: accept application/json");
         }
-        match read(body, self.host.limits.message, self.http.limits.body).await {
+        match read(body, self.host.limits.message, self.http.limits.body, taken).await {
             Ok(message) => Ok(message),
             Err(Unread::TooSlow) => refuse(408, "The body took too long to come"),
+            Err(Unread::NoRoom) => Err(Box::new(respond::busy("Too much is being sent at once"))),
             Err(Unread::Broken) => refuse(400, "The body ended before its time"),
             Err(Unread::TooLong) => Err(Box::new(match self.host.wire.too_long() {
                 Received::Reply(reply, status) => respond::json(status, reply),

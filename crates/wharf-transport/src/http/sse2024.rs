@@ -9,7 +9,6 @@ use std::{
     pin::{Pin, pin},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -19,7 +18,7 @@ use tokio::{
     sync::mpsc,
     time::timeout,
 };
-use wharf_model::{Error, Principal, Scope};
+use wharf_model::{Principal, Scope};
 use wharf_wire::{Line, Lines, sse};
 
 use super::{
@@ -33,8 +32,6 @@ use super::{
 };
 use crate::{Host, Shutdown, serve_lines};
 
-/// When a client that finds no place, or whose messages pile up, may try again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How much of what the server says is read at once.
 const CHUNK: usize = 4 << 10;
 
@@ -71,7 +68,7 @@ impl Sse2024 {
         let (messages, posted) = mpsc::channel(1);
         let client = Client { principal: scope.get().cloned(), messages };
         let Some(seat) = self.admit(client) else {
-            return busy("Too many clients listen; try again later");
+            return respond::busy("Too many clients listen; try again later");
         };
         let (pipe, writer) = duplex(FULL);
         let reader = Posted { messages: posted, line: Bytes::new() };
@@ -88,7 +85,7 @@ impl Sse2024 {
         match timeout(self.limits.body, messages.send(line(&message))).await {
             Ok(Ok(())) => respond::status(202),
             Ok(Err(_)) => gone(),
-            Err(_) => busy("Earlier messages still wait; try again later"),
+            Err(_) => respond::busy("Earlier messages still wait; try again later"),
         }
     }
 
@@ -121,12 +118,6 @@ impl Sse2024 {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Client, RandomState>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn busy(problem: &str) -> Reply {
-    let mut reply = respond::refuse(503, problem);
-    respond::explain(&mut reply, &Error::overloaded(RETRY_AFTER));
-    reply
 }
 
 /// A message as a line. A line break in it becomes what JSON takes for the same: between its parts
