@@ -126,7 +126,7 @@ async fn a_session_that_expired_makes_room_at_once() {
 #[tokio::test(start_paused = true)]
 async fn sessions_that_come_and_go_leave_nothing() {
     let bed = Bed::with(|limits| limits.sessions = 1);
-    for _ in 0..500 {
+    for _ in 0..200 {
         let client = bed.client(NEWEST).await;
         let own = client.get(None).await;
         drop(client.post(tool(1, "count_and_wait", json!({"to": 3}))).await);
