@@ -67,6 +67,28 @@ async fn a_client_that_sends_nothing_more_does_not_stay() {
     works(&bed).await;
 }
 
+/// Nor does one of HTTP/2 that answers every ping.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_only_lives_does_not_stay() {
+    let bed = Bed::with(impatient()).await;
+    let caller = Caller::modern(&bed);
+    let (mut line, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(bed.connect().await)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let call = caller.post(&caller.tool("echo", json!({"text": "on"})));
+    let reply = caller::reply(line.send_request(call).await.unwrap()).await;
+    assert_eq!(caller::text(&reply), "on");
+    let _ = timeout(PATIENCE, connection).await.expect("closed").unwrap();
+    // But it may stay for as long as it has something to wait for.
+    let (mut line, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(bed.connect().await)).await.unwrap();
+    tokio::spawn(connection);
+    let call =
+        caller.tool("nap", json!({"milliseconds": 4 * SHORT.as_millis() as u64, "nonce": "late"}));
+    let reply = caller::reply(line.send_request(caller.post(&call)).await.unwrap()).await;
+    assert_eq!(caller::text(&reply), "late");
+}
+
 /// A byte now and then does not buy more time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_drips_does_not_stay() {

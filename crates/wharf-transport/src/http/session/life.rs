@@ -132,10 +132,11 @@ impl Session {
     /// Ends the session, its calls and its streams.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        self.flight.abort_all();
+        // Before the calls, which would take their questions back.
         self.own.close();
         let logs = std::mem::take(&mut self.streams().logs);
         logs.values().for_each(|log| log.close());
+        self.flight.abort_all();
     }
 
     /// Ends what would never end by itself: the server stops.

@@ -143,7 +143,7 @@ pub async fn a_client_that_leaves_ends_open_questions(bed: Bed, revision: &'stat
     match client.receive().await {
         None => assert!(!bed.transport.has_two_ends()),
         Some(reply) => {
-            assert_eq!(reply["id"], id);
+            assert_eq!(reply["id"], id, "{reply}");
             assert!(reply["error"].is_object() || reply["result"]["isError"] == true, "{reply}");
             assert_eq!(client.receive().await, None);
         }
