@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use serde_json::json;
 use tokio::{
     io::{AsyncRead, AsyncWrite, split},
     net::{TcpListener, TcpStream},
     process::{Child, Command},
+    time::timeout,
 };
 use wharf::Endpoint;
 
@@ -193,10 +193,13 @@ impl Bed {
 
     /// Waits until the server is gone for a client, which hears nothing more.
     pub async fn is_over(&self, client: &mut Client) {
-        if self.transport.is_streamable() {
-            // Nobody learns that the server is gone except by the next request.
-            client.notify("notifications/whatever", json!({})).await;
-        }
+        // Nobody learns that the server is gone except by a request that it does not take any more.
+        let asking = async {
+            while self.transport.is_streamable() && client.is_quiet().await {
+                client.nudge().await;
+            }
+        };
+        timeout(PATIENCE, asking).await.expect("patience");
         assert_eq!(client.receive().await, None);
     }
 

@@ -216,6 +216,15 @@ impl Client {
         Some(serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a message: {line:?}")))
     }
 
+    /// Sends something that has no answer, to whoever may be gone.
+    pub async fn nudge(&mut self) {
+        let nothing = json!({"jsonrpc": "2.0", "method": "notifications/whatever"});
+        if let Some(writer) = &mut self.writer {
+            let _ = writer.write_all(format!("{nothing}\n").as_bytes()).await;
+            let _ = writer.flush().await;
+        }
+    }
+
     /// Whether nothing comes for a moment: for what must not happen.
     pub async fn is_quiet(&mut self) -> bool {
         timeout(Duration::from_millis(50), self.reader.next_line()).await.is_err()
