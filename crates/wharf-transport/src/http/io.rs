@@ -17,7 +17,7 @@ use tokio::{
 /// How long a peer that is still sending may go on when nothing more is written to it.
 const LINGER: Duration = Duration::from_secs(1);
 /// How much it may send meanwhile.
-const LEFT: usize = 4 << 20;
+const LEFT: usize = 32 << 20;
 
 /// A byte stream that begins with what was read of it already, and that breaks when the peer reads
 /// nothing for too long.
