@@ -123,7 +123,10 @@ impl Streamable {
                 let request = carrier.bare("GET", session);
                 streams.spawn(async move {
                     let response = carrier.send(request).await.expect("the server answers");
-                    read.tell_all(response).await;
+                    // The client may have ended the session meanwhile.
+                    if web::is_events(&response) {
+                        read.tell_all(response).await;
+                    }
                 });
             }
         }
