@@ -4,8 +4,8 @@
 //! fits. [`serve`] is our own accept loop for it, with the deadlines that a server on the open
 //! network needs.
 //!
-//! The modern era ends with its response ([`endpoint`]). What legacy clients need besides, sessions
-//! and streams that can be resumed, is in [`session`] and can be deleted with it.
+//! The modern era ends with its response (`endpoint`). What legacy clients need besides, sessions
+//! and streams that can be resumed, is in `session` and can be deleted with it.
 
 mod accept;
 mod body;
