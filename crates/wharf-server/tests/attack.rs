@@ -17,7 +17,7 @@ use wharf_model::{Asks, Body, ErrorKind, Method, Outcome, Peer, Request, Request
 use wharf_server::{Args, AskError, Ctx, Prompt, RawArgs, Resource, Router, Tool, Uri};
 
 /// Far more than any of these should take, and far less than one that blows up.
-const QUICK: Duration = Duration::from_secs(5);
+const QUICK: Duration = Duration::from_secs(120);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(tag = "op")]
