@@ -1,0 +1,81 @@
+//! The way to a server.
+
+use std::sync::{Arc, Weak};
+
+use serde_json::value::RawValue;
+use wharf_model::{
+    BoxFuture, Discovery, Error, Implementation, LogLevel, Notification, Outbox, Service,
+};
+
+/// What a server said about itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct About {
+    /// Its name and version.
+    pub info: Implementation,
+    /// What it can do, and how a model should use it.
+    pub discovery: Discovery,
+    /// The date of the protocol revision spoken with it; empty within one process.
+    pub revision: String,
+    /// Every revision it says it speaks; empty if it did not say.
+    pub supported: Vec<String>,
+}
+
+impl About {
+    /// A server that calls itself `info` and can do what `discovery` says.
+    #[must_use]
+    pub fn new(info: Implementation, discovery: Discovery) -> Self {
+        About { info, discovery, ..About::default() }
+    }
+}
+
+/// Something to get done that the eras do in ways of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Errand {
+    /// See whether the server answers.
+    Ping,
+    /// Log messages outside of calls: the least grave that is wanted.
+    LogLevel(LogLevel),
+    /// Say that the client's roots are others now.
+    RootsChanged,
+}
+
+/// Hears what a server says outside of any call and any listen.
+pub trait Ear: Send + Sync + 'static {
+    /// Called for each such notification, in order. Must not block.
+    fn heard(&self, notification: &Notification);
+}
+
+/// A way to a server: a service that knows who is at the other end.
+///
+/// A call's notifications and questions go to its own outbox, and dropping the call cancels it
+/// there. A link finds its way back by itself where it can; a call that was under way when the
+/// connection broke ends with [`ConnectionClosed`](wharf_model::ErrorKind::ConnectionClosed).
+pub trait Link: Service {
+    /// What the server said about itself, the last time it did.
+    fn about(&self) -> Arc<About>;
+
+    /// Any request by its name: the JSON text of its result. `params` is a JSON object.
+    fn request(
+        &self,
+        method: String,
+        params: Option<Box<RawValue>>,
+        outbox: Outbox,
+    ) -> BoxFuture<Result<Box<RawValue>, Error>>;
+
+    /// Does what the eras do in ways of their own; nothing where an era has no need of it.
+    fn run(&self, errand: Errand) -> BoxFuture<Result<(), Error>>;
+
+    /// Lets `ear` hear what the server says outside of calls, as long as anybody else holds it.
+    fn listen_in(&self, ear: Weak<dyn Ear>);
+
+    /// Whether arguments are mirrored into headers, so that tools with annotations nobody can
+    /// follow must not be used.
+    fn mirrors(&self) -> bool {
+        false
+    }
+
+    /// Ends the conversation in good order.
+    fn close(&self) -> BoxFuture<()>;
+}

@@ -1,0 +1,2 @@
+//! JSON Schemas from elsewhere: bounded, checked, never fetched.
+#![forbid(unsafe_code)]
