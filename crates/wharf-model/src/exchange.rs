@@ -40,6 +40,14 @@ pub struct Exchange {
     clock: Option<Clock>,
     /// How long any call may take, whatever its own deadlines.
     limit: Option<Duration>,
+    /// Who learns that time ran out: a model that reads results, or the code that called.
+    told: Told,
+}
+
+#[derive(Clone, Copy)]
+enum Told {
+    Model,
+    Caller,
 }
 
 struct Clock {
@@ -108,7 +116,16 @@ impl Exchange {
                 Ok(call) => (Some(call), None),
                 Err(_) => (None, Some(panicked(method))),
             };
-        Exchange { method, call, outbox, outcome, clock: None, limit: deadlines.total }
+        let (limit, told) = (deadlines.total, Told::Model);
+        Exchange { method, call, outbox, outcome, clock: None, limit, told }
+    }
+
+    /// The same call, made by code of ours: that time ran out is an error, whatever was called, and
+    /// no result of a tool.
+    #[must_use]
+    pub fn for_caller(mut self) -> Self {
+        self.told = Told::Caller;
+        self
     }
 
     /// A handle through which the client's answers come back.
@@ -186,8 +203,10 @@ impl Exchange {
     fn out_of_time(&mut self) -> Poll<Event> {
         self.drop_call();
         self.outbox.close();
-        Poll::Ready(Event::Done(match self.method {
-            Method::CallTool => ToolResult::error(ErrorKind::ToolTimeout.message()).into(),
+        Poll::Ready(Event::Done(match (self.method, self.told) {
+            (Method::CallTool, Told::Model) => {
+                ToolResult::error(ErrorKind::ToolTimeout.message()).into()
+            }
             _ => Error::new(ErrorKind::RequestTimeout).into(),
         }))
     }
