@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, PoisonError, RwLock},
+    future::Future,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    task::{Poll, Waker},
 };
 
 use serde::{Deserialize, Serialize};
@@ -97,22 +99,56 @@ impl Filter {
 ///
 /// A handshake-era session subscribes and unsubscribes by editing the filter of its one listen.
 #[derive(Clone, Debug, Default)]
-pub struct LiveFilter(Arc<RwLock<Filter>>);
+pub struct LiveFilter(Arc<Live>);
+
+#[derive(Debug, Default)]
+struct Live {
+    filter: RwLock<Filter>,
+    edits: Mutex<Edits>,
+}
+
+#[derive(Debug, Default)]
+struct Edits {
+    count: u64,
+    waiting: Vec<Waker>,
+}
 
 impl LiveFilter {
     /// A live filter that starts as `filter`.
     #[must_use]
     pub fn new(filter: Filter) -> Self {
-        LiveFilter(Arc::new(RwLock::new(filter)))
+        LiveFilter(Arc::new(Live { filter: RwLock::new(filter), ..Live::default() }))
     }
 
     /// Reads the filter as it is now.
     pub fn read<R>(&self, look: impl FnOnce(&Filter) -> R) -> R {
-        look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        look(&self.0.filter.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Completes when the filter has been edited more than `seen` times: how often by now. For those
+    /// who pass a listen on to somebody who cannot see it change.
+    pub fn edited(&self, seen: u64) -> impl Future<Output = u64> + Send + use<> {
+        let live = self.0.clone();
+        std::future::poll_fn(move |cx| {
+            let mut edits = live.edits.lock().unwrap_or_else(PoisonError::into_inner);
+            if edits.count > seen {
+                return Poll::Ready(edits.count);
+            }
+            if !edits.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                edits.waiting.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
     }
 
     /// Changes the filter; notifications from now on are judged by the new one.
     pub fn edit<R>(&self, change: impl FnOnce(&mut Filter) -> R) -> R {
-        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
+        let changed = change(&mut self.0.filter.write().unwrap_or_else(PoisonError::into_inner));
+        let mut edits = self.0.edits.lock().unwrap_or_else(PoisonError::into_inner);
+        edits.count += 1;
+        let waiting = std::mem::take(&mut edits.waiting);
+        drop(edits);
+        waiting.into_iter().for_each(Waker::wake);
+        changed
     }
 }

@@ -3,7 +3,7 @@
 use std::{any::TypeId, any::type_name, sync::Arc, sync::Mutex};
 
 use arc_swap::ArcSwap;
-use wharf_model::{CacheHint, NonceStore, ServerCapabilities, StateSeal};
+use wharf_model::{CacheHint, NonceStore, ServerCapabilities, Service, StateSeal};
 
 use crate::{
     access::Access,
@@ -85,6 +85,7 @@ pub struct RouterBuilder {
     seal: Option<Arc<dyn StateSeal>>,
     nonces: Option<Arc<dyn NonceStore>>,
     cache: CacheHint,
+    upstream: Option<Arc<dyn Service>>,
     problems: BuildError,
 }
 
@@ -102,8 +103,16 @@ impl RouterBuilder {
             seal: None,
             nonces: None,
             cache: CacheHint::public(0),
+            upstream: None,
             problems: BuildError::default(),
         }
+    }
+
+    /// Passes every call on to `service`, past limits and middleware: a proxy, which has no parts of
+    /// its own.
+    pub fn upstream(mut self, service: Arc<dyn Service>) -> Self {
+        self.upstream = Some(service);
+        self
     }
 
     /// Shares `state` with all handlers that take [`State<T>`](crate::State).
@@ -201,6 +210,9 @@ impl RouterBuilder {
     pub fn build(self) -> Result<Router, BuildError> {
         let RouterBuilder { parts, states, limits, mut layers, mut problems, .. } = self;
         let mut lists = Lists::default();
+        if self.upstream.is_some() && !parts.is_empty() {
+            problems.add("server", "a proxy passes every call on: it has no parts of its own");
+        }
         let mut order = 1;
         for part in parts {
             let preparing = Preparing { limits: &limits, states: &states };
@@ -228,6 +240,7 @@ impl RouterBuilder {
             states,
             access: self.access,
             cache: self.cache,
+            upstream: self.upstream,
             hub: Hub::new(limits.listens, limits.subscriptions),
             gate: Gate::new(limits.concurrent, limits.queue),
             blocking: Pool::new(limits.blocking),

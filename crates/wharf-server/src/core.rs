@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use wharf_model::{
     CacheHint, Discovery, ListCapability, NonceStore, Request, ResourcesCapability,
-    ServerCapabilities, StateSeal,
+    ServerCapabilities, Service, StateSeal,
 };
 
 use crate::{
@@ -33,6 +33,8 @@ pub(crate) struct Core {
     pub(crate) states: States,
     pub(crate) access: Option<Box<dyn Access>>,
     pub(crate) cache: CacheHint,
+    /// Who answers instead, for a proxy.
+    pub(crate) upstream: Option<Arc<dyn Service>>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) blocking: Arc<Pool>,

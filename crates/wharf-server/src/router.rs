@@ -74,6 +74,9 @@ impl fmt::Debug for Router {
 
 /// Brings a call to its handler, past the middleware.
 fn dispatch(core: &Arc<Core>, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+    if let Some(upstream) = &core.upstream {
+        return pass_on(core, upstream.clone(), request, outbox);
+    }
     let snapshot = core.snapshot.load();
     if !snapshot.discovery.capabilities.logging {
         request.log_level = None;
@@ -90,7 +93,9 @@ fn dispatch(core: &Arc<Core>, mut request: Request, outbox: Outbox) -> BoxFuture
         Method::ListPrompts => now(page::list(core, &lists.prompts, &request)),
         Method::Listen => listen(core, &snapshot, &request, outbox),
         Method::CallTool | Method::ReadResource | Method::GetPrompt | Method::Complete => {
-            in_turn(core, &snapshot, request, outbox)
+            in_turn(core, request, outbox, |core, request, outbox| {
+                calls::run(core, &core.snapshot.load().lists, request, outbox)
+            })
         }
         _ => now(Error::method_not_found(method.name()).into()),
     }
@@ -120,24 +125,43 @@ fn discover(snapshot: &Snapshot) -> Outcome {
     Reply::Discover(Box::new(snapshot.discovery.clone())).into()
 }
 
-/// Runs what runs users' code: at once if there is room, else when there is.
-fn in_turn(
+/// Lets somebody else answer. What may take long takes its turn.
+fn pass_on(
     core: &Arc<Core>,
-    snapshot: &Snapshot,
+    upstream: Arc<dyn Service>,
     request: Request,
     outbox: Outbox,
+) -> BoxFuture<Outcome> {
+    match request.method {
+        Method::Discover => upstream.call(request, outbox),
+        Method::Listen => {
+            outbox.set_deadlines(Deadlines { idle: None, total: None });
+            upstream.call(request, outbox)
+        }
+        _ => {
+            in_turn(core, request, outbox, move |_, request, outbox| upstream.call(request, outbox))
+        }
+    }
+}
+
+/// Runs what may take its time: at once if there is room, else when there is.
+fn in_turn(
+    core: &Arc<Core>,
+    request: Request,
+    outbox: Outbox,
+    run: impl FnOnce(&Arc<Core>, Request, Outbox) -> BoxFuture<Outcome> + Send + 'static,
 ) -> BoxFuture<Outcome> {
     match core.gate.enter() {
         Admission::Now => {
             outbox.hold(core.gate.clone());
-            calls::run(core, &snapshot.lists, request, outbox)
+            run(core, request, outbox)
         }
         Admission::Later(ticket) => {
             let core = core.clone();
             Box::pin(async move {
                 ticket.await;
                 outbox.hold(core.gate.clone());
-                let call = calls::run(&core, &core.snapshot.load().lists, request, outbox);
+                let call = run(&core, request, outbox);
                 call.await
             })
         }

@@ -95,6 +95,12 @@ impl Wire {
         }
     }
 
+    /// What the server says about itself.
+    #[must_use]
+    pub fn about(&self) -> &Implementation {
+        &self.server
+    }
+
     /// Speaks only the revisions of `eras`.
     #[must_use]
     pub fn eras(mut self, eras: Eras) -> Self {

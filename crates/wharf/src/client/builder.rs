@@ -1,0 +1,287 @@
+//! A client in the making.
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use wharf_client::{Answer, Answers, CallOptions, Caller, Link};
+use wharf_model::{
+    Ask, BoxFuture, ClientCapabilities, Error, ErrorKind, Implementation, LogLevel, Timer,
+};
+use wharf_transport::{
+    TokioTimer,
+    client::{
+        self as links, ChildCommand, LinkLimits, LinkOptions, Orphans, Stderr, Traced, Verdicts,
+    },
+};
+use wharf_wire::{ClientSelf, Revision};
+
+use super::{Client, Target};
+use crate::{Endpoint, Era, Pin};
+
+/// A client in the making: who it is, how it answers servers, how long it waits.
+///
+/// ```no_run
+/// # async fn example() -> wharf::Result<()> {
+/// use std::time::Duration;
+/// use wharf::{Answers, Client, ElicitResult};
+///
+/// let client = Client::builder()
+///     .name("my-app", "1.0.0")
+///     .answers(Answers::new().elicit(|form| async move {
+///         println!("{}", form.message);
+///         Ok(ElicitResult::decline())
+///     }))
+///     .timeout(Duration::from_secs(20))
+///     .connect("http://127.0.0.1:8000/mcp")
+///     .await?;
+/// # let _ = client;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a client does nothing until it connects"]
+pub struct ClientBuilder {
+    info: Implementation,
+    answer: Arc<dyn Answer>,
+    capabilities: Option<ClientCapabilities>,
+    revision: Option<Revision>,
+    calls: CallOptions,
+    headers: Vec<(String, String)>,
+    stderr: Option<Stderr>,
+    handshake: Option<Duration>,
+    limits: LinkLimits,
+    trace: Option<links::Trace>,
+    verdicts: Arc<Verdicts>,
+}
+
+impl ClientBuilder {
+    pub(super) fn new() -> Self {
+        ClientBuilder {
+            info: Implementation::new("wharf", env!("CARGO_PKG_VERSION")),
+            answer: Arc::new(Answers::new()),
+            capabilities: None,
+            revision: None,
+            calls: CallOptions::default(),
+            headers: Vec::new(),
+            stderr: None,
+            handshake: None,
+            limits: LinkLimits::default(),
+            trace: None,
+            verdicts: Verdicts::shared(),
+        }
+    }
+
+    /// What the client calls itself, and in which version.
+    pub fn name(self, name: impl Into<String>, version: impl Into<String>) -> Self {
+        self.info(Implementation::new(name, version))
+    }
+
+    /// All that the client says about itself.
+    pub fn info(mut self, info: Implementation) -> Self {
+        self.info = info;
+        self
+    }
+
+    /// Who answers what servers ask. The client declares exactly what can be answered.
+    pub fn answers(mut self, answer: impl Answer) -> Self {
+        self.answer = Arc::new(answer);
+        self
+    }
+
+    /// Declares these capabilities instead of those that have an answer: for a client whose answers
+    /// come from elsewhere, as those of a proxy do.
+    pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
+        self.capabilities = Some(capabilities);
+        self
+    }
+
+    /// Speaks this revision and no other.
+    pub fn pin(mut self, pin: Pin) -> Self {
+        self.revision = Some(pin.0);
+        self
+    }
+
+    /// Speaks the newest revision of this era and no other.
+    pub fn era(mut self, era: Era) -> Self {
+        self.revision = Some(match era {
+            Era::Modern => Revision::MODERN,
+            Era::Legacy => Revision::NEWEST_LEGACY,
+        });
+        self
+    }
+
+    /// How long a call may take without a sign of life. Progress starts it again.
+    pub fn timeout(mut self, idle: Duration) -> Self {
+        self.calls.idle = idle;
+        self
+    }
+
+    /// How long a call may take in all.
+    pub fn total(mut self, total: Duration) -> Self {
+        self.calls.total = total;
+        self
+    }
+
+    /// How long the server may take to open the conversation.
+    pub fn handshake(mut self, handshake: Duration) -> Self {
+        self.handshake = Some(handshake);
+        self
+    }
+
+    /// Sends a header with each HTTP request. It never goes to another origin.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// The least grave log messages that calls bring.
+    pub fn log_level(mut self, level: LogLevel) -> Self {
+        self.calls.log_level = Some(level);
+        self
+    }
+
+    /// Everything else about calls.
+    pub fn options(mut self, options: CallOptions) -> Self {
+        self.calls = options;
+        self
+    }
+
+    /// What a server may send.
+    pub fn limits(mut self, limits: LinkLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Shows every message, both ways.
+    pub fn trace(mut self, trace: impl Fn(Traced<'_>) + Send + Sync + 'static) -> Self {
+        self.trace = Some(Arc::new(trace));
+        self
+    }
+
+    /// Where what a started program writes to its stderr goes.
+    pub fn stderr(mut self, stderr: Stderr) -> Self {
+        self.stderr = Some(stderr);
+        self
+    }
+
+    /// Remembers in a file which revision each server speaks, so that the next process need not
+    /// find out.
+    pub fn verdicts_in(mut self, file: impl Into<PathBuf>) -> Self {
+        self.verdicts = Arc::new(Verdicts::in_file(file));
+        self
+    }
+
+    /// Connects: finds out what the server speaks, and what it offers.
+    ///
+    /// # Errors
+    /// If there is no such server, or it and we have no revision in common.
+    pub async fn connect(mut self, target: impl Into<Target>) -> Result<Client, Error> {
+        let mut target = target.into();
+        if let Target::Entry(entry) = target {
+            let (resolved, headers) = entry.resolve().map_err(|error| unusable(&error))?;
+            // What the caller says goes before what the file says.
+            let said = |name: &str| self.headers.iter().any(|it| it.0.eq_ignore_ascii_case(name));
+            let more: Vec<_> = headers.into_iter().filter(|(name, _)| !said(name)).collect();
+            self.headers.extend(more);
+            target = resolved;
+        }
+        let link = self.link(target).await?;
+        let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
+        Ok(Client(Caller::new(link, timer, self.calls, self.answer)))
+    }
+
+    async fn link(&self, target: Target) -> Result<Arc<dyn Link>, Error> {
+        let options = self.link_options();
+        match target {
+            Target::Url(url) => self.dial(&url, options).await,
+            Target::Command(command) => self.start(command, options).await,
+            Target::Server(server) => self.join(*server, options).await,
+            Target::Entry(entry) => Err(unusable(&format!("{} leads to itself", entry.name))),
+        }
+    }
+
+    async fn start(
+        &self,
+        mut command: ChildCommand,
+        options: LinkOptions,
+    ) -> Result<Arc<dyn Link>, Error> {
+        if let Some(stderr) = self.stderr {
+            command.stderr = stderr;
+        }
+        links::connect_child(command, options).await
+    }
+
+    /// A server in this process is called as it is; one that must speak some revision is spoken to.
+    async fn join(&self, server: Endpoint, options: LinkOptions) -> Result<Arc<dyn Link>, Error> {
+        if self.revision.is_none() && self.trace.is_none() {
+            let info = server.host.wire.about().clone();
+            return wharf_client::local(server.service(), info, options.client).await;
+        }
+        let (reader, writer) = server.connect_memory();
+        links::connect_stream(reader, writer, options).await
+    }
+
+    async fn dial(&self, url: &str, options: LinkOptions) -> Result<Arc<dyn Link>, Error> {
+        let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+        let rest = |prefix: &str| url.get(prefix.len()..).unwrap_or_default().to_owned();
+        match scheme.as_deref() {
+            #[cfg(feature = "http")]
+            Some("http" | "https") => {
+                links::connect_http(url, self.headers.clone(), options).await
+            }
+            #[cfg(feature = "websocket")]
+            Some("ws" | "wss") => {
+                links::connect_websocket(url, self.headers.clone(), options).await
+            }
+            Some("tcp") => links::connect_tcp(rest("tcp://"), options).await,
+            #[cfg(unix)]
+            Some("unix") => {
+                let path = rest("unix:");
+                let path = path.strip_prefix("//").unwrap_or(&path);
+                links::connect_unix(PathBuf::from(path), options).await
+            }
+            Some("http" | "https" | "ws" | "wss" | "unix") => Err(unusable(
+                &"this build of Wharf cannot connect to such an address: the features `http`, \
+                  `websocket` and `tls` can",
+            )),
+            _ => Err(unusable(&format!(
+                "{url:?} is no address of a server: write http://…, https://…, ws://…, wss://…, \
+                 tcp://HOST:PORT or unix:PATH, or give a command to start"
+            ))),
+        }
+    }
+
+    fn link_options(&self) -> LinkOptions {
+        let declared = self.capabilities.clone();
+        let capabilities = declared.unwrap_or_else(|| self.answer.capabilities());
+        let client = ClientSelf { info: self.info.clone(), capabilities };
+        let mut options = LinkOptions::new(Arc::new(client));
+        options.pin = self.revision;
+        options.limits = self.limits;
+        options.trace = self.trace.clone();
+        options.verdicts = self.verdicts.clone();
+        options.orphans = Arc::new(AnswerOrphans(self.answer.clone()));
+        if let Some(handshake) = self.handshake {
+            options.handshake = handshake;
+            options.probe = options.probe.min(handshake);
+        }
+        options
+    }
+}
+
+/// What belongs to no call is answered as what belongs to one.
+struct AnswerOrphans(Arc<dyn Answer>);
+
+impl Orphans for AnswerOrphans {
+    fn ask(&self, ask: Ask) -> BoxFuture<Result<String, Error>> {
+        wharf_client::answer(self.0.clone(), ask)
+    }
+}
+
+fn unusable(problem: &dyn fmt::Display) -> Error {
+    Error::new(ErrorKind::TransportError).with_message(problem.to_string())
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder").field("info", &self.info).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,275 @@
+//! Servers that other programs know: entries of `mcp.json` files and their like.
+//!
+//! Read are `mcpServers` (Claude Desktop, Claude Code, Cursor and most others) and VS Code's
+//! `servers`, with comments and trailing commas.
+
+mod expand;
+mod places;
+
+use std::{
+    collections::BTreeMap,
+    fmt, fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use serde_json::Value;
+use wharf_transport::client::ChildCommand;
+
+use self::expand::Variables;
+use super::Target;
+
+pub use places::{Place, places};
+
+/// No configuration file is longer than this.
+const LONGEST: u64 = 16 << 20;
+
+/// A configuration file, and the servers it names.
+///
+/// ```
+/// use wharf::config::Config;
+///
+/// let text = r#"{"mcpServers": {"files": {"command": "files-server", "args": ["/tmp"]}}}"#;
+/// let config = Config::parse(text, "mcp.json")?;
+/// assert_eq!(config.entries[0].name, "files");
+/// # Ok::<(), wharf::config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where it was read.
+    pub path: PathBuf,
+    /// The servers, by name.
+    pub entries: Vec<Entry>,
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or names no servers in a way we know.
+    pub fn read(path: impl AsRef<Path>) -> Result<Config, ConfigError> {
+        let path = path.as_ref();
+        let fail = |problem: String| ConfigError::new(path, problem);
+        let size = fs::metadata(path).map_err(|error| fail(error.to_string()))?.len();
+        if size > LONGEST {
+            return Err(fail(format!("it is longer than {} MiB", LONGEST >> 20)));
+        }
+        let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+        Config::parse(&text, path)
+    }
+
+    /// Reads the text of a file that lies at `path`.
+    ///
+    /// # Errors
+    /// If it names no servers in a way we know.
+    pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Config, ConfigError> {
+        let path = path.as_ref();
+        let fail = |problem: String| ConfigError::new(path, problem);
+        let json: Value = jsonc_parser::parse_to_serde_value(text, &Default::default())
+            .map_err(|error| fail(format!("it is no JSON: {error}")))?;
+        let tables = servers(&json, path);
+        if tables.is_empty() {
+            return Err(fail("it has neither `mcpServers` nor `servers`".into()));
+        }
+        let mut entries = Vec::new();
+        for (name, value) in tables.into_iter().flatten() {
+            let spec = Spec::deserialize(value)
+                .map_err(|error| fail(format!("entry {name:?} cannot be read: {error}")))?;
+            entries.push(Entry { name: name.clone(), source: path.into(), spec });
+        }
+        Ok(Config { path: path.into(), entries })
+    }
+
+    /// The entry with this name.
+    #[must_use]
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.name == name)
+    }
+}
+
+type Table = serde_json::Map<String, Value>;
+
+/// Every table of servers in the file that counts in the current directory.
+fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
+    let mut tables = vec![&json["mcpServers"], &json["servers"], &json["mcp"]["servers"]];
+    // Claude Code keeps what belongs to one project beside what belongs to all.
+    if path.file_name().is_some_and(|name| name == ".claude.json")
+        && let Ok(here) = std::env::current_dir()
+    {
+        tables.push(&json["projects"][here.to_string_lossy().as_ref()]["mcpServers"]);
+    }
+    tables.into_iter().filter_map(Value::as_object).collect()
+}
+
+/// One server of a configuration file.
+#[derive(Clone)]
+pub struct Entry {
+    /// What the file calls it.
+    pub name: String,
+    /// The file.
+    pub source: PathBuf,
+    spec: Spec,
+}
+
+#[derive(Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    command: Option<String>,
+    args: Vec<String>,
+    env: BTreeMap<String, Value>,
+    cwd: Option<String>,
+    #[serde(alias = "serverUrl", alias = "httpUrl")]
+    url: Option<String>,
+    headers: BTreeMap<String, String>,
+    disabled: bool,
+}
+
+impl Entry {
+    /// Whether the file says not to use it.
+    #[must_use]
+    pub fn is_disabled(&self) -> bool {
+        self.spec.disabled
+    }
+
+    /// Whether another entry leads to the same server.
+    #[must_use]
+    pub fn is_same_server(&self, other: &Entry) -> bool {
+        self.spec == other.spec
+    }
+
+    /// Where the server is, with variables replaced, and the headers that go with each request.
+    ///
+    /// # Errors
+    /// If a variable is not set, or the entry says neither `command` nor `url`.
+    pub fn resolve(&self) -> Result<(Target, Vec<(String, String)>), ConfigError> {
+        let fail = |problem: String| {
+            ConfigError::new(&self.source, format!("entry {:?}: {problem}", self.name))
+        };
+        let variables = Variables::of(&self.source);
+        let expand = |text: &String| variables.expand(text).map_err(fail);
+        let headers = self.spec.headers.iter();
+        let headers: Vec<(String, String)> = headers
+            .map(|(name, value)| Ok((name.clone(), expand(value)?)))
+            .collect::<Result<_, _>>()?;
+        match (&self.spec.command, &self.spec.url) {
+            (Some(command), _) => Ok((self.command(command, &expand)?.into(), headers)),
+            (None, Some(url)) => Ok((expand(url)?.into(), headers)),
+            (None, None) => Err(fail("it says neither `command` nor `url`".into())),
+        }
+    }
+
+    fn command(
+        &self,
+        program: &String,
+        expand: &dyn Fn(&String) -> Result<String, ConfigError>,
+    ) -> Result<ChildCommand, ConfigError> {
+        let args = self.spec.args.iter().map(expand).collect::<Result<Vec<_>, _>>()?;
+        let mut command = ChildCommand::new(expand(program)?).args(args);
+        for (name, value) in &self.spec.env {
+            let value = match value {
+                Value::String(text) => expand(text)?,
+                Value::Null => continue,
+                other => other.to_string(),
+            };
+            command = command.env(name, value);
+        }
+        Ok(match &self.spec.cwd {
+            Some(dir) => command.dir(expand(dir)?),
+            None => command,
+        })
+    }
+
+    /// The command line or URL as the file has it, without what may be secret: neither headers nor
+    /// environment.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        match (&self.spec.command, &self.spec.url) {
+            (Some(command), _) => {
+                let words = std::iter::once(command).chain(&self.spec.args);
+                words.map(String::as_str).collect::<Vec<_>>().join(" ")
+            }
+            (None, Some(url)) => url.clone(),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+/// Headers and environment may hold secrets.
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("name", &self.name)
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Finds an entry by its name, in every place where programs keep them.
+///
+/// # Errors
+/// If there is none, or several files mean different servers by it: then say which, as
+/// `FILE#NAME`, for a project you just opened must not decide what a name stands for.
+pub fn find(name: &str) -> Result<Entry, ConfigError> {
+    let mut found: Vec<Entry> = Vec::new();
+    let mut others = Vec::new();
+    for place in places() {
+        let Ok(config) = Config::read(&place.path) else { continue };
+        for entry in config.entries {
+            match entry.name == name {
+                true if found.iter().all(|other| !other.is_same_server(&entry)) => {
+                    found.push(entry);
+                }
+                true => {}
+                false => others.push(entry.name),
+            }
+        }
+    }
+    match (found.pop(), found.is_empty()) {
+        (Some(entry), true) => Ok(entry),
+        (Some(entry), false) => {
+            found.push(entry);
+            Err(ConfigError::ambiguous(name, &found))
+        }
+        (None, _) => Err(ConfigError::unknown(name, others)),
+    }
+}
+
+/// Why an entry cannot be used.
+#[derive(Clone, Debug)]
+pub struct ConfigError {
+    problem: String,
+    /// The names there are.
+    pub known: Vec<String>,
+}
+
+impl ConfigError {
+    fn new(path: &Path, problem: String) -> Self {
+        ConfigError { problem: format!("{}: {problem}", path.display()), known: Vec::new() }
+    }
+
+    fn ambiguous(name: &str, found: &[Entry]) -> Self {
+        let each = |entry: &Entry| format!("{}#{name}", entry.source.display());
+        let choices: Vec<String> = found.iter().map(each).collect();
+        let choices = choices.join(" or ");
+        let problem = format!("{name:?} means different servers in different files: say {choices}");
+        ConfigError { problem, known: Vec::new() }
+    }
+
+    fn unknown(name: &str, mut known: Vec<String>) -> Self {
+        known.sort_unstable();
+        known.dedup();
+        let problem = match known.is_empty() {
+            true => format!("no server {name:?} is configured, and no other either"),
+            false => format!("no server {name:?} is configured; there are {}", known.join(", ")),
+        };
+        ConfigError { problem, known }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem)
+    }
+}
+
+impl std::error::Error for ConfigError {}
