@@ -134,6 +134,11 @@ impl Exchange {
         self.outbox.answers()
     }
 
+    /// Answers a question that cannot be put to the client.
+    pub fn refuse(&self, id: AskId, ask: &Ask) {
+        self.answers().deliver(id, Err(Error::missing_capability(ask.needs())));
+    }
+
     /// The next event. Do not poll again after [`Event::Done`].
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         if let Some(event) = self.next_message() {

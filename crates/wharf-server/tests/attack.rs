@@ -1,12 +1,10 @@
-//! What a hostile client can send: nothing panics, blocks or grows without bound.
+//! What a hostile client can send: nothing panics, blocks or grows without bound. What would take
+//! for ever is ended by nextest, and fails.
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
-use std::{
-    sync::{Arc, LazyLock},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -15,9 +13,6 @@ use serde_json::{Value, json};
 use support::*;
 use wharf_model::{Asks, Body, ErrorKind, Method, Outcome, Peer, Request, RequestBuilder};
 use wharf_server::{Args, AskError, Ctx, Prompt, RawArgs, Resource, Router, Tool, Uri};
-
-/// Far more than any of these should take, and far less than one that blows up.
-const QUICK: Duration = Duration::from_secs(120);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(tag = "op")]
@@ -46,14 +41,12 @@ fn a_wrong_value_of_a_recursive_type_is_refused_at_once() {
         let value = nested(depth, leaf, r#"{"op":"Negate","of":"#);
         now(&router, call("evaluate", &format!(r#"{{"expression":{value}}}"#)))
     };
-    let started = Instant::now();
     assert_eq!(text(expression(50, r#"{"op":"Number","n":1}"#)), "evaluated");
     for leaf in [r#"{"op":"Number","n":"x"}"#, r#"{"op":"Halve"}"#, "1"] {
         let refused = error(expression(50, leaf));
         assert_eq!(refused.kind, ErrorKind::InvalidToolArguments);
         assert!(refused.message.len() < 1000, "{}", refused.message);
     }
-    assert!(started.elapsed() < QUICK, "{:?}", started.elapsed());
     // What the type's own reader found is told where the schema is not asked.
     assert!(error(expression(50, r#"{"op":"Halve"}"#)).message.contains("Halve"));
 }
@@ -67,9 +60,7 @@ fn a_schema_that_repeats_itself_at_each_level_stays_quick() {
         let tool = Tool::dynamic("walk", schema, async |_: RawArgs| "walked");
         let router = Router::builder().add(tool).build().unwrap();
         for leaf in ["{}", "1"] {
-            let started = Instant::now();
             let refused = now(&router, call("walk", &nested(100, leaf, r#"{"next":"#)));
-            assert!(started.elapsed() < QUICK, "{keyword} {leaf}: {:?}", started.elapsed());
             if leaf == "1" {
                 assert!(error(refused).message.contains("too long"), "{keyword}");
             }
@@ -89,9 +80,7 @@ fn only_problems_that_are_quickly_found_are_told() {
     };
     assert!(wrong(4_094).contains("`texts.0`: 0 is not of type \"string\""), "{}", wrong(4_094));
     assert!(wrong(4_095).contains("too long"), "{}", wrong(4_095));
-    let started = Instant::now();
     assert!(wrong(500_000).len() < 1000);
-    assert!(started.elapsed() < QUICK, "{:?}", started.elapsed());
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -212,7 +201,6 @@ fn a_hundred_thousand_answers_are_nothing_special() {
         };
         now(&EVERYTHING, able(request.build()))
     };
-    let started = Instant::now();
     let Outcome::InputRequired(required) = asking(&responses, None) else { panic!() };
     let state = required.state.unwrap();
     // What nobody asked for is not carried along.
@@ -221,7 +209,6 @@ fn a_hundred_thousand_answers_are_nothing_special() {
     assert!(required.state.unwrap().len() < 1000);
     responses.insert("k".into(), json!({"action": "accept", "content": {"a": "b"}}));
     assert_eq!(text(asking(&responses, Some(&state))), r#"{"a":"b"}"#);
-    assert!(started.elapsed() < QUICK * 2, "{:?}", started.elapsed());
 }
 
 #[test]

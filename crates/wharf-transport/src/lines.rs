@@ -32,6 +32,17 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// A call that holds the reader up for longer than this does not hold its reply back too.
 const SLOW: Duration = Duration::from_millis(5);
 
+/// Makes JSON one line. A line break becomes what JSON takes for the same: between its parts a tab
+/// is white space too, and within a string it is as forbidden.
+#[cfg(feature = "http")]
+pub(crate) fn unbreak(json: &mut [u8]) {
+    for byte in json {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b'\t';
+        }
+    }
+}
+
 /// Serves one client over a pair of byte streams, one message a line, until the client is gone or
 /// `shutdown` stops. What `scope` holds goes along with every request.
 ///

@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use wharf_model::{Error, Event, Exchange, Request};
+use wharf_model::{Event, Exchange, Request};
 use wharf_wire::{Codec, Received};
 
 use crate::Host;
@@ -84,11 +84,8 @@ impl Replies {
                         return false;
                     }
                 }
-                Event::Ask(id, ask) => {
-                    // A question cannot reach a client that is not there to be asked.
-                    let error = Error::missing_capability(ask.needs());
-                    exchange.answers().deliver(id, Err(error));
-                }
+                // A question cannot reach a client that is not there to be asked.
+                Event::Ask(id, ask) => exchange.refuse(id, &ask),
                 Event::Withdraw(_) | Event::LetGo => {}
                 Event::Done(outcome) => {
                     let mut message = Vec::new();

@@ -4,7 +4,7 @@ use std::{fmt, future::Future, io, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, split},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
 use wharf_model::Scope;
@@ -15,7 +15,7 @@ use crate::{Host, Shutdown, serve_lines};
 pub const CONNECTIONS: usize = 1024;
 
 /// How long to wait when the system has no more sockets to give.
-pub(crate) const BREATH: Duration = Duration::from_millis(100);
+const BREATH: Duration = Duration::from_millis(100);
 
 /// A listening socket.
 pub(crate) trait Accept {
@@ -38,6 +38,26 @@ pub(crate) async fn serve(
     connections: usize,
     shutdown: Shutdown,
 ) {
+    let client = |stream, scope, seat| {
+        let (host, shutdown) = (host.clone(), shutdown.clone());
+        async move {
+            let _seat = seat;
+            let (reader, writer) = split(stream);
+            serve_lines(host, scope, reader, writer, shutdown).await;
+        }
+    };
+    let mut clients = welcome(listener, connections, &shutdown, client).await;
+    while clients.join_next().await.is_some() {}
+}
+
+/// Begins `client` for each that comes, at most `connections` at a time, until `shutdown` stops.
+/// Gives back those that are still there.
+pub(crate) async fn welcome<L: Accept, F: Future<Output = ()> + Send + 'static>(
+    listener: L,
+    connections: usize,
+    shutdown: &Shutdown,
+    client: impl Fn(L::Stream, Scope, OwnedSemaphorePermit) -> F,
+) -> JoinSet<()> {
     let seats = Arc::new(Semaphore::new(connections));
     let mut clients = JoinSet::new();
     let mut stopped = std::pin::pin!(shutdown.stopped());
@@ -47,21 +67,15 @@ pub(crate) async fn serve(
             (seat, listener.accept().await)
         };
         let (seat, accepted) = tokio::select! {
-            () = &mut stopped => break,
+            () = &mut stopped => return clients,
             Some(_) = clients.join_next() => continue,
             accepted = accepted => accepted,
         };
-        let Ok((stream, scope)) = accepted else {
-            tokio::time::sleep(BREATH).await;
-            continue;
-        };
-        let (host, shutdown) = (host.clone(), shutdown.clone());
-        clients.spawn(async move {
-            let _seat = seat;
-            let (reader, writer) = split(stream);
-            serve_lines(host, scope, reader, writer, shutdown).await;
-        });
+        match (seat, accepted) {
+            (Ok(seat), Ok((stream, scope))) => {
+                clients.spawn(client(stream, scope, seat));
+            }
+            _ => tokio::time::sleep(BREATH).await,
+        }
     }
-    drop(listener);
-    while clients.join_next().await.is_some() {}
 }

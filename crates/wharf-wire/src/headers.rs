@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use wharf_model::{Error, Method, Mirrored};
 
-use crate::{Revision, members::Slot, message::Message};
+use crate::{Revision, Wire, members::Slot, message::Message};
 
 /// What the HTTP headers beside a message say about it.
 #[derive(Debug, Default)]
@@ -69,6 +69,16 @@ impl Heads<'_> {
     #[must_use]
     pub fn is_modern(&self) -> bool {
         self.revision().is_some_and(Revision::is_modern)
+    }
+
+    /// Whether the version header, if there is one, names something that `wire` speaks. Messages are
+    /// checked where they are read; this is for requests without one.
+    #[must_use]
+    pub fn is_spoken(&self, wire: &Wire) -> bool {
+        match self.version {
+            Field::Absent => true,
+            _ => self.revision().is_some_and(|revision| wire.speaks(revision)),
+        }
     }
 
     /// The revision that the version header names, if we know it.

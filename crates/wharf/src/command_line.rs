@@ -104,18 +104,21 @@ impl Wanted {
                 _ => return Ok(None),
             }
         }
-        let needs_http = !wanted.hosts.is_empty()
-            || !wanted.origins.is_empty()
-            || wanted.sse
-            || wanted.certificate.is_some()
-            || wanted.key.is_some();
+        wanted.check().map(Some)
+    }
+
+    /// Refuses options for HTTP where nothing is served over it.
+    fn check(self) -> Result<Self> {
         #[cfg(feature = "http")]
-        let needs_http = needs_http && !matches!(wanted.transport, Transport::Http(_));
-        match needs_http {
-            true => {
+        if matches!(self.transport, Transport::Http(_)) {
+            return Ok(self);
+        }
+        let plain = Wanted { transport: self.transport.clone(), ..Wanted::default() };
+        match self == plain {
+            true => Ok(self),
+            false => {
                 Err(Failure::new("--allow-host, --allow-origin, --sse and --tls-… need --http"))
             }
-            false => Ok(Some(wanted)),
         }
     }
 

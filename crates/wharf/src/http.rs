@@ -92,7 +92,8 @@ impl Endpoint {
     /// # Errors
     /// If the address cannot be listened at.
     pub async fn serve_http(&self, address: impl ToSocketAddrs) -> io::Result<()> {
-        self.serve_http_on(Endpoint::listen_http(address).await?).await
+        self.serve_http_on(Endpoint::listen_http(address).await?).await;
+        Ok(())
     }
 
     /// Listens at `address`, for [`serve_http_on`](Endpoint::serve_http_on): the listener tells
@@ -105,11 +106,8 @@ impl Endpoint {
     }
 
     /// Serves HTTP to whoever can reach `listener`, until shut down.
-    ///
-    /// # Errors
-    /// If the listener does not work.
-    pub async fn serve_http_on(&self, listener: TcpListener) -> io::Result<()> {
-        http::serve(self.http(), listener).await
+    pub async fn serve_http_on(&self, listener: TcpListener) {
+        http::serve(self.http(), listener).await;
     }
 
     /// Where clients find what `listener` serves, and which of them.

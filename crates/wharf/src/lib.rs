@@ -30,6 +30,8 @@
 //!   your own, or takes [one message at a time](Endpoint::handle).
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "client")]
+mod client;
 mod command_line;
 mod endpoint;
 mod failure;
@@ -39,6 +41,8 @@ mod pin;
 mod replies;
 mod server;
 
+#[cfg(feature = "client")]
+pub use client::{Client, ClientBuilder, Target, config};
 pub use command_line::Transport;
 pub use endpoint::{ClientEnd, Endpoint};
 pub use failure::{Failure, Result};
@@ -46,20 +50,28 @@ pub use pin::{Pin, UnknownRevision};
 pub use replies::Replies;
 pub use server::{Era, Server};
 
+#[cfg(feature = "client")]
+pub use wharf_client::{
+    About, Answer, Answers, CallOptions, Caller, Calling, Listening, Listing, LogMessage, Progress,
+    args,
+};
 pub use wharf_macros::{prompt, resource, tool};
 /// The whole model: what transports, gateways and services of your own are made of.
 pub use wharf_model as model;
 pub use wharf_model::{
     Annotations, Ask, Asks, BoxFuture, CacheHint, CacheScope, ClientCapabilities, ClientCapability,
-    Completion, Content, ElicitAction, EmbeddedResource, Error, ErrorKind, Icon, Implementation,
-    ListCapability, LogLevel, Media, Meta, Method, ModelHint, ModelPreferences, NonceStore,
-    Notification, Outbox, Outcome, Page, Peer, Principal, PromptArgument, PromptInfo,
-    PromptMessage, PromptResult, Rate, RateStore, ReadResult, Reply, Request, RequestBuilder,
-    ResourceContents, ResourceInfo, ResourcesCapability, Role, Root, SamplingMessage,
-    SamplingRequest, SamplingResult, Scope, ServerCapabilities, Service, StateSeal, TemplateInfo,
-    Text, Timer, ToolAnnotations, ToolChoice, ToolInfo, ToolResult, ToolResultContent, ToolUse,
+    Completion, Content, ElicitAction, ElicitForm, ElicitResult, ElicitUrl, EmbeddedResource,
+    Error, ErrorKind, Filter, Icon, Implementation, ListCapability, LogLevel, Media, Meta, Method,
+    ModelHint, ModelPreferences, NonceStore, Notification, Outbox, Outcome, Page, Peer, Principal,
+    PromptArgument, PromptInfo, PromptMessage, PromptResult, Rate, RateStore, ReadResult, Reply,
+    Request, RequestBuilder, ResourceContents, ResourceInfo, ResourcesCapability, Role, Root,
+    SamplingMessage, SamplingRequest, SamplingResult, Scope, ServerCapabilities, Service,
+    StateSeal, TemplateInfo, Text, Timer, ToolAnnotations, ToolChoice, ToolInfo, ToolResult,
+    ToolResultContent, ToolUse,
 };
 pub use wharf_server::*;
+#[cfg(feature = "client")]
+pub use wharf_transport::client::{ChildCommand, LinkLimits, Stderr, Traced};
 #[cfg(feature = "tls")]
 pub use wharf_transport::http::Tls;
 #[cfg(feature = "http")]

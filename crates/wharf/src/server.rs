@@ -13,7 +13,8 @@ use tokio::{
     net::ToSocketAddrs,
 };
 use wharf_model::{
-    CacheHint, Icon, Implementation, LogLevel, NonceStore, ServerCapabilities, StateSeal, Timer,
+    CacheHint, Icon, Implementation, LogLevel, NonceStore, ServerCapabilities, Service, StateSeal,
+    Timer,
 };
 use wharf_server::{
     Access, BuildError, Limits, Middleware, Part, PromptFn, ResourceFn, Router, RouterBuilder,
@@ -75,9 +76,14 @@ pub struct Server {
 impl Server {
     /// A server that calls itself `name`, in this version of it.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Server::about(Implementation::new(name, version))
+    }
+
+    /// A server that says all this about itself.
+    pub fn about(about: Implementation) -> Self {
         Server {
             router: Router::builder().layer(Tracing),
-            about: Implementation::new(name, version),
+            about,
             eras: Eras::Both,
             profile: ErrorProfile::Spec,
             log_level: LogLevel::Info,
@@ -154,6 +160,11 @@ impl Server {
         change: impl Fn(&mut ServerCapabilities) + Send + Sync + 'static,
     ) -> Self {
         self.routing(|router| router.capabilities(change))
+    }
+
+    /// Passes every call on to `service`: a proxy, which offers nothing of its own.
+    pub fn upstream(self, service: Arc<dyn Service>) -> Self {
+        self.routing(|router| router.upstream(service))
     }
 
     /// Decides, per caller, what is listed and what can be called.
@@ -322,7 +333,7 @@ impl Server {
             Transport::Http(address) => {
                 let listener = Endpoint::listen_http(address).await?;
                 tell(&format!("{name}: serving at {}", endpoint.http_url(&listener)?));
-                endpoint.serve_http_on(listener).await?;
+                endpoint.serve_http_on(listener).await;
             }
             Transport::Unix(path) => {
                 let told = format!("{name}: serving lines at unix:{}", path.display());

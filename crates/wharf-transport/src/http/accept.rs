@@ -3,8 +3,6 @@
 use std::{
     convert::Infallible,
     future::{pending, ready},
-    io,
-    net::SocketAddr,
     pin::pin,
     sync::Arc,
     time::Duration,
@@ -22,13 +20,14 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
-    task::JoinSet,
+    sync::OwnedSemaphorePermit,
     time::{Instant, timeout, timeout_at},
 };
 
+use wharf_model::Scope;
+
 use super::{HttpLimits, HttpService, io::Io, respond, service::Site, streams::Streams};
-use crate::{sockets::BREATH, tcp::RemoteAddress};
+use crate::sockets::welcome;
 
 /// What an HTTP/2 connection begins with.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -43,49 +42,20 @@ const BUFFER: usize = 64 << 10;
 
 /// Serves every client that comes until the service's server shuts down, and then those that are
 /// there for as long as their grace lasts.
-///
-/// # Errors
-/// If the listener's address cannot be told.
-pub async fn serve(service: HttpService, listener: TcpListener) -> io::Result<()> {
+pub async fn serve(service: HttpService, listener: TcpListener) {
     let site = service.site;
     let limits = site.http.limits;
-    let seats = Arc::new(Semaphore::new(limits.connections));
-    let mut clients = JoinSet::new();
-    let mut stopped = pin!(site.shutdown.stopped());
-    loop {
-        let accepted = async {
-            let seat = seats.clone().acquire_owned().await;
-            (seat, listener.accept().await)
-        };
-        let (seat, accepted) = tokio::select! {
-            () = &mut stopped => break,
-            Some(_) = clients.join_next() => continue,
-            accepted = accepted => accepted,
-        };
-        let (Ok(seat), Ok((stream, address))) = (seat, accepted) else {
-            // The system has no more sockets to give.
-            tokio::time::sleep(BREATH).await;
-            continue;
-        };
-        let site = site.clone();
-        clients.spawn(connection(site, stream, address, seat));
-    }
-    drop(listener);
+    let client = |stream, scope, seat| connection(site.clone(), stream, scope, seat);
+    let mut clients = welcome(listener, limits.connections, &site.shutdown, client).await;
     let deadline = Instant::now() + limits.grace;
     let ended = async { while clients.join_next().await.is_some() {} };
     let _ = timeout_at(deadline, ended).await;
     clients.shutdown().await;
     // Lines have their own grace, after which they say goodbye.
     site.tasks.finish(deadline + FAREWELL).await;
-    Ok(())
 }
 
-async fn connection(
-    site: Arc<Site>,
-    stream: TcpStream,
-    address: SocketAddr,
-    seat: OwnedSemaphorePermit,
-) {
+async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: OwnedSemaphorePermit) {
     // Replies are written whole, so waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
     // A client that is gone without a word would hold its streams for as long as they are silent.
@@ -94,14 +64,14 @@ async fn connection(
     #[cfg(feature = "tls")]
     if let Some(tls) = &site.http.tls {
         if let Some(Ok(stream)) = in_time(&site, tls.accept(stream)).await {
-            speak(&site, stream, address, seat).await;
+            speak(&site, stream, scope, seat).await;
         }
         return;
     }
-    speak(&site, stream, address, seat).await;
+    speak(&site, stream, scope, seat).await;
 }
 
-async fn speak<S>(site: &Arc<Site>, mut stream: S, address: SocketAddr, seat: OwnedSemaphorePermit)
+async fn speak<S>(site: &Arc<Site>, mut stream: S, scope: Scope, seat: OwnedSemaphorePermit)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -110,7 +80,7 @@ where
         return;
     };
     let io = TokioIo::new(Io::new(stream, begun, limits.write, seat));
-    let answer = service_fn(|request| answer(site.clone(), request, address));
+    let answer = service_fn(|request| answer(site.clone(), request, scope.clone()));
     // Both kinds of connection are driven alike, but have no type in common.
     macro_rules! drive {
         ($connection:expr, $idle:expr, $drained:expr) => {{
@@ -195,12 +165,12 @@ async fn first_bytes(stream: &mut (impl AsyncRead + Unpin)) -> Option<(Bytes, bo
 async fn answer(
     site: Arc<Site>,
     mut request: Request<Incoming>,
-    address: SocketAddr,
+    scope: Scope,
 ) -> Result<respond::Reply, Infallible> {
     if !site.http.serves(request.uri().path()) {
         let problem = format!("There is nothing here: the endpoint is {}", site.http.path);
         return Ok(respond::refuse(404, &problem));
     }
-    request.extensions_mut().insert(RemoteAddress(address));
+    request.extensions_mut().extend(scope);
     Ok(site.request(request).await)
 }

@@ -13,6 +13,7 @@ mod cors;
 mod endpoint;
 mod guard;
 mod heads;
+mod ids;
 mod io;
 mod options;
 mod read;

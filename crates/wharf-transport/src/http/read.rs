@@ -73,14 +73,10 @@ pub(crate) async fn read<B: Body>(
         return Err(Unread::TooLong);
     }
     let begun = Instant::now();
-    let mut whole = BytesMut::new();
-    let mut first = Bytes::new();
-    loop {
-        if body.is_end_stream() {
-            break;
-        }
-        let had = whole.len().max(first.len()) as u64;
-        let deadline = begun + patience + Duration::from_millis(had * 1000 / RATE);
+    let mut pieces = Pieces::default();
+    while !body.is_end_stream() {
+        let had = pieces.len();
+        let deadline = begun + patience + Duration::from_millis(had as u64 * 1000 / RATE);
         let frame = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx));
         let frame = match timeout_at(deadline, frame).await {
             Err(_) => return Err(Unread::TooSlow),
@@ -90,22 +86,42 @@ pub(crate) async fn read<B: Body>(
         };
         let Ok(mut data) = frame.into_data() else { continue };
         let size = data.remaining();
-        if had as usize + size > limit {
+        if had + size > limit {
             return Err(Unread::TooLong);
         }
         taken.more(size)?;
-        let data = data.copy_to_bytes(size);
-        // Most messages come in one piece, which is kept as it is.
-        match (first.is_empty(), whole.is_empty()) {
-            (true, true) => first = data,
-            (_, true) => {
-                let expected = body.size_hint().lower().min(limit as u64) as usize;
-                whole.reserve(first.len() + data.len() + expected);
-                whole.extend_from_slice(&first);
-                whole.extend_from_slice(&data);
-            }
-            _ => whole.extend_from_slice(&data),
-        }
+        let expected = body.size_hint().lower().min(limit as u64) as usize;
+        pieces.add(data.copy_to_bytes(size), expected);
     }
-    Ok(if whole.is_empty() { first } else { whole.freeze() })
+    Ok(pieces.whole())
+}
+
+/// A body as it comes. Most come in one piece, which is kept as it is.
+#[derive(Default)]
+struct Pieces {
+    first: Bytes,
+    joined: BytesMut,
+}
+
+impl Pieces {
+    fn len(&self) -> usize {
+        self.joined.len().max(self.first.len())
+    }
+
+    /// One more piece, after which `expected` bytes are still to come.
+    fn add(&mut self, piece: Bytes, expected: usize) {
+        if self.len() == 0 {
+            self.first = piece;
+            return;
+        }
+        if self.joined.is_empty() {
+            self.joined.reserve(self.first.len() + piece.len() + expected);
+            self.joined.extend_from_slice(&self.first);
+        }
+        self.joined.extend_from_slice(&piece);
+    }
+
+    fn whole(self) -> Bytes {
+        if self.joined.is_empty() { self.first } else { self.joined.freeze() }
+    }
 }

@@ -3,7 +3,6 @@
 
 use std::{
     collections::HashMap,
-    fmt::Write as _,
     future::Future,
     io,
     pin::{Pin, pin},
@@ -25,12 +24,13 @@ use super::{
     HttpBody, HttpLimits,
     body::Source,
     heads::Seen,
+    ids::unguessable,
     options::MESSAGES,
     respond::{self, Reply},
     stream::FULL,
     tasks::Tasks,
 };
-use crate::{Host, Shutdown, serve_lines};
+use crate::{Host, Shutdown, lines::unbreak, serve_lines};
 
 /// How much of what the server says is read at once.
 const CHUNK: usize = 4 << 10;
@@ -91,16 +91,10 @@ impl Sse2024 {
 
     /// Gives a client a place under an id that nobody can guess. None if there is no place.
     fn admit(self: &Arc<Self>, client: Client) -> Option<Seat> {
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).ok()?;
+        let id = format!("{:032x}", unguessable()?);
         let mut clients = self.lock();
         if clients.len() >= self.limits.sessions {
             return None;
-        }
-        let mut id = String::with_capacity(32);
-        for byte in random {
-            // Writing to a string cannot fail.
-            let _ = write!(id, "{byte:02x}");
         }
         clients.insert(id.clone(), client);
         Some(Seat { sse: self.clone(), id })
@@ -120,15 +114,11 @@ impl Sse2024 {
     }
 }
 
-/// A message as a line. A line break in it becomes what JSON takes for the same: between its parts
-/// a tab is white space too, and within a string it is as forbidden.
+/// A message as a line.
 fn line(message: &[u8]) -> Bytes {
-    let unbroken = message.iter().map(|byte| match byte {
-        b'\n' | b'\r' => b'\t',
-        other => *other,
-    });
     let mut line = Vec::with_capacity(message.len() + 1);
-    line.extend(unbroken);
+    line.extend_from_slice(message);
+    unbreak(&mut line);
     line.push(b'\n');
     line.into()
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use wharf_model::{Error, Event, Exchange, Outcome, Reply};
+use wharf_model::{Event, Exchange, Outcome, Reply};
 use wharf_wire::{Codec, sse};
 
 use crate::{Replies, Shutdown};
@@ -116,8 +116,7 @@ impl CallStream {
             }
             Event::Ask(id, ask) => {
                 // Nobody can answer a call that stands alone.
-                let error = Error::missing_capability(ask.needs());
-                self.exchange.answers().deliver(id, Err(error));
+                self.exchange.refuse(id, &ask);
                 false
             }
             _ => false,

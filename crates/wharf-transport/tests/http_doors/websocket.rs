@@ -420,7 +420,7 @@ async fn our_own_accept_loop_serves_websockets_over_a_real_socket() {
     assert_eq!(said(&client.reply_to(legacy_tool(1, "long")).await).len(), 1 << 20);
     bed.shutdown.stop();
     assert_eq!(client.closed().await, Some(CloseCode::Away));
-    serving.await.unwrap().unwrap();
+    serving.await.unwrap();
     bed.until_nothing_is_left().await;
 }
 

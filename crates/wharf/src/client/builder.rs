@@ -224,9 +224,7 @@ impl ClientBuilder {
         let rest = |prefix: &str| url.get(prefix.len()..).unwrap_or_default().to_owned();
         match scheme.as_deref() {
             #[cfg(feature = "http")]
-            Some("http" | "https") => {
-                links::connect_http(url, self.headers.clone(), options).await
-            }
+            Some("http" | "https") => links::connect_http(url, self.headers.clone(), options).await,
             #[cfg(feature = "websocket")]
             Some("ws" | "wss") => {
                 links::connect_websocket(url, self.headers.clone(), options).await

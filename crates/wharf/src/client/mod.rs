@@ -2,6 +2,7 @@
 
 mod builder;
 pub mod config;
+mod proxy;
 mod target;
 
 use std::{fmt, ops::Deref};

@@ -36,7 +36,7 @@ impl Bed {
 
     pub async fn tuned(tune: impl FnOnce(Server) -> Server) -> Bed {
         Bed::serve("127.0.0.1:0", tune, |endpoint, listener| async move {
-            endpoint.serve_http_on(listener).await.expect("a listener");
+            endpoint.serve_http_on(listener).await;
         })
         .await
     }
@@ -45,7 +45,7 @@ impl Bed {
     pub async fn on_ipv6() -> Option<Bed> {
         TcpListener::bind("[::1]:0").await.ok()?;
         let serve = |endpoint: Endpoint, listener| async move {
-            endpoint.serve_http_on(listener).await.expect("a listener");
+            endpoint.serve_http_on(listener).await;
         };
         Some(Bed::serve("[::1]:0", |server| server, serve).await)
     }

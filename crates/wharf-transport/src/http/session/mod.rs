@@ -20,7 +20,7 @@ use std::{
 use bytes::Bytes;
 use http::HeaderValue;
 use wharf_model::{Exchange, Outcome, Request, Scope};
-use wharf_wire::{Codec, Connection, Field, Received, Revision};
+use wharf_wire::{Codec, Connection, Field, Received};
 
 use self::{
     life::{Common, Session, Visit},
@@ -79,7 +79,7 @@ impl Sessions {
         if !seen.accept.events {
             return respond::refuse(406, "Accept must allow text/event-stream");
         }
-        let visit = match check_version(seen).and_then(|()| self.visit(seen, &scope)) {
+        let visit = match self.check_version(seen).and_then(|()| self.visit(seen, &scope)) {
             Ok(visit) => visit,
             Err(refusal) => return *refusal,
         };
@@ -98,10 +98,17 @@ impl Sessions {
 
     /// Ends a session.
     pub(crate) fn delete(&self, seen: &Seen<'_>, scope: Scope) -> Reply {
-        match check_version(seen).and_then(|()| self.visit(seen, &scope)) {
+        match self.check_version(seen).and_then(|()| self.visit(seen, &scope)) {
             Ok(_) if self.remove(seen.session.one().unwrap_or_default()) => respond::status(204),
             Ok(_) => Sessions::gone(),
             Err(refusal) => *refusal,
+        }
+    }
+
+    fn check_version(&self, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
+        match seen.message.is_spoken(&self.common.host.wire) {
+            true => Ok(()),
+            false => Err(Box::new(respond::refuse(400, "Unsupported MCP-Protocol-Version"))),
         }
     }
 
@@ -162,17 +169,4 @@ fn opened(session: Arc<Session>, id: &str, seen: &Seen<'_>, reply: Vec<u8>) -> R
         reply.headers_mut().insert(SESSION, id);
     }
     reply
-}
-
-/// Messages are checked where they are read; this is for requests without one.
-fn check_version(seen: &Seen<'_>) -> Result<(), Box<Reply>> {
-    let known = |value: &[u8]| {
-        let text = std::str::from_utf8(value).ok().map(str::trim);
-        text.is_some_and(|text| text.parse::<Revision>().is_ok())
-    };
-    match seen.message.version {
-        Field::Absent => Ok(()),
-        Field::One(value) if known(value) => Ok(()),
-        _ => Err(Box::new(respond::refuse(400, "Unsupported MCP-Protocol-Version"))),
-    }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::task::coop::consume_budget;
-use wharf_model::{Error, Event, Exchange, Outcome, Request, Scope};
+use wharf_model::{Event, Exchange, Outcome, Request, Scope};
 use wharf_wire::Codec;
 
 use super::{
@@ -126,8 +126,7 @@ impl Call {
         let flight = &self.session.flight;
         let told = match event {
             Event::Ask(id, ask) if self.is_quiet() => {
-                let error = Error::missing_capability(ask.needs());
-                self.exchange.answers().deliver(id, Err(error));
+                self.exchange.refuse(id, &ask);
                 false
             }
             _ if self.is_quiet() => false,

@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use wharf_model::Scope;
 
 use super::{
+    super::ids::unguessable,
     Sessions,
     life::{Session, Visit},
 };
@@ -32,9 +33,7 @@ pub(crate) struct Table {
 impl Sessions {
     /// Gives a session a place and an id that nobody can guess. None if there is no place left.
     pub(crate) fn insert(self: &Arc<Self>, session: &Arc<Session>) -> Option<String> {
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).ok()?;
-        let id = u128::from_ne_bytes(random);
+        let id = unguessable()?;
         let mut table = self.lock();
         let full = table.sessions.len() >= self.common.limits.sessions;
         let gone = if full { table.evict() } else { None };

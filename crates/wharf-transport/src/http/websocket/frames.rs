@@ -11,6 +11,8 @@ use tokio_tungstenite::tungstenite::protocol::frame::{
     coding::{CloseCode, Control, Data, OpCode},
 };
 
+use crate::lines::unbreak;
+
 /// The longest payload of a control frame.
 const CONTROL: u64 = 125;
 
@@ -142,16 +144,6 @@ fn control_piece(kind: Control, payload: &[u8]) -> Result<Piece, CloseCode> {
 fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
     for (at, byte) in bytes.iter_mut().enumerate() {
         *byte ^= mask[at % 4];
-    }
-}
-
-/// Makes JSON one line. A line break becomes what JSON takes for the same: between its parts a tab
-/// is white space too, and within a string it is as forbidden.
-fn unbreak(json: &mut [u8]) {
-    for byte in json {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b'\t';
-        }
     }
 }
 

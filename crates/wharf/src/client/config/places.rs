@@ -49,7 +49,12 @@ pub fn places() -> Vec<Place> {
         add(&settings, &SETTINGS);
     }
     let mut seen = Vec::new();
-    places.retain(|place| !seen.contains(&place.path) && { seen.push(place.path.clone()); true });
+    places.retain(|place| {
+        !seen.contains(&place.path) && {
+            seen.push(place.path.clone());
+            true
+        }
+    });
     places
 }
 
