@@ -1,7 +1,5 @@
 // What a driver is told: the era, and the server to start or the address to reach it at.
-import { createRequire } from 'node:module';
-import { resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
+export { home, load } from './packages.mjs';
 
 const ERAS = { '--legacy': 'legacy', '--modern': 'modern' };
 const [flag, first, ...rest] = process.argv.slice(2);
@@ -20,16 +18,4 @@ function transport() {
     if (!url) return 'stdio';
     if (url.protocol === 'ws:') return 'websocket';
     return url.pathname === '/sse' ? 'sse' : 'http';
-}
-
-// The packages live outside the source tree, where a bare `import` does not look.
-export const home = process.env.WHARF_FOREIGN ?? fileURLToPath(new URL('../../target/foreign', import.meta.url));
-const require = createRequire(resolve(home, 'package.json'));
-export function load(name) {
-    try {
-        return require(name);
-    } catch (error) {
-        console.error(`cannot load ${name} from ${home}: run \`cargo xtask foreign\` first (${error.message})`);
-        process.exit(2);
-    }
 }

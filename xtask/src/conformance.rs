@@ -1,107 +1,111 @@
-//! Runs the official conformance suite against `everything-server`.
+//! Runs the official conformance suite against `everything-server` and `everything-client`.
 
 mod report;
+mod scenario;
 mod server;
+mod suite;
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
-use crate::files::{create, read, remove_directory, write};
-use crate::node::Node;
+use crate::files::{remove_directory, write};
 use crate::workspace::Workspace;
-use report::{Report, Scenario};
+use report::{Report, Row};
+use scenario::Scenario;
 use server::Server;
+use suite::{Side, Suite};
 
 /// What the suite is asked to run. It says itself what belongs to each.
 struct Set {
     name: &'static str,
-    arguments: [&'static str; 2],
     /// How many scenarios it has: results that are missing must not pass for good ones.
     scenarios: usize,
 }
 
-const SETS: [Set; 3] = [
-    Set { name: "2025-11-25", arguments: ["--requirements", "2025-11-25"], scenarios: 33 },
-    Set { name: "2026-07-28", arguments: ["--requirements", "2026-07-28"], scenarios: 50 },
-    Set { name: "all", arguments: ["--suite", "all"], scenarios: 65 },
+impl Set {
+    fn arguments(&self) -> [&'static str; 2] {
+        match self.name {
+            ALL => ["--suite", ALL],
+            revision => ["--requirements", revision],
+        }
+    }
+}
+
+const ALL: &str = "all";
+
+const SERVER_SETS: [Set; 3] = [
+    Set { name: "2025-11-25", scenarios: 33 },
+    Set { name: "2026-07-28", scenarios: 50 },
+    Set { name: ALL, scenarios: 65 },
+];
+
+const CLIENT_SETS: [Set; 3] = [
+    Set { name: "2025-11-25", scenarios: 25 },
+    Set { name: "2026-07-28", scenarios: 39 },
+    Set { name: ALL, scenarios: 48 },
 ];
 
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     let home = workspace.target.join("conformance");
     let suite = Suite::install(workspace, &home)?;
-    workspace.cargo("build --workspace --all-features --bin everything-server")?;
+    workspace.cargo(
+        "build --workspace --all-features --bin everything-server --bin everything-client",
+    )?;
+    remove_directory(&suite.results)?;
+    let mut report = Report::default();
     let mut server = Server::start(&workspace.program("everything-server"))?;
     println!("everything-server: {}", server.url);
-    let report = suite.run_all(&server.url);
-    let judged = report.and_then(|report| {
-        let path = home.join("report.md");
-        write(&path, &report.to_string())?;
-        println!("\n{report}\n{}", path.display());
-        report.judge()
-    });
-    judged.inspect_err(|_| server.explain())
+    run_server(&suite, &server.url, &mut report).inspect_err(|_| server.explain())?;
+    run_client(&suite, &mut report)?;
+    let path = home.join("report.md");
+    write(&path, &report.to_string())?;
+    println!("\n{report}\n{}", path.display());
+    report.judge().inspect_err(|_| server.explain())
 }
 
-struct Suite {
-    node: Node,
-    program: PathBuf,
-    results: PathBuf,
+fn run_server(suite: &Suite, url: &str, report: &mut Report) -> Result<(), String> {
+    for set in &SERVER_SETS {
+        let scenarios = run_set(suite, &Side::Server { url }, set)?;
+        report.rows.extend(scenarios.into_iter().map(|it| Row::new("server", set.name, it)));
+    }
+    Ok(())
 }
 
-impl Suite {
-    /// Installs the suite that `conformance/package-lock.json` pins, unless it is there.
-    fn install(workspace: &Workspace, home: &Path) -> Result<Self, String> {
-        let node = Node::find(workspace)?;
-        let pins = workspace.root.join("conformance");
-        let (lock, stamp) = (read(&pins.join("package-lock.json"))?, home.join("stamp"));
-        if !fs::read_to_string(&stamp).is_ok_and(|installed| installed == lock) {
-            println!("installing the conformance suite into {}", home.display());
-            create(home)?;
-            node.install(&pins, home)?;
-            write(&stamp, &lock)?;
+/// All at once, as the suite does it, and then each alone, where also exit codes and warnings count.
+fn run_client(suite: &Suite, report: &mut Report) -> Result<(), String> {
+    for set in &CLIENT_SETS {
+        for scenario in run_set(suite, &Side::Client, set)? {
+            let alone = match scenario.is_waiting() || scenario.is_lost() {
+                true => None,
+                false => Some(run_alone(suite, &scenario.name, set)?),
+            };
+            let flaky = alone.as_ref().is_some_and(Row::is_good);
+            report.rows.push(Row::new("client", set.name, scenario).or_flaky(flaky));
+            report.rows.extend(alone);
         }
-        let program = home.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
-        Ok(Self { node, program, results: home.join("results") })
     }
+    Ok(())
+}
 
-    fn run_all(&self, url: &str) -> Result<Report, String> {
-        remove_directory(&self.results)?;
-        let mut report = Report::default();
-        for set in &SETS {
-            let began = Instant::now();
-            let scenarios = self.run(set, url)?;
-            let seconds = began.elapsed().as_secs_f32();
-            println!("{}: {} scenarios, {seconds:.1} s", set.name, scenarios.len());
-            report.add(set.name, scenarios);
-        }
-        Ok(report)
+fn run_set(suite: &Suite, side: &Side<'_>, set: &Set) -> Result<Vec<Scenario>, String> {
+    let began = Instant::now();
+    let mut scenarios = suite.run_set(side, set.name, &set.arguments())?;
+    let (found, expected) = (scenarios.len(), set.scenarios);
+    if found != expected {
+        scenarios.push(Scenario::lost(format!("{found} of {expected} have results")));
     }
+    println!("{side} {}: {found} scenarios, {:.1} s", set.name, began.elapsed().as_secs_f32());
+    Ok(scenarios)
+}
 
-    fn run(&self, set: &Set, url: &str) -> Result<Vec<Scenario>, String> {
-        let directory = self.results.join(set.name);
-        create(&directory)?;
-        let log = self.results.join(format!("{}.log", set.name));
-        let out = File::create(&log).map_err(|e| format!("cannot write {}: {e}", log.display()))?;
-        let err = out.try_clone().map_err(|e| format!("cannot share {}: {e}", log.display()))?;
-        // Its exit code says no more than the results do, and minds extensions that are to come.
-        Command::new(&self.node.program)
-            .arg(&self.program)
-            .args(["server", "--url", url])
-            .args(set.arguments)
-            .arg("--output-dir")
-            .arg(&directory)
-            .stdout(out)
-            .stderr(err)
-            .status()
-            .map_err(|e| format!("cannot run the suite: {e}"))?;
-        let mut scenarios = report::read_results(&directory)?;
-        let (found, expected) = (scenarios.len(), set.scenarios);
-        if found != expected {
-            let why = format!("{found} of {expected} have results; see {}", log.display());
-            scenarios.push(Scenario::lost(why));
-        }
-        Ok(scenarios)
+/// One scenario by itself. It is run again before its failure is believed: the machine may be busy.
+fn run_alone(suite: &Suite, name: &str, set: &Set) -> Result<Row, String> {
+    let revision = Some(set.name).filter(|name| *name != ALL);
+    let row = |scenario| Row::new("client, alone", set.name, scenario);
+    let first = row(suite.run_alone(name, revision)?);
+    if first.is_good() {
+        return Ok(first);
     }
+    let second = row(suite.run_alone(name, revision)?);
+    let passed = second.is_good();
+    Ok(if passed { first.or_flaky(true) } else { second })
 }

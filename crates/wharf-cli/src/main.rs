@@ -1,28 +1,25 @@
 //! The `wharf` binary.
 #![forbid(unsafe_code)]
 
+mod arguments;
+mod cli;
+mod context;
 mod demo;
+mod fail;
+mod form;
+mod questions;
+mod run;
 mod serve;
+mod shared;
+mod show;
+mod suggest;
+mod target;
+mod terminal;
+mod trace;
+mod verbs;
 
-use clap::{Parser, Subcommand};
+use std::process::ExitCode;
 
-/// A toolbox for the Model Context Protocol.
-#[derive(Debug, Parser)]
-#[command(name = "wharf", version, arg_required_else_help = true)]
-struct Cli {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
-    /// Start the demo server, which shows everything a server can offer.
-    Serve(serve::Serve),
-}
-
-#[tokio::main]
-async fn main() -> wharf::Result<()> {
-    match Cli::parse().verb {
-        Verb::Serve(serve) => serve.run().await,
-    }
+fn main() -> ExitCode {
+    run::main()
 }

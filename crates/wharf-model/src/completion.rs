@@ -67,6 +67,18 @@ pub enum CompletionRef {
     Other(Box<Meta>),
 }
 
+impl CompletionRef {
+    /// The prompt with this name.
+    pub fn prompt(name: impl Into<String>) -> Self {
+        CompletionRef::Prompt(name.into())
+    }
+
+    /// The resource template with this URI template.
+    pub fn resource(template: impl Into<String>) -> Self {
+        CompletionRef::Resource(template.into())
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct Params {
     #[serde(rename = "ref")]

@@ -24,6 +24,11 @@ impl Mirrored {
         let named = self.0.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name));
         named.map(|(_, value)| value.as_deref())
     }
+
+    /// Every name with its value's text, or `None` where it is malformed.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.0.iter().map(|(name, value)| (&**name, value.as_deref()))
+    }
 }
 
 impl FromIterator<(String, Option<String>)> for Mirrored {

@@ -1,2 +1,14 @@
 //! JSON Schemas from elsewhere: bounded, checked, never fetched.
+//!
+//! What a server does before it offers a schema and what a client does with a schema it was
+//! offered have most of their parts in common; those parts are here.
 #![forbid(unsafe_code)]
+
+pub mod cost;
+pub mod form;
+pub mod header;
+pub mod lenient;
+pub mod mirror;
+pub mod output;
+pub mod problems;
+pub mod survey;

@@ -13,8 +13,9 @@ use wharf_model::{
     Ask, Asks, ClientCapability, ElicitAction, ElicitForm, ElicitResult, ElicitUrl, Error,
     ErrorKind, Root, SamplingRequest, SamplingResult,
 };
+use wharf_schema::problems;
 
-use crate::{ctx::Ctx, elicit, lenient, rules, seal};
+use crate::{ctx::Ctx, elicit, lenient, seal};
 
 /// Why an ask brought no answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +69,7 @@ impl From<AskError> for Error {
             AskError::NotHere => ErrorKind::InternalError,
             AskError::Suspended => ErrorKind::RequestCancelled,
         };
-        Error::new(kind).with_message(rules::shorten(error.to_string()))
+        Error::new(kind).with_message(problems::shorten(error.to_string()))
     }
 }
 

@@ -5,9 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::lenient::whole_numbers;
 
-mod answer;
-
-pub(crate) use answer::check;
+pub(crate) use wharf_schema::form::check;
 
 type Object = Map<String, Value>;
 

@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use wharf_model::{Completion, CompletionRequest, Error, ErrorKind, Outbox, Principal, Request};
+use wharf_schema::problems;
 
 use crate::{
     core::Core,
@@ -20,7 +21,7 @@ use crate::{
     lenient,
     middleware::printable,
     resource::Reading,
-    rules::{self, Rules},
+    rules::Rules,
     schema::{self, Typed},
     strings::{self, Strings},
 };
@@ -231,7 +232,7 @@ impl<T: DeserializeOwned + JsonSchema> Extract for Args<T> {
             Input::Completion(_) => return Err(call.misplaced("Args")),
         };
         // The text may quote what the caller sent, which may be long.
-        let invalid = |text| Error::new(call.input.invalid()).with_message(rules::shorten(text));
+        let invalid = |text| Error::new(call.input.invalid()).with_message(problems::shorten(text));
         read.map(Args).map_err(invalid)
     }
 }

@@ -1,11 +1,9 @@
 //! What kinds of value the schema of an argument is about, and what its author got wrong there.
 
 use serde_json::Value;
+use wharf_schema::{problems, survey::subschemas};
 
-use crate::{
-    rules,
-    schema::{properties, subschemas},
-};
+use crate::schema::properties;
 
 /// References that are followed to find out what type an argument has.
 const HOPS: usize = 8;
@@ -57,7 +55,7 @@ pub(crate) fn describe(root: &Value, schema: &Value) -> String {
         };
         for word in new {
             if !words.contains(&word) {
-                words.push(rules::shorten(word));
+                words.push(problems::shorten(word));
             }
         }
     }
@@ -126,8 +124,8 @@ fn slip_of_default(root: &Value, name: &str, property: &Value) -> Option<String>
     if let (Some(defs), Some(alone)) = (root.get("$defs"), alone.as_object_mut()) {
         alone.insert("$defs".into(), defs.clone());
     }
-    let validator = rules::compile(&alone).ok()?;
+    let validator = problems::compile(&alone).ok()?;
     let problem = validator.validate(default).err()?;
-    let text = rules::shorten(problem.to_string());
+    let text = problems::shorten(problem.to_string());
     Some(format!("the default of `{name}` does not fit its own schema: {text}"))
 }

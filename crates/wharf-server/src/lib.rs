@@ -29,7 +29,6 @@ mod builder;
 mod calls;
 mod complete;
 mod core;
-mod cost;
 mod ctx;
 mod described;
 mod elicit;
@@ -37,18 +36,15 @@ mod extract;
 mod function;
 mod gate;
 mod handler;
-mod header;
 mod hub;
 mod into_completion;
 mod into_contents;
 mod into_prompt;
 mod into_tool;
 mod kinds;
-mod lenient;
 mod limits;
 mod memory;
 mod middleware;
-mod mirror;
 mod page;
 mod park;
 mod prepare;
@@ -68,6 +64,8 @@ mod testing;
 mod tool;
 mod tool_error;
 mod uri;
+
+use wharf_schema::{header, lenient, mirror};
 
 #[cfg(feature = "tower")]
 pub use crate::middleware::{TowerLayer, TowerNext};

@@ -5,23 +5,15 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use jsonschema::{PatternOptions, ValidationError, Validator, error::ValidationErrorKind};
+use jsonschema::Validator;
 use serde_json::{Map, Value};
+use wharf_schema::problems::{UNTOLD, compile, shorten, tell};
 
 use crate::{
-    cost, kinds, lenient,
+    kinds, lenient,
     schema::{self, Typed},
     strings::Strings,
 };
-
-/// How many problems are told at once, and how long each may be: values come from callers.
-const TOLD: usize = 8;
-const LENGTH: usize = 300;
-
-/// How many looks at parts of a value finding its problems may take.
-const LOOKS: usize = 4096;
-
-const UNTOLD: &str = "- they do not match the schema; finding out where would take too long";
 
 /// One schema, compiled when it is first needed.
 pub(crate) struct Rules {
@@ -91,21 +83,8 @@ impl Rules {
         Err(self.tell(validator, value).unwrap_or_else(|| UNTOLD.into()))
     }
 
-    /// The problems of a value, unless finding them could take very long.
     fn tell(&self, validator: &Validator, value: &Value) -> Option<String> {
-        if !cost::is_told_quickly(&self.schema, value, LOOKS) {
-            return None;
-        }
-        let mut told = Vec::new();
-        for error in validator.iter_errors(value) {
-            for problem in nearest(&error).into_iter().map(|it| tell(it, self.quotes)) {
-                // Schemas that repeat themselves find the same problem again and again.
-                if told.len() < TOLD && !told.contains(&problem) {
-                    told.push(problem);
-                }
-            }
-        }
-        Some(told.join("\n"))
+        tell(&self.schema, validator, value, self.quotes)
     }
 
     /// The parameters in a line, for a model that got them wrong.
@@ -170,52 +149,5 @@ fn number_or_switch(text: &str) -> Value {
 impl fmt::Debug for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rules").field("says_more", &self.says_more).finish_non_exhaustive()
-    }
-}
-
-pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
-    let options = || jsonschema::options().should_validate_formats(true).offline();
-    // Patterns match in linear time where they can; look-around needs the other engine, which
-    // gives up after a while.
-    let linear = options().with_pattern_options(PatternOptions::regex()).build(schema);
-    linear
-        .or_else(|_| {
-            let bounded = PatternOptions::fancy_regex().backtrack_limit(100_000);
-            options().with_pattern_options(bounded).build(schema)
-        })
-        .map_err(|error| shorten(error.to_string()))
-}
-
-/// What is wrong by the one schema of several that was meant, if that can be told: by the type of
-/// the value, such as an object where it may also be null, or by its tag.
-fn nearest<'e>(error: &'e ValidationError<'_>) -> Vec<&'e ValidationError<'e>> {
-    let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) =
-        error.kind()
-    else {
-        return vec![error];
-    };
-    let is_other = |it: &ValidationError<'_>| match it.kind() {
-        ValidationErrorKind::Type { .. } => it.instance_path() == error.instance_path(),
-        ValidationErrorKind::Constant { .. } => true,
-        _ => false,
-    };
-    let mut meant = context.iter().filter(|branch| !branch.iter().any(is_other));
-    match (meant.next(), meant.next()) {
-        (Some(one), None) if !one.is_empty() => one.iter().flat_map(nearest).collect(),
-        _ => vec![error],
-    }
-}
-
-fn tell(error: &ValidationError<'_>, quotes: bool) -> String {
-    let path = error.instance_path().to_string();
-    let text = if quotes { error.to_string() } else { error.masked().to_string() };
-    let path = path.trim_start_matches('/').replace('/', ".");
-    shorten(if path.is_empty() { format!("- {text}") } else { format!("- `{path}`: {text}") })
-}
-
-pub(crate) fn shorten(text: String) -> String {
-    match text.char_indices().nth(LENGTH) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
     }
 }

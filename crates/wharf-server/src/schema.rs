@@ -2,8 +2,9 @@
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
+use wharf_schema::survey::{self, Bounds, Problem, subschemas};
 
-use crate::{cost, limits::Limits};
+use crate::limits::Limits;
 
 /// The schema of what a handler takes, and whether it demands more than the type guarantees.
 #[derive(Clone, Debug)]
@@ -186,146 +187,25 @@ fn is_bound_of_type(schema: &Map<String, Value>, keyword: &str, bound: &Value) -
     bound.as_i64() == Some(if keyword == "minimum" { bounds.0 } else { bounds.1 })
 }
 
-/// How a keyword holds subschemas.
-enum Holds {
-    One,
-    List,
-    Named,
-    OneOrList,
-}
-
-const SUBSCHEMAS: &[(&str, Holds)] = &[
-    ("properties", Holds::Named),
-    ("patternProperties", Holds::Named),
-    ("dependentSchemas", Holds::Named),
-    ("dependencies", Holds::Named),
-    ("$defs", Holds::Named),
-    ("definitions", Holds::Named),
-    ("allOf", Holds::List),
-    ("anyOf", Holds::List),
-    ("oneOf", Holds::List),
-    ("prefixItems", Holds::List),
-    ("items", Holds::OneOrList),
-    ("additionalItems", Holds::One),
-    ("additionalProperties", Holds::One),
-    ("unevaluatedItems", Holds::One),
-    ("unevaluatedProperties", Holds::One),
-    ("contains", Holds::One),
-    ("contentSchema", Holds::One),
-    ("propertyNames", Holds::One),
-    ("not", Holds::One),
-    ("if", Holds::One),
-    ("then", Holds::One),
-    ("else", Holds::One),
-];
-
-/// The schemas directly inside `schema`: keyword, name where there is one, and schema.
-pub(crate) fn subschemas(
-    schema: &Map<String, Value>,
-) -> impl Iterator<Item = (&'static str, Option<&str>, &Value)> {
-    SUBSCHEMAS.iter().flat_map(move |(keyword, holds)| {
-        let value = schema.get(*keyword);
-        let mut found: Vec<(&'static str, Option<&str>, &Value)> = Vec::new();
-        match (holds, value) {
-            (Holds::Named, Some(Value::Object(map))) => {
-                found.extend(map.iter().map(|(name, it)| (*keyword, Some(name.as_str()), it)));
-            }
-            (Holds::List | Holds::OneOrList, Some(Value::Array(list))) => {
-                found.extend(list.iter().map(|it| (*keyword, None, it)));
-            }
-            (Holds::One | Holds::OneOrList, Some(one)) => found.push((*keyword, None, one)),
-            _ => {}
-        }
-        found
-    })
-}
-
-/// Dialects of JSON Schema that can be validated.
-const DIALECTS: &[&str] = &[
-    "json-schema.org/draft/2020-12/schema",
-    "json-schema.org/draft/2019-09/schema",
-    "json-schema.org/draft-07/schema",
-    "json-schema.org/draft-06/schema",
-    "json-schema.org/draft-04/schema",
-];
-
-fn is_known_dialect(uri: &str) -> bool {
-    let bare = uri.strip_prefix("https://").or_else(|| uri.strip_prefix("http://"));
-    bare.is_some_and(|bare| DIALECTS.contains(&bare.trim_end_matches('#')))
-}
-
-/// What is wrong with a schema that somebody wrote by hand, in words.
+/// What is wrong with a schema that somebody wrote by hand, and what to do about it.
 pub(crate) fn problems(schema: &Value, limits: &Limits) -> Vec<String> {
-    let mut survey = Survey { limits, count: 0, ids: Vec::new(), refs: Vec::new(), found: vec![] };
-    survey.visit(schema, 1);
-    let Survey { ids, refs, mut found, .. } = survey;
-    if found.is_empty() && cost::is_too_high(schema, limits.subschemas) {
-        found.push(format!(
-            "the schema holds one value against more than {} subschemas: flatten its `allOf`, \
-             `anyOf`, `oneOf` and `$ref`, or raise `Limits::subschemas`",
-            limits.subschemas
-        ));
-    }
-    for to in refs {
-        let document = to.split('#').next().unwrap_or_default();
-        let is_inside = document.is_empty() || ids.contains(&document);
-        if !is_inside && !is_known_dialect(document) {
-            found.push(format!(
-                "`$ref` to `{to}` leads outside the schema, where nothing is fetched from: copy \
-                 what it names into `$defs`"
-            ));
-        }
-    }
-    found
+    let bounds = Bounds { depth: limits.schema_depth, subschemas: limits.subschemas };
+    let told = |problem: Problem| match advice(&problem) {
+        Some(advice) => format!("{problem}: {advice}"),
+        None => problem.to_string(),
+    };
+    survey::problems(schema, bounds).into_iter().map(told).collect()
 }
 
-struct Survey<'a> {
-    limits: &'a Limits,
-    count: usize,
-    ids: Vec<&'a str>,
-    refs: Vec<&'a str>,
-    found: Vec<String>,
-}
-
-impl<'a> Survey<'a> {
-    fn visit(&mut self, schema: &'a Value, depth: usize) {
-        self.count += 1;
-        // Each is told once, at the first schema that is too many.
-        if self.count == self.limits.subschemas + 1 {
-            self.found.push(format!(
-                "the schema has more than {} subschemas: make it smaller, or raise \
-                 `Limits::subschemas`",
-                self.limits.subschemas
-            ));
+fn advice(problem: &Problem) -> Option<&'static str> {
+    Some(match problem {
+        Problem::TooMany(_) => "make it smaller, or raise `Limits::subschemas`",
+        Problem::TooDeep(_) => "make it flatter, or raise `Limits::schema_depth`",
+        Problem::TooCostly(_) => {
+            "flatten its `allOf`, `anyOf`, `oneOf` and `$ref`, or raise `Limits::subschemas`"
         }
-        if depth == self.limits.schema_depth + 1 {
-            self.found.push(format!(
-                "the schema is nested more than {} deep: make it flatter, or raise \
-                 `Limits::schema_depth`",
-                self.limits.schema_depth
-            ));
-        }
-        if depth > self.limits.schema_depth || self.count > self.limits.subschemas {
-            return;
-        }
-        let map = match schema {
-            Value::Object(map) => map,
-            Value::Bool(_) => return,
-            // `dependencies` may name properties instead of schemas.
-            Value::Array(_) => return,
-            _ => return self.found.push("a schema is an object or a boolean".into()),
-        };
-        let text = |keyword| map.get(keyword).and_then(Value::as_str);
-        if let Some(dialect) = text("$schema").filter(|it| !is_known_dialect(it)) {
-            self.found.push(format!(
-                "the dialect `{dialect}` is not supported: use JSON Schema 2020-12, 2019-09, \
-                 draft-07, draft-06 or draft-04"
-            ));
-        }
-        self.ids.extend(text("$id").or_else(|| text("id")).map(|id| id.trim_end_matches('#')));
-        self.refs.extend(text("$ref").into_iter().chain(text("$dynamicRef")));
-        for (_, _, inner) in subschemas(map) {
-            self.visit(inner, depth + 1);
-        }
-    }
+        Problem::Dialect(_) => "use JSON Schema 2020-12, 2019-09, draft-07, draft-06 or draft-04",
+        Problem::Outside(_) => "copy what it names into `$defs`",
+        _ => return None,
+    })
 }

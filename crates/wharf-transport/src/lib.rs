@@ -20,6 +20,8 @@ mod shutdown;
 mod sockets;
 mod timer;
 
+#[cfg(feature = "client")]
+pub mod client;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod memory;

@@ -239,7 +239,7 @@ fn has_params(notification: &Notification) -> bool {
     !matches!(notification, ToolsChanged | PromptsChanged | ResourcesChanged)
 }
 
-fn write_cancelled(out: &mut Vec<u8>, id: &str, reason: &str) {
+pub(crate) fn write_cancelled(out: &mut Vec<u8>, id: &str, reason: &str) {
     let mut message = Object::open(out);
     message.plain("jsonrpc", "\"2.0\"");
     message.text("method", "notifications/cancelled");

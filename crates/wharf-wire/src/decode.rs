@@ -1,6 +1,6 @@
 //! One message: what it is, which era it belongs to, and the call it asks for.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -9,14 +9,13 @@ use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::{
     Eras, Received, Revision, Wire, codes,
-    failure::write_error,
+    failure::{read_error, write_error},
     legacy::{Legacy, not_initialized},
-    members::{self, Fault, Members, Slot},
+    members::{Fault, Members, Slot},
     message::{Message, Refusal, is_id, unknown_method},
     modern,
     origin::Origin,
     revision::{Range, Verb},
-    scan,
 };
 
 impl Wire {
@@ -160,14 +159,14 @@ impl Wire {
             number,
             match members.span(Slot::Result).of(body) {
                 Some(result) => Ok(result.to_owned()),
-                None => Err(answered_error(members.raw(body, Slot::Error), revision)),
+                None => Err(read_error(members.raw(body, Slot::Error).unwrap_or("{}"), revision)),
             },
         )
     }
 
     pub(crate) fn refuse(&self, id: Option<&str>, refusal: &Refusal) -> Received {
         let mut out = Vec::new();
-        write_error(&mut out, self, id, &refusal.error, refusal.revision);
+        write_error(&mut out, self.profile, id, &refusal.error, refusal.revision);
         let usual = codes::status(refusal.error.kind, refusal.revision);
         Received::Reply(out, refusal.status.unwrap_or(usual))
     }
@@ -262,26 +261,4 @@ fn is_marked(message: &Message) -> bool {
 pub(crate) enum Era {
     Modern,
     Legacy,
-}
-
-/// How many bytes of data beside an error are read: they become a tree of values.
-const MOST_DATA: usize = 64 * 1024;
-
-/// The error a client answered with, as far as it can be read.
-pub(crate) fn answered_error(json: Option<&str>, revision: Revision) -> Error {
-    let (mut code, mut message, mut data) = (-32603, None, None);
-    let read = |key: &str, value: &str| match members::unquote(key).as_deref() {
-        Some("code") => code = value.parse().unwrap_or(code),
-        Some("message") => message = members::unquote(value).map(Cow::into_owned),
-        Some("data") if value.len() <= MOST_DATA => data = serde_json::from_str(value).ok(),
-        _ => {}
-    };
-    let _ = scan::each_member(json.unwrap_or("{}"), read);
-    let message = message.unwrap_or_else(|| "the peer gave no reason".to_owned());
-    let mut error = Error::new(codes::kind(code, revision)).with_message(message);
-    error.data = data;
-    if !(-32768..=-32000).contains(&code) {
-        error.code = Some(code);
-    }
-    error
 }

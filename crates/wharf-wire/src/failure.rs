@@ -1,15 +1,18 @@
 //! How a call failed, as bytes.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 use wharf_model::{
     Ask, Completion, Error, ErrorKind, InputRequired, Meta, Method, Reply, ToolResult,
 };
 
 use crate::{
-    Codec, ErrorProfile, Revision, Wire, ask,
+    Codec, ErrorProfile, Revision, ask,
     codec::Role,
-    codes,
+    codes, members,
     revision::Feature,
+    scan,
     text::{self, Object},
 };
 
@@ -22,7 +25,7 @@ impl Codec {
         if let Role::Opening(opening) = &self.role {
             opening.failed();
         }
-        write_error(out, &self.wire, Some(self.id_json()), error, self.revision);
+        write_error(out, self.wire.profile, Some(self.id_json()), error, self.revision);
         codes::status(told(error.kind), self.revision)
     }
 
@@ -97,13 +100,13 @@ fn told(kind: ErrorKind) -> ErrorKind {
 /// Writes an error response. The protocol has no `null` for an id that is not known: it is left out.
 pub(crate) fn write_error(
     out: &mut Vec<u8>,
-    wire: &Wire,
+    profile: ErrorProfile,
     id: Option<&str>,
     error: &Error,
     revision: Revision,
 ) {
     let kind = told(error.kind);
-    let registry = match wire.profile {
+    let registry = match profile {
         ErrorProfile::Registry if !revision.is_modern() => kind.registry_code(),
         _ => None,
     };
@@ -155,4 +158,42 @@ fn write_data(body: &mut Object<'_>, error: &Error) {
         text::json(data.any_key(key), value);
     }
     data.close();
+}
+
+/// How many bytes of data beside an error are read: they become a tree of values.
+const MOST_DATA: usize = 64 * 1024;
+
+/// The error that a peer answered with, as far as it can be read.
+pub(crate) fn read_error(json: &str, revision: Revision) -> Error {
+    let (mut code, mut message, mut data) = (None, None, None);
+    let read = |key: &str, value: &str| match members::unquote(key).as_deref() {
+        Some("code") => code = whole(value),
+        Some("message") => message = members::unquote(value).map(Cow::into_owned),
+        Some("data") if value.len() <= MOST_DATA => data = serde_json::from_str(value).ok(),
+        _ => {}
+    };
+    let _ = scan::each_member(json, read);
+    let code = code.unwrap_or(-32603);
+    let message = message.unwrap_or_else(|| "the peer gave no reason".to_owned());
+    let mut error = Error::new(read_kind(code, data.as_deref(), revision)).with_message(message);
+    error.data = data;
+    // Whoever passes the error on must be able to say what the peer said.
+    error.code = (codes::code(error.kind, revision) != code).then_some(code);
+    error
+}
+
+/// A number, even where it is written with a fraction of nothing.
+fn whole(json: &str) -> Option<i32> {
+    let number = json.strip_suffix(".0").unwrap_or(json);
+    number.parse().ok()
+}
+
+/// The kind that the peer names, if it is one that goes by this number; else what the number says.
+fn read_kind(code: i32, data: Option<&Value>, revision: Revision) -> ErrorKind {
+    let named = data.and_then(|data| data["reason"].as_str()).and_then(ErrorKind::from_name);
+    let goes_by = |kind: &ErrorKind| {
+        let registry = kind.registry_code().filter(|_| !revision.is_modern());
+        codes::code(*kind, revision) == code || registry == Some(code)
+    };
+    named.filter(goes_by).unwrap_or_else(|| codes::kind(code, revision))
 }

@@ -51,9 +51,9 @@ impl<'a> Field<'a> {
     }
 }
 
-const VERSION: &str = "MCP-Protocol-Version";
-const METHOD: &str = "Mcp-Method";
-const NAME: &str = "Mcp-Name";
+pub(crate) const VERSION: &str = "MCP-Protocol-Version";
+pub(crate) const METHOD: &str = "Mcp-Method";
+pub(crate) const NAME: &str = "Mcp-Name";
 const MISSING: &str = "is missing";
 
 impl Heads<'_> {

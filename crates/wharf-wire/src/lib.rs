@@ -28,7 +28,7 @@ mod text;
 mod translate;
 mod wire;
 
-pub use client::{ClientSelf, Heard, decode_notification, decode_result, encode_call};
+pub use client::{Answered, Carrier, ClientSelf, Heard, Incoming, Opening, Patience, Step, Talk};
 pub use codec::{CallId, Codec};
 pub use headers::{Field, Heads, encode_header};
 pub use legacy::Connection;

@@ -176,9 +176,11 @@ pub(crate) enum Feature {
     ArgumentErrorsAsResults,
     /// Schemas and structured content of any type.
     AnyJson,
+    /// An HTTP header names the revision.
+    VersionHeader,
 }
 
-static FEATURES: [(Feature, Range); 14] = [
+static FEATURES: [(Feature, Range); 15] = [
     (Feature::Batches, only(R2025_03_26)),
     (Feature::Audio, since(R2025_03_26)),
     (Feature::ProgressMessages, since(R2025_03_26)),
@@ -193,6 +195,7 @@ static FEATURES: [(Feature, Range); 14] = [
     (Feature::StreamPolling, only(R2025_11_25)),
     (Feature::ArgumentErrorsAsResults, since(R2025_11_25)),
     (Feature::AnyJson, since(R2026_07_28)),
+    (Feature::VersionHeader, since(R2025_06_18)),
 ];
 
 impl Revision {
@@ -205,12 +208,18 @@ impl Revision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Annotations,
+    CallParams,
+    ClientCapabilities,
     Content,
+    ElicitationCapability,
     FormField,
     Implementation,
     Prompt,
     PromptArgument,
     Resource,
+    Root,
+    RootsCapability,
+    SamplingCapability,
     SamplingMessage,
     SamplingParams,
     ServerCapabilities,
@@ -218,11 +227,19 @@ pub(crate) enum Shape {
 }
 
 /// Every field that not all revisions have, and those that do.
-static FIELDS: [(Shape, &str, Range); 27] = {
+static FIELDS: [(Shape, &str, Range); 39] = {
     use Shape::*;
     [
         (Annotations, "lastModified", since(R2025_06_18)),
+        (CallParams, "context", since(R2025_06_18)),
+        (CallParams, "inputResponses", since(R2026_07_28)),
+        (CallParams, "requestState", since(R2026_07_28)),
+        (ClientCapabilities, "elicitation", since(R2025_06_18)),
+        (ClientCapabilities, "tasks", only(R2025_11_25)),
+        (ClientCapabilities, "extensions", since(R2026_07_28)),
         (Content, "_meta", since(R2025_06_18)),
+        (ElicitationCapability, "form", since(R2025_11_25)),
+        (ElicitationCapability, "url", since(R2025_11_25)),
         (FormField, "default", since(R2025_11_25)),
         (Implementation, "title", since(R2025_06_18)),
         (Implementation, "description", since(R2025_11_25)),
@@ -235,6 +252,10 @@ static FIELDS: [(Shape, &str, Range); 27] = {
         (Resource, "title", since(R2025_06_18)),
         (Resource, "_meta", since(R2025_06_18)),
         (Resource, "icons", since(R2025_11_25)),
+        (Root, "_meta", since(R2025_06_18)),
+        (RootsCapability, "listChanged", LEGACY),
+        (SamplingCapability, "context", since(R2025_11_25)),
+        (SamplingCapability, "tools", since(R2025_11_25)),
         (SamplingMessage, "_meta", since(R2025_11_25)),
         (SamplingParams, "tools", since(R2025_11_25)),
         (SamplingParams, "toolChoice", since(R2025_11_25)),

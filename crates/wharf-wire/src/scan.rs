@@ -26,7 +26,11 @@ pub(crate) fn elements(body: &str, depth: u32, limit: usize) -> Result<Vec<Span>
 }
 
 /// Calls `found` with the key and the value of each member of the JSON object in `body`, as text.
-pub(crate) fn each_member(body: &str, mut found: impl FnMut(&str, &str)) -> Result<(), Malformed> {
+/// What is nested too deep counts as malformed.
+pub(crate) fn each_member<'a>(
+    body: &'a str,
+    mut found: impl FnMut(&'a str, &'a str),
+) -> Result<(), Malformed> {
     let mut scan = Scan::new(body, MAX_DEPTH);
     let mut more = scan.enter(b'{')?;
     while more {
@@ -36,6 +40,9 @@ pub(crate) fn each_member(body: &str, mut found: impl FnMut(&str, &str)) -> Resu
         scan.colon()?;
         let value = scan.at;
         scan.skip(1)?;
+        if scan.deep {
+            return Err(Malformed);
+        }
         found(&body[key..end], &body[value..scan.at]);
         more = scan.more(b'}')?;
     }

@@ -1,7 +1,10 @@
 //! Messages as events of a `text/event-stream`.
 
+mod events;
+
 use std::time::Duration;
 
+pub use self::events::{Events, ServerEvent};
 use crate::text;
 
 /// A comment, which keeps a quiet connection from being closed. It is one line without a blank one

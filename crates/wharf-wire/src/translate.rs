@@ -1,5 +1,7 @@
 //! What a revision does not know: left out, or said in its own words.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -27,6 +29,27 @@ pub(crate) fn implementation(value: &mut Value, revision: Revision) {
 
 pub(crate) fn server_capabilities(value: &mut Value, revision: Revision) {
     drop_unknown(value, Shape::ServerCapabilities, revision);
+}
+
+/// What a client can do, as far as the revision has it.
+pub(crate) fn client_capabilities(value: &mut Value, revision: Revision) {
+    // Where elicitation has no modes, it means forms.
+    let modes: &[&str] =
+        if revision.has(Feature::ElicitationModes) { &["form", "url"] } else { &["form"] };
+    let Value::Object(fields) = value else { return };
+    if fields.get("elicitation").is_some_and(|it| modes.iter().all(|mode| it[mode].is_null())) {
+        fields.remove("elicitation");
+    }
+    for (field, shape) in [
+        ("elicitation", Shape::ElicitationCapability),
+        ("roots", Shape::RootsCapability),
+        ("sampling", Shape::SamplingCapability),
+    ] {
+        if let Some(capability) = fields.get_mut(field) {
+            drop_unknown(capability, shape, revision);
+        }
+    }
+    drop_unknown(value, Shape::ClientCapabilities, revision);
 }
 
 pub(crate) fn tool(value: &mut Value, revision: Revision) {
@@ -186,15 +209,52 @@ fn sampling_content(item: &mut Value, revision: Revision) {
         return content(item, revision);
     }
     let text = match item["type"].as_str() {
-        Some("audio") => format!("[{} audio]", item["mimeType"].as_str().unwrap_or("unknown")),
         Some("resource_link") => return *item = link_as_text(item),
         Some("resource") => match item["resource"]["text"].as_str() {
             Some(text) => text.to_owned(),
             None => format!("[resource {}]", item["resource"]["uri"].as_str().unwrap_or_default()),
         },
-        _ => item.to_string(),
+        _ => described(item).into_owned(),
     };
     *item = json!({"type": "text", "text": text});
+}
+
+/// A client's answer to a question.
+pub(crate) fn answer(value: &mut Value, revision: Revision) {
+    for root in value.get_mut("roots").and_then(Value::as_array_mut).into_iter().flatten() {
+        drop_unknown(root, Shape::Root, revision);
+    }
+    // Of all answers, only what a model said names the model.
+    if value.get("model").is_some() {
+        let items = match value["content"].take() {
+            Value::Array(items) => items,
+            item => vec![item],
+        };
+        value["content"] = said_by_model(items, revision);
+    }
+}
+
+/// What a model said, as one item where the revision knows no more.
+fn said_by_model(mut items: Vec<Value>, revision: Revision) -> Value {
+    items.iter_mut().for_each(|item| sampling_content(item, revision));
+    match items.len() {
+        1 => items.remove(0),
+        _ if revision.has(Feature::SamplingTools) => items.into(),
+        _ => {
+            let texts: Vec<_> = items.iter().map(described).collect();
+            json!({"type": "text", "text": texts.join("\n")})
+        }
+    }
+}
+
+/// An item in words.
+fn described(item: &Value) -> Cow<'_, str> {
+    let media = || item["mimeType"].as_str().unwrap_or("unknown");
+    match (item["type"].as_str(), item["text"].as_str()) {
+        (_, Some(text)) => text.into(),
+        (Some(kind @ ("image" | "audio")), _) => format!("[{} {kind}]", media()).into(),
+        _ => item.to_string().into(),
+    }
 }
 
 pub(crate) fn sampling_params(params: &mut Value, revision: Revision) {

@@ -23,7 +23,7 @@ mod session;
 mod sse2024;
 mod stream;
 mod streams;
-mod tasks;
+pub(crate) mod tasks;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "websocket")]

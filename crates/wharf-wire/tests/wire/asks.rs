@@ -6,7 +6,7 @@ use wharf_model::{
     SamplingMessage, SamplingRequest, ToolChoice, ToolChoiceMode, ToolInfo, ToolResultContent,
     ToolUse,
 };
-use wharf_wire::{Codec, decode_notification};
+use wharf_wire::{Codec, Incoming};
 
 use crate::common::*;
 
@@ -318,11 +318,8 @@ fn changes() {
         let mut expected = params;
         expected["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": 7});
         assert_eq!(message["params"], expected);
-        let heard = decode_notification(
-            message["method"].as_str().unwrap(),
-            &message["params"].to_string(),
-        );
-        assert_eq!(heard.unwrap().subscription.unwrap().as_json(), "7");
+        let Incoming::Heard(heard) = hear(&talk(revision(MODERN)), &message) else { panic!() };
+        assert_eq!(heard.subscription.unwrap().as_json(), "7");
     }
     assert_eq!(told(&listen, &complete), None);
 }

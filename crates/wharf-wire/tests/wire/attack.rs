@@ -6,7 +6,7 @@ use crate::common::*;
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{Method, Outcome, Reply};
-use wharf_wire::{Connection, Line, Lines, Received, WireLimits, decode_result};
+use wharf_wire::{Connection, Line, Lines, Received, WireLimits};
 
 /// Texts of ids, and whether they can be read.
 const IDS: [(&str, bool); 20] = [
@@ -192,7 +192,7 @@ fn unknown_values_in_results_do_no_harm() {
         ),
     ] {
         for version in LEGACY.into_iter().chain([MODERN]) {
-            let read = decode_result(method, revision(version), &result.to_string());
+            let read = talk(revision(version)).result(method, &result.to_string());
             assert!(matches!(read, Ok(Outcome::Complete(_))), "{version} {method:?}: {read:?}");
         }
     }

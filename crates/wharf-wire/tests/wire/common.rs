@@ -7,13 +7,25 @@ use wharf_model::{
     Discovery, Implementation, ListCapability, Outcome, Reply, Request, ResourcesCapability,
     ServerCapabilities,
 };
-use wharf_wire::{Codec, Connection, Received, Revision, Wire};
+use wharf_wire::{ClientSelf, Codec, Connection, Incoming, Received, Revision, Talk, Wire};
 
 pub(crate) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 pub(crate) const MODERN: &str = "2026-07-28";
 
 pub(crate) fn revision(date: &str) -> Revision {
     date.parse().unwrap()
+}
+
+/// A client's side of a conversation, in which it can do nothing in particular.
+pub(crate) fn talk(revision: Revision) -> Talk {
+    Talk::new(revision, Arc::new(ClientSelf::default()))
+}
+
+/// What a client hears in one message.
+pub(crate) fn hear(talk: &Talk, message: &Value) -> Incoming {
+    let mut heard = talk.hear(message.to_string().into()).unwrap();
+    assert_eq!(heard.len(), 1, "{message}");
+    heard.remove(0)
 }
 
 pub(crate) fn wire() -> Wire {

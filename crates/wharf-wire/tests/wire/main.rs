@@ -4,12 +4,14 @@
 mod asks;
 mod attack;
 mod batches;
+mod client;
 mod common;
 mod eras;
 mod errors;
 mod headers;
 mod http;
 mod malformed;
+mod openings;
 mod properties;
 mod results;
 mod schema;

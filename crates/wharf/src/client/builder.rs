@@ -1,6 +1,11 @@
 //! A client in the making.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use wharf_client::{Answer, Answers, CallOptions, Caller, Link};
 use wharf_model::{
@@ -16,6 +21,12 @@ use wharf_wire::{ClientSelf, Revision};
 
 use super::{Client, Target};
 use crate::{Endpoint, Era, Pin};
+
+/// What an address may begin with, in a build that has every feature.
+const SCHEMES: [&str; 6] = ["http", "https", "ws", "wss", "tcp", "unix"];
+
+/// What this process found out about servers.
+static VERDICTS: LazyLock<Arc<Verdicts>> = LazyLock::new(|| Arc::new(Verdicts::in_memory()));
 
 /// A client in the making: who it is, how it answers servers, how long it waits.
 ///
@@ -65,7 +76,7 @@ impl ClientBuilder {
             handshake: None,
             limits: LinkLimits::default(),
             trace: None,
-            verdicts: Verdicts::shared(),
+            verdicts: VERDICTS.clone(),
         }
     }
 
@@ -213,7 +224,7 @@ impl ClientBuilder {
     async fn join(&self, server: Endpoint, options: LinkOptions) -> Result<Arc<dyn Link>, Error> {
         if self.revision.is_none() && self.trace.is_none() {
             let info = server.host.wire.about().clone();
-            return wharf_client::local(server.service(), info, options.client).await;
+            return wharf_client::local(server.service(), info).await;
         }
         let (reader, writer) = server.connect_memory();
         links::connect_stream(reader, writer, options).await
@@ -236,7 +247,7 @@ impl ClientBuilder {
                 let path = path.strip_prefix("//").unwrap_or(&path);
                 links::connect_unix(PathBuf::from(path), options).await
             }
-            Some("http" | "https" | "ws" | "wss" | "unix") => Err(unusable(
+            Some(known) if SCHEMES.contains(&known) => Err(unusable(
                 &"this build of Wharf cannot connect to such an address: the features `http`, \
                   `websocket` and `tls` can",
             )),
@@ -270,7 +281,7 @@ struct AnswerOrphans(Arc<dyn Answer>);
 
 impl Orphans for AnswerOrphans {
     fn ask(&self, ask: Ask) -> BoxFuture<Result<String, Error>> {
-        wharf_client::answer(self.0.clone(), ask)
+        wharf_client::answer_to(&self.0, ask)
     }
 }
 

@@ -1,0 +1,226 @@
+//! Text made into what the schema wants.
+
+use serde_json::{Map, Number, Value};
+
+use super::{
+    Schema, Word,
+    schema::{insert_at, plain},
+};
+use crate::{
+    fail::Fail,
+    suggest,
+    terminal::{clean_line, cut},
+};
+
+/// How many alternatives within alternatives are tried.
+const DEEPEST: usize = 3;
+
+/// How many arguments a signature shows.
+const SHOWN: usize = 12;
+
+/// The arguments object that `words` mean under `schema`. `of` is what they are given to.
+pub(crate) fn arguments(
+    of: &str,
+    schema: &Value,
+    words: Vec<Word>,
+) -> Result<Map<String, Value>, Fail> {
+    let root = Schema::new(schema);
+    let mut object = Map::new();
+    let mut texts: Vec<(String, Vec<String>)> = Vec::new();
+    for word in words {
+        match word {
+            Word::Json { key, value } => _ = object.insert(key, value),
+            Word::Text { key, text } => match texts.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, values)) => values.push(text),
+                None => texts.push((key, vec![text])),
+            },
+        }
+    }
+    for (key, values) in texts {
+        let (path, schema) = place(root, &key).ok_or_else(|| unknown(of, root, &key))?;
+        let value = typed_all(schema, &key, &values)?;
+        insert_at(&mut object, &path, value);
+    }
+    missing(of, root, &object).map_or(Ok(object), Err)
+}
+
+/// Where `key` goes and what it must be there. Dots lead into objects.
+fn place<'a, 'k>(root: Schema<'a>, key: &'k str) -> Option<(Vec<&'k str>, Schema<'a>)> {
+    if let Some(schema) = root.field(key) {
+        return Some((vec![key], schema));
+    }
+    if let Some((first, rest)) = key.split_once('.')
+        && let Some(inner) = root.field(first).filter(|field| field.is_object())
+    {
+        let (mut path, schema) = place(inner.as_object(), rest)?;
+        path.insert(0, first);
+        return Some((path, schema));
+    }
+    root.others().map(|schema| (vec![key], schema))
+}
+
+fn unknown(of: &str, root: Schema<'_>, key: &str) -> Fail {
+    let fields = root.fields();
+    let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let hint = suggest::instead(key, names).unwrap_or_else(|| format!("It takes: {known}."));
+    Fail::usage(format!("{of} takes no argument `{key}`"))
+        .hint(format!("{hint} To send it all the same, write {key}:=JSON."))
+}
+
+fn missing(of: &str, root: Schema<'_>, given: &Map<String, Value>) -> Option<Fail> {
+    let required = root.required();
+    let lines: Vec<String> = required
+        .into_iter()
+        .filter(|name| !given.contains_key(*name))
+        .map(|name| match root.field(name) {
+            Some(field) => {
+                let about = field.text("description").or(field.text("title")).unwrap_or_default();
+                format!("  {name}={}  {about}", field.kind()).trim_end().to_owned()
+            }
+            None => format!("  {name}=any"),
+        })
+        .collect();
+    let count = if lines.len() == 1 { "an argument" } else { "arguments" };
+    (!lines.is_empty())
+        .then(|| Fail::usage(format!("{of} needs {count} that is missing:\n{}", lines.join("\n"))))
+}
+
+/// What a key means that was given with these texts, one or more.
+fn typed_all(schema: Schema<'_>, key: &str, texts: &[String]) -> Result<Value, Fail> {
+    if let [text] = texts {
+        return typed(schema, text, 0).map_err(|why| Fail::usage(format!("{key}: {why}")));
+    }
+    let Some(list) = as_list(schema) else {
+        return Err(Fail::usage(format!(
+            "{key} is given {} times, but takes one value",
+            texts.len()
+        )));
+    };
+    let items = texts.iter().map(|text| typed(list.items(), text, 0));
+    let items: Result<Vec<Value>, String> = items.collect();
+    items.map(Value::from).map_err(|why| Fail::usage(format!("{key}: {why}")))
+}
+
+fn as_list(schema: Schema<'_>) -> Option<Schema<'_>> {
+    let it = schema.telling();
+    let all = std::iter::once(it).chain(it.alternatives());
+    let mut lists = all.filter(|one| one.types().contains(&"array"));
+    lists.next().or_else(|| (it.types().is_empty() && it.alternatives().is_empty()).then_some(it))
+}
+
+/// What `text` means under `schema`, or why it means nothing.
+pub(crate) fn typed(schema: Schema<'_>, text: &str, deep: usize) -> Result<Value, String> {
+    let it = schema.telling();
+    if let Some(choices) = it.choices() {
+        return choice(&choices, text);
+    }
+    let types = it.types();
+    let mut reasons = Vec::new();
+    for kind in &types {
+        match of_type(it, kind, text, deep) {
+            Ok(value) => return Ok(value),
+            Err(why) => reasons.push(why),
+        }
+    }
+    if types.is_empty() && deep < DEEPEST {
+        for alternative in it.alternatives() {
+            match typed(alternative, text, deep + 1) {
+                Ok(value) => return Ok(value),
+                Err(why) => reasons.push(why),
+            }
+        }
+    }
+    if reasons.is_empty() {
+        // The schema does not say: JSON if it is some, else text.
+        return Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into()));
+    }
+    reasons.retain(|why| !why.ends_with("null"));
+    Err(reasons.join("; or: "))
+}
+
+fn of_type(schema: Schema<'_>, kind: &str, text: &str, deep: usize) -> Result<Value, String> {
+    let shown = cut(&clean_line(text), 60);
+    match kind {
+        "string" => Ok(text.into()),
+        "integer" => integer(text).ok_or_else(|| format!("`{shown}` is no integer")),
+        "number" => number(text).ok_or_else(|| format!("`{shown}` is no number")),
+        "boolean" => boolean(text).ok_or_else(|| format!("`{shown}` is neither true nor false")),
+        "null" if text == "null" => Ok(Value::Null),
+        "null" => Err(format!("`{shown}` is not null")),
+        "array" => array(schema, text, deep),
+        "object" => match serde_json::from_str(text) {
+            Ok(object @ Value::Object(_)) => Ok(object),
+            _ => Err(format!("`{shown}` is no JSON object, such as {{\"name\":\"value\"}}")),
+        },
+        other => Err(format!("the schema wants the unknown type `{other}`")),
+    }
+}
+
+fn array(schema: Schema<'_>, text: &str, deep: usize) -> Result<Value, String> {
+    if text.trim_start().starts_with('[') {
+        return match serde_json::from_str(text) {
+            Ok(list @ Value::Array(_)) => Ok(list),
+            Ok(_) => Err("this is no list".to_owned()),
+            Err(error) => Err(format!("this list is no JSON: {error}")),
+        };
+    }
+    if deep >= DEEPEST {
+        return Err("lists within lists have to be given as JSON".to_owned());
+    }
+    typed(schema.items(), text, deep + 1).map(|item| Value::from(vec![item]))
+}
+
+pub(crate) fn boolean(text: &str) -> Option<Value> {
+    match text.to_lowercase().as_str() {
+        "true" | "yes" | "y" | "on" | "1" => Some(true.into()),
+        "false" | "no" | "n" | "off" | "0" => Some(false.into()),
+        _ => None,
+    }
+}
+
+pub(crate) fn integer(text: &str) -> Option<Value> {
+    let signed = text.parse::<i64>().map(Value::from);
+    signed.or_else(|_| text.parse::<u64>().map(Value::from)).ok()
+}
+
+pub(crate) fn number(text: &str) -> Option<Value> {
+    let real = || text.parse().ok().and_then(Number::from_f64).map(Value::Number);
+    integer(text).or_else(real)
+}
+
+fn choice(choices: &[&Value], text: &str) -> Result<Value, String> {
+    if let Some(found) = choices.iter().find(|value| plain(value) == text) {
+        return Ok((*found).clone());
+    }
+    let names: Vec<String> = choices.iter().map(|value| plain(value)).collect();
+    let shown = cut(&clean_line(text), 60);
+    let meant = suggest::instead(text, names.iter().map(String::as_str));
+    let meant = meant.map(|hint| format!(". {hint}")).unwrap_or_default();
+    Err(format!("`{shown}` is none of {}{meant}", cut(&names.join(", "), 400)))
+}
+
+/// The arguments of a tool as they are typed: `a=integer [note=string]`.
+pub(crate) fn signature(schema: &Value) -> String {
+    let root = Schema::new(schema);
+    let required = root.required();
+    let fields = root.fields();
+    let (needed, optional): (Vec<_>, Vec<_>) =
+        fields.into_iter().partition(|(name, _)| required.contains(name));
+    let all = needed.into_iter().map(|field| (field, true));
+    let all = all.chain(optional.into_iter().map(|field| (field, false)));
+    let mut shown: Vec<String> = Vec::new();
+    for ((name, field), needed) in all {
+        if shown.len() == SHOWN {
+            shown.push("…".to_owned());
+            break;
+        }
+        let one = format!("{}={}", clean_line(name), cut(&clean_line(&field.kind()), 40));
+        shown.push(if needed { one } else { format!("[{one}]") });
+    }
+    shown.join(" ")
+}
+
+#[cfg(test)]
+#[path = "typed_tests.rs"]
+mod tests;

@@ -1,0 +1,229 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::{serve::Serve, shared::Shared};
+
+const TARGET: &str = "\
+TARGET is a URL (http, https, ws, wss, tcp, unix:PATH), the name of a configured server, or a file to start.
+Instead of it, `-- COMMAND...` at the end starts a server: wharf list -- npx -y some-server";
+
+const ARGUMENTS: &str = "\
+An ARG is key=value, typed by the tool's schema; key:=JSON; a whole JSON object; or - for one on stdin.
+Repeat a key to make a list, and write a.b=value for a field within a field.";
+
+const EXITS: &str = "\
+Stdout carries the result: tables and text at a terminal, JSON when it is piped or with --json.
+Exit codes: 0 done, 1 wrong usage, 3 not authorized, 4 unreachable, 5 the server or tool failed.";
+
+/// A toolbox for the Model Context Protocol.
+#[derive(Debug, Parser)]
+#[command(name = "wharf", version, arg_required_else_help = true,
+          after_help = format!("{TARGET}\n\n{EXITS}"))]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// List what a server offers
+    List(List),
+    /// Call a tool
+    Call(Call),
+    /// Read a resource
+    Read(Read),
+    /// Get a prompt's messages
+    Prompt(Prompt),
+    /// Complete an argument of a prompt or a resource template
+    Complete(Complete),
+    /// Tell of changes as they happen
+    Listen(Listen),
+    /// Send any request and print its result
+    Rpc(Rpc),
+    /// Show all about a server: versions, capabilities, instructions, everything listed
+    Inspect(Inspect),
+    /// Start the demo server, which shows everything a server can offer
+    Serve(Serve),
+    /// Show the servers that other programs have configured, and where
+    Config(Config),
+    /// Write a script that completes this command line in a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// What a verb is given beside its options.
+#[derive(Debug, Args)]
+pub(crate) struct Words {
+    #[arg(hide = true, value_name = "WORDS")]
+    pub(crate) words: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = TARGET, override_usage = "\
+wharf list [OPTIONS] TARGET [tools|resources|templates|prompts]
+       wharf list [OPTIONS] [tools|resources|templates|prompts] -- COMMAND...")]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) words: Words,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = format!("{ARGUMENTS}\n\n{TARGET}"), override_usage = "\
+wharf call [OPTIONS] TARGET TOOL [ARG]...
+       wharf call [OPTIONS] TOOL [ARG]... -- COMMAND...")]
+pub(crate) struct Call {
+    #[command(flatten)]
+    pub(crate) words: Words,
+    /// Call the tool even if it is marked as destructive
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Save images, sound and other bytes to this file; - is stdout
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = TARGET, override_usage = "\
+wharf read [OPTIONS] TARGET URI
+       wharf read [OPTIONS] URI -- COMMAND...")]
+pub(crate) struct Read {
+    #[command(flatten)]
+    pub(crate) words: Words,
+    /// Save the contents to this file; - is stdout
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = TARGET, override_usage = "\
+wharf prompt [OPTIONS] TARGET NAME [KEY=VALUE]...
+       wharf prompt [OPTIONS] NAME [KEY=VALUE]... -- COMMAND...")]
+pub(crate) struct Prompt {
+    #[command(flatten)]
+    pub(crate) words: Words,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = TARGET, override_usage = "\
+wharf complete [OPTIONS] TARGET prompt|resource NAME|TEMPLATE ARG [VALUE]
+       wharf complete [OPTIONS] prompt|resource NAME|TEMPLATE ARG [VALUE] -- COMMAND...")]
+pub(crate) struct Complete {
+    #[command(flatten)]
+    pub(crate) words: Words,
+    /// An argument that is already settled
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub(crate) with: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = format!("Without any of --tools, --prompts, --resources and --uri, \
+all lists are listened to. Ctrl-C ends it.\n\n{TARGET}"), override_usage = "\
+wharf listen [OPTIONS] TARGET
+       wharf listen [OPTIONS] -- COMMAND...")]
+pub(crate) struct Listen {
+    #[command(flatten)]
+    pub(crate) words: Words,
+    /// Tell when the list of tools changes
+    #[arg(long)]
+    pub(crate) tools: bool,
+    /// Tell when the list of prompts changes
+    #[arg(long)]
+    pub(crate) prompts: bool,
+    /// Tell when the list of resources changes
+    #[arg(long)]
+    pub(crate) resources: bool,
+    /// Tell when this resource changes
+    #[arg(long, value_name = "URI")]
+    pub(crate) uri: Vec<String>,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = TARGET, override_usage = "\
+wharf rpc [OPTIONS] TARGET METHOD [JSON|-]
+       wharf rpc [OPTIONS] METHOD [JSON|-] -- COMMAND...")]
+pub(crate) struct Rpc {
+    #[command(flatten)]
+    pub(crate) words: Words,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = TARGET, override_usage = "\
+wharf inspect [OPTIONS] TARGET
+       wharf inspect [OPTIONS] -- COMMAND...")]
+pub(crate) struct Inspect {
+    #[command(flatten)]
+    pub(crate) words: Words,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    pub(crate) what: Option<ConfigVerb>,
+    /// Print JSON, at a terminal too
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// List every configured server (the default)
+    List,
+    /// Show one server
+    Show {
+        /// Its name, or FILE#NAME
+        name: String,
+        /// Show the values of headers and environment variables, which may be secret
+        #[arg(long)]
+        reveal: bool,
+    },
+    /// Show the files that are looked into
+    Paths,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write it as KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_may_stand_anywhere_before_the_command() {
+        let line =
+            ["wharf", "call", "--yes", "t", "add", "a=1", "--json", "b=-2", "--", "x", "--json"];
+        let Verb::Call(call) = Cli::try_parse_from(line).unwrap().verb else { panic!() };
+        assert_eq!(call.words.words, ["t", "add", "a=1", "b=-2"]);
+        assert_eq!(call.shared.command, ["x", "--json"]);
+        assert!(call.yes && call.shared.json);
+    }
+}

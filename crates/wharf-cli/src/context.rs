@@ -1,0 +1,171 @@
+//! What a verb works with: the server, the terminal, the options.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use wharf::{Answers, Calling, Client, ClientBuilder, Implementation, Stderr, Target, Traced};
+
+use crate::{
+    fail::Fail,
+    questions::Questions,
+    shared::{Shared, Speak},
+    show::Out,
+    terminal::{Screen, clean_line},
+    trace::Trace,
+};
+
+/// How long the whole of a call may take, unless `--timeout` is longer.
+const TOTAL: Duration = Duration::from_mins(10);
+
+/// How long opening a conversation may take.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// What a verb works with.
+pub(crate) struct Context {
+    pub(crate) shared: Shared,
+    pub(crate) out: Out,
+    pub(crate) screen: Arc<Screen>,
+    pub(crate) questions: Questions,
+    /// The connection, once there is one.
+    client: OnceLock<Client>,
+}
+
+impl Context {
+    pub(crate) fn new(shared: Shared) -> Self {
+        let screen = Arc::new(Screen::new());
+        Context {
+            out: Out::new(shared.json),
+            questions: Questions::new(screen.clone()),
+            screen,
+            shared,
+            client: OnceLock::new(),
+        }
+    }
+
+    /// Connects to the server.
+    pub(crate) async fn connect(&self, target: Target) -> Result<&Client, Fail> {
+        let (target, headers) = self.located(target)?;
+        let name = target.to_string();
+        self.questions.server_is(&name);
+        let builder =
+            headers.into_iter().fold(self.builder()?, |it, (name, value)| it.header(name, value));
+        let client = builder.connect(target).await.map_err(Fail::connecting)?;
+        self.questions.server_is(&client.about().info.name);
+        let client = self.client.get_or_init(|| client);
+        if let Some(level) = self.shared.log_level.filter(|_| client.capabilities().logging) {
+            client.set_log_level(level).await?;
+        }
+        Ok(client)
+    }
+
+    /// The target itself, and the headers that go to it.
+    fn located(&self, target: Target) -> Result<(Target, Vec<(String, String)>), Fail> {
+        let mut headers = self.shared.header.clone();
+        let target = match target {
+            Target::Entry(entry) => {
+                let (target, more) =
+                    entry.resolve().map_err(|error| Fail::usage(error.to_string()))?;
+                // What the command line says goes before what the file says.
+                let said = |name: &str| headers.iter().any(|it| it.0.eq_ignore_ascii_case(name));
+                let more: Vec<_> = more.into_iter().filter(|(name, _)| !said(name)).collect();
+                headers.extend(more);
+                target
+            }
+            target => target,
+        };
+        let web = matches!(&target, Target::Url(url)
+            if url.get(..4).is_some_and(|it| it.eq_ignore_ascii_case("http"))
+                || url.get(..2).is_some_and(|it| it.eq_ignore_ascii_case("ws")));
+        if !web && !self.shared.header.is_empty() {
+            return Err(Fail::usage("--header is for servers at http, https, ws and wss URLs"));
+        }
+        Ok((target, headers))
+    }
+
+    fn builder(&self) -> Result<ClientBuilder, Fail> {
+        let mut builder = Client::builder()
+            .info(Implementation::new("wharf", env!("CARGO_PKG_VERSION")).title("Wharf"))
+            .answers(self.answers()?)
+            .stderr(Stderr::Null);
+        if self.shared.trace || self.shared.stderr {
+            let trace = Trace::new(self.shared.trace, self.screen.clone());
+            builder = builder.stderr(Stderr::Note).trace(move |what: Traced<'_>| trace.see(what));
+        }
+        builder = match self.shared.era {
+            Some(Speak::Any(era)) => builder.era(era),
+            Some(Speak::Only(pin)) => builder.pin(pin),
+            None => builder,
+        };
+        if let Some(timeout) = self.shared.timeout {
+            builder = builder
+                .timeout(timeout)
+                .total(timeout.max(TOTAL))
+                .handshake(timeout.min(HANDSHAKE));
+        }
+        if let Some(level) = self.shared.log_level {
+            builder = builder.log_level(level);
+        }
+        Ok(match verdicts() {
+            Some(file) => builder.verdicts_in(file),
+            None => builder,
+        })
+    }
+
+    /// What the server may ask: only what somebody is there to answer.
+    fn answers(&self) -> Result<Answers, Fail> {
+        let roots = self.shared.roots()?;
+        let answers = self.questions.answers();
+        Ok(if roots.is_empty() { answers } else { answers.fixed_roots(roots) })
+    }
+
+    /// Makes a call, and shows how it is going.
+    pub(crate) async fn watch<T: 'static>(&self, mut calling: Calling<T>) -> Result<T, Fail> {
+        if self.screen.is_terminal() {
+            let screen = self.screen.clone();
+            calling = calling.on_progress(move |progress| screen.progress(&progress));
+        }
+        if let Some(least) = self.shared.log_level {
+            let screen = self.screen.clone();
+            // Servers that were never told a level send all they have.
+            calling = calling.on_log(move |message| {
+                if message.level >= least {
+                    screen.log(&message);
+                }
+            });
+        }
+        let result = calling.await;
+        self.screen.clear();
+        Ok(result?)
+    }
+
+    /// Ends the conversation, if there is one.
+    pub(crate) async fn close(&self) {
+        if let Some(client) = self.client.get() {
+            client.close().await;
+        }
+    }
+
+    /// Tells something on stderr, to people only.
+    pub(crate) fn tell(&self, text: &str) {
+        if self.screen.is_terminal() {
+            let paint = self.screen.paint();
+            self.screen.line(&paint.dim(&clean_line(text)));
+        }
+    }
+}
+
+/// Where it is remembered which revision each server speaks.
+fn verdicts() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let cache = if cfg!(windows) {
+        set("LOCALAPPDATA")?
+    } else if cfg!(target_os = "macos") {
+        std::env::home_dir()?.join("Library/Caches")
+    } else {
+        set("XDG_CACHE_HOME").or_else(|| Some(std::env::home_dir()?.join(".cache")))?
+    };
+    Some(cache.join("wharf").join("revisions.json"))
+}

@@ -1,0 +1,219 @@
+//! Why a command ended without its result, and how that is told.
+
+use std::{borrow::Cow, io};
+
+use serde_json::{Map, Value};
+use wharf::{Error, ErrorKind};
+
+use crate::terminal::{Paint, Screen, clean};
+
+/// How a command ends, as its exit code says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The command line, or a file it names, was not right.
+    Usage = 1,
+    /// The server wants to know who asks, or forbids it.
+    Authorization = 3,
+    /// There was no talking to the server.
+    Unreachable = 4,
+    /// The server said no.
+    Tool = 5,
+    /// Somebody pressed Ctrl-C.
+    Interrupted = 130,
+    /// Nobody reads the result any more, as a shell has it for programs that a pipe ended.
+    NobodyReads = 141,
+}
+
+/// A failure, with what to do about it.
+#[derive(Debug)]
+pub(crate) struct Fail {
+    pub(crate) exit: Exit,
+    kind: &'static str,
+    message: Cow<'static, str>,
+    hint: Option<String>,
+    code: Option<i32>,
+    data: Option<Box<Value>>,
+}
+
+impl Fail {
+    fn new(exit: Exit, kind: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        let message = message.into();
+        Fail { exit, kind, message, hint: None, code: None, data: None }
+    }
+
+    /// The command line is not right.
+    pub(crate) fn usage(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Exit::Usage, "usage", message)
+    }
+
+    /// A name of the server's that does not exist.
+    pub(crate) fn unknown(kind: ErrorKind, message: String) -> Self {
+        Self::new(Exit::Usage, kind.name(), message)
+    }
+
+    /// Somebody pressed Ctrl-C.
+    pub(crate) fn interrupted() -> Self {
+        Self::new(Exit::Interrupted, "interrupted", "Interrupted")
+    }
+
+    /// The server could not be spoken with at all.
+    pub(crate) fn connecting(error: Error) -> Self {
+        let exit = match exit(error.kind) {
+            Exit::Authorization => Exit::Authorization,
+            _ => Exit::Unreachable,
+        };
+        Fail { exit, ..Fail::from(error) }
+    }
+
+    /// The tool itself says that it failed; its own words are in the result.
+    pub(crate) fn tool(message: String) -> Self {
+        Self::new(Exit::Tool, ErrorKind::ToolExecutionFailed.name(), message)
+    }
+
+    /// Says what to do.
+    pub(crate) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
+        self.hint = hint.into().or(self.hint);
+        self
+    }
+
+    /// Tells it on stderr: in words to people, else as one line of JSON.
+    pub(crate) fn tell(&self, json: bool, screen: &Screen) {
+        if self.exit == Exit::NobodyReads {
+            return;
+        }
+        let words = screen.is_terminal() && !json;
+        screen.line(&if words { self.text(screen.paint()) } else { self.json() });
+    }
+
+    /// One line for programs.
+    pub(crate) fn json(&self) -> String {
+        let mut error = Map::new();
+        error.insert("kind".into(), self.kind.into());
+        error.insert("message".into(), self.message.as_ref().into());
+        if let Some(hint) = &self.hint {
+            error.insert("hint".into(), hint.as_str().into());
+        }
+        if let Some(code) = self.code {
+            error.insert("code".into(), code.into());
+        }
+        if let Some(data) = &self.data {
+            error.insert("data".into(), (**data).clone());
+        }
+        error.insert("exit".into(), (self.exit as i32).into());
+        Value::from(Map::from_iter([("error".to_owned(), Value::from(error))])).to_string()
+    }
+
+    /// Some lines for people.
+    pub(crate) fn text(&self, paint: Paint) -> String {
+        let mut text = format!("{} {}", paint.red("error:"), clean(&self.message));
+        if let Some(hint) = &self.hint {
+            text = format!("{text}\n{}", clean(hint));
+        }
+        text
+    }
+}
+
+impl From<Error> for Fail {
+    fn from(error: Error) -> Self {
+        let Error { kind, message, data, code, .. } = error;
+        let advice = advice(kind).map(str::to_owned);
+        Fail { code, data, ..Fail::new(exit(kind), kind.name(), message) }.hint(advice)
+    }
+}
+
+/// Stdout or a file could not be written, stdin or a file not be read.
+impl From<io::Error> for Fail {
+    fn from(error: io::Error) -> Self {
+        let exit = match error.kind() {
+            io::ErrorKind::BrokenPipe => Exit::NobodyReads,
+            _ => Exit::Usage,
+        };
+        Self::new(exit, "io", error.to_string())
+    }
+}
+
+fn exit(kind: ErrorKind) -> Exit {
+    use ErrorKind as K;
+    match kind {
+        K::Unauthenticated
+        | K::Forbidden
+        | K::InsufficientScope
+        | K::AuthenticationFailed
+        | K::AuthorizationFailed
+        | K::InvalidCredentials
+        | K::TokenExpired
+        | K::InvalidToken
+        | K::InsufficientPermissions
+        | K::AccessDenied
+        | K::UnauthorizedOperation => Exit::Authorization,
+        K::TransportError
+        | K::ConnectionClosed
+        | K::RequestTimeout
+        | K::Overloaded
+        | K::RateLimited
+        | K::TemporarilyUnavailable
+        | K::UnsupportedProtocolVersion => Exit::Unreachable,
+        _ => Exit::Tool,
+    }
+}
+
+/// What helps with this kind of failure, whatever the server says.
+fn advice(kind: ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::Unauthenticated => {
+            Some("Send a token: --header 'Authorization: Bearer @env:NAME' reads it from $NAME.")
+        }
+        ErrorKind::RequestTimeout => Some("--timeout SECONDS gives it longer."),
+        ErrorKind::UnsupportedProtocolVersion => {
+            Some("Without --era, one that both speak is found.")
+        }
+        ErrorKind::MissingClientCapability => {
+            Some("The server wants to ask something: run this at a terminal, or give --root DIR.")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_failure_has_the_exit_code_of_its_kind() {
+        for (kind, code) in [
+            (ErrorKind::Unauthenticated, 3),
+            (ErrorKind::Forbidden, 3),
+            (ErrorKind::InsufficientScope, 3),
+            (ErrorKind::TransportError, 4),
+            (ErrorKind::ConnectionClosed, 4),
+            (ErrorKind::RequestTimeout, 4),
+            (ErrorKind::InvalidParams, 5),
+            (ErrorKind::ToolNotFound, 5),
+        ] {
+            assert_eq!(Fail::from(Error::new(kind)).exit as i32, code, "{kind}");
+        }
+        assert_eq!(Fail::connecting(Error::new(ErrorKind::InvalidRequest)).exit as i32, 4);
+        assert_eq!(Fail::connecting(Error::new(ErrorKind::Forbidden)).exit as i32, 3);
+        assert_eq!((Fail::usage("x").exit as i32, Fail::interrupted().exit as i32), (1, 130));
+    }
+
+    #[test]
+    fn programs_get_one_line() {
+        let error = Error::custom(42, "two\nlines").with_data(json!({"a": 1}));
+        let line = Fail::from(error).hint("Try again.".to_owned()).json();
+        assert!(!line.contains('\n'));
+        let told: Value = serde_json::from_str(&line).unwrap();
+        let expected = json!({"error": {"kind": "refused_custom", "message": "two\nlines",
+            "hint": "Try again.", "code": 42, "data": {"a": 1}, "exit": 5}});
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn people_get_words_and_no_escape_sequences() {
+        let error = Error::new(ErrorKind::TransportError).with_message("no \x1b[31mroute");
+        let text = Fail::from(error).hint("Try \x07again.".to_owned()).text(Paint::PLAIN);
+        let expected = "error: no \\x1b[31mroute\nTry \\x07again.";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,259 @@
+//! One field of a form: what may be typed there.
+
+use serde_json::Value;
+
+use crate::{
+    arguments::{Schema, boolean, integer, number, plain},
+    terminal::{clean_line, cut},
+};
+
+/// The most choices that a menu shows.
+const MOST: usize = 200;
+
+/// One field of a form.
+#[derive(Debug)]
+pub(crate) struct Field<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) required: bool,
+    pub(crate) default: Option<&'a Value>,
+    kind: Kind,
+    schema: Schema<'a>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Text,
+    Integer,
+    Number,
+    YesNo,
+    /// One of several, each with its name for people.
+    One(Vec<(Value, String)>),
+    /// Any of several.
+    Many(Vec<(Value, String)>),
+}
+
+/// The fields of a form, in its own order.
+pub(crate) fn fields(schema: &Value) -> Vec<Field<'_>> {
+    let root = Schema::new(schema);
+    let required = root.required();
+    let mut fields = Vec::new();
+    for (name, schema) in root.fields() {
+        let (required, default) = (required.contains(name), schema.value("default"));
+        fields.push(Field { name, required, default, kind: kind(schema), schema });
+    }
+    fields
+}
+
+fn kind(schema: Schema<'_>) -> Kind {
+    if schema.types().contains(&"array") {
+        return Kind::Many(choices(schema.items()).unwrap_or_default());
+    }
+    if let Some(choices) = choices(schema) {
+        return Kind::One(choices);
+    }
+    match schema.types().into_iter().find(|kind| *kind != "null") {
+        Some("integer") => Kind::Integer,
+        Some("number") => Kind::Number,
+        Some("boolean") => Kind::YesNo,
+        _ => Kind::Text,
+    }
+}
+
+/// The values to choose from: an `enum`, with `enumNames` in older forms, or titled constants.
+fn choices(schema: Schema<'_>) -> Option<Vec<(Value, String)>> {
+    let titled: Vec<(Value, String)> = schema
+        .alternatives()
+        .into_iter()
+        .filter_map(|one| {
+            let value = one.value("const")?;
+            Some((value.clone(), one.text("title").map_or_else(|| plain(value), str::to_owned)))
+        })
+        .collect();
+    if !titled.is_empty() {
+        return Some(titled);
+    }
+    let names = schema.value("enumNames").and_then(Value::as_array);
+    let name = |at: usize| names.and_then(|names| names.get(at)).and_then(Value::as_str);
+    let values = schema.choices()?.into_iter().take(MOST).enumerate();
+    let named = values
+        .map(|(at, value)| (value.clone(), name(at).map_or_else(|| plain(value), str::to_owned)));
+    Some(named.collect())
+}
+
+impl Field<'_> {
+    /// Its name for people.
+    pub(crate) fn title(&self) -> &str {
+        self.schema.text("title").unwrap_or(self.name)
+    }
+
+    /// What it means.
+    pub(crate) fn description(&self) -> Option<&str> {
+        self.schema.text("description")
+    }
+
+    /// The menu, if there is one: a line for each choice.
+    pub(crate) fn menu(&self) -> Vec<String> {
+        let (Kind::One(choices) | Kind::Many(choices)) = &self.kind else { return Vec::new() };
+        let line = |(at, (_, name)): (usize, &(Value, String))| {
+            format!("  {}) {}", at + 1, cut(&clean_line(name), 100))
+        };
+        choices.iter().enumerate().map(line).collect()
+    }
+
+    /// What may be typed, in a few words.
+    pub(crate) fn wants(&self) -> String {
+        let what = match &self.kind {
+            Kind::Text => match self.schema.text("format") {
+                Some("email") => "an email address".to_owned(),
+                Some("uri") => "a URL".to_owned(),
+                Some("date") => "a date, as 2026-07-28".to_owned(),
+                Some("date-time") => "a time, as 2026-07-28T12:00:00Z".to_owned(),
+                _ => "text".to_owned(),
+            },
+            Kind::Integer => self.bounded("a whole number"),
+            Kind::Number => self.bounded("a number"),
+            Kind::YesNo => "yes or no".to_owned(),
+            Kind::One(_) => "one of these, by number or name".to_owned(),
+            Kind::Many(_) => "any of these, with commas between".to_owned(),
+        };
+        match (self.default, self.required) {
+            (Some(default), _) => format!("{what}; Enter for {}", self.shown(default)),
+            (None, true) => what,
+            (None, false) => format!("{what}; Enter to leave it out"),
+        }
+    }
+
+    fn bounded(&self, what: &str) -> String {
+        let bound = |keyword| self.schema.value(keyword).map(ToString::to_string);
+        match (bound("minimum"), bound("maximum")) {
+            (Some(least), Some(most)) => format!("{what} from {least} to {most}"),
+            (Some(least), None) => format!("{what}, at least {least}"),
+            (None, Some(most)) => format!("{what}, at most {most}"),
+            (None, None) => what.to_owned(),
+        }
+    }
+
+    /// A value as the menu calls it.
+    pub(crate) fn shown(&self, value: &Value) -> String {
+        let one = |value: &Value| match &self.kind {
+            Kind::One(choices) | Kind::Many(choices) => {
+                let named = choices.iter().find(|(known, _)| known == value);
+                named.map_or_else(|| plain(value), |(_, name)| name.clone())
+            }
+            Kind::YesNo => if value == &Value::Bool(true) { "yes" } else { "no" }.to_owned(),
+            _ => plain(value),
+        };
+        let text = match value {
+            Value::Array(values) => values.iter().map(one).collect::<Vec<_>>().join(", "),
+            value => one(value),
+        };
+        cut(&clean_line(&text), 100)
+    }
+
+    /// What the typed line means, or why it cannot be taken. `None`: it is left out.
+    pub(crate) fn read(&self, line: &str) -> Result<Option<Value>, String> {
+        if line.trim().is_empty() {
+            return match (self.default, self.required) {
+                (Some(default), _) => Ok(Some(default.clone())),
+                (None, false) => Ok(None),
+                (None, true) => Err("Something has to be given here.".to_owned()),
+            };
+        }
+        self.value(line).map(Some)
+    }
+
+    fn value(&self, line: &str) -> Result<Value, String> {
+        let trimmed = line.trim();
+        match &self.kind {
+            Kind::Text => self.text(line),
+            Kind::Integer => self.number(integer(trimmed), "This is no whole number."),
+            Kind::Number => self.number(number(trimmed), "This is no number."),
+            Kind::YesNo => boolean(trimmed).ok_or_else(|| "Please say yes or no.".to_owned()),
+            Kind::One(choices) => choose(choices, trimmed),
+            Kind::Many(choices) => {
+                let words = trimmed.split(',').map(str::trim).filter(|word| !word.is_empty());
+                let all: Result<Vec<Value>, String> = match choices.as_slice() {
+                    [] => words.map(|word| Ok(word.into())).collect(),
+                    choices => words.map(|word| choose(choices, word)).collect(),
+                };
+                self.counted(all?)
+            }
+        }
+    }
+
+    fn text(&self, line: &str) -> Result<Value, String> {
+        let bound = |keyword| self.schema.value(keyword).and_then(Value::as_u64);
+        let length = line.chars().count() as u64;
+        if let Some(least) = bound("minLength").filter(|least| length < *least) {
+            return Err(format!("At least {least} characters, please."));
+        }
+        if let Some(most) = bound("maxLength").filter(|most| length > *most) {
+            return Err(format!("At most {most} characters, please."));
+        }
+        let fits = match self.schema.text("format") {
+            Some("email") => {
+                line.split_once('@').is_some_and(|(who, host)| !who.is_empty() && !host.is_empty())
+            }
+            Some("uri") => line.contains(':') && !line.contains(' '),
+            Some("date") => is_date(line),
+            Some("date-time") => line.get(..10).is_some_and(is_date) && line.len() > 11,
+            _ => true,
+        };
+        if fits { Ok(line.into()) } else { Err(format!("This is not {}.", self.wants())) }
+    }
+
+    fn number(&self, value: Option<Value>, refusal: &str) -> Result<Value, String> {
+        let value = value.ok_or_else(|| refusal.to_owned())?;
+        let bound = |keyword| self.schema.value(keyword).and_then(Value::as_f64);
+        let number = value.as_f64().unwrap_or_default();
+        let low = bound("minimum").is_some_and(|least| number < least);
+        let high = bound("maximum").is_some_and(|most| number > most);
+        if low || high {
+            Err(format!("Please give {}.", self.bounded("a number")))
+        } else {
+            Ok(value)
+        }
+    }
+
+    fn counted(&self, mut values: Vec<Value>) -> Result<Value, String> {
+        let mut seen: Vec<Value> = Vec::new();
+        values.retain(|value| {
+            !seen.contains(value) && {
+                seen.push(value.clone());
+                true
+            }
+        });
+        let bound = |keyword| self.schema.value(keyword).and_then(Value::as_u64);
+        let count = values.len() as u64;
+        match (bound("minItems"), bound("maxItems")) {
+            (Some(least), _) if count < least => Err(format!("At least {least} of them, please.")),
+            (_, Some(most)) if count > most => Err(format!("At most {most} of them, please.")),
+            _ => Ok(values.into()),
+        }
+    }
+}
+
+/// The choice with this number, name or value.
+fn choose(choices: &[(Value, String)], word: &str) -> Result<Value, String> {
+    let named = choices.iter().find(|(value, name)| name == word || plain(value) == word);
+    let lower = word.to_lowercase();
+    let nearly = || choices.iter().find(|(_, name)| name.to_lowercase() == lower);
+    let numbered = || choices.get(word.parse::<usize>().ok()?.checked_sub(1)?);
+    let found = named.or_else(numbered).or_else(nearly);
+    found.map(|(value, _)| value.clone()).ok_or_else(|| {
+        format!(
+            "`{}` is none of them: give a number from 1 to {}.",
+            clean_line(word),
+            choices.len()
+        )
+    })
+}
+
+fn is_date(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let [year, month, day] = parts.as_slice() else { return false };
+    let within = |part: &str, digits, most| {
+        part.len() == digits && part.parse::<u16>().is_ok_and(|number| (1..=most).contains(&number))
+    };
+    within(year, 4, 9999) && within(month, 2, 12) && within(day, 2, 31)
+}

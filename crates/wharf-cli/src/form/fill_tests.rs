@@ -1,0 +1,80 @@
+//! Forms, filled in by a script.
+
+use serde_json::json;
+use wharf::ElicitAction;
+
+use super::*;
+use crate::terminal::Script;
+
+fn form() -> ElicitForm {
+    ElicitForm::new(
+        "Where to?",
+        json!({"type": "object", "required": ["name", "size"], "properties": {
+            "name": {"type": "string", "title": "Your name", "minLength": 2},
+            "size": {"type": "integer", "minimum": 1, "maximum": 9},
+            "mail": {"type": "string", "format": "email"},
+            "fast": {"type": "boolean", "default": true},
+            "colour": {"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]},
+            "speed": {"type": "string", "oneOf": [{"const": "s", "title": "Slow"}, {"const": "f", "title": "Fast"}]},
+            "days": {"type": "array", "items": {"enum": ["mo", "tu", "we"]}, "minItems": 1, "maxItems": 2}
+        }}),
+    )
+}
+
+#[test]
+fn every_kind_of_field_is_asked_and_typed() {
+    let mut script = Script::new(&["Ann", "3", "a@b.c", "", "2", "fast", "we, 1", "y"]);
+    let result = fill("harbour", &form(), &mut script);
+    let expected = json!({"name": "Ann", "size": 3, "mail": "a@b.c", "fast": true,
+        "colour": "g", "speed": "f", "days": ["we", "mo"]});
+    assert_eq!(result, ElicitResult::accept(expected));
+    for shown in
+        ["harbour asks: Where to?", "Your name", "  2) Green", "from 1 to 9", "Enter for yes"]
+    {
+        assert!(script.said.contains(shown), "{shown}: {}", script.said);
+    }
+}
+
+#[test]
+fn what_cannot_be_taken_is_asked_again() {
+    let answers = [
+        "", "A", "Ann", "many", "12", "3", "nobody", "", "perhaps", "no", "7", "Red", "",
+        "mo,tu,we", "do", "mo", "e", "Bob", "4", "", "", "", "", "tu", "",
+    ];
+    let mut script = Script::new(&answers);
+    let result = fill("harbour", &form(), &mut script);
+    let expected = json!({"name": "Bob", "size": 4, "fast": true, "days": ["tu"]});
+    assert_eq!(result, ElicitResult::accept(expected), "{}", script.said);
+    for why in [
+        "At least 2 characters",
+        "no whole number",
+        "from 1 to 9",
+        "not an email address",
+        "yes or no",
+        "from 1 to 2",
+        "At most 2 of them",
+        "`do` is none of them",
+    ] {
+        assert!(script.said.contains(why), "{why}: {}", script.said);
+    }
+}
+
+#[test]
+fn the_user_may_say_no_or_go() {
+    for (answers, action) in [
+        (vec![":decline"], ElicitAction::Decline),
+        (vec!["Ann", ":cancel"], ElicitAction::Cancel),
+        (vec!["Ann"], ElicitAction::Cancel),
+        (vec!["Ann", "3", "", "", "", "", "mo", "d"], ElicitAction::Decline),
+    ] {
+        assert_eq!(fill("harbour", &form(), &mut Script::new(&answers)).action, action);
+    }
+}
+
+#[test]
+fn a_form_without_fields_is_a_question() {
+    let form = ElicitForm::new("Go on?\x1b[2J", json!({"type": "object", "properties": {}}));
+    let mut script = Script::new(&["y"]);
+    assert_eq!(fill("harbour", &form, &mut script), ElicitResult::accept(json!({})));
+    assert!(script.said.contains("\\x1b[2J"));
+}

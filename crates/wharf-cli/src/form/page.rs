@@ -1,0 +1,161 @@
+//! A page that a server wants the user to visit.
+
+use std::process::{Command, Stdio};
+
+use wharf::model::{ElicitResult, ElicitUrl};
+
+use crate::terminal::{Dialog, clean, clean_line, clean_url};
+
+/// How a page is opened: a program, which gets the address as it is. No shell sees it.
+const OPENER: &str = if cfg!(target_os = "macos") {
+    "open"
+} else if cfg!(windows) {
+    "explorer"
+} else {
+    "xdg-open"
+};
+
+/// Shows the whole address to whoever is there, and opens it if they say so.
+pub(crate) fn visit(
+    server: &str,
+    page: &ElicitUrl,
+    dialog: &mut dyn Dialog,
+    open: impl FnOnce(&str) -> bool,
+) -> ElicitResult {
+    let paint = dialog.paint();
+    let asks = paint.bold(&format!("{} asks you to open a page:", clean_line(server)));
+    dialog.say(&format!("{asks} {}", clean(&page.message)));
+    dialog.say(&format!("  {}", paint.cyan(&clean_url(&page.url))));
+    let host = match host(&page.url) {
+        Ok(host) => host,
+        Err(why) => {
+            dialog.say(&paint.yellow(&format!("It is not opened: {why}.")));
+            return ElicitResult::decline();
+        }
+    };
+    dialog.say(&format!("  on {}", paint.bold(host)));
+    for warning in warnings(&page.url, host) {
+        dialog.say(&paint.yellow(&format!("  Careful: {warning}.")));
+    }
+    match dialog.ask("Open it? [y]es, [N]o > ").map(|line| line.trim().to_lowercase()).as_deref() {
+        Some("y" | "yes") => {
+            if !open(&page.url) {
+                dialog.say("No browser could be started: open the address above yourself.");
+            }
+            ElicitResult::accept_url()
+        }
+        Some(_) => ElicitResult::decline(),
+        None => ElicitResult::cancel(),
+    }
+}
+
+/// The host of an address that may be opened.
+fn host(url: &str) -> Result<&str, &'static str> {
+    let (scheme, rest) = url.split_once("://").ok_or("it is no web address")?;
+    if !matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https") {
+        return Err("it is no web address");
+    }
+    if !url.bytes().all(|byte| byte.is_ascii_graphic())
+        || url.contains(['"', '\'', '`', '\\', '<', '>'])
+    {
+        return Err("it has characters that no web address has");
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    if host.is_empty() { Err("it names no host") } else { Ok(host) }
+}
+
+fn warnings(url: &str, host: &str) -> Vec<&'static str> {
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name).to_ascii_lowercase();
+    let here = matches!(name.as_str(), "localhost" | "127.0.0.1" | "[::1]");
+    let before_path = url.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = before_path.split(['/', '?', '#']).next().unwrap_or_default();
+    let all = [
+        (
+            name.split('.').any(|part| part.starts_with("xn--")),
+            "the host's name is spelled with foreign letters (xn--)",
+        ),
+        (authority.contains('@'), "what stands before the @ is not where it leads"),
+        (
+            url.to_ascii_lowercase().starts_with("http:") && !here,
+            "what you type there is not encrypted",
+        ),
+    ];
+    all.into_iter().filter_map(|(so, what)| so.then_some(what)).collect()
+}
+
+/// Opens `url` in the user's browser; false if nothing could be started.
+pub(crate) fn open(url: &str) -> bool {
+    let started = Command::new(OPENER)
+        .arg(url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    started.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::Script;
+    use wharf::ElicitAction;
+
+    fn visited(url: &str, answers: &[&str]) -> (ElicitAction, bool, String) {
+        let mut script = Script::new(answers);
+        let mut opened = false;
+        let page = ElicitUrl::new("Sign in.", url);
+        let open = |given: &str| {
+            assert_eq!(given, url);
+            opened = true;
+            true
+        };
+        let result = visit("harbour", &page, &mut script, open);
+        (result.action, opened, script.said)
+    }
+
+    #[test]
+    fn it_is_opened_only_if_the_user_says_so() {
+        let url = "https://example.com/sign-in?state=1";
+        for (answers, action, opened) in [
+            (vec!["y"], ElicitAction::Accept, true),
+            (vec![""], ElicitAction::Decline, false),
+            (vec!["n"], ElicitAction::Decline, false),
+            (vec![], ElicitAction::Cancel, false),
+        ] {
+            let (did, open, said) = visited(url, &answers);
+            assert_eq!((did, open), (action, opened));
+            assert!(said.contains(url) && said.contains("on example.com"), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_web_address_is_never_opened() {
+        for url in [
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "https://",
+            "https://a.b/ c",
+            "https://ex\u{430}mple.com",
+            "https://a.b/\u{202e}",
+            "https://a.b/$(x)`y`",
+            "-x://a",
+        ] {
+            let (action, opened, _) = visited(url, &["y"]);
+            assert_eq!((action, opened), (ElicitAction::Decline, false), "{url}");
+        }
+    }
+
+    #[test]
+    fn tricks_are_pointed_out() {
+        for (url, warning) in [
+            ("https://xn--exmple-4nf.com/", "foreign letters"),
+            ("https://good.com@evil.com/", "before the @"),
+            ("http://example.com/", "not encrypted"),
+        ] {
+            assert!(visited(url, &["n"]).2.contains(warning), "{url}");
+        }
+        assert!(!visited("http://127.0.0.1:99/x", &["n"]).2.contains("Careful"));
+        assert!(visited("https://good.com@evil.com/", &["n"]).2.contains("on evil.com"));
+    }
+}

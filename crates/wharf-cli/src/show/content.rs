@@ -1,0 +1,137 @@
+//! Content, as people read it.
+
+use serde_json::Value;
+use wharf::{Content, PromptResult, ReadResult, ResourceContents, ToolResult, model::Body};
+
+use crate::terminal::{Paint, bytes, clean, clean_line};
+
+/// A tool's result.
+pub(crate) fn result_lines(result: &ToolResult, paint: Paint) -> Vec<String> {
+    let structured: Option<Value> =
+        result.structured.as_ref().and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let Some(structured) = structured else { return content_lines(&result.content, paint) };
+    // Most servers say the same once more as text, for clients that read nothing else.
+    let mut lines = match result.content.as_slice() {
+        [Content::Text(text)]
+            if serde_json::from_str(&text.text).ok() == Some(structured.clone()) =>
+        {
+            Vec::new()
+        }
+        content => content_lines(content, paint),
+    };
+    lines.push(clean(&pretty(&structured)).into_owned());
+    lines
+}
+
+/// Content of any kind, one after the other.
+fn content_lines(content: &[Content], paint: Paint) -> Vec<String> {
+    content.iter().map(|item| one(item, paint)).collect()
+}
+
+/// What was read.
+pub(crate) fn read_lines(result: &ReadResult, paint: Paint) -> Vec<String> {
+    let several = result.contents.len() > 1;
+    result.contents.iter().map(|contents| resource(contents, several, paint)).collect()
+}
+
+/// A prompt's messages.
+pub(crate) fn prompt_lines(result: &PromptResult, paint: Paint) -> Vec<String> {
+    let mut lines: Vec<String> =
+        result.description.iter().map(|about| paint.dim(&clean(about))).collect();
+    for message in &result.messages {
+        let role = paint.bold(&format!("{}:", clean_line(message.role.as_str())));
+        lines.push(format!("{role} {}", one(&message.content, paint)));
+    }
+    lines
+}
+
+fn one(content: &Content, paint: Paint) -> String {
+    match content {
+        Content::Text(text) => clean(text.text.trim_end_matches('\n')).into_owned(),
+        Content::Image(media) | Content::Audio(media) => {
+            blob(Some(&media.mime_type), &media.data, paint)
+        }
+        Content::Link(link) => {
+            let about = link.description.as_deref().or(link.title.as_deref()).unwrap_or(&link.name);
+            format!("{} {}", paint.cyan(&clean_line(&link.uri)), clean_line(about))
+        }
+        Content::Resource(it) => resource(&it.resource, true, paint),
+        other => serde_json::to_value(other)
+            .map(|value| clean(&pretty(&value)).into_owned())
+            .unwrap_or_default(),
+    }
+}
+
+fn resource(contents: &ResourceContents, named: bool, paint: Paint) -> String {
+    let body = match &contents.body {
+        Body::Text(text) => clean(text.trim_end_matches('\n')).into_owned(),
+        Body::Blob(data) => blob(contents.mime_type.as_deref(), data, paint),
+    };
+    if named { format!("{}\n{body}", paint.cyan(&clean_line(&contents.uri))) } else { body }
+}
+
+/// Bytes are not for terminals: their type and size are.
+fn blob(mime_type: Option<&str>, data: &str, paint: Paint) -> String {
+    let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
+    let size = bytes((data.len() / 4 * 3).saturating_sub(padding));
+    let kind = clean_line(mime_type.unwrap_or("bytes"));
+    paint.dim(&format!("[{kind}, {size}; --output FILE saves it]"))
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use wharf::PromptMessage;
+
+    #[test]
+    fn each_kind_of_content_reads_well() {
+        let content = [
+            Content::text("two\nlines\n"),
+            Content::text("\x1b[31mred"),
+            Content::image([0; 1500], "image/png"),
+            Content::link("demo://x", "x"),
+            Content::resource(ResourceContents::text("demo://y", "why")),
+            serde_json::from_value(json!({"type": "hologram", "depth": 3})).unwrap(),
+        ];
+        let expected = [
+            "two\nlines",
+            "\\x1b[31mred",
+            "[image/png, 1.5 kB; --output FILE saves it]",
+            "demo://x x",
+            "demo://y\nwhy",
+            "{\n  \"type\": \"hologram\",\n  \"depth\": 3\n}",
+        ];
+        assert_eq!(content_lines(&content, Paint::PLAIN), expected);
+    }
+
+    #[test]
+    fn structured_content_is_not_shown_twice() {
+        let twice = ToolResult::json(&json!({"a": 1})).unwrap();
+        assert_eq!(result_lines(&twice, Paint::PLAIN), ["{\n  \"a\": 1\n}"]);
+        let mut other = twice.clone();
+        other.content = vec![Content::text("one")];
+        assert_eq!(result_lines(&other, Paint::PLAIN), ["one", "{\n  \"a\": 1\n}"]);
+    }
+
+    #[test]
+    fn prompts_say_who_speaks() {
+        let prompt = PromptResult::new([PromptMessage::user("Hi"), PromptMessage::assistant("Ho")]);
+        assert_eq!(prompt_lines(&prompt, Paint::PLAIN), ["user: Hi", "assistant: Ho"]);
+    }
+
+    #[test]
+    fn several_contents_are_told_apart() {
+        let one = ResourceContents::text("demo://a", "A\n");
+        let two = ResourceContents::blob("demo://b", [1, 2]);
+        let read = ReadResult::new([one.clone()]);
+        assert_eq!(read_lines(&read, Paint::PLAIN), ["A"]);
+        let read = ReadResult::new([one, two]);
+        let expected = ["demo://a\nA", "demo://b\n[bytes, 2 bytes; --output FILE saves it]"];
+        assert_eq!(read_lines(&read, Paint::PLAIN), expected);
+    }
+}

@@ -1,0 +1,11 @@
+//! Results, as they go to stdout.
+
+mod content;
+mod lists;
+mod out;
+mod save;
+
+pub(crate) use content::{prompt_lines, read_lines, result_lines};
+pub(crate) use lists::{Lists, is_destructive, wrapped};
+pub(crate) use out::Out;
+pub(crate) use save::{blobs_of_read, blobs_of_tool, save};

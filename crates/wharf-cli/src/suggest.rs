@@ -1,0 +1,44 @@
+//! "Did you mean …?"
+
+/// How alike two names must be to be taken for one another.
+const ALIKE: f64 = 0.75;
+
+/// The one of `names` that `wrong` was probably meant to be.
+pub(crate) fn nearest<'a>(
+    wrong: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let lower = wrong.to_lowercase();
+    let scored = names.into_iter().map(|name| (likeness(&lower, &name.to_lowercase()), name));
+    let best = scored.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    (best.0 >= ALIKE).then_some(best.1)
+}
+
+fn likeness(wrong: &str, name: &str) -> f64 {
+    // Long names are no likeness for typing: bounded, as names come from a server.
+    if name.len() > 256 || wrong.len() > 256 {
+        return 0.0;
+    }
+    strsim::jaro(wrong, name)
+}
+
+/// A sentence that says what to write instead.
+pub(crate) fn instead<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(wrong, names)
+        .map(|name| format!("Did you mean `{}`?", crate::terminal::clean_line(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_of_the_finger_are_recognized() {
+        let names = ["add", "echo", "weather", "countdown"];
+        assert_eq!(nearest("wether", names), Some("weather"));
+        assert_eq!(nearest("Countdwn", names), Some("countdown"));
+        assert_eq!(nearest("frobnicate", names), None);
+        assert_eq!(nearest("x", []), None);
+        assert_eq!(instead("ad", names).as_deref(), Some("Did you mean `add`?"));
+    }
+}

@@ -1,0 +1,206 @@
+//! Where the server is, as the command line says it.
+
+use std::path::Path;
+
+use wharf::{
+    ChildCommand, Target,
+    config::{self, Config, ConfigError, Entry},
+};
+
+use crate::{fail::Fail, suggest};
+
+/// What an address may begin with.
+const SCHEMES: [&str; 6] = ["http://", "https://", "ws://", "wss://", "tcp://", "unix:"];
+
+/// What starts a script that cannot be started by itself.
+const RUNNERS: [(&str, &str); 6] = [
+    ("py", "python3"),
+    ("js", "node"),
+    ("mjs", "node"),
+    ("cjs", "node"),
+    ("rb", "ruby"),
+    ("sh", "sh"),
+];
+
+const HOW: &str = "Give a URL, the name of a configured server (`wharf config` lists them), a file to start, \
+                   or `-- COMMAND...` at the end.";
+
+/// Where the server is, and what is left for the verb.
+pub(crate) fn split(
+    mut words: Vec<String>,
+    command: &[String],
+) -> Result<(Target, Vec<String>), Fail> {
+    if let Some((program, args)) = command.split_first() {
+        return Ok((ChildCommand::new(program).args(args).into(), words));
+    }
+    if words.is_empty() {
+        return Err(Fail::usage("Which server?").hint(HOW.to_owned()));
+    }
+    let target = words.remove(0);
+    Ok((find(&target)?, words))
+}
+
+/// The server that `word` means.
+pub(crate) fn find(word: &str) -> Result<Target, Fail> {
+    let lower = word.to_ascii_lowercase();
+    if SCHEMES.iter().any(|scheme| lower.starts_with(scheme)) {
+        return Ok(word.into());
+    }
+    if word.contains("://") {
+        let hint = "An address begins with http://, https://, ws://, wss://, tcp:// or unix:.";
+        return Err(
+            Fail::usage(format!("`{word}` is no address of a server")).hint(hint.to_owned())
+        );
+    }
+    if let Some((file, name)) = word.rsplit_once('#').filter(|(file, _)| is_json(file)) {
+        return entry_of(file, Some(name)).map(Into::into);
+    }
+    if is_json(word) {
+        return entry_of(word, None).map(Into::into);
+    }
+    if word.contains(['/', '\\']) || (runner(word).is_some() && Path::new(word).is_file()) {
+        return program(word).map(Into::into);
+    }
+    entry(word).map(Into::into)
+}
+
+/// The configured server with this name, or `FILE#NAME`.
+pub(crate) fn entry(word: &str) -> Result<Entry, Fail> {
+    if let Some((file, name)) = word.rsplit_once('#').filter(|(file, _)| is_json(file)) {
+        return entry_of(file, Some(name));
+    }
+    config::find(word).map_err(|error| unknown(word, &error))
+}
+
+fn unknown(word: &str, error: &ConfigError) -> Fail {
+    let alike = suggest::instead(word, error.known.iter().map(String::as_str));
+    let file = Path::new(word).is_file();
+    let file = file.then(|| format!("To start the file of that name, write ./{word}."));
+    Fail::usage(error.to_string()).hint(alike.or(file).or_else(|| Some(HOW.to_owned())))
+}
+
+fn is_json(file: &str) -> bool {
+    let extension = Path::new(file).extension();
+    extension.is_some_and(|it| it.eq_ignore_ascii_case("json") || it.eq_ignore_ascii_case("jsonc"))
+}
+
+/// The entry called `name` of a file, or its only one.
+fn entry_of(file: &str, name: Option<&str>) -> Result<Entry, Fail> {
+    let config = Config::read(file).map_err(|error| Fail::usage(error.to_string()))?;
+    let names: Vec<&str> = config.entries.iter().map(|entry| entry.name.as_str()).collect();
+    match (name, config.entries.as_slice()) {
+        (Some(name), _) => config.entry(name).cloned().ok_or_else(|| {
+            let there = format!("{file} has: {}", names.join(", "));
+            let hint = suggest::instead(name, names.iter().copied()).unwrap_or(there);
+            Fail::usage(format!("{file} has no server {name:?}")).hint(hint)
+        }),
+        (None, [only]) => Ok(only.clone()),
+        (None, []) => Err(Fail::usage(format!("{file} names no server"))),
+        (None, _) => Err(Fail::usage(format!("{file} names {} servers", names.len()))
+            .hint(format!("Say which: {file}#NAME, with one of {}.", names.join(", ")))),
+    }
+}
+
+/// A file to start, with what its kind is run by if it cannot be run by itself.
+fn program(file: &str) -> Result<ChildCommand, Fail> {
+    let path = Path::new(file);
+    if !path.is_file() {
+        return Err(Fail::usage(format!("There is no file {file}")).hint(HOW.to_owned()));
+    }
+    // Without a folder in front, the search path would be looked through.
+    let here = if file.contains(['/', '\\']) { file.to_owned() } else { format!("./{file}") };
+    if is_executable(path) {
+        return Ok(ChildCommand::new(here));
+    }
+    match runner(file) {
+        Some(runner) => Ok(ChildCommand::new(runner).args([here])),
+        None => Err(Fail::usage(format!("{file} cannot be started"))
+            .hint(format!("Make it executable (chmod +x {file}), or write `-- COMMAND {file}`."))),
+    }
+}
+
+fn runner(file: &str) -> Option<&'static str> {
+    let extension = Path::new(file).extension()?.to_str()?;
+    RUNNERS.iter().find_map(|(known, runner)| (*known == extension).then_some(*runner))
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|it| it.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(path: &Path) -> bool {
+    let extension = path.extension().and_then(|it| it.to_str()).map(str::to_ascii_lowercase);
+    matches!(extension.as_deref(), Some("exe" | "bat" | "cmd" | "com"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{env, fs, path::PathBuf};
+
+    fn folder(name: &str) -> PathBuf {
+        let dir = env::temp_dir().join(format!("wharf-target-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    fn told(word: &str) -> String {
+        find(word).unwrap_err().json()
+    }
+
+    #[test]
+    fn addresses_are_taken_as_they_are() {
+        for word in ["http://a/mcp", "HTTPS://a", "ws://a", "wss://a", "tcp://a:1", "unix:/a"] {
+            assert!(matches!(find(word), Ok(Target::Url(url)) if url == word), "{word}");
+        }
+        assert!(told("ftp://a").contains("begins with http://"));
+    }
+
+    #[test]
+    fn files_of_entries_are_read() {
+        let dir = folder("entries");
+        let file = dir.join("mcp.json");
+        let name = |entry: &str| format!("{}{entry}", file.display());
+        fs::write(&file, r#"{"mcpServers": {"one": {"command": "a"}}}"#).unwrap();
+        assert!(matches!(find(&name("")), Ok(Target::Entry(entry)) if entry.name == "one"));
+        let two = r#"{"mcpServers": {"one": {"command": "a"}, "two": {"url": "http://b"}}}"#;
+        fs::write(&file, two).unwrap();
+        assert!(matches!(find(&name("#two")), Ok(Target::Entry(entry)) if entry.name == "two"));
+        assert!(told(&name("")).contains("with one of one, two"));
+        assert!(told(&name("#tow")).contains("Did you mean `two`?"));
+        assert!(told(&name(".none.json")).contains(".none.json"));
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn files_are_started() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = folder("files");
+        let make = |name: &str, mode: u32| {
+            let file = dir.join(name);
+            fs::write(&file, "").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            file.to_string_lossy().into_owned()
+        };
+        let started = |file: &str| find(file).unwrap().to_string();
+        let program = make("server", 0o755);
+        assert_eq!(started(&program), program);
+        let script = make("server.py", 0o644);
+        assert_eq!(started(&script), format!("python3 {script}"));
+        assert!(told(&make("notes.txt", 0o644)).contains("chmod +x"));
+        assert!(told("./gone").contains("There is no file"));
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_told_what_to_be() {
+        let fail = split(Vec::new(), &[]).unwrap_err();
+        assert!(fail.json().contains("-- COMMAND"));
+        let (target, rest) = split(vec!["add".into()], &["a".into(), "b".into()]).unwrap();
+        assert_eq!((target.to_string(), rest), ("a b".into(), vec!["add".to_owned()]));
+    }
+}

@@ -1,0 +1,24 @@
+//! The terminal: what is written to it, and what is asked there.
+
+mod clean;
+mod dialog;
+mod paint;
+mod screen;
+mod table;
+mod text;
+
+use std::io::{self, IsTerminal};
+
+pub(crate) use clean::{clean, clean_line, clean_url};
+#[cfg(test)]
+pub(crate) use dialog::Script;
+pub(crate) use dialog::{Dialog, Terminal};
+pub(crate) use paint::Paint;
+pub(crate) use screen::Screen;
+pub(crate) use table::table;
+pub(crate) use text::{bytes, columns, cut, width, wrap};
+
+/// Whether somebody is there to be asked: questions go to stderr, answers come from stdin.
+pub(crate) fn somebody_there() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}

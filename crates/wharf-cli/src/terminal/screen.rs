@@ -1,0 +1,138 @@
+//! Stderr: everything that is not the result.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use wharf::{LogMessage, Progress};
+
+use super::{Paint, clean_line, columns, cut, width};
+
+/// How wide the bar is.
+const BAR: usize = 24;
+
+/// Writes to stderr, and keeps one line there for the progress of a call.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    terminal: bool,
+    paint: Paint,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The progress line that is on the screen.
+    line: Option<String>,
+    /// Somebody is being asked something: nothing may be drawn over it.
+    asking: bool,
+}
+
+impl Screen {
+    pub(crate) fn new() -> Self {
+        let stderr = io::stderr();
+        let terminal = stderr.is_terminal();
+        Screen { terminal, paint: Paint::on(&stderr), state: Mutex::default() }
+    }
+
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    pub(crate) fn paint(&self) -> Paint {
+        self.paint
+    }
+
+    /// Writes one line above the progress. That nobody reads it is no failure.
+    pub(crate) fn line(&self, text: &str) {
+        let mut state = self.lock();
+        let again = state.line.take();
+        let _ = if again.is_some() {
+            writeln!(io::stderr(), "\r\x1b[K{text}")
+        } else {
+            writeln!(io::stderr(), "{text}")
+        };
+        if let Some(line) = again {
+            draw(&mut state, line);
+        }
+    }
+
+    /// Shows how far a call has come, where somebody sees it.
+    pub(crate) fn progress(&self, progress: &Progress) {
+        if !self.terminal {
+            return;
+        }
+        let message = progress.message.as_deref().unwrap_or_default();
+        let bar = bar(progress.progress, progress.total);
+        let line = cut(&format!("{bar} {}", clean_line(message)), columns() - 1);
+        draw(&mut self.lock(), line);
+    }
+
+    /// Shows a log message: in words at a terminal, else as one line of JSON.
+    pub(crate) fn log(&self, message: &LogMessage) {
+        let LogMessage { level, logger, data, .. } = message;
+        if !self.terminal {
+            let line = serde_json::json!({"level": level, "logger": logger, "data": data});
+            return self.line(&serde_json::json!({"log": line}).to_string());
+        }
+        let logger = logger.as_deref().map(|name| format!("{}: ", clean_line(name)));
+        // A text is shown without its quotes.
+        let text: Option<String> = serde_json::from_str(data.get()).ok();
+        let text = text.as_deref().unwrap_or_else(|| data.get());
+        let level = self.paint.yellow(&format!("{level:<7}"));
+        self.line(&format!("{level} {}{}", logger.unwrap_or_default(), clean_line(text)));
+    }
+
+    /// Takes the progress line away.
+    pub(crate) fn clear(&self) {
+        if self.lock().line.take().is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+
+    /// While `asking`, no progress is drawn.
+    pub(crate) fn asking(&self, asking: bool) {
+        self.clear();
+        self.lock().asking = asking;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn draw(state: &mut State, line: String) {
+    if !state.asking {
+        let _ = write!(io::stderr(), "\r{line}\x1b[K");
+        state.line = Some(line);
+    }
+}
+
+/// `[######------]  50%`, or how far it is where nobody knows the end.
+fn bar(done: f64, total: Option<f64>) -> String {
+    let Some(total) = total.filter(|total| *total > 0.0 && done.is_finite()) else {
+        return format!("[{}] {done}", "·".repeat(BAR));
+    };
+    let part = (done / total).clamp(0.0, 1.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    let filled = (part * BAR as f64).round() as usize;
+    let bar = format!("{}{}", "#".repeat(filled), "-".repeat(BAR.saturating_sub(filled)));
+    debug_assert_eq!(width(&bar), BAR);
+    format!("[{bar}] {:3.0}%", part * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_never_leaves_its_bounds() {
+        assert_eq!(bar(1.0, Some(2.0)), "[############------------]  50%");
+        assert_eq!(bar(9.0, Some(2.0)), "[########################] 100%");
+        assert_eq!(bar(-1.0, Some(2.0)), "[------------------------]   0%");
+        for (done, total) in [(3.0, None), (3.0, Some(0.0)), (f64::NAN, Some(1.0))] {
+            assert!(bar(done, total).contains("····"));
+        }
+        assert!(bar(1.0, Some(f64::NAN)).contains("····"));
+    }
+}

@@ -1,0 +1,124 @@
+//! Text fitted into columns.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// How wide a terminal is, if nobody says.
+const USUAL: usize = 80;
+
+/// How many columns there are to fill.
+pub(crate) fn columns() -> usize {
+    let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let seen = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    // Outside of these bounds a table helps nobody.
+    said.or_else(seen).unwrap_or(USUAL).clamp(40, 240)
+}
+
+/// How many columns `text` takes.
+pub(crate) fn width(text: &str) -> usize {
+    UnicodeWidthStr::width(text)
+}
+
+/// Breaks `text` into lines of at most `most` columns, between words where that is possible.
+pub(crate) fn wrap(text: &str, most: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.split('\n') {
+        wrap_line(line, most.max(1), &mut lines);
+    }
+    lines
+}
+
+fn wrap_line(line: &str, most: usize, lines: &mut Vec<String>) {
+    let mut current = String::new();
+    for word in line.split(' ') {
+        let gap = usize::from(!current.is_empty());
+        if width(&current) + gap + width(word) <= most {
+            current.extend(std::iter::repeat_n(' ', gap));
+            current.push_str(word);
+            continue;
+        }
+        if !current.is_empty() {
+            lines.push(std::mem::take(&mut current));
+        }
+        current = break_word(word, most, lines);
+    }
+    lines.push(current);
+}
+
+/// Breaks a word that is too long anywhere; gives back what is left of it.
+fn break_word(word: &str, most: usize, lines: &mut Vec<String>) -> String {
+    let (mut current, mut taken) = (String::new(), 0);
+    for c in word.chars() {
+        let wide = c.width().unwrap_or(0);
+        if taken + wide > most && !current.is_empty() {
+            lines.push(std::mem::take(&mut current));
+            taken = 0;
+        }
+        current.push(c);
+        taken += wide;
+    }
+    current
+}
+
+/// At most `most` columns of `text`.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    if width(text) <= most {
+        return text.to_owned();
+    }
+    let (mut out, mut taken) = (String::new(), 1);
+    for c in text.chars() {
+        taken += c.width().unwrap_or(0);
+        if taken > most {
+            break;
+        }
+        out.push(c);
+    }
+    out.push('…');
+    out
+}
+
+/// A number of bytes, as people say it.
+pub(crate) fn bytes(count: usize) -> String {
+    const UNITS: [&str; 3] = ["kB", "MB", "GB"];
+    if count < 1000 {
+        return format!("{count} bytes");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "shown with one digit")]
+    let mut rest = count as f64 / 1000.0;
+    let mut unit = 0;
+    while rest >= 1000.0 && unit + 1 < UNITS.len() {
+        rest /= 1000.0;
+        unit += 1;
+    }
+    format!("{rest:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_whole_where_they_can() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("one\ntwo", 7), ["one", "two"]);
+        assert_eq!(wrap("demo://readme", 6), ["demo:/", "/readm", "e"]);
+        assert_eq!(wrap("漢字漢字", 5), ["漢字", "漢字"]);
+        assert_eq!(wrap("", 5), [""]);
+        assert_eq!(wrap("漢", 1), ["漢"]);
+    }
+
+    #[test]
+    fn what_is_cut_says_so() {
+        assert_eq!(cut("short", 5), "short");
+        assert_eq!(cut("longer", 5), "long…");
+        assert_eq!(cut("漢字漢", 5), "漢字…");
+    }
+
+    #[test]
+    fn sizes_read_well() {
+        for (count, said) in
+            [(0, "0 bytes"), (999, "999 bytes"), (1234, "1.2 kB"), (5_000_000, "5.0 MB")]
+        {
+            assert_eq!(bytes(count), said);
+        }
+    }
+}

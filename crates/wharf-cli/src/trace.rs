@@ -1,0 +1,59 @@
+//! What goes over the wire, shown.
+
+use std::{sync::Arc, time::Instant};
+
+use wharf::Traced;
+
+use crate::terminal::{Screen, clean_line};
+
+/// What the note of a line of a server's stderr begins with.
+const STDERR: &str = "stderr: ";
+
+/// The most of one message that is shown at a terminal.
+const LONGEST: usize = 16 << 10;
+
+/// Shows every message, or only what the server writes to its stderr.
+pub(crate) struct Trace {
+    all: bool,
+    started: Instant,
+    screen: Arc<Screen>,
+}
+
+impl Trace {
+    pub(crate) fn new(all: bool, screen: Arc<Screen>) -> Self {
+        Trace { all, started: Instant::now(), screen }
+    }
+
+    pub(crate) fn see(&self, what: Traced<'_>) {
+        if self.all {
+            return self.screen.line(&self.line(what));
+        }
+        if let Traced::Note(note) = what
+            && let Some(line) = note.strip_prefix(STDERR)
+        {
+            self.screen.line(&self.screen.paint().dim(&clean_line(line)));
+        }
+    }
+
+    /// `12.345 --> {…}`: milliseconds since the start, the direction, the message.
+    fn line(&self, what: Traced<'_>) -> String {
+        let paint = self.screen.paint();
+        let time = format!("{:9.3}", self.started.elapsed().as_secs_f64() * 1000.0);
+        let (arrow, text) = match what {
+            Traced::Sent(message) => (paint.cyan("-->"), self.shown(message)),
+            Traced::Received(message) => (paint.yellow("<--"), self.shown(message)),
+            Traced::Note(note) => (paint.dim("---"), self.shown(note.as_bytes())),
+            _ => (paint.dim("---"), String::new()),
+        };
+        format!("{} {arrow} {text}", paint.dim(&time))
+    }
+
+    /// The message on one line: whole for programs, cut for a terminal.
+    fn shown(&self, message: &[u8]) -> String {
+        let all = message.len();
+        let shown = if self.screen.is_terminal() { all.min(LONGEST) } else { all };
+        let text = String::from_utf8_lossy(&message[..shown]);
+        let line = clean_line(text.trim_end());
+        if shown < all { format!("{line}… ({all} bytes)") } else { line.into_owned() }
+    }
+}

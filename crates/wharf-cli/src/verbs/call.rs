@@ -1,0 +1,99 @@
+//! `wharf call`.
+
+use std::sync::Arc;
+
+use wharf::{Client, Content, ErrorKind, ToolInfo, ToolResult};
+
+use super::Run;
+use crate::{
+    arguments::{arguments, read_words},
+    cli::Call,
+    context::Context,
+    fail::Fail,
+    show::{blobs_of_tool, is_destructive, result_lines, save},
+    suggest, target,
+    terminal::{clean_line, cut, somebody_there},
+};
+
+impl Run for Call {
+    async fn run(&self, context: &Context) -> Result<(), Fail> {
+        let words = self.words.words.clone();
+        let (target, words) = target::split(words, &context.shared.command)?;
+        let Some((name, words)) = words.split_first() else {
+            return Err(
+                Fail::usage("Which tool?").hint("`wharf list TARGET tools` shows them.".to_owned())
+            );
+        };
+        let words = read_words(words)?;
+        let client = context.connect(target).await?;
+        let tool = find(client, name).await?;
+        let arguments = arguments(&format!("The tool `{name}`"), &tool.input_schema, words)?;
+        self.agreed(context, &tool).await?;
+        let result = context.watch(client.call(name, arguments)).await?;
+        self.show(context, &result)
+    }
+}
+
+impl Call {
+    /// What may destroy something is called only if somebody says so.
+    async fn agreed(&self, context: &Context, tool: &ToolInfo) -> Result<(), Fail> {
+        if self.yes || !is_destructive(tool) {
+            return Ok(());
+        }
+        let name = clean_line(&tool.name);
+        if !somebody_there() {
+            return Err(Fail::usage(format!("The tool `{name}` is marked as destructive"))
+                .hint("Say --yes to call it all the same.".to_owned()));
+        }
+        let question = format!("`{name}` may destroy something. Call it?");
+        if context.questions.agree(question).await? {
+            return Ok(());
+        }
+        Err(Fail::usage(format!("`{name}` was not called")))
+    }
+
+    fn show(&self, context: &Context, result: &ToolResult) -> Result<(), Fail> {
+        let out = context.out;
+        match &self.output {
+            // What a tool says about its failure is not what was wanted in the file.
+            Some(file) if !result.is_error => {
+                save(&blobs_of_tool(result)?, file, out, &context.screen)?;
+            }
+            _ if out.is_json() => out.json(result)?,
+            _ => out.lines(&result_lines(result, out.paint()))?,
+        }
+        if result.is_error { Err(failed(result, out.is_json())) } else { Ok(()) }
+    }
+}
+
+/// The failure of a tool: in its own words, unless these stand on the terminal already.
+fn failed(result: &ToolResult, json: bool) -> Fail {
+    let texts: Vec<&str> = result.content.iter().filter_map(Content::as_text).collect();
+    let text = texts.join("\n");
+    Fail::tool(if json && !text.is_empty() {
+        cut(&text, 2000)
+    } else {
+        "The tool failed".to_owned()
+    })
+}
+
+/// The tool with this name.
+async fn find(client: &Client, name: &str) -> Result<Arc<ToolInfo>, Fail> {
+    let mut tools = client.tools();
+    let mut names = Vec::new();
+    while let Some(tool) = tools.next().await {
+        let tool = tool?;
+        if tool.name == name {
+            return Ok(tool);
+        }
+        names.push(tool.name.clone());
+    }
+    let hint = suggest::instead(name, names.iter().map(String::as_str)).unwrap_or_else(|| {
+        match names.as_slice() {
+            [] => "It has no tools.".to_owned(),
+            names => format!("It has: {}.", cut(&clean_line(&names.join(", ")), 400)),
+        }
+    });
+    let message = format!("The server has no tool `{name}`");
+    Err(Fail::unknown(ErrorKind::ToolNotFound, message).hint(hint))
+}

@@ -1,0 +1,224 @@
+//! Answers to what servers ask.
+
+use std::{fmt, future::Future, sync::Arc};
+
+use wharf_model::{
+    BoxFuture, ClientCapabilities, ElicitForm, ElicitResult, ElicitUrl, ElicitationCapability,
+    Error, Method, Root, RootsCapability, SamplingCapability, SamplingRequest, SamplingResult,
+};
+
+/// Answers what servers ask: one place for every era and transport.
+///
+/// A kind that [`capabilities`](Answer::capabilities) does not declare is refused before it gets
+/// here. Filled-in forms are completed with their defaults and held against their schema
+/// afterwards. [`Answers`] makes one of closures.
+pub trait Answer: Send + Sync + 'static {
+    /// Which kinds there are answers to; servers are told.
+    fn capabilities(&self) -> ClientCapabilities;
+
+    /// Lets the user fill in a form.
+    fn elicit(&self, form: ElicitForm) -> BoxFuture<Result<ElicitResult, Error>> {
+        drop(form);
+        refused(Method::Elicit)
+    }
+
+    /// Asks the user whether to open a page, showing the whole of its URL, and opens it.
+    fn elicit_url(&self, page: ElicitUrl) -> BoxFuture<Result<ElicitResult, Error>> {
+        drop(page);
+        refused(Method::Elicit)
+    }
+
+    /// Lets a model continue a conversation.
+    fn sample(&self, request: SamplingRequest) -> BoxFuture<Result<SamplingResult, Error>> {
+        drop(request);
+        refused(Method::Sample)
+    }
+
+    /// Lists the places the server may work in.
+    fn roots(&self) -> BoxFuture<Result<Vec<Root>, Error>> {
+        refused(Method::ListRoots)
+    }
+
+    /// What a page was opened for has been done. Must not block.
+    fn elicitation_complete(&self, id: &str) {
+        let _ = id;
+    }
+}
+
+/// Refuses everything: what a client uses that lets servers ask nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoAnswers;
+
+impl Answer for NoAnswers {
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities::default()
+    }
+}
+
+fn refused<T: Send + 'static>(method: Method) -> BoxFuture<Result<T, Error>> {
+    Box::pin(std::future::ready(Err(Error::method_not_found(method.name()))))
+}
+
+type Asked<Q, A> = Option<Arc<dyn Fn(Q) -> BoxFuture<Result<A, Error>> + Send + Sync>>;
+type Told = Option<Arc<dyn Fn(&str) + Send + Sync>>;
+
+/// A closure for each kind of question. Servers may ask exactly what has one.
+///
+/// ```
+/// # mod wharf { pub use {wharf_client::*, wharf_model::*}; pub use wharf_client::Answers; }
+/// use wharf::{Answer, Answers, ClientCapability, ElicitResult, Root};
+///
+/// let answers = Answers::new()
+///     .elicit(async |form| {
+///         println!("{}", form.message);
+///         Ok(ElicitResult::decline())
+///     })
+///     .fixed_roots([Root::new("file:///home/me/project")]);
+/// let capabilities = answers.capabilities();
+/// assert!(capabilities.has(&ClientCapability::Elicitation));
+/// assert!(!capabilities.has(&ClientCapability::Sampling));
+/// ```
+#[derive(Clone, Default)]
+pub struct Answers {
+    elicit: Asked<ElicitForm, ElicitResult>,
+    elicit_url: Asked<ElicitUrl, ElicitResult>,
+    complete: Told,
+    sample: Asked<SamplingRequest, SamplingResult>,
+    with_tools: bool,
+    roots: Asked<(), Vec<Root>>,
+    roots_change: bool,
+}
+
+/// A closure as it is kept.
+fn boxed<Q, A, F, Fut>(answer: F) -> Asked<Q, A>
+where
+    F: Fn(Q) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<A, Error>> + Send + 'static,
+{
+    Some(Arc::new(move |question| Box::pin(answer(question))))
+}
+
+impl Answers {
+    /// Refuses everything.
+    #[must_use]
+    pub fn new() -> Self {
+        Answers::default()
+    }
+
+    /// Lets the user fill in forms.
+    #[must_use]
+    pub fn elicit<F, Fut>(mut self, answer: F) -> Self
+    where
+        F: Fn(ElicitForm) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ElicitResult, Error>> + Send + 'static,
+    {
+        self.elicit = boxed(answer);
+        self
+    }
+
+    /// Sends the user to pages. To accept means that the user agreed to go there.
+    #[must_use]
+    pub fn elicit_url<F, Fut>(mut self, answer: F) -> Self
+    where
+        F: Fn(ElicitUrl) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ElicitResult, Error>> + Send + 'static,
+    {
+        self.elicit_url = boxed(answer);
+        self
+    }
+
+    /// Hears that what a page was opened for has been done.
+    #[must_use]
+    pub fn on_elicitation_complete(mut self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.complete = Some(Arc::new(told));
+        self
+    }
+
+    /// Lets a model continue conversations, without tools.
+    #[must_use]
+    pub fn sample<F, Fut>(mut self, answer: F) -> Self
+    where
+        F: Fn(SamplingRequest) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<SamplingResult, Error>> + Send + 'static,
+    {
+        self.sample = boxed(answer);
+        self.with_tools = false;
+        self
+    }
+
+    /// Lets a model continue conversations, with the tools that the server gives it.
+    #[must_use]
+    pub fn sample_with_tools<F, Fut>(self, answer: F) -> Self
+    where
+        F: Fn(SamplingRequest) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<SamplingResult, Error>> + Send + 'static,
+    {
+        Answers { with_tools: true, ..self.sample(answer) }
+    }
+
+    /// Lists roots that may change: [`Caller::roots_changed`](crate::Caller::roots_changed) tells.
+    #[must_use]
+    pub fn roots<F, Fut>(mut self, answer: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<Root>, Error>> + Send + 'static,
+    {
+        self.roots = boxed(move |()| answer());
+        self.roots_change = true;
+        self
+    }
+
+    /// Lists these roots, which stay the same.
+    #[must_use]
+    pub fn fixed_roots(mut self, roots: impl IntoIterator<Item = Root>) -> Self {
+        let roots: Vec<Root> = roots.into_iter().collect();
+        self.roots = boxed(move |()| std::future::ready(Ok(roots.clone())));
+        self.roots_change = false;
+        self
+    }
+}
+
+impl Answer for Answers {
+    fn capabilities(&self) -> ClientCapabilities {
+        let mut can = ClientCapabilities::default();
+        let (form, url) = (self.elicit.is_some(), self.elicit_url.is_some());
+        if form || url {
+            can = can.elicitation(ElicitationCapability::default().form(form).url(url));
+        }
+        if self.sample.is_some() {
+            can = can.sampling(SamplingCapability::default().tools(self.with_tools));
+        }
+        if self.roots.is_some() {
+            can = can.roots(RootsCapability::default().list_changed(self.roots_change));
+        }
+        can
+    }
+
+    fn elicit(&self, form: ElicitForm) -> BoxFuture<Result<ElicitResult, Error>> {
+        self.elicit.as_ref().map_or_else(|| refused(Method::Elicit), |answer| answer(form))
+    }
+
+    fn elicit_url(&self, page: ElicitUrl) -> BoxFuture<Result<ElicitResult, Error>> {
+        self.elicit_url.as_ref().map_or_else(|| refused(Method::Elicit), |answer| answer(page))
+    }
+
+    fn sample(&self, request: SamplingRequest) -> BoxFuture<Result<SamplingResult, Error>> {
+        self.sample.as_ref().map_or_else(|| refused(Method::Sample), |answer| answer(request))
+    }
+
+    fn roots(&self) -> BoxFuture<Result<Vec<Root>, Error>> {
+        self.roots.as_ref().map_or_else(|| refused(Method::ListRoots), |answer| answer(()))
+    }
+
+    fn elicitation_complete(&self, id: &str) {
+        if let Some(told) = &self.complete {
+            told(id);
+        }
+    }
+}
+
+impl fmt::Debug for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Answers").field(&self.capabilities()).finish()
+    }
+}

@@ -1,0 +1,257 @@
+//! One call from beginning to end: rounds of questions, and what may be tried again.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use wharf_model::{
+    Asks, Deadlines, Error, ErrorKind, Exchange, InputRequired, Method, Outcome, Reply, Request,
+    Service, ToolInfo,
+};
+
+use crate::{
+    Caller, Listing, asks,
+    caller::{not_offered, offers},
+    calling::{Done, Hooks, What},
+    pages, raw,
+    round::Round,
+    spec::{Retry, Spec},
+    wait,
+};
+
+/// How long to wait before an overloaded server is asked again, at first and at most.
+const SHED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// How often a call is sent again after the connection broke, and after how long.
+const REISSUES: usize = 2;
+const REISSUE: Duration = Duration::from_millis(100);
+
+/// How one call is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) idle: Duration,
+    pub(crate) total: Duration,
+    pub(crate) cached: bool,
+}
+
+impl Limits {
+    pub(crate) fn of(caller: &Caller) -> Self {
+        let options = caller.options();
+        Limits { idle: options.idle, total: options.total, cached: true }
+    }
+}
+
+pub(crate) async fn run(
+    caller: &Caller,
+    what: What,
+    hooks: Hooks,
+    limits: Limits,
+) -> Result<Done, Error> {
+    let Limits { idle, total, cached } = limits;
+    let spec = match what {
+        What::Call(spec) => spec,
+        What::Raw { method, params } => {
+            let raw = raw::ask(caller, method, params, hooks, idle);
+            return wait::within(caller.timer(), total, "total", raw).await.map(Done::Raw);
+        }
+    };
+    if !offers(&caller.about().discovery.capabilities, spec.method) {
+        return Err(not_offered(spec.method.name()));
+    }
+    // Metadata of the caller's own may change the result.
+    let key = (spec.method.info().cacheable && spec.meta.is_none()).then(|| spec.key());
+    let memory = caller.memory();
+    if let (Some(key), true) = (&key, cached)
+        && let Some(reply) = memory.get(spec.method, key, caller.timer().now())
+    {
+        return Ok(Done::Reply(reply));
+    }
+    let (method, generation) = (spec.method, memory.generation(spec.method));
+    let call = Call::new(caller, spec, hooks, idle).to_the_end();
+    let (reply, asked) = wait::within(caller.timer(), total, "total", call).await?;
+    // What hangs on answers is good for this call only.
+    if let (Some(key), false) = (key, asked) {
+        memory.keep(method, key, &reply, generation, caller.timer().now());
+    }
+    Ok(Done::Reply(reply))
+}
+
+struct Call<'a> {
+    caller: &'a Caller,
+    spec: Spec,
+    hooks: Hooks,
+    idle: Duration,
+    retry: Option<Retry>,
+    rounds: usize,
+    sheds: usize,
+    reissues: usize,
+    listed_again: bool,
+    pages: pages::Pages,
+}
+
+impl<'a> Call<'a> {
+    fn new(caller: &'a Caller, spec: Spec, hooks: Hooks, idle: Duration) -> Self {
+        let (retry, rounds, sheds, reissues, listed_again) = (None, 0, 0, 0, false);
+        let pages = pages::Pages::default();
+        Call { caller, spec, hooks, idle, retry, rounds, sheds, reissues, listed_again, pages }
+    }
+
+    /// The result, and whether the server asked for anything on the way.
+    async fn to_the_end(mut self) -> Result<(Reply, bool), Error> {
+        loop {
+            match self.once().await? {
+                Outcome::Complete(reply) => {
+                    self.check(&reply)?;
+                    return Ok((reply, self.retry.is_some()));
+                }
+                Outcome::InputRequired(required) => self.meet(*required).await?,
+                Outcome::Failed(error) => self.recover(*error).await?,
+                _ => return Err(crate::read::unexpected()),
+            }
+        }
+    }
+
+    async fn once(&mut self) -> Result<Outcome, Error> {
+        let caller = self.caller;
+        let mut request = self.spec.build(self.retry.as_ref()).from_peer(caller.peer().clone());
+        request.asks = Asks::Deliver;
+        request.log_level = caller.log_level();
+        // Progress shows that a tool is still at work, whether anybody looks at it or not.
+        request.progress = self.hooks.progress.is_some() || request.method == Method::CallTool;
+        let link = caller.link();
+        if let (Some(tool), true) = (&self.spec.target, request.method == Method::CallTool) {
+            let arguments = self.spec.arguments.as_deref().unwrap_or("{}");
+            request.mirrored = caller.memory().mirrored(tool, arguments, link.mirrors())?;
+        }
+        Ok(exchange(caller, &*link, request, &mut self.hooks, self.idle).await)
+    }
+
+    fn check(&self, reply: &Reply) -> Result<(), Error> {
+        match (reply, &self.spec.target) {
+            (Reply::Tool(result), Some(tool)) if self.caller.options().validate_output => {
+                self.caller.memory().check_output(tool, result)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gets the answers that the server wants before it goes on.
+    async fn meet(&mut self, required: InputRequired) -> Result<(), Error> {
+        let InputRequired { requests, state } = required;
+        let most = self.caller.options().rounds;
+        if requests.is_empty() {
+            if state.is_none() {
+                return Err(broken("says that it needs input, but not which"));
+            }
+            if self.sheds >= most {
+                return Err(endless(&format!("put the call off {most} times")));
+            }
+            wait::sleep(self.caller.timer(), put_off(self.sheds)).await;
+            self.sheds += 1;
+            self.retry = Some(Retry { responses: None, state });
+            return Ok(());
+        }
+        if self.rounds >= most {
+            return Err(endless(&format!("asked for input more than {most} times")));
+        }
+        self.rounds += 1;
+        let distinct: BTreeSet<&String> = requests.iter().map(|(key, _)| key).collect();
+        if distinct.len() < requests.len() {
+            return Err(broken("asks two questions under one key"));
+        }
+        if requests.len() > asks::MOST {
+            return Err(broken(&format!("asks more than {} questions at once", asks::MOST)));
+        }
+        let answer = self.caller.answer();
+        let asked = requests.into_iter().map(|(key, ask)| (key, asks::put(answer, ask))).collect();
+        let responses = Some(asks::all(asked).await?);
+        self.retry = Some(Retry { responses, state });
+        Ok(())
+    }
+
+    /// Makes it possible to try once more, or gives the error back.
+    async fn recover(&mut self, error: Error) -> Result<(), Error> {
+        match error.kind {
+            ErrorKind::HeaderMismatch if self.can_list_again() => self.list_again().await,
+            ErrorKind::UrlElicitationRequired => {
+                self.pages.open(self.caller, error, self.idle).await
+            }
+            ErrorKind::ConnectionClosed | ErrorKind::TransportError => self.reissue(error).await,
+            _ => Err(error),
+        }
+    }
+
+    fn can_list_again(&self) -> bool {
+        let is_tool = self.spec.method == Method::CallTool;
+        is_tool && !self.listed_again && self.caller.link().mirrors()
+    }
+
+    /// The server's idea of which arguments are mirrored is another: looks the tool up afresh.
+    async fn list_again(&mut self) -> Result<(), Error> {
+        self.listed_again = true;
+        look_up(self.caller, self.spec.target.as_deref().unwrap_or_default()).await
+    }
+
+    async fn reissue(&mut self, mut error: Error) -> Result<(), Error> {
+        let tool = self.spec.target.as_deref().filter(|_| self.spec.method == Method::CallTool);
+        if let Some(tool) = tool.filter(|tool| !self.caller.memory().is_repeatable(tool)) {
+            let advice = format!(
+                "{}; the call was not sent again, because `{}` is not known to be safe to repeat",
+                error.message,
+                wharf_model::excerpt(tool),
+            );
+            error.message = advice.into();
+            return Err(error);
+        }
+        if self.reissues >= REISSUES {
+            error.message = format!("{}; sent {} times", error.message, REISSUES + 1).into();
+            return Err(error);
+        }
+        wait::sleep(self.caller.timer(), wait::backoff(REISSUE, self.reissues, REISSUE * 4)).await;
+        self.reissues += 1;
+        Ok(())
+    }
+}
+
+/// Lists tools afresh until `name` is among them.
+pub(crate) async fn look_up(caller: &Caller, name: &str) -> Result<(), Error> {
+    let mut tools = Listing::<ToolInfo>::new(caller).no_cache();
+    while let Some(tool) = tools.next().await {
+        if tool?.name == name {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// How long to put off a call that the server put off `times` times before.
+pub(crate) fn put_off(times: usize) -> Duration {
+    wait::backoff(SHED.0, times, SHED.1)
+}
+
+/// Sends one request and waits for its end.
+pub(crate) async fn exchange(
+    caller: &Caller,
+    service: &dyn Service,
+    request: Request,
+    hooks: &mut Hooks,
+    idle: Duration,
+) -> Outcome {
+    // The whole call has a deadline of its own, around all of its requests.
+    let deadlines = Deadlines { idle: Some(idle), total: None };
+    let exchange = Exchange::start(service, request, caller.timer().clone(), deadlines);
+    match Round::new(exchange.for_caller(), hooks, caller).await {
+        Outcome::Failed(error) if *error == Error::new(ErrorKind::RequestTimeout) => {
+            wait::out_of_time(idle, "timeout").into()
+        }
+        outcome => outcome,
+    }
+}
+
+pub(crate) fn broken(what: &str) -> Error {
+    let message = format!("The server {what}: it breaks the protocol");
+    Error::new(ErrorKind::ValidationFailed).with_message(message)
+}
+
+pub(crate) fn endless(what: &str) -> Error {
+    let message = format!("The server {what}; `CallOptions::rounds` says how often it may");
+    Error::new(ErrorKind::ValidationFailed).with_message(message)
+}

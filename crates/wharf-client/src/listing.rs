@@ -1,0 +1,269 @@
+//! All pages of a list.
+
+use std::{
+    collections::HashSet,
+    fmt,
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_core::Stream;
+use wharf_model::{
+    BoxFuture, Error, ErrorKind, Method, Page, PromptInfo, Reply, ResourceInfo, TemplateInfo,
+    ToolInfo,
+};
+
+use crate::{
+    Caller,
+    caller::offers,
+    calling::{Done, Hooks, What},
+    engine,
+    read::unexpected,
+    spec::Spec,
+};
+
+/// What can be listed.
+pub trait Listed: sealed::Listed + Send + Sync + 'static {}
+
+pub(crate) mod sealed {
+    use super::{Arc, Caller, Method, Page, Reply};
+
+    pub trait Listed: Sized {
+        const METHOD: Method;
+        fn page(reply: Reply) -> Option<Page<Self>>;
+        /// The items of a page that may be used.
+        fn admit(items: Vec<Arc<Self>>, caller: &Caller, generation: u64) -> Vec<Arc<Self>> {
+            let _ = (caller, generation);
+            items
+        }
+        /// What must not come twice.
+        fn name(&self) -> Option<&str> {
+            None
+        }
+    }
+}
+
+macro_rules! listed {
+    ($($T:ident = $method:ident, $reply:ident { $($more:tt)* })*) => {
+        $(impl Listed for $T {}
+        impl sealed::Listed for $T {
+            const METHOD: Method = Method::$method;
+            fn page(reply: Reply) -> Option<Page<Self>> {
+                match reply {
+                    Reply::$reply(page) => Some(page),
+                    _ => None,
+                }
+            }
+            $($more)*
+        })*
+    };
+}
+
+listed! {
+    ToolInfo = ListTools, Tools {
+        fn admit(items: Vec<Arc<Self>>, caller: &Caller, generation: u64) -> Vec<Arc<Self>> {
+            caller.memory().learn(items, caller.link().mirrors(), generation)
+        }
+        fn name(&self) -> Option<&str> {
+            Some(&self.name)
+        }
+    }
+    ResourceInfo = ListResources, Resources {}
+    TemplateInfo = ListTemplates, Templates {}
+    PromptInfo = ListPrompts, Prompts {}
+}
+
+/// A list over all of its pages, read as they are needed: a stream, or [`all`](Listing::all) at
+/// once. A list that the server does not offer is empty.
+///
+/// ```
+/// # mod wharf { pub use wharf_client::*; }
+/// # async fn example(caller: wharf::Caller) -> Result<(), wharf_model::Error> {
+/// let mut tools = caller.tools();
+/// while let Some(tool) = tools.next().await {
+///     println!("{}", tool?.name);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a list is read when it is polled"]
+pub struct Listing<T: Listed> {
+    caller: Caller,
+    cached: bool,
+    items: std::vec::IntoIter<Arc<T>>,
+    step: Step<T>,
+    seen: Seen,
+}
+
+type Fetching<T> = BoxFuture<Result<(Page<T>, u64), Error>>;
+
+enum Step<T> {
+    /// The page at this cursor comes next; the first has none.
+    Next(Option<String>),
+    Fetching(Fetching<T>),
+    Over,
+}
+
+/// What keeps a server from paging for ever.
+#[derive(Default)]
+struct Seen {
+    pages: usize,
+    items: usize,
+    cursors: HashSet<String>,
+    names: HashSet<String>,
+    /// The state of the list when its first page was asked for.
+    generation: Option<u64>,
+}
+
+impl<T: Listed> Listing<T> {
+    pub(crate) fn new(caller: &Caller) -> Self {
+        let offered = offers(&caller.about().discovery.capabilities, T::METHOD);
+        let step = if offered { Step::Next(None) } else { Step::Over };
+        let (caller, items) = (caller.clone(), Vec::new().into_iter());
+        Listing { caller, cached: true, items, step, seen: Seen::default() }
+    }
+
+    /// Asks the server, even if earlier pages are still good.
+    pub fn no_cache(mut self) -> Self {
+        self.cached = false;
+        self
+    }
+
+    /// The next item; none after the last.
+    pub async fn next(&mut self) -> Option<Result<Arc<T>, Error>> {
+        poll_fn(|cx| self.poll_item(cx)).await
+    }
+
+    /// Every item. Begins once more if the list changes meanwhile.
+    ///
+    /// # Errors
+    /// If a page cannot be read, or the list does not end.
+    pub async fn all(mut self) -> Result<Vec<Arc<T>>, Error> {
+        match self.rest().await {
+            Ok(all) if !self.has_changed() => return Ok(all),
+            Err(error) if !self.is_outdated(&error) => return Err(error),
+            _ => {}
+        }
+        Listing::new(&self.caller).no_cache().rest().await
+    }
+
+    fn has_changed(&self) -> bool {
+        let now = self.caller.memory().generation(T::METHOD);
+        self.seen.generation.is_some_and(|began| began != now)
+    }
+
+    async fn rest(&mut self) -> Result<Vec<Arc<T>>, Error> {
+        let mut all = Vec::new();
+        while let Some(item) = self.next().await {
+            all.push(item?);
+        }
+        Ok(all)
+    }
+
+    /// Whether `error` may only mean that a cursor is of an earlier state of the list.
+    fn is_outdated(&self, error: &Error) -> bool {
+        let is_cursor = matches!(
+            error.kind,
+            ErrorKind::InvalidCursor | ErrorKind::CursorExpired | ErrorKind::InvalidParams
+        );
+        is_cursor && self.seen.pages > 0
+    }
+
+    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Arc<T>, Error>>> {
+        loop {
+            if let Some(item) = self.items.next() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            match &mut self.step {
+                Step::Over => return Poll::Ready(None),
+                Step::Next(cursor) => {
+                    let cursor = cursor.take();
+                    let fetching = fetch(self.caller.clone(), cursor, self.cached);
+                    self.step = Step::Fetching(Box::pin(fetching));
+                }
+                Step::Fetching(fetching) => {
+                    let Poll::Ready(page) = fetching.as_mut().poll(cx) else {
+                        return Poll::Pending;
+                    };
+                    self.step = Step::Over;
+                    if let Err(error) = page.and_then(|(page, state)| self.take(page, state)) {
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, page: Page<T>, generation: u64) -> Result<(), Error> {
+        let (options, seen) = (self.caller.options(), &mut self.seen);
+        seen.pages += 1;
+        seen.items = seen.items.saturating_add(page.items().len());
+        if seen.items > options.items {
+            return Err(endless(T::METHOD, format!("more than {} items", options.items)));
+        }
+        seen.generation.get_or_insert(generation);
+        let new = page.items().iter().filter(|item| seen.is_new(&***item)).cloned().collect();
+        self.items = T::admit(new, &self.caller, generation).into_iter();
+        if let Some(next) = page.next {
+            if seen.pages >= options.pages {
+                return Err(endless(T::METHOD, format!("more than {} pages", options.pages)));
+            }
+            if !seen.cursors.insert(next.clone()) {
+                return Err(endless(T::METHOD, "a cursor that it gave before".into()));
+            }
+            self.step = Step::Next(Some(next));
+        }
+        Ok(())
+    }
+}
+
+impl Seen {
+    fn is_new<T: Listed>(&mut self, item: &T) -> bool {
+        let Some(name) = item.name() else { return true };
+        let is_new = self.names.insert(name.to_owned());
+        if !is_new {
+            tracing::warn!(name, "left out: the server lists another of the same name before it");
+        }
+        is_new
+    }
+}
+
+fn endless(method: Method, what: String) -> Error {
+    let message = format!(
+        "{}: the server gave {what}, so the listing was stopped; \
+         `CallOptions::pages` and `CallOptions::items` say how much is read",
+        method.name()
+    );
+    Error::new(ErrorKind::ContentTooLarge).with_message(message)
+}
+
+/// One page, and the state of the list when it was asked for.
+async fn fetch<T: Listed>(
+    caller: Caller,
+    cursor: Option<String>,
+    cached: bool,
+) -> Result<(Page<T>, u64), Error> {
+    let generation = caller.memory().generation(T::METHOD);
+    let spec = Spec { cursor, ..Spec::new(T::METHOD) };
+    let limits = engine::Limits { cached, ..engine::Limits::of(&caller) };
+    match engine::run(&caller, What::Call(spec), Hooks::default(), limits).await? {
+        Done::Reply(reply) => T::page(reply).map(|it| (it, generation)).ok_or_else(unexpected),
+        Done::Raw(_) => Err(unexpected()),
+    }
+}
+
+impl<T: Listed> Stream for Listing<T> {
+    type Item = Result<Arc<T>, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_item(cx)
+    }
+}
+
+impl<T: Listed> fmt::Debug for Listing<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listing").field("method", &T::METHOD).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,184 @@
+//! A server in the same process, with nothing in between.
+
+use std::{
+    collections::BTreeMap,
+    future::{pending, ready},
+    sync::{Arc, Weak},
+    time::Instant,
+};
+
+use serde_json::{Value, json, value::RawValue};
+use wharf_model::{
+    Ask, BoxFuture, Deadlines, Direction, Error, Implementation, InputRequired, Method, Outbox,
+    Outcome, Page, Reply, Request, RequestBuilder, Service, Timer,
+};
+
+use crate::{About, Ear, Errand, Link, read::unexpected};
+
+/// A link to a server in the same process: no bytes, no revision.
+///
+/// # Errors
+/// If the service does not say what it can do.
+///
+/// ```
+/// # mod wharf { pub use {wharf_client::*, wharf_model::*, wharf_server::{Router, Tool}}; }
+/// use std::sync::Arc;
+/// use wharf::{Implementation, Router, Tool, local};
+///
+/// # async fn example() -> Result<(), wharf::Error> {
+/// let router = Router::builder().add(Tool::new("hello", async || "hello")).build().unwrap();
+/// let link = local(Arc::new(router), Implementation::new("harbour", "1.0.0")).await?;
+/// assert!(link.about().discovery.capabilities.tools.is_some());
+/// # Ok(())
+/// # }
+/// ```
+pub async fn local(
+    service: Arc<dyn Service>,
+    info: Implementation,
+) -> Result<Arc<dyn Link>, Error> {
+    let request = RequestBuilder::new(Method::Discover).build();
+    let outbox = Outbox::new(Arc::new(NoTimer), Deadlines { idle: None, total: None });
+    match service.call(request, outbox).await {
+        Outcome::Complete(Reply::Discover(discovery)) => {
+            Ok(Arc::new(Local { about: Arc::new(About::new(info, *discovery)), service }))
+        }
+        Outcome::Failed(error) => Err(*error),
+        _ => Err(unexpected()),
+    }
+}
+
+struct Local {
+    service: Arc<dyn Service>,
+    about: Arc<About>,
+}
+
+impl Service for Local {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        self.service.call(request, outbox)
+    }
+}
+
+impl Link for Local {
+    fn about(&self) -> Arc<About> {
+        self.about.clone()
+    }
+
+    fn request(
+        &self,
+        method: String,
+        params: Option<Box<RawValue>>,
+        outbox: Outbox,
+    ) -> BoxFuture<Result<Box<RawValue>, Error>> {
+        let known = Method::from_name(&method).filter(|it| it.info().direction == Direction::Call);
+        let request = match (known, &*method) {
+            (Some(method), _) => request(method, params.as_deref()),
+            (None, "ping") => return Box::pin(ready(text(json!({})))),
+            (None, _) => Err(Error::method_not_found(&method)),
+        };
+        let about = self.about.clone();
+        let call = request.map(|request| self.service.call(request, outbox));
+        Box::pin(async move {
+            match call?.await {
+                Outcome::Complete(reply) => text(result(reply, &about)?),
+                Outcome::InputRequired(required) => text(input_required(*required)?),
+                Outcome::Failed(error) => Err(*error),
+                _ => Err(unexpected()),
+            }
+        })
+    }
+
+    /// A service in the same process is always there, and hears of new roots from its peer.
+    fn run(&self, _: Errand) -> BoxFuture<Result<(), Error>> {
+        Box::pin(ready(Ok(())))
+    }
+
+    /// Nothing is said outside of calls and listens.
+    fn listen_in(&self, _: Weak<dyn Ear>) {}
+
+    fn close(&self) -> BoxFuture<()> {
+        Box::pin(ready(()))
+    }
+}
+
+/// A request for `method` with these parameters.
+fn request(method: Method, params: Option<&RawValue>) -> Result<Request, Error> {
+    let params = params.map_or("{}", RawValue::get);
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(params)?;
+    let mut request = RequestBuilder::new(method);
+    for (name, value) in &members {
+        let json = value.get();
+        request = match &**name {
+            name if Some(name) == method.info().mirrored => {
+                request.target(&serde_json::from_str::<String>(json)?)
+            }
+            "arguments" => request.arguments(json),
+            "cursor" => request.cursor(&serde_json::from_str::<String>(json)?),
+            "inputResponses" => request.input_responses(json),
+            "requestState" => request.request_state(&serde_json::from_str::<String>(json)?),
+            "_meta" => request.meta(json),
+            name => request.param(name, json),
+        };
+    }
+    Ok(request.build())
+}
+
+fn text(value: Value) -> Result<Box<RawValue>, Error> {
+    Ok(RawValue::from_string(value.to_string())?)
+}
+
+/// A result as the canonical protocol writes it.
+fn result(reply: Reply, about: &About) -> Result<Value, Error> {
+    fn page<T: serde::Serialize>(name: &str, page: &Page<T>) -> Result<Value, Error> {
+        let items: Vec<&T> = page.items().iter().map(|item| &**item).collect();
+        let mut list = json!({name: serde_json::to_value(items)?});
+        if let Some(next) = &page.next {
+            list["nextCursor"] = json!(next);
+        }
+        Ok(list)
+    }
+    Ok(match reply {
+        Reply::Discover(it) => json!({"serverInfo": about.info, "capabilities": it.capabilities,
+            "instructions": it.instructions}),
+        Reply::Tools(it) => page("tools", &it)?,
+        Reply::Resources(it) => page("resources", &it)?,
+        Reply::Templates(it) => page("resourceTemplates", &it)?,
+        Reply::Prompts(it) => page("prompts", &it)?,
+        Reply::Tool(it) => serde_json::to_value(it)?,
+        Reply::Read(it) => serde_json::to_value(it)?,
+        Reply::Prompt(it) => serde_json::to_value(it)?,
+        Reply::Completion(it) => json!({"completion": it}),
+        Reply::Listened => json!({}),
+        _ => return Err(unexpected()),
+    })
+}
+
+fn input_required(required: InputRequired) -> Result<Value, Error> {
+    let mut requests = serde_json::Map::new();
+    for (key, ask) in required.requests {
+        let params = match &ask {
+            Ask::Elicit(form) => serde_json::to_value(form)?,
+            Ask::ElicitUrl(page) => serde_json::to_value(page)?,
+            Ask::Sample(request) => serde_json::to_value(request)?,
+            _ => json!({}),
+        };
+        requests.insert(key, json!({"method": ask.method().name(), "params": params}));
+    }
+    let mut result = json!({"resultType": "input_required", "inputRequests": requests});
+    if let Some(state) = required.state {
+        result["requestState"] = json!(state);
+    }
+    Ok(result)
+}
+
+/// Discovery takes no time: no clock is needed for it.
+struct NoTimer;
+
+impl Timer for NoTimer {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn sleep_until(&self, _: Instant) -> BoxFuture<()> {
+        Box::pin(pending())
+    }
+}

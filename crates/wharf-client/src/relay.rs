@@ -1,0 +1,174 @@
+//! A client as a service for others: a proxy.
+
+use std::sync::Arc;
+
+use wharf_model::{
+    Asks, BoxFuture, Error, ErrorKind, InputRequired, LogLevel, Method, Outbox, Outcome, Page,
+    PageBody, Peer, Reply, Request, Scope, Service, ToolInfo,
+};
+
+use crate::{
+    Caller, asks, engine,
+    spec::{Retry, Spec},
+    wait,
+};
+
+/// A client as a service. What its back asks goes to its front, where the front can be asked
+/// while a call waits.
+pub(crate) struct Relay {
+    caller: Caller,
+}
+
+impl Relay {
+    pub(crate) fn new(caller: Caller) -> Self {
+        Relay { caller }
+    }
+}
+
+impl Service for Relay {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let link = self.caller.link();
+        let asks_here = request.asks == Asks::Deliver && request.method.info().may_suspend;
+        match request.method {
+            Method::ListTools if link.mirrors() => {
+                let (caller, state) =
+                    (self.caller.clone(), self.caller.memory().generation(Method::ListTools));
+                let call = link.call(request, outbox);
+                Box::pin(async move { usable(call.await, &caller, state) })
+            }
+            Method::CallTool if link.mirrors() => self.carry(request, outbox),
+            _ if asks_here => self.carry(request, outbox),
+            _ => link.call(request, outbox),
+        }
+    }
+}
+
+impl Relay {
+    fn carry(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let again = Again::of(&request);
+        let mut carried = Carried { caller: self.caller.clone(), outbox, rounds: 0, listed: false };
+        Box::pin(async move {
+            let asks_here = request.asks == Asks::Deliver;
+            let mut outcome = carried.send(request).await;
+            loop {
+                let retry = match outcome {
+                    Outcome::InputRequired(required) if asks_here => carried.ask(*required).await,
+                    Outcome::Failed(error) if carried.may_list_again(&error) => {
+                        carried.list_again(again.as_ref()).await
+                    }
+                    other => return other,
+                };
+                outcome = match (retry, &again) {
+                    (Ok(retry), Ok(again)) => carried.send(again.build(retry.as_ref())).await,
+                    (Err(error), _) => return error.into(),
+                    (_, Err(error)) => return error.clone().into(),
+                };
+            }
+        })
+    }
+}
+
+/// One call on its way through.
+struct Carried {
+    caller: Caller,
+    outbox: Outbox,
+    rounds: usize,
+    listed: bool,
+}
+
+impl Carried {
+    async fn send(&self, mut request: Request) -> Outcome {
+        let link = self.caller.link();
+        if request.method == Method::CallTool && link.mirrors() {
+            let (tool, arguments) = (request.target(), request.arguments());
+            match self.caller.memory().mirrored(&tool, arguments, true) {
+                Ok(mirrored) => request.mirrored = mirrored,
+                Err(error) => return error.into(),
+            }
+        }
+        link.call(request, self.outbox.clone()).await
+    }
+
+    /// Puts the back's questions to the front.
+    async fn ask(&mut self, required: InputRequired) -> Result<Option<Retry>, Error> {
+        let InputRequired { requests, state } = required;
+        let most = self.caller.options().rounds;
+        if self.rounds >= most {
+            return Err(engine::endless(&format!("asked for input more than {most} times")));
+        }
+        if requests.len() > asks::MOST {
+            let what = format!("asks more than {} questions at once", asks::MOST);
+            return Err(engine::broken(&what));
+        }
+        self.rounds += 1;
+        if requests.is_empty() {
+            wait::sleep(self.outbox.timer(), engine::put_off(self.rounds - 1)).await;
+            return Ok(Some(Retry { responses: None, state }));
+        }
+        let asked = requests.into_iter().map(|(key, ask)| {
+            let answering: BoxFuture<Result<String, Error>> = Box::pin(self.outbox.ask(ask));
+            (key, answering)
+        });
+        let responses = Some(asks::all(asked.collect()).await?);
+        Ok(Some(Retry { responses, state }))
+    }
+
+    fn may_list_again(&self, error: &Error) -> bool {
+        let mirrors = self.caller.link().mirrors();
+        mirrors && !self.listed && error.kind == ErrorKind::HeaderMismatch
+    }
+
+    async fn list_again(&mut self, again: Result<&Again, &Error>) -> Result<Option<Retry>, Error> {
+        self.listed = true;
+        let again = again.map_err(Error::clone)?;
+        engine::look_up(&self.caller, again.spec.target.as_deref().unwrap_or_default()).await?;
+        Ok(again.first.clone())
+    }
+}
+
+/// A page without the tools that cannot be called over this link.
+fn usable(outcome: Outcome, caller: &Caller, state: u64) -> Outcome {
+    let Outcome::Complete(Reply::Tools(page)) = outcome else { return outcome };
+    let kept: Vec<Arc<ToolInfo>> = caller.memory().learn(page.items().to_vec(), true, state);
+    if kept.len() == page.items().len() {
+        return Reply::Tools(page).into();
+    }
+    Reply::Tools(Page { body: Arc::new(PageBody::new(kept)), ..page }).into()
+}
+
+/// All of a request that a retry of it needs.
+struct Again {
+    spec: Spec,
+    /// What the front itself sent along of an earlier round.
+    first: Option<Retry>,
+    asks: Asks,
+    log_level: Option<LogLevel>,
+    progress: bool,
+    scope: Scope,
+    peer: Arc<Peer>,
+}
+
+impl Again {
+    fn of(request: &Request) -> Result<Self, Error> {
+        let responses = request.input_responses().map(str::to_owned);
+        let state = request.request_state().map(Into::into);
+        Ok(Again {
+            spec: Spec::of(request)?,
+            first: (responses.is_some() || state.is_some()).then_some(Retry { responses, state }),
+            asks: request.asks,
+            log_level: request.log_level,
+            progress: request.progress,
+            scope: request.scope.clone(),
+            peer: request.peer(),
+        })
+    }
+
+    fn build(&self, retry: Option<&Retry>) -> Request {
+        let mut request = self.spec.build(retry).from_peer(self.peer.clone());
+        request.asks = self.asks;
+        request.log_level = self.log_level;
+        request.progress = self.progress;
+        request.scope = self.scope.clone();
+        request
+    }
+}

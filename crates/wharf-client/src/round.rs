@@ -1,0 +1,103 @@
+//! One request on its way, with what happens meanwhile.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use wharf_model::{
+    Ask, AskId, BoxFuture, Error, ErrorKind, Event, Exchange, Notification, Outcome,
+};
+
+use crate::{
+    Caller, LogMessage, Progress,
+    asks::{self, Unanswered},
+    calling::Hooks,
+};
+
+/// Events taken in one go: a server that never pauses must not keep the task from anything else.
+const MOST_EVENTS: usize = 256;
+
+/// One request on its way. Its questions are answered side by side while it goes on.
+pub(crate) struct Round<'a> {
+    exchange: Exchange,
+    hooks: &'a mut Hooks,
+    caller: &'a Caller,
+    asks: Vec<(AskId, BoxFuture<Result<String, Unanswered>>)>,
+}
+
+impl<'a> Round<'a> {
+    pub(crate) fn new(exchange: Exchange, hooks: &'a mut Hooks, caller: &'a Caller) -> Self {
+        Round { exchange, hooks, caller, asks: Vec::new() }
+    }
+
+    /// Brings back what has been answered; the error of an answer that does not fit.
+    fn poll_asks(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
+        let answers = self.exchange.answers();
+        let mut wrong = None;
+        self.asks.retain_mut(|(id, answering)| {
+            let Poll::Ready(answer) = answering.as_mut().poll(cx) else { return true };
+            match answer {
+                Ok(json) => answers.deliver(*id, Ok(json)),
+                Err(Unanswered::Refused(error)) => answers.deliver(*id, Err(error)),
+                Err(Unanswered::Wrong(error)) => wrong.replace(error).is_none(),
+            };
+            false
+        });
+        wrong.map_or(Ok(()), Err)
+    }
+
+    fn ask(&mut self, id: AskId, ask: Ask) {
+        if self.asks.len() >= asks::MOST {
+            let message = format!("This client answers at most {} questions at once", asks::MOST);
+            let error = Error::new(ErrorKind::Overloaded).with_message(message);
+            self.exchange.answers().deliver(id, Err(error));
+        } else {
+            self.asks.push((id, asks::put(self.caller.answer(), ask)));
+        }
+    }
+
+    fn hear(&mut self, notification: Notification) {
+        match notification {
+            Notification::Progress { progress, total, message } => {
+                if let Some(hear) = &mut self.hooks.progress {
+                    hear(Progress { progress, total, message });
+                }
+            }
+            Notification::Log { level, logger, data } => {
+                if let Some(hear) = &mut self.hooks.log {
+                    hear(LogMessage { level, logger, data });
+                }
+            }
+            other => self.caller.memory().hear(&other),
+        }
+    }
+}
+
+impl Future for Round<'_> {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        for _ in 0..MOST_EVENTS {
+            if let Err(error) = self.poll_asks(cx) {
+                return Poll::Ready(error.into());
+            }
+            match std::task::ready!(self.exchange.poll_event(cx)) {
+                Event::Notify(notification) => self.hear(notification),
+                Event::Ask(id, ask) => self.ask(id, ask),
+                Event::Withdraw(id) => self.asks.retain(|(asked, _)| *asked != id),
+                Event::LetGo => {}
+                Event::Done(outcome) => return Poll::Ready(outcome),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Why a question is not answered that comes where none belongs.
+pub(crate) fn refuse_here(ask: &Ask) -> Error {
+    let message = format!("{} cannot be answered while listening", ask.method().name());
+    Error::new(ErrorKind::InvalidRequest).with_message(message)
+}

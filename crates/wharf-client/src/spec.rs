@@ -1,0 +1,123 @@
+//! What to call, kept so that it can be sent more than once.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
+use wharf_model::{Error, ErrorKind, Meta, Method, Request, RequestBuilder};
+
+/// How long arguments may be: what is sent over a link has far lower limits.
+const MOST: usize = 1 << 30;
+
+/// What to call, kept so that it can be sent more than once.
+#[derive(Clone, Debug)]
+pub(crate) struct Spec {
+    pub(crate) method: Method,
+    pub(crate) target: Option<String>,
+    /// The text of a JSON object.
+    pub(crate) arguments: Option<String>,
+    pub(crate) cursor: Option<String>,
+    /// The texts of other parameters.
+    pub(crate) params: Vec<(Cow<'static, str>, String)>,
+    pub(crate) meta: Option<Meta>,
+}
+
+impl Spec {
+    pub(crate) fn new(method: Method) -> Self {
+        let (target, arguments, cursor) = (None, None, None);
+        Spec { method, target, arguments, cursor, params: Vec::new(), meta: None }
+    }
+
+    pub(crate) fn named(method: Method, target: impl Into<String>) -> Self {
+        Spec { target: Some(target.into()), ..Spec::new(method) }
+    }
+
+    /// With arguments that must be written as an object; `null` for none.
+    pub(crate) fn arguments(mut self, arguments: &impl Serialize) -> Result<Self, Error> {
+        self.arguments = object("Arguments", arguments)?;
+        Ok(self)
+    }
+
+    pub(crate) fn param(mut self, name: &'static str, value: &Value) -> Self {
+        self.params.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// A request that came from elsewhere, without what answers an earlier round.
+    pub(crate) fn of(request: &Request) -> Result<Self, Error> {
+        let params: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(request.params())?;
+        let mut spec = Spec::new(request.method);
+        let mirrored = request.method.info().mirrored;
+        for (name, value) in params {
+            let json = value.get();
+            match &*name {
+                name if Some(name) == mirrored => {
+                    spec.target = Some(request.target().into_owned());
+                }
+                "arguments" => spec.arguments = Some(json.into()),
+                "_meta" => spec.meta = serde_json::from_str(json)?,
+                "inputResponses" | "requestState" => {}
+                _ => spec.params.push((name.into_owned().into(), json.into())),
+            }
+        }
+        Ok(spec)
+    }
+
+    /// The request, once more.
+    pub(crate) fn build(&self, retry: Option<&Retry>) -> Request {
+        let mut request = RequestBuilder::new(self.method);
+        if let Some(target) = &self.target {
+            request = request.target(target);
+        }
+        if let Some(arguments) = &self.arguments {
+            request = request.arguments(arguments);
+        }
+        if let Some(cursor) = &self.cursor {
+            request = request.cursor(cursor);
+        }
+        for (name, json) in &self.params {
+            request = request.param(name, json);
+        }
+        if let Some(responses) = retry.and_then(|it| it.responses.as_ref()) {
+            request = request.input_responses(responses);
+        }
+        if let Some(state) = retry.and_then(|it| it.state.as_ref()) {
+            request = request.request_state(state);
+        }
+        if let Some(meta) = &self.meta {
+            request = request.meta(&Value::Object(meta.clone()).to_string());
+        }
+        request.build()
+    }
+
+    /// What tells this request from every other of its method.
+    pub(crate) fn key(&self) -> String {
+        self.build(None).params().to_owned()
+    }
+}
+
+/// What a request carries that is sent again for want of answers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Retry {
+    /// The text of a JSON object: an answer for each key.
+    pub(crate) responses: Option<String>,
+    pub(crate) state: Option<String>,
+}
+
+/// The text of a value that must be an object, or nothing.
+pub(crate) fn object(what: &str, value: &impl Serialize) -> Result<Option<String>, Error> {
+    let invalid = |problem: String| Error::new(ErrorKind::InvalidParams).with_message(problem);
+    let json = serde_json::to_string(value)
+        .map_err(|error| invalid(format!("{what} cannot be written as JSON: {error}")))?;
+    if json.len() > MOST {
+        let message = format!("{what} are longer than {MOST} bytes");
+        return Err(Error::new(ErrorKind::ContentTooLarge).with_message(message));
+    }
+    match json.as_bytes().first() {
+        Some(b'{') => Ok(Some(json)),
+        Some(b'n') => Ok(None),
+        _ => {
+            Err(invalid(format!("{what} must be a JSON object, such as `args! {{ name: value }}`")))
+        }
+    }
+}

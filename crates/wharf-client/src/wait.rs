@@ -1,0 +1,53 @@
+//! Time, by the runtime's own clock.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use wharf_model::{BoxFuture, Error, ErrorKind, Timer};
+
+/// The same future, ended with an error when `limit` has passed. `knob` names what to raise.
+pub(crate) async fn within<T>(
+    timer: &Arc<dyn Timer>,
+    limit: Duration,
+    knob: &str,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    // A time beyond the clock's end never comes.
+    let end = timer.now().checked_add(limit);
+    let mut alarm: Option<BoxFuture<()>> = None;
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        if let Poll::Ready(result) = work.as_mut().poll(cx) {
+            return Poll::Ready(result);
+        }
+        let Some(end) = end else { return Poll::Pending };
+        // Armed on the first pending poll: what ends at once costs no timer.
+        let alarm = alarm.get_or_insert_with(|| timer.sleep_until(end));
+        alarm.as_mut().poll(cx).map(|()| Err(out_of_time(limit, knob)))
+    })
+    .await
+}
+
+pub(crate) fn out_of_time(limit: Duration, knob: &str) -> Error {
+    let message = format!("Request timed out after {limit:?}: raise `{knob}` if it needs longer");
+    Error::new(ErrorKind::RequestTimeout).with_message(message)
+}
+
+/// Completes after `pause`.
+pub(crate) async fn sleep(timer: &Arc<dyn Timer>, pause: Duration) {
+    match timer.now().checked_add(pause) {
+        Some(end) => timer.sleep_until(end).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How long to wait before trying for the `tries`-th time: twice as long each time.
+pub(crate) fn backoff(first: Duration, tries: usize, most: Duration) -> Duration {
+    let times = u32::try_from(tries).ok().and_then(|tries| 2_u32.checked_pow(tries));
+    times.and_then(|times| first.checked_mul(times)).unwrap_or(most).min(most)
+}

@@ -1,0 +1,264 @@
+//! A link that plays back what a test says.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, Weak},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json, value::RawValue};
+use wharf_client::{About, Answer, Answers, CallOptions, Caller, Ear, Errand, Link};
+use wharf_model::{
+    Asks, BoxFuture, CacheHint, Discovery, Error, Implementation, InputRequired, LogLevel, Method,
+    Mirrored, Notification, Outbox, Outcome, Page, PageBody, Reply, Request, Service, Timer,
+    ToolInfo,
+};
+
+pub struct TokioTimer;
+
+impl Timer for TokioTimer {
+    fn now(&self) -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> BoxFuture<()> {
+        Box::pin(tokio::time::sleep_until(deadline.into()))
+    }
+}
+
+/// What the link was asked to carry.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub method: Method,
+    pub params: Value,
+    pub asks: Asks,
+    pub progress: bool,
+    pub log_level: Option<LogLevel>,
+    pub mirrored: Option<Mirrored>,
+}
+
+type Step = Box<dyn FnOnce(Request, Outbox) -> BoxFuture<Outcome> + Send>;
+type Always = Box<dyn Fn(Request, Outbox) -> BoxFuture<Outcome> + Send + Sync>;
+
+/// A link that plays back steps in order, and then what it always does.
+pub struct Fake {
+    pub about: About,
+    pub mirrors: bool,
+    steps: Mutex<VecDeque<Step>>,
+    always: Mutex<Option<Always>>,
+    sent: Mutex<Vec<Sent>>,
+    ears: Mutex<Vec<Weak<dyn Ear>>>,
+    errands: Mutex<Vec<Errand>>,
+    /// How many calls were dropped before their end.
+    pub dropped: Arc<Mutex<usize>>,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Fake::with(json!({"tools": {}, "prompts": {}, "resources": {"subscribe": true},
+            "completions": {}, "logging": {}}))
+    }
+}
+
+impl Fake {
+    /// A server with these capabilities.
+    pub fn with(capabilities: Value) -> Self {
+        let mut discovery = Discovery::default();
+        discovery.capabilities = serde_json::from_value(capabilities).unwrap();
+        Fake {
+            about: About::new(Implementation::new("fake", "1"), discovery),
+            mirrors: false,
+            steps: Mutex::default(),
+            always: Mutex::default(),
+            sent: Mutex::default(),
+            ears: Mutex::default(),
+            errands: Mutex::default(),
+            dropped: Arc::default(),
+        }
+    }
+
+    pub fn mirroring(mut self) -> Self {
+        self.mirrors = true;
+        self
+    }
+
+    /// The next call ends so at once.
+    pub fn then(self, outcome: impl Into<Outcome>) -> Self {
+        let outcome = outcome.into();
+        self.play(async move |_, _| outcome)
+    }
+
+    /// The next call does this.
+    pub fn play<Fut>(self, step: impl FnOnce(Request, Outbox) -> Fut + Send + 'static) -> Self
+    where
+        Fut: Future<Output = Outcome> + Send + 'static,
+    {
+        let dropped = self.dropped.clone();
+        self.steps.lock().unwrap().push_back(Box::new(move |request, outbox| {
+            let call = step(request, outbox);
+            Box::pin(async move {
+                let mut guard = Guard(Some(dropped));
+                let outcome = call.await;
+                guard.0 = None;
+                outcome
+            })
+        }));
+        self
+    }
+
+    /// Every call beyond the steps does this.
+    pub fn always(self, outcome: impl Fn(Request) -> Outcome + Send + Sync + 'static) -> Self {
+        *self.always.lock().unwrap() =
+            Some(Box::new(move |request, _| Box::pin(std::future::ready(outcome(request)))));
+        self
+    }
+
+    pub fn link(self) -> Arc<Self> {
+        Arc::new(self)
+    }
+
+    pub fn sent(&self) -> Vec<Sent> {
+        self.sent.lock().unwrap().clone()
+    }
+
+    pub fn params(&self) -> Vec<Value> {
+        self.sent().into_iter().map(|it| it.params).collect()
+    }
+
+    pub fn count(&self) -> usize {
+        self.sent.lock().unwrap().len()
+    }
+
+    pub fn errands(&self) -> Vec<Errand> {
+        self.errands.lock().unwrap().clone()
+    }
+
+    pub fn dropped(&self) -> usize {
+        *self.dropped.lock().unwrap()
+    }
+
+    /// Says something outside of any call.
+    pub fn say(&self, notification: Notification) {
+        for ear in &*self.ears.lock().unwrap() {
+            ear.upgrade().unwrap().heard(&notification);
+        }
+    }
+}
+
+struct Guard(Option<Arc<Mutex<usize>>>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(dropped) = self.0.take() {
+            *dropped.lock().unwrap() += 1;
+        }
+    }
+}
+
+impl Service for Fake {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        self.sent.lock().unwrap().push(Sent {
+            method: request.method,
+            params: serde_json::from_str(request.params()).unwrap(),
+            asks: request.asks,
+            progress: request.progress,
+            log_level: request.log_level,
+            mirrored: request.mirrored.clone(),
+        });
+        let step = self.steps.lock().unwrap().pop_front();
+        match (step, &*self.always.lock().unwrap()) {
+            (Some(step), _) => step(request, outbox),
+            (None, Some(always)) => always(request, outbox),
+            (None, None) => panic!("the script has no step for {request:?}"),
+        }
+    }
+}
+
+impl Link for Fake {
+    fn about(&self) -> Arc<About> {
+        Arc::new(self.about.clone())
+    }
+
+    fn request(
+        &self,
+        method: String,
+        params: Option<Box<RawValue>>,
+        outbox: Outbox,
+    ) -> BoxFuture<Result<Box<RawValue>, Error>> {
+        Box::pin(async move {
+            match &*method {
+                "ask" => {
+                    let answer = outbox.ask(wharf_model::Ask::Roots).await?;
+                    Ok(RawValue::from_string(answer).unwrap())
+                }
+                "silence" => std::future::pending().await,
+                "echo" => {
+                    Ok(params.unwrap_or_else(|| RawValue::from_string("1.50".into()).unwrap()))
+                }
+                _ => Err(Error::method_not_found(&method)),
+            }
+        })
+    }
+
+    fn run(&self, errand: Errand) -> BoxFuture<Result<(), Error>> {
+        let silent = errand == Errand::Ping && self.about.info.name == "silent";
+        self.errands.lock().unwrap().push(errand);
+        Box::pin(async move { if silent { std::future::pending().await } else { Ok(()) } })
+    }
+
+    fn listen_in(&self, ear: Weak<dyn Ear>) {
+        self.ears.lock().unwrap().push(ear);
+    }
+
+    fn mirrors(&self) -> bool {
+        self.mirrors
+    }
+
+    fn close(&self) -> BoxFuture<()> {
+        Box::pin(async {})
+    }
+}
+
+pub fn caller(link: &Arc<Fake>) -> Caller {
+    caller_with(link, Answers::new(), CallOptions::default())
+}
+
+pub fn answering(link: &Arc<Fake>, answers: impl Answer) -> Caller {
+    caller_with(link, answers, CallOptions::default())
+}
+
+pub fn caller_with(link: &Arc<Fake>, answers: impl Answer, options: CallOptions) -> Caller {
+    Caller::new(link.clone(), Arc::new(TokioTimer), options, Arc::new(answers))
+}
+
+pub fn page<T>(items: impl IntoIterator<Item = T>, next: Option<&str>, ttl: u64) -> Page<T> {
+    let items = items.into_iter().map(Arc::new).collect();
+    Page {
+        body: Arc::new(PageBody::new(items)),
+        next: next.map(str::to_owned),
+        cache: CacheHint::private(ttl),
+        meta: None,
+    }
+}
+
+pub fn tools(names: &[&str], next: Option<&str>) -> Outcome {
+    let infos = names.iter().map(|name| ToolInfo::without_parameters(*name));
+    Reply::Tools(page(infos, next, 0)).into()
+}
+
+/// One page with one tool.
+pub fn tool(info: ToolInfo) -> Outcome {
+    Reply::Tools(page([info], None, 0)).into()
+}
+
+pub fn required(requests: Vec<(&str, wharf_model::Ask)>, state: Option<&str>) -> Outcome {
+    let requests = requests.into_iter().map(|(key, ask)| (key.to_owned(), ask)).collect();
+    Outcome::InputRequired(Box::new(InputRequired { requests, state: state.map(str::to_owned) }))
+}
+
+pub fn names(tools: &[Arc<ToolInfo>]) -> Vec<&str> {
+    tools.iter().map(|tool| &*tool.name).collect()
+}
+
+pub const SECOND: Duration = Duration::from_secs(1);

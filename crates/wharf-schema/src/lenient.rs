@@ -1,0 +1,223 @@
+//! JSON as clients write it: a whole number may come as `1.0`, and a key may come twice.
+
+use std::{borrow::Cow, fmt, str::Bytes};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Map, Number, Value};
+
+/// Beyond this, a float no longer names one integer.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Whether a tree of `json` has at most `most` values. A tree takes many times the memory of its
+/// text, so this only looks at what stands between the values.
+#[must_use]
+pub fn is_within(json: &str, most: usize) -> bool {
+    // Every value but the first has a byte before it.
+    json.len() < most || count(json) <= most
+}
+
+/// What is wrong with a text that [`is_within`] refuses.
+#[must_use]
+pub fn too_many(most: usize) -> String {
+    format!("more than {most} values, which is the limit")
+}
+
+/// How many values a tree of `json` has.
+#[must_use]
+pub fn count(json: &str) -> usize {
+    let (mut values, mut bytes) = (1, json.bytes());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b',' | b'[' | b'{' => values += 1,
+            b'"' => skip_string(&mut bytes),
+            _ => {}
+        }
+    }
+    values
+}
+
+fn skip_string(bytes: &mut Bytes<'_>) {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => return,
+            b'\\' => drop(bytes.next()),
+            _ => {}
+        }
+    }
+}
+
+/// Reads `json` as it stands; if that fails, once more with whole floats as integers, for which
+/// it must have at most `most` values.
+///
+/// # Errors
+/// If neither can be read.
+pub fn from_json<T: DeserializeOwned>(json: &str, most: usize) -> Result<T, serde_json::Error> {
+    serde_json::from_str(json).or_else(|strict| again(json, most, strict))
+}
+
+#[cold]
+fn again<T: DeserializeOwned>(
+    json: &str,
+    most: usize,
+    strict: serde_json::Error,
+) -> Result<T, serde_json::Error> {
+    if !is_within(json, most) {
+        let text = format!("{strict}; there are {}", too_many(most));
+        return Err(serde_json::Error::custom(text));
+    }
+    let Ok(mut value) = serde_json::from_str::<Value>(json) else { return Err(strict) };
+    if whole_numbers(&mut value) { serde_json::from_value(value) } else { Err(strict) }
+}
+
+/// Reads a value that means one thing: whoever reads a key that is written twice takes the first
+/// or the last, and it need not be the one that was checked.
+///
+/// # Errors
+/// If it is no JSON, or a key is written twice.
+pub fn unambiguous(json: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(json).map(|Unambiguous(value)| value)
+}
+
+struct Unambiguous(Value);
+
+impl<'de> Deserialize<'de> for Unambiguous {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(UnambiguousVisitor).map(Unambiguous)
+    }
+}
+
+struct UnambiguousVisitor;
+
+macro_rules! leaves {
+    ($($visit:ident $T:ty;)*) => {
+        $(fn $visit<E: Error>(self, value: $T) -> Result<Value, E> {
+            Ok(value.into())
+        })*
+    };
+}
+
+impl<'de> Visitor<'de> for UnambiguousVisitor {
+    type Value = Value;
+
+    leaves! { visit_bool bool; visit_i64 i64; visit_u64 u64; visit_f64 f64; visit_str &str; visit_string String; }
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(Unambiguous(item)) = from.next_element()? {
+            items.push(item);
+        }
+        Ok(items.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(key) = from.next_key::<Cow<'de, str>>()? {
+            if fields.contains_key(&*key) {
+                return Err(A::Error::custom(format_args!("`{key}` is written twice")));
+            }
+            let Unambiguous(field) = from.next_value()?;
+            fields.insert(key.into_owned(), field);
+        }
+        Ok(fields.into())
+    }
+}
+
+/// Turns whole floats into integers; says whether there were any.
+pub fn whole_numbers(value: &mut Value) -> bool {
+    match value {
+        Value::Number(number) => match integer(number) {
+            Some(integer) => {
+                *number = integer;
+                true
+            }
+            None => false,
+        },
+        // Every item must be visited: `any` would stop at the first.
+        Value::Array(items) => {
+            items.iter_mut().fold(false, |some, item| whole_numbers(item) | some)
+        }
+        Value::Object(fields) => {
+            fields.values_mut().fold(false, |some, field| whole_numbers(field) | some)
+        }
+        _ => false,
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)]
+fn integer(number: &Number) -> Option<Number> {
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    (float.fract() == 0.0 && float.abs() <= EXACT).then(|| Number::from(float as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn read<T: DeserializeOwned>(json: &str) -> Result<T, serde_json::Error> {
+        from_json(json, 100)
+    }
+
+    #[test]
+    fn values_are_counted_and_texts_are_not_looked_into() {
+        for (json, values) in [
+            ("1", 1),
+            ("[1,2,3]", 4),
+            (r#"{"a":1,"b":[1, 2]}"#, 5),
+            (r#"["a,b,[{\",,,","\\",1]"#, 4),
+            ("[[],{}]", 5),
+        ] {
+            assert_eq!(count(json), values, "{json}");
+            assert!(is_within(json, values) && (json.len() < 2 || !is_within(json, values - 1)));
+        }
+        count(r#"["\"#);
+    }
+
+    #[test]
+    fn whole_floats_are_integers() {
+        assert_eq!(read::<Vec<u8>>("[1.0, 2, 3e0, -0.0]").unwrap(), [1, 2, 3, 0]);
+        let deep: BTreeMap<String, Vec<i64>> = read(r#"{"a":[1.0],"b":[-2.0]}"#).unwrap();
+        assert_eq!(deep["b"], [-2]);
+    }
+
+    #[test]
+    fn what_is_right_already_stays_as_it_is() {
+        assert_eq!(read::<Vec<f64>>("[1.0, 2.5]").unwrap(), [1.0, 2.5]);
+        assert_eq!(read::<Value>("1.0").unwrap(), serde_json::json!(1.0));
+    }
+
+    #[test]
+    fn a_key_that_is_written_twice_is_refused_wherever_it_is() {
+        for same in
+            [r#"{"a":[null,true,1,-1,1.5,"é\n",{"b":{}}]}"#, "[]", "3", r#"[{"a":1},{"a":1}]"#]
+        {
+            assert_eq!(unambiguous(same).unwrap(), serde_json::from_str::<Value>(same).unwrap());
+        }
+        for twice in [r#"{"a":1,"a":1}"#, r#"{"a":1,"\u0061":2}"#, r#"[{"x":{"a":1,"b":2,"a":3}}]"#]
+        {
+            assert!(unambiguous(twice).unwrap_err().to_string().contains("`a` is written twice"));
+        }
+        assert!(unambiguous(&"[".repeat(100_000)).is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_stays_wrong() {
+        assert!(read::<u8>("1.5").is_err());
+        assert!(read::<u8>("256.0").is_err());
+        assert!(read::<i64>("1e300").is_err());
+        assert!(read::<u8>("1.0 trailing").is_err());
+        assert!(read::<Vec<u8>>("[1,").unwrap_err().is_eof());
+    }
+}

@@ -1,0 +1,265 @@
+//! Arguments that HTTP clients mirror into headers, compared with what the headers say.
+//!
+//! Others on the way route and decide by the headers alone, so a call whose headers say something
+//! else than its arguments must not run.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserializer,
+    de::{Error as _, IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::{Number, Value, value::RawValue};
+use wharf_model::{Error, Mirrored};
+
+use crate::header::ANNOTATION;
+
+/// The annotated properties of a tool's input schema, as a tree of names.
+#[derive(Debug, Default)]
+pub struct Mirrors {
+    header: Option<String>,
+    inside: Vec<(String, Mirrors)>,
+}
+
+impl Mirrors {
+    /// What `schema` annotates, down to `depth`. Only properties of properties count.
+    #[must_use]
+    pub fn of(schema: &Value, depth: usize) -> Self {
+        Mirrors { header: None, inside: inside(schema, depth) }
+    }
+
+    /// Compares the headers with the arguments, which are the text of a JSON object.
+    ///
+    /// # Errors
+    /// Which header says something else.
+    pub fn check(&self, arguments: &str, mirrored: &Mirrored) -> Result<(), Error> {
+        match self.inside.is_empty() {
+            true => Ok(()),
+            false => self.compare(Some(arguments), mirrored),
+        }
+    }
+
+    /// What the headers must say about the arguments, which are the text of a JSON object.
+    ///
+    /// # Errors
+    /// Which argument cannot be written as a header.
+    pub fn read(&self, arguments: &str) -> Result<Mirrored, String> {
+        let mut pairs = Vec::new();
+        if !self.inside.is_empty() {
+            self.collect(arguments, &mut pairs)?;
+        }
+        Ok(pairs.into_iter().collect())
+    }
+
+    fn collect(&self, json: &str, to: &mut Vec<(String, Option<String>)>) -> Result<(), String> {
+        if let Some(header) = &self.header {
+            let plain =
+                || format!("`{header}` is a header: its argument is a text, a number or a switch");
+            to.push((header.clone(), Some(as_header(json).ok_or_else(plain)?)));
+        }
+        if self.inside.is_empty() {
+            return Ok(());
+        }
+        let values = self.values(json).map_err(|error| error.message.into_owned())?;
+        for ((_, inner), value) in self.inside.iter().zip(values) {
+            if let Some(json) = value.map(RawValue::get).filter(|json| *json != "null") {
+                inner.collect(json, to)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&self, json: Option<&str>, mirrored: &Mirrored) -> Result<(), Error> {
+        if let Some(header) = &self.header {
+            compare(header, json, mirrored)?;
+        }
+        if self.inside.is_empty() {
+            return Ok(());
+        }
+        let values = self.values(json.unwrap_or("null"))?;
+        for ((_, inner), value) in self.inside.iter().zip(values) {
+            inner.compare(value.map(RawValue::get).filter(|json| *json != "null"), mirrored)?;
+        }
+        Ok(())
+    }
+
+    /// The values of the properties inside, none of which is read any further.
+    fn values<'a>(&self, json: &'a str) -> Result<Vec<Option<&'a RawValue>>, Error> {
+        if !json.trim_start().starts_with('{') {
+            return Ok(vec![None; self.inside.len()]);
+        }
+        let values = serde_json::Deserializer::from_str(json).deserialize_map(Values(&self.inside));
+        // Two readers of a key that is written twice might read two things.
+        values.map_err(|_| {
+            let (_, inner) = &self.inside[0];
+            mismatch(inner.first_header(), "belongs to arguments that can be read in two ways")
+        })
+    }
+
+    fn first_header(&self) -> &str {
+        match (&self.header, self.inside.first()) {
+            (Some(header), _) => header,
+            (None, Some((_, inner))) => inner.first_header(),
+            (None, None) => "",
+        }
+    }
+}
+
+fn inside(schema: &Value, depth: usize) -> Vec<(String, Mirrors)> {
+    let properties = schema.get("properties").and_then(Value::as_object).filter(|_| depth > 0);
+    let annotated = |(name, inner): (&String, &Value)| {
+        let header = inner.get(ANNOTATION).and_then(Value::as_str).map(str::to_owned);
+        let mirrors = Mirrors { header, inside: inside(inner, depth - 1) };
+        let any = mirrors.header.is_some() || !mirrors.inside.is_empty();
+        any.then(|| (name.clone(), mirrors))
+    };
+    properties.into_iter().flatten().filter_map(annotated).collect()
+}
+
+struct Values<'m>(&'m [(String, Mirrors)]);
+
+impl<'de> Visitor<'de> for Values<'_> {
+    type Value = Vec<Option<&'de RawValue>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+        let mut values = vec![None; self.0.len()];
+        while let Some(Key(key)) = from.next_key()? {
+            match self.0.iter().position(|(name, _)| *name == key) {
+                None => drop(from.next_value::<IgnoredAny>()?),
+                Some(at) if values[at].is_some() => return Err(A::Error::duplicate_field("")),
+                Some(at) => values[at] = Some(from.next_value()?),
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// A key, borrowed where it is spelt plainly.
+#[derive(serde::Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+fn compare(header: &str, json: Option<&str>, mirrored: &Mirrored) -> Result<(), Error> {
+    let mut values = mirrored.of(header);
+    let problem = match (json, values.next(), values.next()) {
+        (None, None, _) => return Ok(()),
+        (_, Some(_), Some(_)) => "is there more than once",
+        (None, Some(_), _) => "is there, but its argument is not",
+        (Some(_), None, _) => "is missing, but its argument is there",
+        (Some(_), Some(None), _) => "is malformed",
+        (Some(json), Some(Some(text)), _) if is_same(json, text) => return Ok(()),
+        _ => "does not match its argument",
+    };
+    Err(mismatch(header, problem))
+}
+
+fn mismatch(header: &str, problem: &str) -> Error {
+    Error::header_mismatch(&format!("Mcp-Param-{header}"), problem)
+}
+
+/// Whether `text` is how the JSON value is written as a header. Lists and objects have no such way.
+fn is_same(json: &str, text: &str) -> bool {
+    match json.as_bytes().first() {
+        Some(b'"') => serde_json::from_str::<String>(json).is_ok_and(|it| it == text),
+        Some(b't' | b'f') => json == text,
+        Some(b'-' | b'0'..=b'9') => decimal(json).is_some_and(|it| decimal(text) == Some(it)),
+        _ => false,
+    }
+}
+
+/// How a JSON value is written as a header. Lists and objects have no such way.
+fn as_header(json: &str) -> Option<String> {
+    match json.as_bytes().first() {
+        Some(b'"') => serde_json::from_str(json).ok(),
+        Some(b't' | b'f' | b'-' | b'0'..=b'9') => Some(json.to_owned()),
+        _ => None,
+    }
+}
+
+/// A number as its sign, its digits without the zeros around them, and the power of ten that goes
+/// with them: equal numbers are equal, however long, and however they are written.
+fn decimal(text: &str) -> Option<(bool, String, i64)> {
+    serde_json::from_str::<Number>(text).ok()?;
+    let (mantissa, power) = match text.split_once(['e', 'E']) {
+        Some((mantissa, power)) => (mantissa, power.parse::<i64>().ok()?),
+        None => (text, 0),
+    };
+    let (negative, mantissa) = match mantissa.strip_prefix('-') {
+        Some(mantissa) => (true, mantissa),
+        None => (false, mantissa),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let digits = digits.trim_start_matches('0');
+    let kept = digits.trim_end_matches('0');
+    if kept.is_empty() {
+        return Some((false, String::new(), 0));
+    }
+    let moved = i64::try_from(digits.len() - kept.len()).ok()?;
+    let power = power.checked_add(moved)?.checked_sub(i64::try_from(fraction.len()).ok()?)?;
+    Some((negative, kept.to_owned(), power))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_compared_as_numbers() {
+        for (json, same) in [
+            ("42", &["42", "42.0", "4.2e1", "4.2E+1", "420e-1", "42.000"][..]),
+            ("42.0", &["42"]),
+            ("-7", &["-7", "-7.0"]),
+            ("0", &["0", "-0", "0.0", "0e9", "-0.0e-3"]),
+            ("9007199254740993", &["9007199254740993", "9007199254740993.0"]),
+            ("1e30", &["1000000000000000000000000000000", "1E30"]),
+            ("0.5", &["5e-1"]),
+        ] {
+            for text in same {
+                assert!(is_same(json, text), "{json} {text}");
+            }
+        }
+        for (json, other) in [
+            ("42", &["43", "-42", "42.1", "", "+42", "042", "0x2a", "4 2", "\"42\"", "42\n"][..]),
+            // These are the same as floats.
+            ("9007199254740993", &["9007199254740992", "9007199254740992.0"]),
+            ("100000000000000000000000000000000000001", &["1e38"]),
+            ("1", &["1e99999999999999999999", "true", "1e-1"]),
+            ("true", &["True", "TRUE", "1", "\"true\""]),
+            ("false", &["true", "", "0"]),
+            (r#""42""#, &["42.0", " 42", "\"42\""]),
+            (r#""é""#, &["e", "É"]),
+            (r#""\ud800""#, &["\u{fffd}", ""]),
+            ("[1]", &["[1]"]),
+            ("{}", &["{}", ""]),
+        ] {
+            for text in other {
+                assert!(!is_same(json, text), "{json} {text}");
+            }
+        }
+        assert!(is_same(r#""\u0061b""#, "ab") && is_same(r#""""#, "") && is_same("true", "true"));
+    }
+
+    proptest! {
+        #[test]
+        fn an_integer_is_itself_with_any_power_of_ten(number: i128, zeros in 0usize..9) {
+            let text = number.to_string();
+            let padding = "0".repeat(zeros);
+            let (fraction, power) = (format!("{text}.0{padding}"), format!("{text}{padding}e-{zeros}"));
+            prop_assert!(is_same(&text, &fraction));
+            // No number but zero is written with zeros in front.
+            prop_assert!(number == 0 || is_same(&text, &power));
+            prop_assert!(!is_same(&text, &number.wrapping_add(1).to_string()));
+        }
+
+        #[test]
+        fn any_text_is_looked_at_without_harm(json in ".{0,20}", text in ".{0,20}") {
+            is_same(&json, &text);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What is inside a schema, and whether it can be used as it is.
+
+use std::{collections::HashSet, fmt};
+
+use serde_json::{Map, Value};
+
+use crate::cost;
+
+/// How a keyword holds subschemas.
+enum Holds {
+    One,
+    List,
+    Named,
+    OneOrList,
+}
+
+const SUBSCHEMAS: &[(&str, Holds)] = &[
+    ("properties", Holds::Named),
+    ("patternProperties", Holds::Named),
+    ("dependentSchemas", Holds::Named),
+    ("dependencies", Holds::Named),
+    ("$defs", Holds::Named),
+    ("definitions", Holds::Named),
+    ("allOf", Holds::List),
+    ("anyOf", Holds::List),
+    ("oneOf", Holds::List),
+    ("prefixItems", Holds::List),
+    ("items", Holds::OneOrList),
+    ("additionalItems", Holds::One),
+    ("additionalProperties", Holds::One),
+    ("unevaluatedItems", Holds::One),
+    ("unevaluatedProperties", Holds::One),
+    ("contains", Holds::One),
+    ("contentSchema", Holds::One),
+    ("propertyNames", Holds::One),
+    ("not", Holds::One),
+    ("if", Holds::One),
+    ("then", Holds::One),
+    ("else", Holds::One),
+];
+
+/// The schemas directly inside `schema`: keyword, name where there is one, and schema.
+pub fn subschemas(
+    schema: &Map<String, Value>,
+) -> impl Iterator<Item = (&'static str, Option<&str>, &Value)> {
+    SUBSCHEMAS.iter().flat_map(move |(keyword, holds)| {
+        let value = schema.get(*keyword);
+        let mut found: Vec<(&'static str, Option<&str>, &Value)> = Vec::new();
+        match (holds, value) {
+            (Holds::Named, Some(Value::Object(map))) => {
+                found.extend(map.iter().map(|(name, it)| (*keyword, Some(name.as_str()), it)));
+            }
+            (Holds::List | Holds::OneOrList, Some(Value::Array(list))) => {
+                found.extend(list.iter().map(|it| (*keyword, None, it)));
+            }
+            (Holds::One | Holds::OneOrList, Some(one)) => found.push((*keyword, None, one)),
+            _ => {}
+        }
+        found
+    })
+}
+
+/// Dialects of JSON Schema that can be validated.
+const DIALECTS: &[&str] = &[
+    "json-schema.org/draft/2020-12/schema",
+    "json-schema.org/draft/2019-09/schema",
+    "json-schema.org/draft-07/schema",
+    "json-schema.org/draft-06/schema",
+    "json-schema.org/draft-04/schema",
+];
+
+fn is_known_dialect(uri: &str) -> bool {
+    let bare = uri.strip_prefix("https://").or_else(|| uri.strip_prefix("http://"));
+    bare.is_some_and(|bare| DIALECTS.contains(&bare.trim_end_matches('#')))
+}
+
+/// How much a schema may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// How deep it may nest.
+    pub depth: usize,
+    /// How many subschemas it may have, and how many any value may be held against.
+    pub subschemas: usize,
+}
+
+/// Why a schema cannot be used as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// It has more subschemas than this.
+    TooMany(usize),
+    /// It nests deeper than this.
+    TooDeep(usize),
+    /// It holds one value against more subschemas than this.
+    TooCostly(usize),
+    /// Something in it is neither an object nor a boolean.
+    NoSchema,
+    /// It is written in this dialect, which nobody here knows.
+    Dialect(String),
+    /// It refers to this, which would have to be fetched.
+    Outside(String),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::TooMany(most) => write!(f, "the schema has more than {most} subschemas"),
+            Problem::TooDeep(most) => write!(f, "the schema is nested more than {most} deep"),
+            Problem::TooCostly(most) => {
+                write!(f, "the schema holds one value against more than {most} subschemas")
+            }
+            Problem::NoSchema => f.write_str("a schema is an object or a boolean"),
+            Problem::Dialect(uri) => write!(f, "the dialect `{uri}` is not supported"),
+            Problem::Outside(to) => write!(
+                f,
+                "`$ref` to `{to}` leads outside the schema, where nothing is fetched from"
+            ),
+        }
+    }
+}
+
+/// What is wrong with a schema that was not made here.
+#[must_use]
+pub fn problems(schema: &Value, bounds: Bounds) -> Vec<Problem> {
+    let mut survey =
+        Survey { bounds, count: 0, ids: HashSet::new(), refs: Vec::new(), found: vec![] };
+    survey.visit(schema, 1);
+    let Survey { ids, refs, mut found, .. } = survey;
+    if found.is_empty() && cost::is_too_high(schema, bounds.subschemas) {
+        found.push(Problem::TooCostly(bounds.subschemas));
+    }
+    for to in refs {
+        let document = to.split('#').next().unwrap_or_default();
+        let is_inside = document.is_empty() || ids.contains(document);
+        if !is_inside && !is_known_dialect(document) {
+            found.push(Problem::Outside(to.to_owned()));
+        }
+    }
+    found
+}
+
+struct Survey<'a> {
+    bounds: Bounds,
+    count: usize,
+    ids: HashSet<&'a str>,
+    refs: Vec<&'a str>,
+    found: Vec<Problem>,
+}
+
+impl<'a> Survey<'a> {
+    fn visit(&mut self, schema: &'a Value, depth: usize) {
+        self.count += 1;
+        // Each is told once, at the first schema that is too many.
+        if self.count == self.bounds.subschemas + 1 {
+            self.found.push(Problem::TooMany(self.bounds.subschemas));
+        }
+        if depth == self.bounds.depth + 1 {
+            self.found.push(Problem::TooDeep(self.bounds.depth));
+        }
+        if depth > self.bounds.depth || self.count > self.bounds.subschemas {
+            return;
+        }
+        let map = match schema {
+            Value::Object(map) => map,
+            // `dependencies` may name properties instead of schemas.
+            Value::Bool(_) | Value::Array(_) => return,
+            _ => return self.found.push(Problem::NoSchema),
+        };
+        let text = |keyword| map.get(keyword).and_then(Value::as_str);
+        if let Some(dialect) = text("$schema").filter(|it| !is_known_dialect(it)) {
+            self.found.push(Problem::Dialect(dialect.to_owned()));
+        }
+        self.ids.extend(text("$id").or_else(|| text("id")).map(|id| id.trim_end_matches('#')));
+        self.refs.extend(text("$ref").into_iter().chain(text("$dynamicRef")));
+        for (_, _, inner) in subschemas(map) {
+            self.visit(inner, depth + 1);
+        }
+    }
+}

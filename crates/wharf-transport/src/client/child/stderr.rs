@@ -1,0 +1,107 @@
+//! What a child says on its stderr.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::BufMut;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    task::JoinHandle,
+    time::timeout,
+};
+use wharf_wire::{Line, Lines};
+
+use crate::client::{Trace, Traced};
+
+/// How much of the end is kept.
+const KEPT: usize = 4 << 10;
+/// How much is read at once.
+const CHUNK: usize = 4 << 10;
+/// How long the last lines may take: a grandchild may hold the pipe for ever.
+const MOMENT: Duration = Duration::from_millis(200);
+
+/// The end of what a child said.
+pub(super) struct Tail {
+    kept: Arc<Mutex<String>>,
+    reading: JoinHandle<()>,
+}
+
+impl Tail {
+    /// Reads until the end, showing each line to `trace`.
+    pub(super) fn follow(
+        stderr: impl AsyncRead + Send + Unpin + 'static,
+        trace: Option<Trace>,
+    ) -> Tail {
+        let kept = Arc::new(Mutex::new(String::new()));
+        let reading = tokio::spawn(read(stderr, trace, kept.clone()));
+        Tail { kept, reading }
+    }
+
+    /// The last lines, once the child is gone.
+    pub(super) async fn text(&mut self) -> String {
+        if !self.reading.is_finished() {
+            let _ = timeout(MOMENT, &mut self.reading).await;
+        }
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+async fn read(mut stderr: impl AsyncRead + Unpin, trace: Option<Trace>, kept: Arc<Mutex<String>>) {
+    let mut lines = Lines::new(KEPT);
+    loop {
+        let buffer = lines.buffer();
+        buffer.reserve(CHUNK);
+        let read = stderr.read_buf(&mut buffer.limit(CHUNK)).await;
+        let ended = read.unwrap_or(0) == 0;
+        while let Some(line) = lines.next().or_else(|| ended.then(|| lines.finish()).flatten()) {
+            let text = match &line {
+                Line::Message(line) => printable(line),
+                Line::TooLong => "(a line too long to show)".into(),
+            };
+            if let Some(trace) = &trace {
+                trace(Traced::Note(&format!("stderr: {text}")));
+            }
+            keep(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &text);
+        }
+        if ended {
+            return;
+        }
+    }
+}
+
+/// Text without the codes that would steer a terminal.
+fn printable(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    text.chars().filter(|it| !it.is_control() || *it == '\t').collect()
+}
+
+fn keep(kept: &mut String, line: &str) {
+    if !kept.is_empty() {
+        kept.push('\n');
+    }
+    kept.push_str(line);
+    let excess = kept.len().saturating_sub(KEPT);
+    let start = (excess..=kept.len()).find(|start| kept.is_char_boundary(*start));
+    kept.drain(..start.unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_is_kept_within_bounds_and_without_control_codes() {
+        let said = format!("{}\n\u{1b}[31mlast\u{7} ünd\n", "ü\n".repeat(10_000));
+        let mut tail = Tail::follow(std::io::Cursor::new(said.into_bytes()), None);
+        let text = tail.text().await;
+        assert!(text.len() <= KEPT && text.ends_with("ü\n[31mlast ünd"), "{text}");
+    }
+}

@@ -1,0 +1,192 @@
+//! What came back: a message, a stream of events, or something else.
+
+use std::{future::poll_fn, pin::Pin, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use http::{
+    HeaderMap, Response, StatusCode,
+    header::{CONTENT_ENCODING, CONTENT_TYPE},
+};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use tokio::time::timeout;
+use wharf_model::{Error, ErrorKind, excerpt};
+use wharf_wire::sse::{Events, ServerEvent};
+
+/// How much of a body nobody wants is read, so that the connection can be used again.
+const LEFTOVER: u64 = 64 << 10;
+/// How long that may take.
+const SPENDING: Duration = Duration::from_secs(1);
+/// How much of a body is read to be shown.
+const SHOWN: usize = 1 << 10;
+
+/// A response whose body is still to be read.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    body: Incoming,
+}
+
+/// What a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Media {
+    Json,
+    Events,
+    Other,
+}
+
+impl Answer {
+    pub(super) fn new(response: Response<Incoming>) -> Answer {
+        let (parts, body) = response.into_parts();
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    fn content_type(&self) -> Option<&str> {
+        self.headers.get(CONTENT_TYPE)?.to_str().ok()
+    }
+
+    pub(super) fn media(&self) -> Media {
+        // Nothing was said to be accepted, but some servers do not ask.
+        let encoding = self.headers.get(CONTENT_ENCODING);
+        if encoding.is_some_and(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            return Media::Other;
+        }
+        let essence = self.content_type().unwrap_or_default().split(';').next().unwrap_or_default();
+        match &*essence.trim().to_ascii_lowercase() {
+            "application/json" => Media::Json,
+            "text/event-stream" => Media::Events,
+            _ => Media::Other,
+        }
+    }
+
+    /// The status line and the type, for people.
+    pub(super) fn head(&self) -> String {
+        let (status, kind) = (self.status, self.content_type().map(excerpt));
+        let coded = self.headers.get(CONTENT_ENCODING).and_then(|it| it.to_str().ok());
+        let coded = coded.map_or(String::new(), |it| format!(" ({})", excerpt(it)));
+        match kind {
+            Some(kind) => format!("HTTP {status}, {kind:?}{coded}"),
+            None => format!("HTTP {status}, no content type{coded}"),
+        }
+    }
+
+    /// The whole body, which must not be longer than `limit`.
+    pub(super) async fn whole(mut self, limit: usize) -> Result<Bytes, Error> {
+        let too_large = || {
+            let problem = format!("The server's answer is longer than {limit} bytes");
+            Error::new(ErrorKind::ContentTooLarge).with_message(problem)
+        };
+        if self.body.size_hint().lower() > limit as u64 {
+            return Err(too_large());
+        }
+        let mut first = Bytes::new();
+        let mut whole = BytesMut::new();
+        while let Some(chunk) = next_chunk(&mut self.body).await? {
+            if first.len() + whole.len() + chunk.len() > limit {
+                return Err(too_large());
+            }
+            // Most bodies come in one piece, which need not be copied.
+            if first.is_empty() && whole.is_empty() {
+                first = chunk;
+                continue;
+            }
+            whole.extend_from_slice(&std::mem::take(&mut first));
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(if whole.is_empty() { first } else { whole.freeze() })
+    }
+
+    /// The beginning of the body, on one line, for an error that shows what came.
+    pub(super) async fn beginning(mut self) -> String {
+        let mut seen = Vec::new();
+        let read = async {
+            while let Ok(Some(chunk)) = next_chunk(&mut self.body).await {
+                seen.extend_from_slice(&chunk[..chunk.len().min(SHOWN)]);
+                if seen.len() >= SHOWN {
+                    break;
+                }
+            }
+        };
+        let _ = timeout(SPENDING, read).await;
+        on_one_line(&seen)
+    }
+
+    /// Reads what nobody wants, if it is little, so that the connection can be used again.
+    pub(super) async fn spend(mut self) {
+        if self.body.size_hint().upper().is_none_or(|upper| upper > LEFTOVER) {
+            return;
+        }
+        let read = async { while let Ok(Some(_)) = next_chunk(&mut self.body).await {} };
+        let _ = timeout(SPENDING, read).await;
+    }
+
+    /// The body as a stream of events, none of them longer than `limit`.
+    pub(super) fn events(self, limit: usize) -> EventStream {
+        EventStream { body: self.body, events: Events::new(limit), alive: false }
+    }
+}
+
+/// Printable, and short.
+pub(super) fn on_one_line(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let plain: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    excerpt(plain.trim()).into_owned()
+}
+
+/// Events as they come.
+pub(super) struct EventStream {
+    body: Incoming,
+    events: Events,
+    /// Whether anything came at all.
+    alive: bool,
+}
+
+impl EventStream {
+    /// The next event; none once the stream has ended. Nothing is lost if the future is dropped.
+    ///
+    /// # Errors
+    /// `ContentTooLarge` if an event is too long; anything else if the connection broke.
+    pub(super) async fn next(&mut self) -> Result<Option<ServerEvent>, Error> {
+        loop {
+            if let Some(event) = self.events.next() {
+                return event.map(Some);
+            }
+            match next_chunk(&mut self.body).await? {
+                Some(chunk) => self.events.push(&chunk),
+                None => return Ok(None),
+            }
+            self.alive = true;
+        }
+    }
+
+    /// Where to resume.
+    pub(super) fn last_id(&self) -> Option<&str> {
+        self.events.last_id()
+    }
+
+    /// When to come back.
+    pub(super) fn retry(&self) -> Option<Duration> {
+        self.events.retry()
+    }
+
+    /// Whether anything came at all.
+    pub(super) fn was_alive(&self) -> bool {
+        self.alive
+    }
+}
+
+async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
+    loop {
+        let frame = match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+            None => return Ok(None),
+            Some(Ok(frame)) => frame,
+            Some(Err(error)) => {
+                let problem = format!("The connection broke while the server answered ({error})");
+                return Err(Error::new(ErrorKind::ConnectionClosed).with_message(problem));
+            }
+        };
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Links over HTTP, to servers of every revision.
+//!
+//! A modern server takes each request by itself. A legacy one may want a session, and streams that
+//! are resumed where they break off; the oldest have one stream for everything they say (HTTP+SSE).
+//! Which of them it is comes out when the conversation is opened (`open`), and is then a `Way`.
+
+mod answer;
+pub(super) mod dial;
+mod exchange;
+mod link;
+mod open;
+pub(super) mod place;
+pub(super) mod refusal;
+mod resume;
+mod send;
+#[cfg(feature = "tls")]
+mod tls;
+mod voice;
+mod way;
+
+use std::sync::Arc;
+
+use wharf_client::Link;
+use wharf_model::Error;
+
+use self::{link::HttpLink, place::Place, send::Http};
+use super::LinkOptions;
+
+/// Connects to a server at a URL, with `headers` of the caller's own in every request.
+///
+/// Headers go to the URL's own origin only: a redirect to another is not followed. Those that the
+/// protocol itself sets are left out.
+///
+/// ```no_run
+/// # async fn connect() -> Result<(), wharf_model::Error> {
+/// use wharf_transport::client::{LinkOptions, connect_http};
+/// use wharf_wire::ClientSelf;
+///
+/// let token = ("Authorization".to_owned(), "Bearer 7".to_owned());
+/// let options = LinkOptions::new(ClientSelf::default());
+/// let link = connect_http("http://127.0.0.1:8000/mcp", vec![token], options).await?;
+/// println!("{}", link.about().info.name);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// If the URL or a header cannot be used, nobody answers there, or no revision is known to both.
+pub async fn connect_http(
+    url: &str,
+    headers: Vec<(String, String)>,
+    options: LinkOptions,
+) -> Result<Arc<dyn Link>, Error> {
+    let http = Http::new(Place::parse(url)?, &headers, options)?;
+    Ok(Arc::new(HttpLink::connect(url, http).await?))
+}

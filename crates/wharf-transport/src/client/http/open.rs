@@ -1,0 +1,202 @@
+//! How a conversation is opened, and of which kind it is.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode};
+use tokio::time::timeout;
+use wharf_client::About;
+use wharf_model::{Error, ErrorKind};
+use wharf_wire::{Answered, Carrier, Incoming, Opening, Patience, Step, Talk};
+
+use super::{
+    answer::{Answer, EventStream, Media},
+    place::Place,
+    refusal::{Refusal, is_no_verdict},
+    send::Http,
+    voice::{closed, headers, session_id},
+};
+use crate::client::Traced;
+
+/// How much is read of an answer that is no message.
+const GARBAGE: usize = 1 << 20;
+/// How many events may come before the one that is waited for.
+const BEFORE: usize = 1000;
+
+/// What an opening led to.
+pub(super) struct Opened {
+    pub(super) talk: Talk,
+    pub(super) about: About,
+    /// What to say first.
+    pub(super) then: Option<Vec<u8>>,
+    pub(super) speech: Speech,
+}
+
+/// How messages are to travel.
+pub(super) enum Speech {
+    Modern,
+    /// With the id of the session, if the server wants one.
+    Session(Option<HeaderValue>),
+    /// Replies come on the stream; messages go to the place.
+    Events(Box<EventStream>, Place),
+}
+
+/// Finds out what the server speaks, and opens the conversation. `key` is what it is remembered by.
+pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
+    let options = &http.options;
+    let remembered = options.verdicts.get(key).filter(|_| options.pin.is_none());
+    let client = options.client.clone();
+    let mut opening = Opening::new(client, Carrier::Http, options.pin, remembered);
+    let mut road = Road { http, last: HeaderMap::new(), talk: opening.talk(), events: None };
+    let mut step = opening.start();
+    loop {
+        step = match step {
+            Step::Send { message, headers, patience, .. } => {
+                let patience = match patience {
+                    Patience::Probe => options.probe,
+                    Patience::Handshake => options.handshake,
+                };
+                match timeout(patience, road.send(message, &headers)).await {
+                    Ok(answered) => {
+                        let (status, body) = answered?;
+                        opening.answered(Answered::Http { status: status.as_u16(), body: &body })
+                    }
+                    Err(_) => opening.answered(Answered::Silence),
+                }
+            }
+            // Every answer over HTTP came with its request.
+            Step::Wait(_) => opening.answered(Answered::Silence),
+            Step::TryEvents => {
+                match timeout(options.handshake, road.try_events()).await {
+                    Ok(tried) => tried?,
+                    Err(_) => return Err(Error::new(ErrorKind::RequestTimeout)),
+                }
+                opening.over_events()
+            }
+            Step::Open { talk, info, discovery, supported, then } => {
+                if options.pin.is_none() {
+                    options.verdicts.put(key, talk.revision());
+                }
+                let mut about = About::new(info, discovery);
+                (about.revision, about.supported) = (talk.revision().to_string(), supported);
+                let speech = road.speech(&talk)?;
+                return Ok(Opened { talk, about, then, speech });
+            }
+            Step::Fail(error) => return Err(error),
+        };
+    }
+}
+
+/// What the opening goes over.
+struct Road<'a> {
+    http: &'a Http,
+    /// The headers of the last answer.
+    last: HeaderMap,
+    /// Reads what comes before the revision is settled.
+    talk: Talk,
+    /// Once it goes over HTTP+SSE.
+    events: Option<(Box<EventStream>, Place)>,
+}
+
+impl Road<'_> {
+    fn speech(self, talk: &Talk) -> Result<Speech, Error> {
+        Ok(match self.events {
+            Some((stream, to)) => Speech::Events(stream, to),
+            // A session is nothing to a modern server, even if it names one.
+            None if talk.is_modern() => Speech::Modern,
+            None => Speech::Session(session_id(&self.last)?),
+        })
+    }
+
+    /// Sends a message: the status and the body of the answer, or the reply out of its events.
+    async fn send(
+        &mut self,
+        message: Vec<u8>,
+        heads: &[(String, String)],
+    ) -> Result<(StatusCode, Bytes), Error> {
+        self.http.options.trace(Traced::Sent(&message));
+        let (http, heads, message) = (self.http, headers(heads)?, Bytes::from(message));
+        let (status, body) = match &mut self.events {
+            None => {
+                let answer = http.send(Verb::POST, &http.place, &heads, message).await?;
+                self.last.clone_from(&answer.headers);
+                (answer.status, self.body(answer).await?)
+            }
+            Some((stream, to)) => {
+                let post = async {
+                    let answer = http.send(Verb::POST, to, &heads, message).await?;
+                    if !answer.status.is_success() {
+                        return Err(Refusal::read(answer, to, None).await.error);
+                    }
+                    answer.spend().await;
+                    Ok(())
+                };
+                // The reply may overtake the answer to the message.
+                let (_, reply) = tokio::try_join!(post, reply(stream, &self.talk))?;
+                (StatusCode::OK, reply.unwrap_or_default())
+            }
+        };
+        self.http.options.trace(Traced::Received(&body));
+        Ok((status, body))
+    }
+
+    async fn body(&self, answer: Answer) -> Result<Bytes, Error> {
+        let limit = self.http.options.limits.message;
+        match answer.media() {
+            _ if is_no_verdict(answer.status) => {
+                Err(Refusal::read(answer, &self.http.place, None).await.error)
+            }
+            Media::Json => answer.whole(limit).await,
+            Media::Events if answer.status.is_success() => {
+                let mut stream = answer.events(limit);
+                Ok(reply(&mut stream, &self.talk).await?.unwrap_or_default())
+            }
+            // It is shown to whoever looks into it, and otherwise means nothing.
+            _ => Ok(answer.whole(limit.min(GARBAGE)).await.unwrap_or_default()),
+        }
+    }
+
+    /// Opens the stream of HTTP+SSE, whose first event says where messages go.
+    async fn try_events(&mut self) -> Result<(), Error> {
+        let (http, place) = (self.http, &self.http.place);
+        let answer = http.send(Verb::GET, place, &HeaderMap::new(), Bytes::new()).await?;
+        if is_no_verdict(answer.status) {
+            return Err(Refusal::read(answer, place, None).await.error);
+        }
+        if !answer.status.is_success() || answer.media() != Media::Events {
+            let head = answer.head();
+            return Err(no_server(place, &format!("a GET of it is answered with {head}")));
+        }
+        let mut stream = answer.events(http.options.limits.message);
+        let first = stream.next().await?;
+        let Some(event) = first.filter(|it| it.name.as_deref() == Some("endpoint")) else {
+            return Err(no_server(place, "its stream does not begin with an endpoint"));
+        };
+        let to = place.join(&String::from_utf8_lossy(&event.data))?;
+        if to.origin() != place.origin() {
+            let there = to.origin();
+            let why = format!("it wants messages sent to {there}, which is another origin");
+            return Err(no_server(place, &why));
+        }
+        http.options.note(format_args!("HTTP+SSE of 2024-11-05: messages go to {to}"));
+        self.events = Some((Box::new(stream), to));
+        Ok(())
+    }
+}
+
+/// The first event that is a reply; none if the stream ends without.
+async fn reply(stream: &mut EventStream, talk: &Talk) -> Result<Option<Bytes>, Error> {
+    for _ in 0..BEFORE {
+        let Some(event) = stream.next().await? else { return Ok(None) };
+        let heard = talk.hear(event.data.clone()).unwrap_or_default();
+        if heard.iter().any(|it| matches!(it, Incoming::Reply { .. })) {
+            return Ok(Some(event.data));
+        }
+    }
+    Err(closed("The server says a lot, but does not reply"))
+}
+
+fn no_server(place: &Place, why: &str) -> Error {
+    let problem = format!("{place} is no MCP server that we can speak with: {why}");
+    Error::new(ErrorKind::TransportError).with_message(problem)
+}

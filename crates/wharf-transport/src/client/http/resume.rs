@@ -1,0 +1,152 @@
+//! A stream of events that is taken up again where it broke off.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::sleep;
+use wharf_model::{Error, ErrorKind};
+use wharf_wire::sse::ServerEvent;
+
+use super::{
+    answer::{EventStream, Media},
+    voice::{Miss, Voice},
+};
+
+/// When to come back if the server does not say.
+const RETRY: Duration = Duration::from_secs(1);
+/// However little the server says: a broken one must not keep us busy.
+const SOONEST: Duration = Duration::from_millis(50);
+/// However often it was in vain.
+const LATEST: Duration = Duration::from_secs(60);
+/// How often in a row a stream is taken up in vain.
+const ATTEMPTS: u32 = 8;
+
+/// When to try again.
+#[derive(Debug, Default)]
+pub(super) struct Pause {
+    pub(super) retry: Option<Duration>,
+    /// How often in a row it was in vain.
+    pub(super) in_vain: u32,
+}
+
+impl Pause {
+    /// What the server asked for, longer each time it was in vain, and not the same for everybody.
+    pub(super) fn length(&self) -> Duration {
+        let base = self.retry.unwrap_or(RETRY).clamp(SOONEST, LATEST);
+        let longer = base.saturating_mul(1 << self.in_vain.min(10)).min(LATEST);
+        let random = RandomState::new().hash_one(self.in_vain) % 1000;
+        longer + longer.mul_f64(random as f64 / 10_000.0)
+    }
+
+    pub(super) async fn wait(&self) {
+        sleep(self.length()).await;
+    }
+}
+
+/// What a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    /// The reply to a request, which ends with its connection.
+    Once,
+    /// The reply to a request, which goes on after an event that can be named.
+    Reply,
+    /// What the server says by itself, which can also begin anew.
+    Own,
+}
+
+/// A stream of a legacy server.
+pub(super) struct Resumed {
+    voice: Arc<Voice>,
+    kind: Stream,
+    stream: Option<EventStream>,
+    last: Option<String>,
+    pause: Pause,
+}
+
+impl Resumed {
+    pub(super) fn new(voice: Arc<Voice>, kind: Stream, stream: EventStream) -> Resumed {
+        Resumed { voice, kind, stream: Some(stream), last: None, pause: Pause::default() }
+    }
+
+    /// The next event. It ends only with the reason why nothing more can come: `Gone` if nothing
+    /// of the whole conversation can.
+    pub(super) async fn next(&mut self) -> Result<ServerEvent, Miss> {
+        loop {
+            let Some(stream) = &mut self.stream else {
+                self.take_up().await?;
+                continue;
+            };
+            let next = stream.next().await;
+            if let Some(last) = stream.last_id() {
+                self.last = (!last.is_empty()).then(|| last.to_owned());
+            }
+            self.pause.retry = stream.retry().or(self.pause.retry);
+            let problem = match next {
+                Ok(Some(event)) => {
+                    self.pause.in_vain = 0;
+                    return Ok(event);
+                }
+                Err(error) if error.kind.is_content_too_large() => return Err(error.into()),
+                Err(error) => error,
+                Ok(None) => ended(),
+            };
+            self.pause.in_vain = if stream.was_alive() { 0 } else { self.pause.in_vain + 1 };
+            self.stream = None;
+            self.may_go_on(problem)?;
+        }
+    }
+
+    fn may_go_on(&self, problem: Error) -> Result<(), Miss> {
+        let can = match self.kind {
+            Stream::Once => false,
+            Stream::Reply => self.last.is_some(),
+            Stream::Own => true,
+        };
+        if can && self.pause.in_vain <= ATTEMPTS { Ok(()) } else { Err(problem.into()) }
+    }
+
+    async fn take_up(&mut self) -> Result<(), Miss> {
+        self.pause.wait().await;
+        let answer = match self.voice.get(self.last.as_deref()).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.pause.in_vain += 1;
+                // Nothing else of this conversation can be reached either.
+                return self.may_go_on(error).map_err(|miss| Miss::Gone(miss.into_error()));
+            }
+        };
+        if answer.status.is_success() && answer.media() == Media::Events {
+            self.stream = Some(answer.events(self.voice.http.options.limits.message));
+            return Ok(());
+        }
+        // Some servers refuse a stream until they notice that the last one has ended.
+        let passes = self.kind == Stream::Own
+            || answer.status.is_server_error()
+            || answer.status.as_u16() == 429;
+        match self.voice.refused(answer).await {
+            Miss::Gone(error) => {
+                // Whatever was under way there is lost with it.
+                self.voice.leave(&error);
+                Err(Miss::Failed(cut(&error)))
+            }
+            Miss::Failed(error) if passes => {
+                self.pause.in_vain += 1;
+                self.may_go_on(cut(&error))
+            }
+            Miss::Failed(error) => Err(Miss::Failed(cut(&error))),
+        }
+    }
+}
+
+fn ended() -> Error {
+    let problem = "The server ended the stream before it replied";
+    Error::new(ErrorKind::ConnectionClosed).with_message(problem)
+}
+
+fn cut(error: &Error) -> Error {
+    let problem = format!("The stream broke off and could not be resumed: {}", error.message);
+    Error::new(ErrorKind::ConnectionClosed).with_message(problem)
+}

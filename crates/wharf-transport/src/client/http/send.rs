@@ -1,0 +1,225 @@
+//! One request over HTTP, with redirects followed by hand.
+
+use std::{convert::Infallible, error::Error as _, io, pin::Pin, task, time::Duration};
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method as Verb, Request, StatusCode,
+    header::{ACCEPT, CONTENT_TYPE, LOCATION, USER_AGENT},
+};
+use http_body::{Body, Frame, SizeHint};
+use hyper_util::{
+    client::legacy::{self, Client},
+    rt::{TokioExecutor, TokioTimer},
+};
+use wharf_model::{Error, ErrorKind, excerpt};
+
+use super::{
+    answer::Answer,
+    dial::{DialError, Dialer},
+    place::Place,
+};
+use crate::client::LinkOptions;
+
+/// How often a server may send us on.
+const REDIRECTS: usize = 5;
+/// The longest head of a response.
+const HEAD: usize = 256 << 10;
+/// How long a connection is kept for the next request. Many servers close after five seconds, and a
+/// request that meets such an end is lost.
+const IDLE: Duration = Duration::from_secs(4);
+/// How often a silent HTTP/2 connection is asked whether it is alive.
+const PING: Duration = Duration::from_secs(30);
+/// What the protocol itself puts into headers: nobody else may.
+const RESERVED: [&str; 7] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "last-event-id",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Sends requests to one server.
+pub(super) struct Http {
+    client: Client<Dialer, Whole>,
+    pub(super) options: LinkOptions,
+    pub(super) place: Place,
+    /// The user's own headers.
+    own: HeaderMap,
+}
+
+impl Http {
+    pub(super) fn new(
+        place: Place,
+        headers: &[(String, String)],
+        options: LinkOptions,
+    ) -> Result<Http, Error> {
+        let own = own_headers(headers, &options)?;
+        let client = Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .http1_max_buf_size(HEAD)
+            .http2_max_header_list_size(HEAD as u32)
+            .http2_keep_alive_interval(PING)
+            .build(Dialer::default());
+        Ok(Http { client, options, place, own })
+    }
+
+    /// Sends a request to `to`, which is of the server's origin, or to where it sends us within it.
+    pub(super) async fn send(
+        &self,
+        verb: Verb,
+        to: &Place,
+        heads: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, Error> {
+        let mut to = to.clone();
+        for _ in 0..=REDIRECTS {
+            let answer = self.once(&verb, &to, heads, &body).await?;
+            let Some(next) = redirected(&verb, &to, &answer)? else { return Ok(answer) };
+            answer.spend().await;
+            to = next;
+        }
+        let problem = format!("{} redirects more than {REDIRECTS} times", self.place);
+        Err(Error::new(ErrorKind::TransportError).with_message(problem))
+    }
+
+    async fn once(
+        &self,
+        verb: &Verb,
+        to: &Place,
+        heads: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Answer, Error> {
+        let mut request = Request::new(Whole(Some(body.clone())));
+        *request.method_mut() = verb.clone();
+        *request.uri_mut() = to.uri().clone();
+        // In this order, so that the user's headers never replace the protocol's.
+        *request.headers_mut() = self.own.clone();
+        request.headers_mut().extend(heads.clone());
+        if *verb == Verb::POST {
+            request
+                .headers_mut()
+                .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let accept = match *verb {
+            Verb::GET => "text/event-stream",
+            _ => "application/json, text/event-stream",
+        };
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
+        let response = self.client.request(request).await.map_err(|error| lost(to, &error))?;
+        let answer = Answer::new(response);
+        self.options.note(format_args!("{verb} {to}: {}", answer.head()));
+        Ok(answer)
+    }
+}
+
+/// The headers of the user that may be sent. They may hold secrets, whatever their names.
+fn own_headers(headers: &[(String, String)], options: &LinkOptions) -> Result<HeaderMap, Error> {
+    let mut own = HeaderMap::new();
+    own.insert(USER_AGENT, HeaderValue::from_static(concat!("wharf/", env!("CARGO_PKG_VERSION"))));
+    for (name, value) in headers {
+        let bad = |what: &str| {
+            let problem = format!("The header {:?} has {what}", excerpt(name));
+            Error::new(ErrorKind::InvalidParams).with_message(problem)
+        };
+        let known =
+            HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad("a bad name"))?;
+        let mut value = HeaderValue::from_str(value.trim())
+            .map_err(|_| bad("a value that no header can carry"))?;
+        value.set_sensitive(true);
+        if known.as_str().starts_with("mcp-") || RESERVED.contains(&known.as_str()) {
+            options.note(format_args!("the header {known} is left out: the protocol sets it"));
+        } else if known == USER_AGENT {
+            own.insert(known, value);
+        } else {
+            own.append(known, value);
+        }
+    }
+    Ok(own)
+}
+
+/// Where the server sends us, if it does and we go there.
+fn redirected(verb: &Verb, from: &Place, answer: &Answer) -> Result<Option<Place>, Error> {
+    let keeps_method = match answer.status {
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => false,
+        _ => return Ok(None),
+    };
+    let refused = |why: String| {
+        let problem = format!("{from} redirects with status {}: {why}", answer.status.as_u16());
+        Error::new(ErrorKind::TransportError).with_message(problem)
+    };
+    let location = answer.headers.get(LOCATION).and_then(|it| it.to_str().ok());
+    let Some(location) = location else {
+        return Err(refused("it does not say where to".into()));
+    };
+    let next = from.join(location).map_err(|error| refused(error.message.into_owned()))?;
+    if next.origin() != from.origin() {
+        // Credentials belong to one origin, and so does the trust in what the server says.
+        let there = next.origin();
+        return Err(refused(format!(
+            "not followed to {there}, which is another origin; connect to it instead if you trust it"
+        )));
+    }
+    if !keeps_method && *verb != Verb::GET {
+        return Err(refused(format!("a {verb} is only repeated after 307 or 308; use {next}")));
+    }
+    Ok(Some(next))
+}
+
+/// A request that nobody answered.
+fn lost(to: &Place, error: &legacy::Error) -> Error {
+    let mut cause = error.source();
+    while let Some(it) = cause {
+        if let Some(error) = it.downcast_ref::<DialError>() {
+            return Error::new(ErrorKind::TransportError).with_message(error.to_string());
+        }
+        if let Some(error) = it.downcast_ref::<hyper::Error>() {
+            return broken(to, error);
+        }
+        cause = it.source();
+    }
+    Error::new(ErrorKind::TransportError).with_message(format!("{to}: {error}"))
+}
+
+/// What became of a connection that a request or a body was lost with.
+pub(super) fn broken(to: &Place, error: &hyper::Error) -> Error {
+    if error.is_parse() || error.is_parse_too_large() {
+        let problem = format!("{to} does not answer as HTTP says: {error}");
+        return Error::new(ErrorKind::TransportError).with_message(problem);
+    }
+    let why = error.source().map_or_else(|| error.to_string(), io_text);
+    let problem = format!("{to} closed the connection before it answered ({why})");
+    Error::new(ErrorKind::ConnectionClosed).with_message(problem)
+}
+
+fn io_text(error: &(dyn std::error::Error + 'static)) -> String {
+    error.downcast_ref::<io::Error>().map_or_else(|| error.to_string(), |it| it.kind().to_string())
+}
+
+/// A body that is there as a whole.
+struct Whole(Option<Bytes>);
+
+impl Body for Whole {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut task::Context<'_>,
+    ) -> task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        task::Poll::Ready(self.0.take().filter(|it| !it.is_empty()).map(|it| Ok(Frame::data(it))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(Bytes::is_empty)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.as_ref().map_or(0, |it| it.len() as u64))
+    }
+}

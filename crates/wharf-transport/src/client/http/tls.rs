@@ -1,0 +1,62 @@
+//! Encryption by rustls, with the system's own list of whom to trust.
+
+use std::{io, sync::Arc};
+
+use tokio::{net::TcpStream, sync::OnceCell};
+use tokio_rustls::{
+    TlsConnector,
+    client::TlsStream,
+    rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
+};
+
+pub(super) type Encrypted = TlsStream<TcpStream>;
+
+/// Whom to trust. The list is read when it is first needed: that takes milliseconds.
+#[derive(Clone, Default)]
+pub(super) struct Trust {
+    config: Arc<OnceCell<Arc<ClientConfig>>>,
+    without_http2: bool,
+}
+
+impl Trust {
+    #[cfg(feature = "websocket")]
+    pub(super) fn without_http2() -> Trust {
+        Trust { without_http2: true, ..Trust::default() }
+    }
+
+    pub(super) async fn encrypt(&self, host: &str, stream: TcpStream) -> io::Result<Encrypted> {
+        let load = || load(self.without_http2);
+        let config = self.config.get_or_try_init(load).await?.clone();
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        TlsConnector::from(config).connect(name, stream).await
+    }
+}
+
+async fn load(without_http2: bool) -> io::Result<Arc<ClientConfig>> {
+    tokio::task::spawn_blocking(move || config(without_http2)).await.map_err(io::Error::other)?
+}
+
+fn config(without_http2: bool) -> io::Result<Arc<ClientConfig>> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let why = found.errors.first().map_or(String::new(), |error| format!(": {error}"));
+        return Err(io::Error::other(format!(
+            "this system has no list of certificates to trust{why}; SSL_CERT_FILE can name one"
+        )));
+    }
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let protocols = [&b"h2"[..], b"http/1.1"];
+    let spoken = &protocols[usize::from(without_http2)..];
+    config.alpn_protocols = spoken.iter().map(|it| it.to_vec()).collect();
+    Ok(Arc::new(config))
+}
+
+pub(super) fn speaks_http2(stream: &Encrypted) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(b"h2")
+}

@@ -1,0 +1,217 @@
+//! Listens: as the server knows them, or played by the link for servers that know none; either way
+//! they go on over another connection when one breaks.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytestring::ByteString;
+use tokio::{
+    runtime::Handle,
+    sync::Mutex,
+    time::{sleep, timeout},
+};
+use wharf_model::{
+    BoxFuture, Error, ErrorKind, Filter, Method, Outbox, Outcome, Reply, Request,
+    ServerCapabilities,
+};
+use wharf_wire::{CallId, Talk};
+
+use super::{
+    backoff::delay,
+    desk::{Desk, Place, Ticket},
+};
+
+/// How often in a row a listen tries to go on before it gives up.
+const ATTEMPTS: u32 = 10;
+/// How long a server may take to take note that a resource is no longer followed.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// What listens need of the link they go over.
+pub(crate) trait Ground: Send + Sync + 'static {
+    fn desk(&self) -> &Arc<Desk>;
+
+    /// Serializes subscribing and unsubscribing, so that they reach the server in order.
+    fn subscribing(&self) -> &Mutex<()>;
+
+    /// Completes when there is a connection, opened if need be: how to speak over it.
+    fn connected(&self) -> BoxFuture<Result<Talk, Error>>;
+
+    /// Sends a request, over the connection there is, and waits for its result. `method` is its
+    /// name. Dropping the future gives it up.
+    fn request(
+        &self,
+        ticket: Ticket,
+        method: &'static str,
+        message: Vec<u8>,
+    ) -> BoxFuture<Result<ByteString, Error>>;
+
+    /// Whether the link was closed, and no connection will follow.
+    fn is_closed(&self) -> bool;
+
+    /// Whether another connection can follow one that broke.
+    fn may_return(&self) -> bool {
+        true
+    }
+}
+
+/// Listens until the server ends it, the link is closed, or no connection can be had.
+pub(crate) async fn listen(ground: Arc<dyn Ground>, request: Request, outbox: Outbox) -> Outcome {
+    let acknowledged = Arc::new(AtomicBool::new(false));
+    let mut failures = 0;
+    loop {
+        let ended = match ground.connected().await {
+            Ok(talk) => {
+                let before = failures;
+                failures = 0;
+                let ended = once(&ground, &talk, &request, &outbox, &acknowledged).await;
+                // A connection that never got as far as an acknowledgement is no progress.
+                if !acknowledged.load(Ordering::Relaxed) {
+                    failures = before;
+                }
+                ended
+            }
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(()) => return Reply::Listened.into(),
+            Err(_) if ground.is_closed() => return Reply::Listened.into(),
+            Err(error) => {
+                let began = acknowledged.load(Ordering::Relaxed);
+                let may_pass = began && is_passing(&error) && ground.may_return();
+                if !may_pass || failures >= ATTEMPTS {
+                    return error.into();
+                }
+                failures += 1;
+            }
+        }
+        sleep(delay(failures)).await;
+    }
+}
+
+/// Whether another connection may help.
+fn is_passing(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::ConnectionClosed | ErrorKind::TransportError)
+}
+
+/// Listens over one connection.
+async fn once(
+    ground: &Arc<dyn Ground>,
+    talk: &Talk,
+    request: &Request,
+    outbox: &Outbox,
+    acknowledged: &Arc<AtomicBool>,
+) -> Result<(), Error> {
+    let desk = ground.desk();
+    let id = desk.next_id();
+    if !talk.is_modern() {
+        return play(ground, talk, id, request, outbox, acknowledged).await;
+    }
+    let mut message = Vec::new();
+    talk.call(request, &id, &mut message)?;
+    let place = Place::Listen { acknowledged: acknowledged.clone() };
+    let ticket = desk.register(id, Some(outbox), place)?;
+    ground.request(ticket, Method::Listen.name(), message).await?;
+    Ok(())
+}
+
+/// Plays a listen for a server that knows none.
+async fn play(
+    ground: &Arc<dyn Ground>,
+    talk: &Talk,
+    id: CallId,
+    request: &Request,
+    outbox: &Outbox,
+    acknowledged: &AtomicBool,
+) -> Result<(), Error> {
+    let desk = ground.desk();
+    let wanted = match &request.filter {
+        Some(filter) => filter.read(Filter::clone),
+        None => Filter::default(),
+    };
+    let filter = agreed(wanted, &desk.about().discovery.capabilities);
+    let place = Place::Played { filter: filter.clone(), silent: true, missed: false };
+    // Nothing is sent under this id, so it ends only with the connection.
+    let mut ticket = desk.register(id, Some(outbox), place)?;
+    let mut following = Vec::new();
+    for uri in &filter.uris {
+        following.push(Following::begin(ground, talk, uri).await?);
+    }
+    let before = acknowledged.swap(true, Ordering::Relaxed);
+    desk.acknowledge(&ticket.id, &filter, outbox, before);
+    ticket.wait().await.map(drop)
+}
+
+/// What of `wanted` a server can tell.
+fn agreed(wanted: Filter, can: &ServerCapabilities) -> Filter {
+    let lists =
+        |it: &Option<wharf_model::ListCapability>| it.as_ref().is_some_and(|it| it.list_changed);
+    let resources = can.resources.clone().unwrap_or_default();
+    Filter {
+        tools: wanted.tools && lists(&can.tools),
+        prompts: wanted.prompts && lists(&can.prompts),
+        resources: wanted.resources && resources.list_changed,
+        uris: if resources.subscribe { wanted.uris } else { Default::default() },
+    }
+}
+
+/// A resource that a listen follows; dropping it unsubscribes if it was the last.
+struct Following {
+    ground: Arc<dyn Ground>,
+    talk: Talk,
+    uri: String,
+    connection: u64,
+}
+
+impl Following {
+    async fn begin(ground: &Arc<dyn Ground>, talk: &Talk, uri: &str) -> Result<Self, Error> {
+        let _turn = ground.subscribing().lock().await;
+        let (first, connection) = ground.desk().follow(uri);
+        let (ground, talk, uri) = (ground.clone(), talk.clone(), uri.to_owned());
+        // Made before the request, so that a refusal is not counted as following.
+        let following = Following { ground, talk, uri, connection };
+        if first {
+            subscribe(&following.ground, &following.talk, &following.uri, true).await?;
+        }
+        Ok(following)
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let (ground, talk) = (self.ground.clone(), self.talk.clone());
+        let (uri, connection) = (std::mem::take(&mut self.uri), self.connection);
+        let unsubscribing = async move {
+            let _turn = ground.subscribing().lock().await;
+            if ground.desk().unfollow(&uri, connection) {
+                let _ = timeout(FAREWELL, subscribe(&ground, &talk, &uri, false)).await;
+            }
+        };
+        // Without a runtime there is no connection either.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(unsubscribing);
+        }
+    }
+}
+
+/// Subscribes to a resource, or unsubscribes.
+async fn subscribe(
+    ground: &Arc<dyn Ground>,
+    talk: &Talk,
+    uri: &str,
+    on: bool,
+) -> Result<(), Error> {
+    let id = ground.desk().next_id();
+    let mut message = Vec::new();
+    if !talk.subscribe(uri, on, &id, &mut message) {
+        return Ok(());
+    }
+    let ticket = ground.desk().register(id, None, Place::Errand)?;
+    let method = if on { "resources/subscribe" } else { "resources/unsubscribe" };
+    ground.request(ticket, method, message).await?;
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! Links: the ways from a client to a server, whatever carries the messages.
+//!
+//! A link finds out which revision the server speaks, moves messages, and finds its way back when a
+//! connection breaks. Lines of messages (a child process, a socket, a WebSocket, any pair of
+//! streams) share one implementation; what differs is how a connection is opened.
+
+mod backoff;
+mod child;
+mod connection;
+mod desk;
+mod dial;
+#[cfg(feature = "http")]
+mod http;
+mod listen;
+mod messages;
+mod opening;
+mod options;
+mod verdicts;
+#[cfg(feature = "websocket")]
+mod websocket;
+
+#[cfg(unix)]
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use wharf_client::Link;
+use wharf_model::Error;
+
+#[cfg(feature = "http")]
+pub use self::http::connect_http;
+pub use self::{
+    child::{ChildCommand, Stderr},
+    options::{LinkLimits, LinkOptions, Orphans, Trace, Traced},
+    verdicts::Verdicts,
+};
+
+/// Starts a server and speaks with it over its stdin and stdout.
+///
+/// # Errors
+/// If it cannot be started, ends at once, or does not speak the protocol.
+pub async fn connect_child(
+    command: ChildCommand,
+    options: LinkOptions,
+) -> Result<Arc<dyn Link>, Error> {
+    messages::connect(command, options).await
+}
+
+/// Speaks in lines over TCP with a server at `address`, a host and a port. Nothing is encrypted.
+///
+/// # Errors
+/// If nobody is there, or nobody who speaks the protocol.
+pub async fn connect_tcp(address: String, options: LinkOptions) -> Result<Arc<dyn Link>, Error> {
+    messages::connect(dial::Tcp(address), options).await
+}
+
+/// Speaks in lines with a server at the Unix socket `path`.
+///
+/// # Errors
+/// If nobody is there, or nobody who speaks the protocol.
+#[cfg(unix)]
+pub async fn connect_unix(
+    path: impl Into<PathBuf>,
+    options: LinkOptions,
+) -> Result<Arc<dyn Link>, Error> {
+    messages::connect(dial::Unix(path.into()), options).await
+}
+
+/// Speaks in lines over a pair of streams. When they end, so does the link.
+///
+/// # Errors
+/// If nobody at the other end speaks the protocol.
+pub async fn connect_stream<R, W>(
+    reader: R,
+    writer: W,
+    options: LinkOptions,
+) -> Result<Arc<dyn Link>, Error>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    messages::connect(dial::Streams::new(reader, writer), options).await
+}
+
+/// Speaks over WebSocket with a server at a `ws://` or `wss://` URL, with `headers` of the caller's
+/// own in the handshake.
+///
+/// # Errors
+/// If the URL or a header cannot be used, nobody is there, or nobody who speaks the protocol.
+#[cfg(feature = "websocket")]
+pub async fn connect_websocket(
+    url: &str,
+    headers: Vec<(String, String)>,
+    options: LinkOptions,
+) -> Result<Arc<dyn Link>, Error> {
+    messages::connect(websocket::WebSocket::new(url, &headers)?, options).await
+}

@@ -1,0 +1,131 @@
+//! What a link is told when it is made.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use wharf_model::{Ask, BoxFuture, Error};
+use wharf_wire::{ClientSelf, Revision};
+
+use super::Verdicts;
+
+/// What a link is told when it is made.
+///
+/// ```
+/// use wharf_model::Implementation;
+/// use wharf_transport::client::LinkOptions;
+/// use wharf_wire::ClientSelf;
+///
+/// let client = ClientSelf { info: Implementation::new("tug", "1.0.0"), ..ClientSelf::default() };
+/// let mut options = LinkOptions::new(client);
+/// options.limits.message = 1 << 20;
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct LinkOptions {
+    /// What the client says about itself.
+    pub client: Arc<ClientSelf>,
+    /// The only revision to speak; without one, the newest that both sides know.
+    pub pin: Option<Revision>,
+    /// How long a server may take to answer a question it may not know: 5 seconds.
+    pub probe: Duration,
+    /// How long a server may take to open the conversation: 30 seconds.
+    pub handshake: Duration,
+    /// What a server may make the link use.
+    pub limits: LinkLimits,
+    /// Sees everything that goes by.
+    pub trace: Option<Trace>,
+    /// Which revision each server spoke the last time.
+    pub verdicts: Arc<Verdicts>,
+    /// Answers questions that belong to no call.
+    pub orphans: Arc<dyn Orphans>,
+}
+
+impl LinkOptions {
+    /// Options with defaults, for a client that says `client` about itself.
+    #[must_use]
+    pub fn new(client: impl Into<Arc<ClientSelf>>) -> Self {
+        LinkOptions {
+            client: client.into(),
+            pin: None,
+            probe: Duration::from_secs(5),
+            handshake: Duration::from_secs(30),
+            limits: LinkLimits::default(),
+            trace: None,
+            verdicts: Arc::new(Verdicts::in_memory()),
+            orphans: Arc::new(Nobody),
+        }
+    }
+
+    /// Shows `what` to whoever traces the link.
+    pub(crate) fn trace(&self, what: Traced<'_>) {
+        if let Some(trace) = &self.trace {
+            trace(what);
+        }
+    }
+
+    /// Tells whoever traces the link what happened.
+    pub(crate) fn note(&self, note: impl fmt::Display) {
+        if let Some(trace) = &self.trace {
+            trace(Traced::Note(&note.to_string()));
+        }
+    }
+}
+
+impl fmt::Debug for LinkOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkOptions")
+            .field("client", &self.client)
+            .field("pin", &self.pin)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a server may make a link use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LinkLimits {
+    /// The longest message, in bytes: a line, a body, an event. 64 MiB.
+    pub message: usize,
+    /// How many calls and listens may be under way. One more fails. 4,096.
+    pub in_flight: usize,
+    /// How many questions of the server may be open. One more is refused. 64.
+    pub asks: usize,
+    /// How many messages may wait to be written before callers are held back. 256.
+    pub outgoing: usize,
+}
+
+impl Default for LinkLimits {
+    fn default() -> Self {
+        LinkLimits { message: 64 << 20, in_flight: 4096, asks: 64, outgoing: 256 }
+    }
+}
+
+/// Sees what goes over a link. It must not block.
+pub type Trace = Arc<dyn Fn(Traced<'_>) + Send + Sync>;
+
+/// One thing that went over a link, or happened to it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Traced<'a> {
+    /// A message to the server.
+    Sent(&'a [u8]),
+    /// A message from the server.
+    Received(&'a [u8]),
+    /// Something else: a status line, a line of a child's stderr, a new connection.
+    Note(&'a str),
+}
+
+/// Answers a legacy server's questions that belong to no call, or to nobody knows which.
+pub trait Orphans: Send + Sync + 'static {
+    /// The JSON text of the answer. Dropping the future withdraws the question.
+    fn ask(&self, ask: Ask) -> BoxFuture<Result<String, Error>>;
+}
+
+/// Has no answers.
+struct Nobody;
+
+impl Orphans for Nobody {
+    fn ask(&self, ask: Ask) -> BoxFuture<Result<String, Error>> {
+        Box::pin(std::future::ready(Err(Error::method_not_found(ask.method().name()))))
+    }
+}

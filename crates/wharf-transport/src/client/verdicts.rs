@@ -1,0 +1,135 @@
+//! Which revision each server spoke the last time.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use wharf_wire::Revision;
+
+/// How many servers are remembered; the rest are asked again.
+const MOST: usize = 4096;
+
+/// Remembers which revision a server spoke, so that the next connection need not find out again.
+///
+/// Servers are known by a digest of a key (a URL, a command line), because keys may hold secrets.
+///
+/// ```
+/// use wharf_transport::client::Verdicts;
+///
+/// let verdicts = Verdicts::in_memory();
+/// let revision = "2025-06-18".parse().unwrap();
+/// verdicts.put("https://example.com/mcp", revision);
+/// assert_eq!(verdicts.get("https://example.com/mcp"), Some(revision));
+/// verdicts.forget("https://example.com/mcp");
+/// assert_eq!(verdicts.get("https://example.com/mcp"), None);
+/// ```
+#[derive(Debug)]
+pub struct Verdicts {
+    known: Mutex<HashMap<u64, Revision>>,
+    file: Option<PathBuf>,
+}
+
+impl Verdicts {
+    /// Remembers until it is dropped.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Verdicts { known: Mutex::default(), file: None }
+    }
+
+    /// Remembers in a file, one server a line. One that cannot be read is as good as none: what it
+    /// says is only where to begin.
+    #[must_use]
+    pub fn in_file(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Verdicts { known: Mutex::new(read(&path)), file: Some(path) }
+    }
+
+    /// What the server with this key spoke the last time.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<Revision> {
+        self.known().get(&digest(key)).copied()
+    }
+
+    /// Remembers that the server with this key speaks `revision`.
+    pub fn put(&self, key: &str, revision: Revision) {
+        let mut known = self.known();
+        if known.len() >= MOST {
+            known.clear();
+        }
+        if known.insert(digest(key), revision) != Some(revision) {
+            self.save(&known);
+        }
+    }
+
+    /// Forgets what the server with this key spoke.
+    pub fn forget(&self, key: &str) {
+        let mut known = self.known();
+        if known.remove(&digest(key)).is_some() {
+            self.save(&known);
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<u64, Revision>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file that cannot be written costs a probe next time, and is no reason to fail a call.
+    fn save(&self, known: &HashMap<u64, Revision>) {
+        if let Some(path) = &self.file {
+            let _ = write(path, known);
+        }
+    }
+}
+
+fn read(path: &Path) -> HashMap<u64, Revision> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let pair = |line: &str| {
+        let (server, date) = line.split_once(' ')?;
+        Some((u64::from_str_radix(server, 16).ok()?, date.trim().parse().ok()?))
+    };
+    text.lines().filter_map(pair).take(MOST).collect()
+}
+
+/// Writes beside the file first, so that another process never reads half of it.
+fn write(path: &Path, known: &HashMap<u64, Revision>) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mut lines: Vec<String> =
+        known.iter().map(|(server, revision)| format!("{server:016x} {revision}\n")).collect();
+    lines.sort_unstable();
+    let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+    fs::write(&beside, lines.concat())?;
+    fs::rename(&beside, path)
+}
+
+/// FNV-1a: short, and the same in every process. Two keys that meet cost one wrong first guess.
+fn digest(key: &str) -> u64 {
+    key.bytes().fold(0xcbf2_9ce4_8422_2325, |digest, byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_remembers_what_another_process_learnt_and_holds_no_key() {
+        let path = std::env::temp_dir().join(format!("wharf-verdicts-{}", std::process::id()));
+        let revision = Revision::ALL[2];
+        Verdicts::in_file(&path).put("https://example.com/?token=hunter2", revision);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("hunter2") && text.contains(revision.as_str()), "{text}");
+        let again = Verdicts::in_file(&path);
+        assert_eq!(again.get("https://example.com/?token=hunter2"), Some(revision));
+        again.forget("https://example.com/?token=hunter2");
+        assert_eq!(Verdicts::in_file(&path).get("https://example.com/?token=hunter2"), None);
+        fs::write(&path, "garbage\n\u{0} \nzz 2025-06-18\n").unwrap();
+        assert_eq!(Verdicts::in_file(&path).known().len(), 0);
+        fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,204 @@
+//! Messages over WebSocket: each is one text message.
+
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use http::{
+    HeaderName, HeaderValue, Request,
+    header::{HOST, SEC_WEBSOCKET_PROTOCOL},
+};
+use tokio::{sync::Mutex, time::timeout};
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{
+        self, Message, Utf8Bytes, client::IntoClientRequest, error::ProtocolError,
+        protocol::WebSocketConfig,
+    },
+};
+use wharf_model::{Error, ErrorKind};
+use wharf_wire::Line;
+
+use super::{
+    LinkOptions,
+    connection::too_long,
+    dial::{Dial, Ends, Sink, Source, unreachable},
+    http::{
+        dial::{Dialer, Stream},
+        place::Place,
+        refusal::by_status,
+    },
+};
+
+/// The subprotocol spoken.
+const MCP: HeaderValue = HeaderValue::from_static("mcp");
+/// How long a server may be silent before it is pinged, and how long it may take to answer that.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How much a connection buffers either way.
+const BUFFER: usize = 16 << 10;
+
+type Socket = WebSocketStream<Stream>;
+type Writer = Arc<Mutex<SplitSink<Socket, Message>>>;
+
+/// A server at a URL, and the caller's own headers.
+pub(super) struct WebSocket {
+    /// The same place, in the words of HTTP.
+    place: Place,
+    url: String,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    dialer: Dialer,
+}
+
+impl WebSocket {
+    pub(super) fn new(url: &str, headers: &[(String, String)]) -> Result<Self, Error> {
+        let Some(rest) = url.trim().strip_prefix("ws") else {
+            return Err(Error::new(ErrorKind::InvalidParams).with_message(
+                "The URL cannot be used: for WebSocket it must begin with ws:// or wss://",
+            ));
+        };
+        let place = Place::parse(&format!("http{rest}"))?;
+        let headers = headers.iter().map(header).collect::<Result<_, _>>()?;
+        let (url, dialer) = (url.trim().to_owned(), Dialer::for_websocket());
+        Ok(WebSocket { place, url, headers, dialer })
+    }
+
+    fn request(&self) -> Result<Request<()>, tungstenite::Error> {
+        let mut request = self.url.as_str().into_client_request()?;
+        for (name, value) in &self.headers {
+            request.headers_mut().append(name, value.clone());
+        }
+        request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, MCP);
+        Ok(request)
+    }
+
+    async fn connect(&self, options: &LinkOptions) -> Result<Socket, Error> {
+        let origin = self.place.origin();
+        let stream =
+            self.dialer.dial(&origin).await.map_err(|error| unreachable(self.name(), error))?;
+        let mut config = WebSocketConfig::default();
+        config.read_buffer_size = BUFFER;
+        config.write_buffer_size = BUFFER;
+        config.max_message_size = Some(options.limits.message);
+        config.max_frame_size = Some(options.limits.message);
+        let request = self.request().map_err(|error| self.refused(error))?;
+        let connected = client_async_with_config(request, stream, Some(config)).await;
+        Ok(connected.map_err(|error| self.refused(error))?.0)
+    }
+
+    /// What to do about a server that does not become a WebSocket.
+    fn refused(&self, error: tungstenite::Error) -> Error {
+        let name = self.name();
+        match error {
+            tungstenite::Error::Http(response) => {
+                let status = response.status();
+                Error::new(by_status(status)).with_message(format!(
+                    "{name} answered with HTTP {status}, and not as a WebSocket; check the path and \
+                     the headers"
+                ))
+            }
+            tungstenite::Error::Protocol(ProtocolError::SecWebSocketSubProtocolError(_)) => {
+                unreachable(name, "it is a WebSocket, but does not speak the subprotocol mcp")
+            }
+            error => unreachable(name, error),
+        }
+    }
+}
+
+impl Dial for WebSocket {
+    type Source = Frames;
+    type Sink = Writer;
+    type Keeper = ();
+
+    fn name(&self) -> String {
+        format!("ws{}", self.place.to_string().trim_start_matches("http"))
+    }
+
+    fn key(&self) -> Option<String> {
+        Some(self.url.clone())
+    }
+
+    async fn dial(&self, options: &LinkOptions) -> Result<Ends<Self>, Error> {
+        let socket = timeout(options.handshake, self.connect(options)).await;
+        let late = |_| unreachable(self.name(), "it did not answer in time");
+        let (sink, stream) = socket.map_err(late)??.split();
+        let writer = Arc::new(Mutex::new(sink));
+        let limit = options.limits.message;
+        let source = Frames { stream, writer: writer.clone(), pinged: false, limit };
+        Ok(Ends { source, sink: writer, keeper: () })
+    }
+}
+
+fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue), Error> {
+    let bad = || {
+        let message = format!("The header {name:?} cannot be sent: check its name and value");
+        Error::new(ErrorKind::InvalidParams).with_message(message)
+    };
+    let name = HeaderName::try_from(name).map_err(|_| bad())?;
+    if name == HOST || name.as_str().starts_with("sec-websocket-") {
+        return Err(bad());
+    }
+    let mut value = HeaderValue::try_from(value).map_err(|_| bad())?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+/// Messages from a WebSocket. Pings are answered while reading.
+pub(super) struct Frames {
+    stream: SplitStream<Socket>,
+    writer: Writer,
+    /// Whether a ping of ours is unanswered.
+    pinged: bool,
+    limit: usize,
+}
+
+impl Source for Frames {
+    async fn next(&mut self) -> Result<Option<Line>, Error> {
+        loop {
+            let Ok(frame) = timeout(SILENCE, self.stream.next()).await else {
+                self.ping().await?;
+                continue;
+            };
+            self.pinged = false;
+            match frame {
+                Some(Ok(Message::Text(text))) => return Ok(Some(Line::Message(text.into()))),
+                Some(Ok(Message::Binary(bytes))) => return Ok(Some(Line::Message(bytes))),
+                Some(Ok(Message::Close(_))) | None => return Ok(None),
+                Some(Ok(_)) => {}
+                Some(Err(tungstenite::Error::Capacity(_))) => return Err(too_long(self.limit)),
+                // A server that is gone without a word is no different from one that said goodbye.
+                Some(Err(_)) => return Ok(None),
+            }
+        }
+    }
+}
+
+impl Frames {
+    /// Sees whether the server is still there.
+    async fn ping(&mut self) -> Result<(), Error> {
+        let ping = async { self.writer.lock().await.send(Message::Ping(Bytes::new())).await };
+        if self.pinged || !matches!(timeout(SILENCE, ping).await, Ok(Ok(()))) {
+            return Err(Error::new(ErrorKind::ConnectionClosed)
+                .with_message("Connection closed: the server does not answer pings"));
+        }
+        self.pinged = true;
+        Ok(())
+    }
+}
+
+impl Sink for Writer {
+    async fn send(&mut self, messages: &[Vec<u8>]) -> io::Result<()> {
+        let mut writer = self.lock().await;
+        for message in messages {
+            let text = Utf8Bytes::try_from(message.clone()).map_err(io::Error::other)?;
+            writer.feed(Message::Text(text)).await.map_err(io::Error::other)?;
+        }
+        writer.flush().await.map_err(io::Error::other)
+    }
+
+    async fn close(&mut self) {
+        let _ = self.lock().await.close().await;
+    }
+}

@@ -1,0 +1,166 @@
+//! Our own server, in every revision.
+
+use wharf_client::Errand;
+use wharf_model::{ErrorKind, LogLevel, Notification, Outcome, Reply};
+use wharf_transport::http::Http;
+
+use crate::{
+    bed::{
+        LEGACY, MODERN, begin, call, connect, connect_pinned, fails, listen, options, pinned,
+        refused, says, soon, text, tool,
+    },
+    toy::Toy,
+};
+
+/// Every revision with a URL that it is spoken at.
+async fn everywhere(toy: &Toy) -> Vec<(&'static str, String)> {
+    let at_one_url = LEGACY.into_iter().chain([MODERN]).map(|revision| (revision, toy.url()));
+    std::iter::once(("2024-11-05", toy.at("/sse"))).chain(at_one_url).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_in_every_revision() {
+    let toy = Toy::serve(Http::new().sse_2024()).await;
+    for (revision, url) in everywhere(&toy).await {
+        let link = connect_pinned(&url, revision).await;
+        assert_eq!((&*link.about().revision, &*link.about().info.name), (revision, "toy"));
+        assert_eq!(link.mirrors(), revision == MODERN);
+        assert_eq!(call(&link, "hello").await.unwrap(), "hello", "{revision}");
+        let mut counting = begin(&link, tool("count", r#"{"to":5}"#));
+        assert_eq!(text(counting.done().await).unwrap(), "done", "{revision}");
+        assert_eq!(counting.progress(), [1.0, 2.0, 3.0, 4.0, 5.0], "{revision}");
+        for errand in [Errand::Ping, Errand::LogLevel(LogLevel::Error), Errand::RootsChanged] {
+            link.run(errand).await.unwrap();
+        }
+        link.close().await;
+        says(&fails(&link, "hello").await, ErrorKind::ConnectionClosed, &["closed"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_reach_the_call_they_belong_to() {
+    let toy = Toy::serve(Http::new().sse_2024()).await;
+    for (revision, url) in everywhere(&toy).await {
+        if revision == MODERN {
+            continue;
+        }
+        let link = connect_pinned(&url, revision).await;
+        let mut asking = begin(&link, tool("ask", "{}"));
+        let answer = text(soon(asking.done()).await).unwrap();
+        assert!(answer.contains("file:///here"), "{revision}: {answer}");
+        assert_eq!(asking.asked, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_call_ends_at_the_server() {
+    let toy = Toy::serve(Http::new().sse_2024()).await;
+    for (revision, url) in everywhere(&toy).await {
+        let link = connect_pinned(&url, revision).await;
+        let mut waiting = begin(&link, tool("gate", "{}"));
+        waiting.run_for(std::time::Duration::from_millis(10)).await;
+        toy.has_calls(1).await;
+        drop(waiting);
+        toy.has_calls(0).await;
+        assert_eq!(call(&link, "still").await.unwrap(), "still", "{revision}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn listens_hear_what_they_asked_for() {
+    let toy = Toy::serve(Http::new().sse_2024()).await;
+    for (revision, url) in everywhere(&toy).await {
+        let link = connect_pinned(&url, revision).await;
+        let mut listening = listen(&link, &["toy:1"]);
+        soon(listening.hear(1)).await;
+        let Notification::Acknowledged(agreed) = &listening.heard[0] else { panic!() };
+        assert!(agreed.tools && agreed.uris.contains("toy:1"), "{revision}: {agreed:?}");
+        // The stream that legacy servers tell it on is opened beside.
+        listening.run_for(std::time::Duration::from_millis(100)).await;
+        for uri in ["toy:2", "toy:1"] {
+            toy.changes.send(Notification::ResourceUpdated { uri: uri.into() }).unwrap();
+        }
+        toy.changes.send(Notification::ToolsChanged).unwrap();
+        soon(listening.hear(3)).await;
+        let heard = format!("{:?}", &listening.heard[1..]);
+        assert_eq!(heard, r#"[ResourceUpdated { uri: "toy:1" }, ToolsChanged]"#, "{revision}");
+        link.close().await;
+        let end = soon(listening.done()).await;
+        assert!(matches!(end, Outcome::Complete(Reply::Listened)), "{revision}: {end:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_lets_go_is_met_again() {
+    let toy = Toy::serve(Http::new()).await;
+    for revision in ["2025-06-18", "2025-11-25"] {
+        let link = connect_pinned(&toy.url(), revision).await;
+        let mut calling = begin(&link, tool("let_go", r#"{"to":3}"#));
+        soon(calling.hear(3)).await;
+        // Long enough for some streams to be closed and taken up again.
+        calling.run_for(std::time::Duration::from_secs(20)).await;
+        toy.gate.add_permits(1);
+        assert_eq!(text(soon(calling.done()).await).unwrap(), "done");
+        assert_eq!(calling.progress(), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0], "{revision}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_revision_is_found_and_remembered() {
+    let toy = Toy::serve(Http::new().sse_2024()).await;
+    let link = connect(&toy.url()).await;
+    assert_eq!(link.about().revision, MODERN);
+    assert!(link.about().supported.iter().any(|it| it == "2025-03-26"));
+    let link = connect(&toy.at("/sse")).await;
+    assert_eq!(link.about().revision, "2024-11-05");
+    assert_eq!(call(&link, "hello").await.unwrap(), "hello");
+    // Under a pin, nothing else will do.
+    let mut options = pinned(MODERN);
+    options.verdicts = crate::bed::options().verdicts;
+    says(&refused(&toy.at("/sse"), options).await, ErrorKind::UnsupportedProtocolVersion, &[]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stateless_servers_do_as_well() {
+    let toy = Toy::serve(Http::new().stateless()).await;
+    for revision in LEGACY {
+        let link = connect_pinned(&toy.url(), revision).await;
+        assert_eq!(call(&link, "hello").await.unwrap(), "hello", "{revision}");
+        link.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_request_by_its_name() {
+    let toy = Toy::serve(Http::new()).await;
+    for revision in LEGACY.into_iter().chain([MODERN]) {
+        let link = connect_pinned(&toy.url(), revision).await;
+        let outbox = wharf_model::Outbox::new(
+            std::sync::Arc::new(wharf_transport::TokioTimer),
+            wharf_model::Deadlines::default(),
+        );
+        let params = serde_json::value::to_raw_value(&serde_json::json!({"name": "ünï"})).unwrap();
+        let result = link.request("tools/call".into(), Some(params), outbox.clone()).await.unwrap();
+        assert!(result.get().contains("ünï"), "{revision}: {result}");
+        let error = link.request("no/such".into(), None, outbox).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::MethodNotFound, "{revision}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn two_hundred_calls_at_once() {
+    let toy = Toy::serve(Http::new()).await;
+    for revision in ["2025-11-25", MODERN] {
+        let link = connect_pinned(&toy.url(), revision).await;
+        let mut calls = tokio::task::JoinSet::new();
+        for number in 0..200 {
+            let link = link.clone();
+            calls.spawn(async move {
+                let name = format!("tool-{number}");
+                assert_eq!(call(&link, &name).await.unwrap(), name);
+            });
+        }
+        soon(async { while let Some(done) = calls.join_next().await { done.unwrap() } }).await;
+    }
+    drop(options());
+}

@@ -1,0 +1,149 @@
+//! A toy server of our own, over a socket.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, broadcast},
+};
+use wharf_model::{
+    Ask, BoxFuture, Deadlines, Discovery, Implementation, ListCapability, LogLevel, Method,
+    Notification, Outbox, Outcome, Reply, Request, ResourcesCapability, Service, ToolResult,
+};
+use wharf_transport::{
+    Host, LineLimits, Shutdown, TokioTimer,
+    http::{Http, HttpService, serve},
+};
+use wharf_wire::Wire;
+
+#[derive(Clone)]
+pub(crate) struct Toy {
+    pub(crate) gate: Arc<Semaphore>,
+    pub(crate) changes: broadcast::Sender<Notification>,
+    calls: Arc<AtomicUsize>,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) port: u16,
+}
+
+/// Counts a call for as long as it lives.
+struct Alive(Arc<AtomicUsize>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Service for Toy {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let toy = self.clone();
+        if request.method == Method::Listen {
+            let filter = request.filter.clone().unwrap_or_default();
+            let mut changes = toy.changes.subscribe();
+            return Box::pin(async move {
+                outbox.notify(Notification::Acknowledged(filter.read(Clone::clone)));
+                loop {
+                    let change = changes.recv().await.unwrap();
+                    if filter.read(|it| it.wants(&change)) {
+                        outbox.notify(change);
+                    }
+                }
+            });
+        }
+        toy.calls.fetch_add(1, Ordering::SeqCst);
+        let alive = Alive(toy.calls.clone());
+        let arguments: Value = serde_json::from_str(request.arguments()).unwrap();
+        Box::pin(async move {
+            let _alive = alive;
+            let to = arguments["to"].as_u64().unwrap_or_default();
+            match (request.method, &*request.target()) {
+                (Method::Discover, _) => return Reply::Discover(Box::new(discovery())).into(),
+                (_, "count") => count(&outbox, to).await,
+                (_, "gate") => toy.gate.acquire().await.unwrap().forget(),
+                (_, "let_go") => {
+                    count(&outbox, to).await;
+                    outbox.let_go();
+                    toy.gate.acquire().await.unwrap().forget();
+                    count(&outbox, to).await;
+                }
+                (_, "ask") => {
+                    return match outbox.ask(Ask::Roots).await {
+                        Ok(answer) => ToolResult::text(answer).into(),
+                        Err(error) => error.into(),
+                    };
+                }
+                (_, name) => return ToolResult::text(name).into(),
+            }
+            ToolResult::text("done").into()
+        })
+    }
+}
+
+fn discovery() -> Discovery {
+    let mut discovery = Discovery::default();
+    let (mut lists, mut resources) = (ListCapability::default(), ResourcesCapability::default());
+    lists.list_changed = true;
+    resources.subscribe = true;
+    discovery.capabilities.tools = Some(lists);
+    discovery.capabilities.resources = Some(resources);
+    discovery
+}
+
+async fn count(outbox: &Outbox, to: u64) {
+    for number in 1..=to {
+        let progress = number as f64;
+        outbox.notify(Notification::Progress { progress, total: None, message: None });
+        outbox.room().await;
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Toy {
+    pub(crate) async fn serve(http: Http) -> Toy {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let toy = Toy {
+            gate: Arc::new(Semaphore::new(0)),
+            changes: broadcast::Sender::new(64),
+            calls: Arc::default(),
+            shutdown: Shutdown::new(),
+            port: listener.local_addr().unwrap().port(),
+        };
+        let wire = Wire::new(Implementation::new("toy", "1")).default_log_level(LogLevel::Debug);
+        let host = Host {
+            wire: Arc::new(wire),
+            service: Arc::new(toy.clone()),
+            timer: Arc::new(TokioTimer),
+            deadlines: Deadlines { idle: None, total: None },
+            limits: LineLimits::default(),
+        };
+        let service = HttpService::new(Arc::new(host), http, toy.shutdown.clone());
+        tokio::spawn(serve(service, listener));
+        toy
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.at("/mcp")
+    }
+
+    pub(crate) fn at(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// Waits until as many calls are under way.
+    pub(crate) async fn has_calls(&self, count: usize) {
+        for _ in 0..10_000 {
+            if self.calls.load(Ordering::SeqCst) == count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        panic!("there are not {count} calls, but {}", self.calls.load(Ordering::SeqCst));
+    }
+}

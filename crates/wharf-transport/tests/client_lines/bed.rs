@@ -1,0 +1,325 @@
+//! A server made by hand, and what a test needs to call it.
+
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::value::to_raw_value;
+use tokio::{
+    io::{DuplexStream, ReadHalf, WriteHalf},
+    sync::broadcast,
+    task::JoinHandle,
+    time::timeout,
+};
+use wharf_client::Link;
+use wharf_model::{
+    Ask, Asks, BoxFuture, ClientCapabilities, Deadlines, Discovery, Error, ErrorKind, Event,
+    Exchange, Filter, Implementation, InputRequired, ListCapability, LiveFilter, LogLevel, Method,
+    Notification, Outbox, Outcome, Reply, Request, RequestBuilder, ResourcesCapability, Scope,
+    ServerCapabilities, Service, ToolResult,
+};
+use wharf_transport::{
+    Host, LineLimits, Shutdown, TokioTimer,
+    client::{LinkOptions, Traced, connect_stream},
+    memory,
+};
+use wharf_wire::{ClientSelf, Wire};
+
+/// Does what the name of a tool says.
+pub(crate) struct Toy {
+    changes: broadcast::Sender<Notification>,
+    under_way: Arc<AtomicUsize>,
+    listens: Arc<AtomicUsize>,
+}
+
+/// Something under way, however it ends.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Counted(count.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn progress(progress: f64) -> Notification {
+    Notification::Progress { progress, total: Some(2.0), message: None }
+}
+
+fn log(text: &str) -> Notification {
+    let data = to_raw_value(text).unwrap();
+    Notification::Log { level: LogLevel::Warning, logger: None, data }
+}
+
+fn discovery() -> Discovery {
+    let lists = ListCapability::default().list_changed(true);
+    let resources = ResourcesCapability::default().list_changed(true).subscribe(true);
+    let capabilities = ServerCapabilities::default()
+        .tools(lists.clone())
+        .prompts(lists)
+        .resources(resources)
+        .logging(true)
+        .completions(true);
+    Discovery { capabilities, instructions: Some("be gentle".into()), ..Discovery::default() }
+}
+
+impl Service for Toy {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let name = request.target().into_owned();
+        let mut changes = self.changes.subscribe();
+        let count = if request.method == Method::Listen { &self.listens } else { &self.under_way };
+        let counted = Counted::new(count);
+        Box::pin(async move {
+            let _counted = counted;
+            match (request.method, &*name) {
+                (Method::Discover, _) => Reply::Discover(Box::new(discovery())).into(),
+                (Method::Listen, _) => {
+                    let filter = request.filter.clone().unwrap();
+                    outbox.notify(Notification::Acknowledged(filter.read(Filter::clone)));
+                    while let Ok(change) = changes.recv().await {
+                        if filter.read(|filter| filter.wants(&change)) {
+                            outbox.notify(change);
+                        }
+                    }
+                    Reply::Listened.into()
+                }
+                (_, "talk") => {
+                    outbox.notify(progress(1.0));
+                    outbox.notify(log("half way"));
+                    outbox.notify(progress(2.0));
+                    ToolResult::text("said").into()
+                }
+                (_, "ask") if request.asks == Asks::Suspend => {
+                    let requests = vec![("where".to_owned(), Ask::Roots)];
+                    let state = Some("sealed".to_owned());
+                    Outcome::InputRequired(Box::new(InputRequired { requests, state }))
+                }
+                (_, "ask") => match outbox.ask(Ask::Roots).await {
+                    Ok(answer) => ToolResult::text(answer).into(),
+                    Err(error) => ToolResult::error(error.to_string()).into(),
+                },
+                (_, "hang") => std::future::pending().await,
+                (_, "crash") => {
+                    eprintln!("the toy breaks");
+                    std::process::exit(3)
+                }
+                (_, "fail") => Error::new(ErrorKind::RateLimited).into(),
+                (_, name) => ToolResult::text(format!("{name} {}", request.arguments())).into(),
+            }
+        })
+    }
+}
+
+/// The server, and what a test needs to steer it.
+pub(crate) struct Bed {
+    pub(crate) host: Arc<Host>,
+    pub(crate) shutdown: Shutdown,
+    changes: broadcast::Sender<Notification>,
+    under_way: Arc<AtomicUsize>,
+    listens: Arc<AtomicUsize>,
+}
+
+impl Bed {
+    pub(crate) fn new() -> Bed {
+        let (changes, _) = broadcast::channel(64);
+        let (under_way, listens) = (Arc::default(), Arc::default());
+        let toy = Toy {
+            changes: changes.clone(),
+            under_way: Arc::clone(&under_way),
+            listens: Arc::clone(&listens),
+        };
+        let host = Arc::new(Host {
+            wire: Arc::new(Wire::new(Implementation::new("toy", "1"))),
+            service: Arc::new(toy),
+            timer: Arc::new(TokioTimer),
+            deadlines: Deadlines::default(),
+            limits: LineLimits::default(),
+        });
+        Bed { host, shutdown: Shutdown::new(), changes, under_way, listens }
+    }
+
+    /// A connection within this process: the client's end, and the server's task.
+    pub(crate) fn pipe(
+        &self,
+    ) -> ((ReadHalf<DuplexStream>, WriteHalf<DuplexStream>), JoinHandle<()>) {
+        memory::connect(self.host.clone(), Scope::new(), self.shutdown.clone())
+    }
+
+    pub(crate) async fn link(&self, options: LinkOptions) -> Arc<dyn Link> {
+        let ((reader, writer), _) = self.pipe();
+        connect_stream(reader, writer, options).await.unwrap()
+    }
+
+    /// Says that something changed, to whoever listens. Completes when somebody does.
+    pub(crate) async fn change(&self, change: Notification) {
+        until(|| self.listens.load(Ordering::SeqCst) > 0).await;
+        let _ = self.changes.send(change);
+    }
+
+    pub(crate) async fn until_calls(&self, count: usize) {
+        until(|| self.under_way.load(Ordering::SeqCst) == count).await;
+    }
+
+    pub(crate) async fn until_listens(&self, count: usize) {
+        until(|| self.listens.load(Ordering::SeqCst) == count).await;
+    }
+}
+
+/// Completes when `done`; fails after a time that is generous.
+pub(crate) async fn until(done: impl Fn() -> bool) {
+    let waiting = async {
+        while !done() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_secs(60), waiting).await.unwrap();
+}
+
+/// A client that can list its roots.
+pub(crate) fn options() -> LinkOptions {
+    let capabilities: ClientCapabilities =
+        serde_json::from_value(serde_json::json!({"roots": {"listChanged": true}})).unwrap();
+    let info = Implementation::new("tester", "1");
+    LinkOptions::new(ClientSelf { info, capabilities })
+}
+
+pub(crate) fn pinned(date: &str) -> LinkOptions {
+    let mut options = options();
+    options.pin = Some(date.parse().unwrap());
+    options
+}
+
+/// What a link showed to its trace, a line each: `>` sent, `<` received, `#` noted.
+#[derive(Clone, Default)]
+pub(crate) struct Trail(Arc<Mutex<Vec<String>>>);
+
+impl Trail {
+    pub(crate) fn on(options: &mut LinkOptions) -> Trail {
+        let trail = Trail::default();
+        let lines = trail.0.clone();
+        options.trace = Some(Arc::new(move |what: Traced<'_>| {
+            let line = match what {
+                Traced::Sent(message) => format!("> {}", String::from_utf8_lossy(message)),
+                Traced::Received(message) => format!("< {}", String::from_utf8_lossy(message)),
+                Traced::Note(note) => format!("# {note}"),
+                other => format!("{other:?}"),
+            };
+            lines.lock().unwrap().push(line);
+        }));
+        trail
+    }
+
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub(crate) fn count(&self, part: &str) -> usize {
+        self.all().iter().filter(|line| line.contains(part)).count()
+    }
+
+    /// Completes when a line has `part`.
+    pub(crate) async fn until(&self, part: &str) {
+        until(|| self.count(part) > 0).await;
+    }
+}
+
+pub(crate) fn tool(name: &str) -> Request {
+    let mut request = RequestBuilder::new(Method::CallTool).target(name).build();
+    request.progress = true;
+    request.log_level = Some(LogLevel::Debug);
+    request.asks = Asks::Deliver;
+    request
+}
+
+pub(crate) fn listening(filter: Filter) -> Request {
+    let mut request = RequestBuilder::new(Method::Listen).build();
+    request.filter = Some(LiveFilter::new(filter));
+    request
+}
+
+/// A call in the making, polled as its user would.
+pub(crate) struct Calling(Exchange);
+
+impl Calling {
+    pub(crate) fn start(link: &Arc<dyn Link>, request: Request) -> Calling {
+        let deadlines = match request.method {
+            Method::Listen => Deadlines { idle: None, total: None },
+            _ => Deadlines { idle: Some(Duration::from_secs(60)), ..Deadlines::default() },
+        };
+        Calling(Exchange::start(&**link, request, Arc::new(TokioTimer), deadlines).for_caller())
+    }
+
+    /// What happens next. Questions are answered with one root.
+    pub(crate) async fn next(&mut self) -> Event {
+        loop {
+            let next = poll_fn(|cx| self.0.poll_event(cx));
+            match timeout(Duration::from_secs(600), next).await.unwrap() {
+                Event::Ask(id, Ask::Roots) => {
+                    let roots = r#"{"roots":[{"uri":"file:///quay"}]}"#.to_owned();
+                    self.0.answers().deliver(id, Ok(roots));
+                }
+                event => return event,
+            }
+        }
+    }
+
+    /// The next notification, in short.
+    pub(crate) async fn heard(&mut self) -> String {
+        match self.next().await {
+            Event::Notify(notification) => short(&notification),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn end(mut self) -> (Vec<String>, Outcome) {
+        let mut heard = Vec::new();
+        loop {
+            match self.next().await {
+                Event::Notify(notification) => heard.push(short(&notification)),
+                Event::Done(outcome) => return (heard, outcome),
+                _ => {}
+            }
+        }
+    }
+}
+
+pub(crate) fn short(notification: &Notification) -> String {
+    match notification {
+        Notification::Progress { progress, .. } => format!("progress {progress}"),
+        Notification::Log { data, .. } => format!("log {data}"),
+        Notification::ResourceUpdated { uri } => format!("updated {uri}"),
+        Notification::Acknowledged(filter) => serde_json::to_string(filter).unwrap(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Calls a tool to its end.
+pub(crate) async fn call(link: &Arc<dyn Link>, request: Request) -> (Vec<String>, Outcome) {
+    Calling::start(link, request).end().await
+}
+
+/// The text of a tool's result.
+pub(crate) async fn say(link: &Arc<dyn Link>, name: &str) -> Result<String, Error> {
+    let (_, outcome) = call(link, tool(name)).await;
+    match outcome {
+        Outcome::Complete(Reply::Tool(result)) => {
+            Ok(serde_json::to_value(&result).unwrap()["content"][0]["text"]
+                .as_str()
+                .unwrap()
+                .to_owned())
+        }
+        Outcome::Failed(error) => Err(*error),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,163 @@
+//! What a server may send without harm: too much, too long, and nothing that anybody asked for.
+
+use std::time::Duration;
+
+use serde_json::json;
+use wharf_model::{ErrorKind, Event};
+
+use crate::{
+    bed::{Calling, Trail, options, say, tool, until},
+    peer::{legacy, modern},
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_line_too_long_fails_the_call_and_not_the_link() {
+    let mut options = options();
+    options.limits.message = 1000;
+    let (mut peer, link) = modern(options).await;
+    for end in ["\n", ""] {
+        let calling = tokio::spawn({
+            let link = link.clone();
+            async move { say(&link, "x").await }
+        });
+        peer.expect("tools/call").await;
+        peer.print(&format!("{}{end}", "x".repeat(5000))).await;
+        let error = calling.await.unwrap().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::ContentTooLarge);
+        assert!(error.message.contains("1000 bytes"), "{error}");
+    }
+    // The line without an end goes on and on, and ends at last.
+    for _ in 0..100 {
+        peer.print(&"x".repeat(50_000)).await;
+    }
+    peer.print("\n").await;
+    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let call = peer.expect("tools/call").await;
+    peer.say(&call, "fits").await;
+    assert_eq!(calling.await.unwrap().unwrap(), "fits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_asked_for_is_skipped() {
+    let mut options = options();
+    let trail = Trail::on(&mut options);
+    let (mut peer, link) = modern(options).await;
+    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let call = peer.expect("tools/call").await;
+    peer.print("debug: called\n\u{1b}[2J\n{\"half\n").await;
+    peer.reply(&json!({"id": 9999}), json!({})).await;
+    peer.reply(&json!({"id": "16"}), json!({})).await;
+    for method in ["notifications/progress", "notifications/no/such", "notifications/message"] {
+        peer.send(json!({"jsonrpc": "2.0", "method": method, "params": {"progressToken": 1}})).await;
+    }
+    peer.say(&call, "found").await;
+    assert_eq!(calling.await.unwrap().unwrap(), "found");
+    assert_eq!(trail.count("# skipped"), 3, "{:?}", trail.all());
+}
+
+#[tokio::test(start_paused = true)]
+async fn babble_without_end_breaks_the_connection() {
+    let (mut peer, link) = modern(options()).await;
+    let calling = tokio::spawn(async move { say(&link, "x").await });
+    peer.expect("tools/call").await;
+    for _ in 0..3 {
+        peer.print(&"yes\n".repeat(500)).await;
+    }
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(error.message.contains("log to stderr"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_calls_than_the_limit_are_under_way() {
+    let mut options = options();
+    options.limits.in_flight = 2;
+    let (mut peer, link) = modern(options).await;
+    let hang = || {
+        let link = link.clone();
+        tokio::spawn(async move { say(&link, "x").await })
+    };
+    let hanging = [hang(), hang()];
+    let first = peer.expect("tools/call").await;
+    peer.expect("tools/call").await;
+    assert_eq!(say(&link, "x").await.unwrap_err().kind, ErrorKind::Overloaded);
+    peer.say(&first, "done").await;
+    until(|| hanging.iter().any(|it| it.is_finished())).await;
+    let next = hang();
+    let call = peer.expect("tools/call").await;
+    peer.say(&call, "next").await;
+    assert_eq!(next.await.unwrap().unwrap(), "next");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_without_an_id_fails_the_only_call() {
+    let (mut peer, link) = legacy(options()).await;
+    let calling = tokio::spawn(async move { say(&link, "x").await });
+    peer.expect("tools/call").await;
+    peer.refuse(&json!({"id": null}), -32700).await;
+    assert_eq!(calling.await.unwrap().unwrap_err().kind, ErrorKind::ParseError);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_reply_is_nobodys() {
+    let (mut peer, link) = modern(options()).await;
+    let mut calling = Calling::start(&link, tool("x"));
+    assert!(tokio::time::timeout(Duration::from_secs(1), calling.next()).await.is_err());
+    let call = peer.expect("tools/call").await;
+    drop(calling);
+    let cancelled = peer.expect("notifications/cancelled").await;
+    assert_eq!(cancelled["params"]["requestId"], call["id"]);
+    peer.say(&call, "late").await;
+    let calling = tokio::spawn(async move { say(&link, "y").await });
+    let call = peer.expect("tools/call").await;
+    peer.say(&call, "own").await;
+    assert_eq!(calling.await.unwrap().unwrap(), "own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_polls_holds_the_others_up_only_for_a_while() {
+    let (mut peer, link) = modern(options()).await;
+    let mut deaf = Calling::start(&link, tool("deaf"));
+    assert!(tokio::time::timeout(Duration::from_secs(1), deaf.next()).await.is_err());
+    let call = peer.expect("tools/call").await;
+    let params = json!({"progressToken": call["id"], "progress": 1});
+    for _ in 0..2000 {
+        let progress =
+            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+        peer.send(progress).await;
+    }
+    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let other = peer.expect("tools/call").await;
+    peer.say(&other, "through").await;
+    assert_eq!(calling.await.unwrap().unwrap(), "through");
+    let mut heard = 0;
+    while let Ok(Event::Notify(_)) =
+        tokio::time::timeout(Duration::from_secs(1), deaf.next()).await
+    {
+        heard += 1;
+    }
+    assert!((200..500).contains(&heard), "{heard}");
+    peer.say(&call, "heard").await;
+    let (_, outcome) = deaf.end().await;
+    assert!(matches!(outcome, wharf_model::Outcome::Complete(_)), "{outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_reads_nothing_holds_back_its_callers_only() {
+    let mut options = options();
+    options.limits.outgoing = 2;
+    let (mut peer, link) = legacy(options).await;
+    // More pings than anybody will hear the answers of.
+    for id in 0..5000 {
+        peer.send(json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).await;
+    }
+    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let call = loop {
+        let message = peer.read().await;
+        if message["method"] == "tools/call" {
+            break message;
+        }
+        assert_eq!(message["result"], json!({}));
+    };
+    peer.say(&call, "read").await;
+    assert_eq!(calling.await.unwrap().unwrap(), "read");
+}

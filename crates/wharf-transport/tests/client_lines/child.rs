@@ -1,0 +1,178 @@
+//! Servers in a process of their own: this very program, started again, or a few words of shell.
+#![cfg(unix)]
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::timeout;
+use wharf_client::Link;
+use wharf_model::{ErrorKind, Method, Outcome, Reply, RequestBuilder};
+use wharf_transport::{
+    Shutdown,
+    client::{ChildCommand, LinkOptions, Stderr, connect_child},
+    stdio,
+};
+
+use crate::bed::{Bed, Calling, Trail, call, options, pinned, say, tool, until};
+
+const ROLE: &str = "WHARF_TEST_ROLE";
+
+/// Not a test: what this program does when it is started again. Its harness prints a line or two to
+/// stdout first, as some servers do.
+#[test]
+fn as_a_server() {
+    if std::env::var(ROLE).is_ok() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(stdio::serve(Bed::new().host, Shutdown::new()));
+        std::process::exit(0);
+    }
+}
+
+fn this_program() -> ChildCommand {
+    let program = std::env::current_exe().unwrap();
+    ChildCommand::new(program.to_str().unwrap())
+        .args(["--exact", "child::as_a_server", "--nocapture", "--test-threads=1"])
+        .env(ROLE, "server")
+}
+
+fn shell(script: &str) -> ChildCommand {
+    ChildCommand::new("sh").args(["-c", script])
+}
+
+async fn start(options: LinkOptions) -> Arc<dyn Link> {
+    connect_child(this_program(), options).await.unwrap()
+}
+
+/// The number of the last process that a link started.
+fn process(trail: &Trail) -> i32 {
+    let started = trail.all().into_iter().rev().find(|line| line.contains("# started")).unwrap();
+    started.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+fn is_alive(process: i32) -> bool {
+    let process = rustix::process::Pid::from_raw(process).unwrap();
+    rustix::process::test_kill_process(process).is_ok()
+}
+
+#[tokio::test]
+async fn a_child_works_in_every_revision_and_ends_when_the_link_is_closed() {
+    for revision in wharf_wire::Revision::ALL {
+        let mut options = pinned(revision.as_str());
+        let trail = Trail::on(&mut options);
+        let link = start(options).await;
+        assert_eq!(say(&link, "now").await.unwrap(), "now {}");
+        assert!(is_alive(process(&trail)));
+        link.close().await;
+        assert!(!is_alive(process(&trail)));
+    }
+}
+
+#[tokio::test]
+async fn a_child_ends_when_the_link_is_dropped() {
+    let mut options = options();
+    let trail = Trail::on(&mut options);
+    let link = start(options).await;
+    assert_eq!(link.about().revision, "2026-07-28");
+    drop(link);
+    let process = process(&trail);
+    until(|| !is_alive(process)).await;
+}
+
+#[tokio::test]
+async fn a_crash_fails_the_call_and_the_next_one_starts_it_again() {
+    let mut options = options();
+    let trail = Trail::on(&mut options);
+    let link = start(options).await;
+    let first = process(&trail);
+    let error = say(&link, "crash").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::ConnectionClosed);
+    assert!(error.message.contains("exit status: 3"), "{error}");
+    assert!(error.message.contains("the toy breaks"), "{error}");
+    assert_eq!(trail.count("# stderr: the toy breaks"), 1, "{:?}", trail.all());
+    assert_eq!(say(&link, "now").await.unwrap(), "now {}");
+    assert_ne!(process(&trail), first);
+    link.close().await;
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_be_started_is_an_error_that_says_what_to_check() {
+    let there = std::env::temp_dir();
+    for (command, part) in [
+        (ChildCommand::new("no-such-program"), "PATH"),
+        (ChildCommand::new("/no/such/program"), "the file is there"),
+        (ChildCommand::new("npx -y server"), "apart"),
+        (ChildCommand::new(there.to_str().unwrap()), "executed"),
+        (shell("true").dir("/no/such/directory"), "directory"),
+    ] {
+        let error = connect_child(command.clone(), options()).await.map(drop).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::TransportError);
+        let named = error.message.contains(&command.program);
+        assert!(named && error.message.contains(part), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_ends_at_once_is_an_error_with_its_last_words() {
+    for stderr in [Stderr::Note, Stderr::Null] {
+        let command = shell("echo 'no config file' >&2; exit 7").stderr(stderr);
+        let mut options = options();
+        let trail = Trail::on(&mut options);
+        let error = connect_child(command, options).await.map(drop).unwrap_err();
+        assert!(error.message.contains("exit status: 7"), "{error}");
+        assert!(error.message.contains("no config file"), "{error}");
+        let noted = trail.count("# stderr: no config file") > 0;
+        assert_eq!(noted, stderr == Stderr::Note, "{:?}", trail.all());
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_will_not_end_is_killed_with_all_it_started() {
+    let here = std::env::temp_dir().join(format!("wharf-stubborn-{}", std::process::id()));
+    // Answers the handshake, then ignores the end of its input and SIGTERM, and so does its child.
+    let script = format!(
+        "trap '' TERM; read line; \
+         echo '{{\"jsonrpc\":\"2.0\",\"id\":'\"$(echo \"$line\" | sed 's/.*\"id\":\\([0-9]*\\).*/\\1/')\"',\"result\":{{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{{}},\"serverInfo\":{{\"name\":\"sh\",\"version\":\"1\"}}}}}}'; \
+         sh -c 'trap \"\" TERM; echo $$ > {}; while true; do sleep 1; done' & \
+         while true; do sleep 1; done",
+        here.display()
+    );
+    let mut options = pinned("2025-11-25");
+    let trail = Trail::on(&mut options);
+    let link = connect_child(shell(&script), options).await.unwrap();
+    until(|| std::fs::read_to_string(&here).is_ok_and(|it| it.ends_with('\n'))).await;
+    let grandchild: i32 = std::fs::read_to_string(&here).unwrap().trim().parse().unwrap();
+    std::fs::remove_file(&here).unwrap();
+    let child = process(&trail);
+    assert!(is_alive(child) && is_alive(grandchild));
+    tokio::time::pause();
+    link.close().await;
+    tokio::time::resume();
+    assert!(!is_alive(child));
+    until(|| !is_alive(grandchild)).await;
+}
+
+#[tokio::test]
+async fn a_child_gets_its_directory_and_environment() {
+    let command = shell("echo \"$PWD $A ${HOME-none}\" >&2")
+        .dir("/usr")
+        .env("A", "b")
+        .env("PATH", std::env::var("PATH").unwrap())
+        .clear_env();
+    let error = connect_child(command.clone(), options()).await.map(drop).unwrap_err();
+    assert!(error.message.contains("/usr b none"), "{error}");
+    assert!(!format!("{command:?}").contains("\"b\""), "{command:?}");
+}
+
+#[tokio::test]
+async fn a_call_to_a_child_can_be_cancelled() {
+    let mut options = options();
+    let trail = Trail::on(&mut options);
+    let link = start(options).await;
+    let mut hanging = Calling::start(&link, tool("hang"));
+    assert!(timeout(Duration::from_millis(50), hanging.next()).await.is_err());
+    drop(hanging);
+    trail.until("> {\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\"").await;
+    let request = RequestBuilder::new(Method::CallTool).target("now").build();
+    let (_, outcome) = call(&link, request).await;
+    assert!(matches!(outcome, Outcome::Complete(Reply::Tool(_))), "{outcome:?}");
+    link.close().await;
+}

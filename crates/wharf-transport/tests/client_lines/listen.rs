@@ -1,0 +1,288 @@
+//! Listening, as the server knows it or as the link plays it.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use wharf_client::Ear;
+use wharf_model::{ErrorKind, Event, Filter, Notification, Outcome, Reply};
+use wharf_transport::client::connect_tcp;
+use wharf_wire::Revision;
+
+use crate::{
+    bed::{Bed, Calling, Trail, listening, options, pinned, short, until},
+    peer::{Port, legacy, modern},
+};
+
+fn everything() -> Filter {
+    Filter { tools: true, prompts: true, resources: true, uris: uris(["toy://a"]) }
+}
+
+fn uris<const N: usize>(uris: [&str; N]) -> BTreeSet<String> {
+    uris.map(str::to_owned).into()
+}
+
+fn updated(uri: &str) -> Notification {
+    Notification::ResourceUpdated { uri: uri.into() }
+}
+
+fn said(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_are_heard_in_every_revision() {
+    for date in Revision::ALL.map(Revision::as_str) {
+        let bed = Bed::new();
+        let link = bed.link(pinned(date)).await;
+        let mut calling = Calling::start(&link, listening(everything()));
+        let agreed = calling.heard().await;
+        assert_eq!(agreed, serde_json::to_string(&everything()).unwrap(), "{date}");
+        for change in [
+            updated("toy://b"),
+            updated("toy://a"),
+            Notification::ToolsChanged,
+            Notification::PromptsChanged,
+            Notification::ResourcesChanged,
+        ] {
+            bed.change(change).await;
+        }
+        for change in ["updated toy://a", "ToolsChanged", "PromptsChanged", "ResourcesChanged"] {
+            assert_eq!(calling.heard().await, change, "{date}");
+        }
+        if date == "2026-07-28" {
+            drop(calling);
+            bed.until_listens(0).await;
+        } else {
+            link.close().await;
+            let (_, outcome) = calling.end().await;
+            assert!(matches!(outcome, Outcome::Complete(Reply::Listened)), "{date} {outcome:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_played_listen_agrees_to_what_the_server_can() {
+    let (mut peer, link) = legacy(options()).await;
+    let mut calling = Calling::start(&link, listening(everything()));
+    let answering = tokio::spawn(async move {
+        let subscribe = peer.expect("resources/subscribe").await;
+        assert_eq!(subscribe["params"]["uri"], "toy://a");
+        // What is said before the answer is heard after the acknowledgement.
+        peer.send(said("notifications/resources/updated", json!({"uri": "toy://a"}))).await;
+        peer.reply(&subscribe, json!({})).await;
+        peer.send(said("notifications/prompts/list_changed", json!({}))).await;
+        peer.send(said("notifications/tools/list_changed", json!({}))).await;
+        peer
+    });
+    let agreed = Filter { prompts: false, resources: false, ..everything() };
+    assert_eq!(calling.heard().await, serde_json::to_string(&agreed).unwrap());
+    let mut heard = [calling.heard().await, calling.heard().await, calling.heard().await];
+    heard.sort();
+    assert_eq!(heard, ["ToolsChanged", "ToolsChanged", "updated toy://a"]);
+    drop(answering);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_is_subscribed_once_and_unsubscribed_with_its_last_listen() {
+    let (mut peer, link) = legacy(options()).await;
+    let listen = |filter| {
+        let link = link.clone();
+        tokio::spawn(async move {
+            let mut calling = Calling::start(&link, listening(filter));
+            calling.heard().await;
+            calling
+        })
+    };
+    let filter = |name| Filter { uris: uris([name]), ..Filter::default() };
+    let first = listen(filter("toy://a"));
+    let subscribe = peer.expect("resources/subscribe").await;
+    let second = listen(filter("toy://a"));
+    peer.reply(&subscribe, json!({})).await;
+    let (first, mut second) = (first.await.unwrap(), second.await.unwrap());
+    drop(first);
+    assert!(timeout(Duration::from_secs(60), peer.read()).await.is_err());
+    peer.send(said("notifications/resources/updated", json!({"uri": "toy://a"}))).await;
+    assert_eq!(second.heard().await, "updated toy://a");
+    drop(second);
+    // Whoever comes right after the last subscribes after it has unsubscribed.
+    let third = listen(filter("toy://a"));
+    let unsubscribe = peer.expect("resources/unsubscribe").await;
+    assert_eq!(unsubscribe["params"]["uri"], "toy://a");
+    peer.reply(&unsubscribe, json!({})).await;
+    let subscribe = peer.expect("resources/subscribe").await;
+    peer.reply(&subscribe, json!({})).await;
+    third.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_subscription_fails_the_listen() {
+    let (mut peer, link) = legacy(options()).await;
+    let calling = Calling::start(&link, listening(everything()));
+    let ended = tokio::spawn(calling.end());
+    let subscribe = peer.expect("resources/subscribe").await;
+    peer.refuse(&subscribe, -32002).await;
+    let (heard, outcome) = ended.await.unwrap();
+    let Outcome::Failed(error) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((error.kind, heard.len()), (ErrorKind::ResourceNotFound, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_ends_a_listen_in_either_way() {
+    for with_result in [true, false] {
+        let (mut peer, link) = modern(options()).await;
+        let calling = Calling::start(&link, listening(everything()));
+        let ended = tokio::spawn(calling.end());
+        let listen = peer.expect("subscriptions/listen").await;
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": listen["id"]});
+        let filter = json!({"toolsListChanged": true});
+        let params = json!({"_meta": meta, "notifications": filter});
+        peer.send(said("notifications/subscriptions/acknowledged", params)).await;
+        peer.send(said("notifications/tools/list_changed", json!({"_meta": meta}))).await;
+        // Of another listen, or none.
+        let other = json!({"io.modelcontextprotocol/subscriptionId": 7});
+        peer.send(said("notifications/tools/list_changed", json!({"_meta": other}))).await;
+        if with_result {
+            peer.reply(&listen, json!({"resultType": "complete", "_meta": meta})).await;
+        } else {
+            let params = json!({"requestId": listen["id"]});
+            peer.send(said("notifications/cancelled", params)).await;
+        }
+        let (heard, outcome) = ended.await.unwrap();
+        assert_eq!(heard, [r#"{"toolsListChanged":true}"#, "ToolsChanged"]);
+        assert!(matches!(outcome, Outcome::Complete(Reply::Listened)), "{outcome:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listen_over_a_stream_ends_with_it() {
+    let (mut peer, link) = legacy(options()).await;
+    let filter = Filter { tools: true, ..Filter::default() };
+    let mut calling = Calling::start(&link, listening(filter));
+    calling.heard().await;
+    peer.print("bye\n").await;
+    drop(peer);
+    let (_, outcome) = calling.end().await;
+    let Outcome::Failed(error) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(error.kind, ErrorKind::ConnectionClosed);
+}
+
+struct Heard(Mutex<Vec<String>>);
+
+impl Ear for Heard {
+    fn heard(&self, notification: &Notification) {
+        self.0.lock().unwrap().push(short(notification));
+    }
+}
+
+#[tokio::test]
+async fn a_played_listen_goes_on_over_another_connection() {
+    let (port, address) = Port::open().await;
+    let connecting = tokio::spawn(connect_tcp(address, pinned("2025-11-25")));
+    let mut peer = port.accept().await;
+    peer.initialize("2025-11-25").await;
+    let link = connecting.await.unwrap().unwrap();
+    let ear = Arc::new(Heard(Mutex::default()));
+    let weak = Arc::downgrade(&ear);
+    link.listen_in(weak);
+    let filter = Filter { tools: true, uris: uris(["toy://a", "toy://b"]), ..Filter::default() };
+    let mut calling = Calling::start(&link, listening(filter.clone()));
+    let listening = tokio::spawn(async move {
+        let agreed = calling.heard().await;
+        let heard = [calling.heard().await, calling.heard().await, calling.heard().await];
+        (agreed, heard, calling.heard().await)
+    });
+    for _ in 0..2 {
+        let subscribe = peer.expect("resources/subscribe").await;
+        peer.reply(&subscribe, json!({})).await;
+    }
+    // Answered only once both are subscribed, and the listen is acknowledged.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    drop(peer);
+    let mut peer = port.accept().await;
+    peer.initialize("2025-11-25").await;
+    for _ in 0..2 {
+        let subscribe = peer.expect("resources/subscribe").await;
+        peer.reply(&subscribe, json!({})).await;
+    }
+    // Something may have changed while nobody listened.
+    let changed = said("notifications/resources/updated", json!({"uri": "toy://b"}));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    peer.send(changed).await;
+    let (agreed, missed, next) = timeout(Duration::from_secs(60), listening).await.unwrap().unwrap();
+    assert_eq!(agreed, serde_json::to_string(&filter).unwrap());
+    assert_eq!(missed, ["ToolsChanged", "updated toy://a", "updated toy://b"]);
+    assert_eq!(next, "updated toy://b");
+    let ears = ear.0.lock().unwrap().clone();
+    assert_eq!(ears[..3], ["ToolsChanged", "PromptsChanged", "ResourcesChanged"], "{ears:?}");
+}
+
+#[tokio::test]
+async fn a_listen_of_a_modern_server_goes_on_over_another_connection() {
+    let (port, address) = Port::open().await;
+    let mut options = options();
+    let trail = Trail::on(&mut options);
+    let connecting = tokio::spawn(connect_tcp(address, options));
+    let acknowledge = |listen: &Value| {
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": listen["id"]});
+        let params = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
+        said("notifications/subscriptions/acknowledged", params)
+    };
+    let mut peer = port.accept().await;
+    let probe = peer.read().await;
+    peer.discover(&probe).await;
+    let link = connecting.await.unwrap().unwrap();
+    let mut calling = Calling::start(&link, listening(everything()));
+    let asking = async {
+        // Gone before it is acknowledged: that is the caller's to know.
+        peer.expect("subscriptions/listen").await;
+        drop(peer);
+    };
+    let (event, ()) = tokio::join!(calling.next(), asking);
+    let Event::Done(Outcome::Failed(error)) = event else { panic!("{event:?}") };
+    assert_eq!(error.kind, ErrorKind::ConnectionClosed);
+
+    let mut calling = Calling::start(&link, listening(everything()));
+    let serving = tokio::spawn(async move {
+        for end in [true, false] {
+            let mut peer = port.accept().await;
+            let probe = peer.read().await;
+            peer.discover(&probe).await;
+            let listen = peer.expect("subscriptions/listen").await;
+            peer.send(acknowledge(&listen)).await;
+            if !end {
+                peer.reply(&listen, json!({"resultType": "complete"})).await;
+                peer.next().await;
+            }
+        }
+    });
+    let agreed = calling.heard().await;
+    let (heard, outcome) = timeout(Duration::from_secs(60), calling.end()).await.unwrap();
+    assert_eq!(agreed, r#"{"toolsListChanged":true}"#);
+    assert_eq!(heard, ["ToolsChanged"], "{:?}", trail.all());
+    assert!(matches!(outcome, Outcome::Complete(Reply::Listened)), "{outcome:?}");
+    drop(link);
+    serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_listen_whose_server_is_gone_for_good_ends() {
+    let (port, address) = Port::open().await;
+    let connecting = tokio::spawn(connect_tcp(address, pinned("2025-11-25")));
+    let mut peer = port.accept().await;
+    peer.initialize("2025-11-25").await;
+    let link = connecting.await.unwrap().unwrap();
+    let filter = Filter { tools: true, ..Filter::default() };
+    let mut calling = Calling::start(&link, listening(filter));
+    calling.heard().await;
+    drop((peer, port));
+    tokio::time::pause();
+    let (_, outcome) = calling.end().await;
+    let Outcome::Failed(error) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(error.kind, ErrorKind::TransportError, "{error}");
+    until(|| true).await;
+}

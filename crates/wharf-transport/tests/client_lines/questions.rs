@@ -1,0 +1,126 @@
+//! A legacy server's requests to the client.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{sync::Semaphore, time::timeout};
+use wharf_model::{Ask, BoxFuture, Error};
+use wharf_transport::client::Orphans;
+
+use crate::{
+    bed::{Calling, Trail, options, say, tool, until},
+    peer::{legacy, modern},
+};
+
+fn question(id: u64) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"})
+}
+
+/// Answers when the test lets it.
+struct Slow(Arc<Semaphore>);
+
+impl Orphans for Slow {
+    fn ask(&self, ask: Ask) -> BoxFuture<Result<String, Error>> {
+        assert_eq!(ask, Ask::Roots);
+        let gate = self.0.clone();
+        Box::pin(async move {
+            gate.acquire().await.unwrap().forget();
+            Ok(r#"{"roots":[{"uri":"file:///orphan"}]}"#.into())
+        })
+    }
+}
+
+fn roots(answer: &Value) -> &Value {
+    &answer["result"]["roots"][0]["uri"]
+}
+
+#[tokio::test(start_paused = true)]
+async fn pings_are_answered_and_unknown_requests_refused_while_a_call_is_under_way() {
+    let (mut peer, link) = legacy(options()).await;
+    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let call = peer.expect("tools/call").await;
+    peer.send(json!({"jsonrpc": "2.0", "id": "a", "method": "ping"})).await;
+    assert_eq!(peer.read().await, json!({"jsonrpc": "2.0", "id": "a", "result": {}}));
+    peer.send(json!({"jsonrpc": "2.0", "id": call["id"], "method": "no/such"})).await;
+    let refused = peer.read().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&call["id"], &json!(-32601)));
+    peer.say(&call, "x").await;
+    calling.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_goes_to_the_only_call_or_else_to_the_orphans() {
+    let mut options = options();
+    let gate = Arc::new(Semaphore::new(100));
+    options.orphans = Arc::new(Slow(gate));
+    let (mut peer, link) = legacy(options).await;
+    peer.send(question(1)).await;
+    assert_eq!(roots(&peer.read().await), "file:///orphan");
+    let spawn = || {
+        let link = link.clone();
+        tokio::spawn(async move { say(&link, "x").await })
+    };
+    let one = spawn();
+    let call = peer.expect("tools/call").await;
+    peer.send(question(2)).await;
+    assert_eq!(roots(&peer.read().await), "file:///quay");
+    let other = spawn();
+    let second = peer.expect("tools/call").await;
+    peer.send(question(3)).await;
+    assert_eq!(roots(&peer.read().await), "file:///orphan");
+    peer.say(&call, "one").await;
+    peer.say(&second, "two").await;
+    one.await.unwrap().unwrap();
+    other.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_taken_back_is_not_answered_and_makes_room() {
+    let mut options = options();
+    options.limits.asks = 2;
+    let gate = Arc::new(Semaphore::new(0));
+    options.orphans = Arc::new(Slow(gate.clone()));
+    let (mut peer, _link) = legacy(options).await;
+    peer.send(question(1)).await;
+    peer.send(question(2)).await;
+    peer.send(question(3)).await;
+    let refused = peer.read().await;
+    assert_eq!(refused["id"], 3);
+    assert!(refused["error"]["message"].as_str().unwrap().contains("2 questions"), "{refused}");
+    let params = json!({"requestId": 1});
+    peer.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})).await;
+    peer.send(question(4)).await;
+    gate.add_permits(2);
+    let mut ids = [peer.read().await["id"].as_u64(), peer.read().await["id"].as_u64()];
+    ids.sort_unstable();
+    assert_eq!(ids, [Some(2), Some(4)]);
+    assert!(timeout(Duration::from_secs(60), peer.read()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_of_a_call_that_is_given_up_ends_with_it() {
+    let (mut peer, link) = legacy(options()).await;
+    let mut calling = Calling::start(&link, tool("x"));
+    assert!(timeout(Duration::from_secs(1), calling.next()).await.is_err());
+    peer.expect("tools/call").await;
+    peer.send(question(1)).await;
+    // Nobody polls the call, so the question stays open until it ends.
+    assert!(timeout(Duration::from_secs(1), peer.read()).await.is_err());
+    drop(calling);
+    let mut ends = [peer.read().await, peer.read().await];
+    ends.sort_by_key(|it| it.get("method").is_some());
+    assert!(ends[0]["error"].is_object(), "{ends:?}");
+    assert_eq!(ends[1]["method"], "notifications/cancelled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_client_answers_no_requests() {
+    let mut options = options();
+    let trail = Trail::on(&mut options);
+    let (mut peer, _link) = modern(options).await;
+    peer.send(question(1)).await;
+    peer.send(json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).await;
+    peer.send(json!({"jsonrpc": "2.0", "id": 3, "method": "no/such"})).await;
+    until(|| trail.count("# ignored") == 3).await;
+    assert!(timeout(Duration::from_secs(60), peer.read()).await.is_err());
+}

@@ -1,0 +1,232 @@
+//! Links over real sockets: our own server behind them, and connections that break.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
+use wharf_client::{Errand, Link};
+use wharf_model::{ErrorKind, LogLevel};
+use wharf_transport::{
+    client::{connect_tcp, connect_unix},
+    tcp, unix,
+};
+
+use crate::{
+    bed::{Bed, Calling, Trail, call, options, pinned, say, tool},
+    peer::Port,
+};
+
+async fn works(link: &Arc<dyn Link>) {
+    link.run(Errand::LogLevel(LogLevel::Debug)).await.unwrap();
+    assert_eq!(say(link, "now").await.unwrap(), "now {}");
+    let (heard, _) = call(link, tool("talk")).await;
+    assert_eq!(heard, ["progress 1", "log \"half way\"", "progress 2"]);
+}
+
+async fn serve(bed: &Bed) -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let serving = tcp::serve(bed.host.clone(), listener, 100, bed.shutdown.clone());
+    (address, tokio::spawn(serving))
+}
+
+#[tokio::test]
+async fn tcp_works_in_every_revision() {
+    let bed = Bed::new();
+    let (address, _) = serve(&bed).await;
+    for revision in wharf_wire::Revision::ALL {
+        let link = connect_tcp(address.clone(), pinned(revision.as_str())).await.unwrap();
+        works(&link).await;
+        link.close().await;
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn unix_sockets_work() {
+    let bed = Bed::new();
+    let path = std::env::temp_dir().join(format!("wharf-link-{}.sock", std::process::id()));
+    let socket = unix::bind(&path).await.unwrap();
+    tokio::spawn(unix::serve(bed.host.clone(), socket, 100, bed.shutdown.clone()));
+    let link = connect_unix(&path, options()).await.unwrap();
+    works(&link).await;
+    link.close().await;
+    bed.shutdown.stop();
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_an_error_that_says_where() {
+    let (port, address) = Port::open().await;
+    drop(port);
+    let error = connect_tcp(address.clone(), options()).await.map(drop).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::TransportError);
+    assert!(error.message.contains(&address) && error.message.contains("check"), "{error}");
+    let error = connect_unix("/no/such.sock", options()).await.map(drop).unwrap_err();
+    assert!(error.message.contains("/no/such.sock"), "{error}");
+}
+
+#[tokio::test]
+async fn a_broken_connection_fails_its_calls_and_the_next_call_opens_another() {
+    let (port, address) = Port::open().await;
+    let connecting = tokio::spawn(connect_tcp(address, pinned("2025-06-18")));
+    let mut peer = port.accept().await;
+    peer.initialize("2025-06-18").await;
+    let link = connecting.await.unwrap().unwrap();
+    let hanging = [0, 1].map(|_| {
+        let link = link.clone();
+        tokio::spawn(async move { say(&link, "x").await })
+    });
+    peer.expect("tools/call").await;
+    peer.expect("tools/call").await;
+    drop(peer);
+    for hanging in hanging {
+        let error = hanging.await.unwrap().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::ConnectionClosed);
+        assert!(error.message.contains("tcp://"), "{error}");
+    }
+    // Two calls at once open one connection.
+    let calling = [0, 1].map(|_| {
+        let link = link.clone();
+        tokio::spawn(async move { say(&link, "x").await })
+    });
+    let mut peer = port.accept().await;
+    peer.initialize("2025-06-18").await;
+    for _ in 0..2 {
+        let call = peer.expect("tools/call").await;
+        peer.say(&call, "again").await;
+    }
+    for calling in calling {
+        assert_eq!(calling.await.unwrap().unwrap(), "again");
+    }
+}
+
+#[tokio::test]
+async fn the_log_level_is_said_again_over_another_connection() {
+    let (port, address) = Port::open().await;
+    let connecting = tokio::spawn(connect_tcp(address, pinned("2025-11-25")));
+    let mut peer = port.accept().await;
+    peer.initialize("2025-11-25").await;
+    let link = connecting.await.unwrap().unwrap();
+    let setting = tokio::spawn(link.run(Errand::LogLevel(LogLevel::Error)));
+    let set = peer.expect("logging/setLevel").await;
+    peer.reply(&set, serde_json::json!({})).await;
+    setting.await.unwrap().unwrap();
+    drop(peer);
+    let pinging = tokio::spawn(link.run(Errand::Ping));
+    let peer = async {
+        let mut peer = port.accept().await;
+        peer.initialize("2025-11-25").await;
+        assert_eq!(peer.expect("logging/setLevel").await["params"]["level"], "error");
+        let ping = peer.expect("ping").await;
+        peer.reply(&ping, serde_json::json!({})).await;
+        peer
+    };
+    // The ping may still have gone over the connection that broke.
+    tokio::select! {
+        _peer = peer => pinging.await.unwrap().unwrap(),
+        () = tokio::time::sleep(Duration::from_secs(30)) => panic!("no other connection"),
+    }
+}
+
+#[tokio::test]
+async fn after_many_failures_calls_fail_at_once_and_say_so() {
+    let (port, address) = Port::open().await;
+    let connecting = tokio::spawn(connect_tcp(address, pinned("2025-11-25")));
+    port.accept().await.initialize("2025-11-25").await;
+    let link = connecting.await.unwrap().unwrap();
+    drop(port);
+    let mut refused = None;
+    for _ in 0..8 {
+        let error = say(&link, "x").await.unwrap_err();
+        if error.message.contains("in a row") {
+            refused = Some(error);
+            break;
+        }
+    }
+    let error = refused.unwrap();
+    assert_eq!(error.kind, ErrorKind::TransportError);
+    assert!(error.message.contains("tried again in"), "{error}");
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_while_a_connection_opens_does_not_stop_it() {
+    let (port, address) = Port::open().await;
+    let mut options = pinned("2025-11-25");
+    let trail = Trail::on(&mut options);
+    let connecting = tokio::spawn(connect_tcp(address, options));
+    port.accept().await.initialize("2025-11-25").await;
+    let link = connecting.await.unwrap().unwrap();
+    trail.until("# Connection closed").await;
+    let mut calling = Calling::start(&link, tool("x"));
+    let mut peer = tokio::select! {
+        peer = port.accept() => peer,
+        event = calling.next() => panic!("{event:?}"),
+    };
+    drop(calling);
+    peer.initialize("2025-11-25").await;
+    let calling = tokio::spawn(async move { say(&link, "y").await });
+    let call = timeout(Duration::from_secs(60), peer.expect("tools/call")).await.unwrap();
+    assert_eq!(call["params"]["name"], "y");
+    peer.say(&call, "y").await;
+    calling.await.unwrap().unwrap();
+}
+
+#[cfg(feature = "websocket")]
+mod websocket {
+    use wharf_transport::{
+        client::connect_websocket,
+        http::{Http, HttpService, serve},
+    };
+
+    use super::*;
+
+    async fn serve_websocket(bed: &Bed) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let service = HttpService::new(bed.host.clone(), Http::default(), bed.shutdown.clone());
+        tokio::spawn(serve(service, listener));
+        format!("ws://{address}/mcp")
+    }
+
+    #[tokio::test]
+    async fn websockets_work_in_every_revision() {
+        let bed = Bed::new();
+        let url = serve_websocket(&bed).await;
+        for revision in wharf_wire::Revision::ALL {
+            let link = connect_websocket(&url, vec![], pinned(revision.as_str())).await.unwrap();
+            works(&link).await;
+            link.close().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_too_long_breaks_the_connection_and_says_why() {
+        let bed = Bed::new();
+        let mut options = options();
+        options.limits.message = 4000;
+        let url = serve_websocket(&bed).await;
+        let link = connect_websocket(&url, vec![], options).await.unwrap();
+        let long = "x".repeat(5000);
+        let error = say(&link, &long).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::ContentTooLarge, "{error}");
+        assert_eq!(say(&link, "now").await.unwrap(), "now {}");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_websocket_is_an_error_that_says_so() {
+        let bed = Bed::new();
+        let url = serve_websocket(&bed).await;
+        let elsewhere = url.replace("/mcp", "/elsewhere");
+        for (url, part) in [
+            (&*elsewhere, "404"),
+            ("ws://127.0.0.1:1/", "refused"),
+            ("http://127.0.0.1:1/", "ws://"),
+            ("ws://u:secret@127.0.0.1:1/", "header"),
+        ] {
+            let error = connect_websocket(url, vec![], options()).await.map(drop).unwrap_err();
+            assert!(error.message.contains(part), "{url}: {error}");
+            assert!(!error.message.contains("secret"), "{error}");
+        }
+        let header = vec![("Sec-WebSocket-Key".to_owned(), "x".to_owned())];
+        assert!(connect_websocket(&url, header, options()).await.is_err());
+    }
+}

@@ -1,0 +1,119 @@
+//! The client's direction: calls out; results, notifications and questions in.
+
+mod ask;
+mod heads;
+mod hear;
+mod notice;
+mod opening;
+mod result;
+mod write;
+
+use std::sync::Arc;
+
+use bytestring::ByteString;
+use wharf_model::{Ask, ClientCapabilities, Error, Implementation, Notification};
+
+pub use self::opening::{Answered, Carrier, Opening, Patience, Step};
+use crate::{CallId, Revision};
+
+/// What a client says about itself.
+#[derive(Clone, Debug, Default)]
+pub struct ClientSelf {
+    /// Its name and version.
+    pub info: Implementation,
+    /// What it can do.
+    pub capabilities: ClientCapabilities,
+}
+
+/// The client's side of a conversation whose revision is settled: writes and reads messages.
+/// Cheap to clone.
+///
+/// ```
+/// use std::sync::Arc;
+/// use wharf_model::{Method, RequestBuilder};
+/// use wharf_wire::{CallId, ClientSelf, Revision, Talk};
+///
+/// let talk = Talk::new(Revision::NEWEST_LEGACY, Arc::new(ClientSelf::default()));
+/// let request = RequestBuilder::new(Method::CallTool).target("add").build();
+/// let mut out = Vec::new();
+/// talk.call(&request, &CallId::from(7), &mut out).unwrap();
+/// assert_eq!(out, br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add"}}"#);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Talk {
+    revision: Revision,
+    client: Arc<ClientSelf>,
+    said: Arc<write::Said>,
+}
+
+impl Talk {
+    /// A conversation in `revision`, in which the client is `client`.
+    #[must_use]
+    pub fn new(revision: Revision, client: Arc<ClientSelf>) -> Talk {
+        let said = Arc::new(write::Said::new(&client, revision));
+        Talk { revision, client, said }
+    }
+
+    /// The revision that is spoken.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Whether requests carry version, identity and capabilities themselves.
+    #[must_use]
+    pub fn is_modern(&self) -> bool {
+        self.revision.is_modern()
+    }
+}
+
+/// One thing that the server said.
+#[derive(Clone, Debug)]
+pub enum Incoming {
+    /// A reply.
+    Reply {
+        /// Which request it answers; none where the server could not read ours.
+        id: Option<CallId>,
+        /// The JSON text of the result, or the error as a kind.
+        result: Result<ByteString, Error>,
+    },
+    /// A notification.
+    Heard(Heard),
+    /// The server took its own question back, or ended a listen of ours.
+    Cancelled {
+        /// The id of the question or of the listen.
+        id: CallId,
+    },
+    /// A question that can be put to somebody; only legacy servers send any.
+    Ask {
+        /// What the answer goes under.
+        id: CallId,
+        /// The question.
+        ask: Ask,
+    },
+    /// The server wants to know whether anybody is there.
+    Ping {
+        /// What the answer goes under.
+        id: CallId,
+    },
+    /// A request that cannot be met: answer it with this error.
+    Refused {
+        /// What the answer goes under.
+        id: CallId,
+        /// Why it cannot be met.
+        error: Error,
+    },
+    /// A notification that nobody knows.
+    Ignored,
+}
+
+/// A notification from the server, and what it belongs to.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    /// What the server says.
+    pub notification: Notification,
+    /// The token of the call whose progress this is.
+    pub token: Option<CallId>,
+    /// The listen that this belongs to.
+    pub subscription: Option<CallId>,
+}

@@ -1,0 +1,236 @@
+//! How a call ended, read by the method that was asked.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+use wharf_model::{
+    CacheHint, CacheScope, Completion, Discovery, Error, ErrorKind, InputRequired, Meta, Method,
+    Outcome, Page, PageBody, PromptResult, ReadResult, Reply, ServerCapabilities, ToolResult,
+};
+
+use super::{Talk, ask::read_ask};
+use crate::{
+    codec::SUBSCRIPTION_ID, encode::SERVER_INFO, members::unquote, revision::Feature, scan,
+};
+
+/// How many items one page, and how many questions one result, may hold.
+const MOST_ITEMS: usize = 100_000;
+const MOST_QUESTIONS: usize = 1_000;
+
+impl Talk {
+    /// Reads the result of a call of `method`: by the method that was asked, never by its looks.
+    ///
+    /// ```
+    /// use wharf_model::{Method, Outcome, Reply};
+    /// use wharf_wire::{ClientSelf, Revision, Talk};
+    ///
+    /// let talk = Talk::new(Revision::MODERN, ClientSelf::default().into());
+    /// let text = r#"{"resultType":"complete","content":[{"type":"hologram","x":1}]}"#;
+    /// let Ok(Outcome::Complete(Reply::Tool(it))) = talk.result(Method::CallTool, text) else { panic!() };
+    /// assert_eq!(serde_json::to_value(&it.content[0]).unwrap()["x"], 1);
+    /// assert!(talk.result(Method::CallTool, r#"{"resultType":"someday"}"#).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// `ValidationFailed` if the text is no result of this method, or of a type that nobody knows;
+    /// `ContentTooLarge` if it holds more than anybody needs.
+    pub fn result(&self, method: Method, result: &str) -> Result<Outcome, Error> {
+        let text = Text { talk: self, method, json: result };
+        match text.result_type()?.as_deref() {
+            None | Some("complete") => text.complete().map(Outcome::Complete),
+            Some("input_required") if method.info().may_suspend => {
+                text.input_required().map(|it| Outcome::InputRequired(Box::new(it)))
+            }
+            Some(kind) => Err(text.invalid(format!("unknown resultType {kind:?}"))),
+        }
+    }
+}
+
+/// The text of a result.
+struct Text<'a> {
+    talk: &'a Talk,
+    method: Method,
+    json: &'a str,
+}
+
+impl<'a> Text<'a> {
+    fn result_type(&self) -> Result<Option<String>, Error> {
+        // Older revisions have only one.
+        if !self.talk.is_modern() {
+            return Ok(None);
+        }
+        let [kind] = self.members(["resultType"])?;
+        kind.map(|json| self.parse(json, "resultType")).transpose()
+    }
+
+    fn complete(&self) -> Result<Reply, Error> {
+        Ok(match self.method {
+            Method::CallTool => {
+                let mut it: ToolResult = self.whole()?;
+                it.meta = self.user_meta(it.meta);
+                Reply::Tool(it)
+            }
+            Method::GetPrompt => {
+                let mut it: PromptResult = self.whole()?;
+                it.meta = self.user_meta(it.meta);
+                Reply::Prompt(it)
+            }
+            Method::ReadResource => {
+                let mut it: ReadResult = self.whole()?;
+                it.meta = self.user_meta(it.meta);
+                it.cache = self.cache_hint()?;
+                Reply::Read(it)
+            }
+            Method::ListTools => Reply::Tools(self.page("tools")?),
+            Method::ListPrompts => Reply::Prompts(self.page("prompts")?),
+            Method::ListResources => Reply::Resources(self.page("resources")?),
+            Method::ListTemplates => Reply::Templates(self.page("resourceTemplates")?),
+            Method::Complete => Reply::Completion(self.completion()?),
+            Method::Discover => Reply::Discover(Box::new(self.discovery()?)),
+            Method::Listen => Reply::Listened,
+            _ => return Err(self.invalid("the client answers this method")),
+        })
+    }
+
+    fn page<T: DeserializeOwned>(&self, key: &str) -> Result<Page<T>, Error> {
+        let [items, next, meta] = self.members([key, "nextCursor", "_meta"])?;
+        let items = items.ok_or_else(|| self.invalid(format!("there is no `{key}`")))?;
+        let Ok(spans) = scan::elements(items, u32::MAX, MOST_ITEMS) else {
+            return Err(self.invalid(format!("`{key}` must be an array")));
+        };
+        if spans.len() > MOST_ITEMS {
+            return Err(self.too_many(MOST_ITEMS, "items on one page"));
+        }
+        let texts = spans.iter().filter_map(|span| span.of(items)).enumerate();
+        let read = |(index, json)| self.parse(json, format_args!("{key}[{index}]")).map(Arc::new);
+        let items: Vec<Arc<T>> = texts.map(read).collect::<Result<_, _>>()?;
+        Ok(Page {
+            body: Arc::new(PageBody::new(items)),
+            next: next.map(|json| self.parse(json, "nextCursor")).transpose()?,
+            cache: self.cache_hint()?.unwrap_or_default(),
+            meta: self.user_meta(meta.and_then(|json| serde_json::from_str(json).ok())),
+        })
+    }
+
+    fn completion(&self) -> Result<Completion, Error> {
+        #[derive(Deserialize)]
+        struct Fields {
+            completion: Completion,
+            #[serde(rename = "_meta")]
+            meta: Option<Box<Meta>>,
+        }
+        let Fields { mut completion, meta } = self.whole()?;
+        completion.meta = self.user_meta(meta);
+        Ok(completion)
+    }
+
+    fn discovery(&self) -> Result<Discovery, Error> {
+        #[derive(Deserialize)]
+        struct Fields {
+            #[serde(default)]
+            capabilities: ServerCapabilities,
+            instructions: Option<String>,
+        }
+        let Fields { mut capabilities, instructions } = self.whole()?;
+        if !self.talk.revision.has(Feature::CompletionCapability) {
+            // Servers could complete before there was a way to say so.
+            capabilities.completions = true;
+        }
+        let cache = self.cache_hint()?.unwrap_or_default();
+        Ok(Discovery { capabilities, instructions, cache })
+    }
+
+    /// How long the result may be kept. What is no hint is none: then it is not kept.
+    fn cache_hint(&self) -> Result<Option<CacheHint>, Error> {
+        if !self.talk.is_modern() {
+            return Ok(None);
+        }
+        let [ttl, scope] = self.members(["ttlMs", "cacheScope"])?;
+        let scope = match scope {
+            Some("\"public\"") => CacheScope::Public,
+            _ => CacheScope::Private,
+        };
+        let ttl = ttl.and_then(|json| json.parse().ok());
+        Ok(ttl.map(|ttl_ms| CacheHint { ttl_ms, scope }))
+    }
+
+    /// What is left of a result's metadata without what the protocol put there.
+    fn user_meta(&self, meta: Option<Box<Meta>>) -> Option<Box<Meta>> {
+        let mut meta = meta?;
+        if self.talk.is_modern() {
+            meta.remove(SERVER_INFO);
+            meta.remove(SUBSCRIPTION_ID);
+        }
+        (!meta.is_empty() || !self.talk.is_modern()).then_some(meta)
+    }
+
+    fn input_required(&self) -> Result<InputRequired, Error> {
+        #[derive(Deserialize)]
+        struct Question<'a> {
+            method: String,
+            #[serde(borrow)]
+            params: Option<&'a RawValue>,
+        }
+        let [requests, state] = self.members(["inputRequests", "requestState"])?;
+        let mut asked = Vec::new();
+        let walked = scan::each_member(requests.unwrap_or("{}"), |key, value| {
+            if asked.len() <= MOST_QUESTIONS {
+                asked.push((unquote(key).unwrap_or_default(), value));
+            }
+        });
+        if walked.is_err() {
+            return Err(self.invalid("`inputRequests` must be an object"));
+        }
+        if asked.len() > MOST_QUESTIONS {
+            return Err(self.too_many(MOST_QUESTIONS, "questions"));
+        }
+        let read = |(key, value): (std::borrow::Cow<'_, str>, &'a str)| {
+            let it: Question<'_> = self.parse(value, format_args!("inputRequests.{key}"))?;
+            let params = it.params.map_or("{}", RawValue::get);
+            let ask = read_ask(&it.method, params, self.talk.revision);
+            Ok((key.into_owned(), ask.map_err(|error| self.invalid(error.message))?))
+        };
+        let requests = asked.into_iter().map(read).collect::<Result<_, Error>>()?;
+        let state = state.map(|json| self.parse(json, "requestState")).transpose()?;
+        Ok(InputRequired { requests, state })
+    }
+
+    /// The JSON texts of these members; `null` counts as absent.
+    fn members<const N: usize>(&self, names: [&str; N]) -> Result<[Option<&'a str>; N], Error> {
+        let mut found = [None; N];
+        let walked = scan::each_member(self.json, |key, value| {
+            let key = unquote(key).unwrap_or_default();
+            if let Some(index) = names.iter().position(|name| *name == key) {
+                found[index] = Some(value).filter(|json| *json != "null");
+            }
+        });
+        walked.map_err(|_| self.invalid("it must be a JSON object"))?;
+        Ok(found)
+    }
+
+    fn whole<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_str(self.json).map_err(|problem| self.invalid(problem))
+    }
+
+    fn parse<'b, T: Deserialize<'b>>(
+        &self,
+        json: &'b str,
+        place: impl std::fmt::Display,
+    ) -> Result<T, Error> {
+        serde_json::from_str(json)
+            .map_err(|problem| self.invalid(format_args!("{place}: {problem}")))
+    }
+
+    fn invalid(&self, problem: impl std::fmt::Display) -> Error {
+        Error::new(ErrorKind::ValidationFailed)
+            .with_message(format!("Invalid result of {}: {problem}", self.method.name()))
+    }
+
+    fn too_many(&self, most: usize, what: &str) -> Error {
+        Error::new(ErrorKind::ContentTooLarge).with_message(format!(
+            "The result of {} has more than {most} {what}",
+            self.method.name()
+        ))
+    }
+}

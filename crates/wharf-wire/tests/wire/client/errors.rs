@@ -1,0 +1,141 @@
+//! Errors of a server, read back as kinds.
+
+use wharf_model::{ErrorKind, Outcome};
+
+use super::*;
+
+fn read(version: &str, error: Value) -> Error {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "error": error});
+    reply_in(&talk(revision(version)), &message).1.unwrap_err()
+}
+
+#[test]
+fn numbers_by_revision() {
+    use ErrorKind::*;
+    // number, kind in legacy and whether the number is kept, the same in modern.
+    for (code, legacy, modern) in [
+        (-32700, (ParseError, false), (ParseError, false)),
+        (-32600, (InvalidRequest, false), (InvalidRequest, false)),
+        (-32601, (MethodNotFound, false), (MethodNotFound, false)),
+        (-32602, (InvalidParams, false), (InvalidParams, false)),
+        (-32603, (InternalError, false), (InternalError, false)),
+        (-32002, (ResourceNotFound, false), (ResourceNotFound, true)),
+        (-32020, (InternalError, true), (HeaderMismatch, false)),
+        (-32021, (InternalError, true), (MissingClientCapability, false)),
+        (-32022, (InternalError, true), (UnsupportedProtocolVersion, false)),
+        (-32000, (ConnectionClosed, false), (InternalError, true)),
+        (-32800, (RequestCancelled, false), (RequestCancelled, false)),
+        (-32801, (ContentTooLarge, false), (ContentTooLarge, false)),
+        (-32099, (InternalError, true), (InternalError, true)),
+        (1001, (RefusedPolicy, false), (RefusedPolicy, false)),
+        (1003, (RateLimited, false), (RateLimited, false)),
+        (1008, (Overloaded, false), (Overloaded, false)),
+        (-1, (InternalError, true), (InternalError, true)),
+        (0, (InternalError, true), (InternalError, true)),
+        (404, (InternalError, true), (InternalError, true)),
+        (i32::MAX, (InternalError, true), (InternalError, true)),
+    ] {
+        for version in LEGACY.into_iter().chain([MODERN]) {
+            let (kind, kept) = if version == MODERN { modern } else { legacy };
+            let error = read(version, json!({"code": code, "message": "m", "data": [1]}));
+            assert_eq!((error.kind, error.code), (kind, kept.then_some(code)), "{code} {version}");
+            assert_eq!((&*error.message, *error.data.unwrap()), ("m", json!([1])));
+        }
+    }
+    for (version, kind) in [
+        ("2025-06-18", InternalError),
+        ("2025-11-25", UrlElicitationRequired),
+        (MODERN, InternalError),
+    ] {
+        let error = read(version, json!({"code": -32042, "message": "m"}));
+        assert_eq!((error.kind, error.code.is_some()), (kind, kind == InternalError), "{version}");
+    }
+}
+
+#[test]
+fn a_reason_counts_if_the_number_allows_it() {
+    use ErrorKind::*;
+    for (version, code, reason, kind, kept) in [
+        (MODERN, -32602, "resource_not_found", ResourceNotFound, false),
+        (MODERN, -32602, "tool_not_found", ToolNotFound, false),
+        ("2025-06-18", -32602, "tool_not_found", ToolNotFound, false),
+        ("2025-06-18", -32602, "resource_not_found", InvalidParams, false),
+        (MODERN, -32603, "tool_not_found", InternalError, false),
+        (MODERN, -32601, "capability_not_supported", CapabilityNotSupported, false),
+        (MODERN, 1008, "temporarily_unavailable", TemporarilyUnavailable, false),
+        (MODERN, -32602, "no such reason", InvalidParams, false),
+        // The numbers of our own registry, which legacy clients may be sent.
+        ("2025-06-18", -32002, "tool_not_found", ToolNotFound, true),
+        ("2025-06-18", -32001, "resource_not_found", ResourceNotFound, true),
+        (MODERN, -32001, "resource_not_found", InternalError, true),
+        // A legacy number must not look modern.
+        (MODERN, -32602, "unsupported_protocol_version", InvalidParams, false),
+    ] {
+        let error =
+            read(version, json!({"code": code, "message": "m", "data": {"reason": reason}}));
+        assert_eq!(
+            (error.kind, error.code),
+            (kind, kept.then_some(code)),
+            "{version} {code} {reason}"
+        );
+    }
+}
+
+#[test]
+fn odd_errors_are_read_as_far_as_possible() {
+    for version in LEGACY.into_iter().chain([MODERN]) {
+        let no_reason = "the peer gave no reason";
+        for (error, kind, message) in [
+            (json!({}), ErrorKind::InternalError, no_reason),
+            (json!("no"), ErrorKind::InternalError, no_reason),
+            (json!(false), ErrorKind::InternalError, no_reason),
+            (json!([1]), ErrorKind::InternalError, no_reason),
+            (json!({"message": "m"}), ErrorKind::InternalError, "m"),
+            (json!({"code": "-32601", "message": 5}), ErrorKind::InternalError, no_reason),
+            (json!({"code": 1e40, "message": "m"}), ErrorKind::InternalError, "m"),
+            (json!({"code": -32601.0, "message": "ä\n"}), ErrorKind::MethodNotFound, "ä\n"),
+        ] {
+            let read = read(version, error);
+            assert_eq!((read.kind, &*read.message), (kind, message));
+        }
+        let vast = json!({"code": -32601, "message": "m", "data": "x".repeat(100_000)});
+        assert_eq!(read(version, vast).data, None);
+    }
+}
+
+/// What our server says, our client understands: every kind, in every revision.
+#[test]
+fn kinds_survive_the_journey() {
+    for kind in ErrorKind::ALL.iter().copied() {
+        for version in LEGACY.into_iter().chain([MODERN]) {
+            let codec = codec(version, "prompts/get", json!({"name": "p"}));
+            let (message, _) = encoded(&codec, Outcome::from(Error::new(kind).with_message("m")));
+            let read = reply_in(&talk(revision(version)), &message).1.unwrap_err();
+            let expected = match kind {
+                // Nobody who reads a reply cancelled, and URLs are asked for with the URLs.
+                ErrorKind::RequestCancelled | ErrorKind::UrlElicitationRequired => {
+                    ErrorKind::InternalError
+                }
+                kind => kind,
+            };
+            assert_eq!(read.kind, expected, "{version}: {message}");
+            assert_eq!((read.code, &*read.message), (None, "m"));
+        }
+    }
+}
+
+#[test]
+fn a_number_can_be_passed_on() {
+    for version in LEGACY.into_iter().chain([MODERN]) {
+        let codec = codec(version, "prompts/get", json!({"name": "p"}));
+        for error in [
+            json!({"code": -1, "message": "m"}),
+            json!({"code": 4711, "message": "m", "data": {"x": [null]}}),
+            json!({"code": 1001, "message": "m", "data": {"reason": "refused_policy"}}),
+        ] {
+            let read = read(version, error.clone());
+            let (message, _) = encoded(&codec, Outcome::from(read));
+            assert_eq!(message["error"], error, "{version}");
+        }
+    }
+}

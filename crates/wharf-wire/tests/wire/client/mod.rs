@@ -1,0 +1,56 @@
+//! The client's side: what it writes, and how it reads what servers say.
+
+mod errors;
+mod events;
+mod harmless;
+mod heads;
+mod hears;
+mod results;
+mod writes;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use wharf_model::{ClientCapabilities, Error, Icon, Implementation};
+use wharf_wire::{CallId, ClientSelf, Incoming, Revision, Talk};
+
+use crate::common::*;
+
+/// Everything that a client can do and say about itself.
+fn able() -> ClientSelf {
+    let capabilities: ClientCapabilities = serde_json::from_value(json!({
+        "roots": {"listChanged": true}, "sampling": {"tools": {}, "context": {}},
+        "elicitation": {"form": {}, "url": {}}, "tasks": {"list": {}},
+        "extensions": {"com.example/x": {}}, "experimental": {"y": {}},
+    }))
+    .unwrap();
+    let info = Implementation::new("client", "1")
+        .title("Client")
+        .description("Calls")
+        .website_url("https://example.com")
+        .icon(Icon::new("data:,"));
+    ClientSelf { info, capabilities }
+}
+
+fn able_talk(revision: Revision) -> Talk {
+    Talk::new(revision, Arc::new(able()))
+}
+
+/// What `write` writes: one message on one line.
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> Value {
+    let mut out = Vec::new();
+    write(&mut out);
+    parse(&out)
+}
+
+fn id(number: u64) -> CallId {
+    CallId::from(number)
+}
+
+/// The reply in a message.
+fn reply_in(talk: &Talk, message: &Value) -> (Option<CallId>, Result<String, Error>) {
+    match hear(talk, message) {
+        Incoming::Reply { id, result } => (id, result.map(|text| text.to_string())),
+        other => panic!("{other:?}"),
+    }
+}

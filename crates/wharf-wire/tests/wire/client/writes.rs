@@ -1,0 +1,422 @@
+//! What a client writes, in every revision.
+
+use wharf_model::{
+    ElicitationCapability, ErrorKind, Filter, LiveFilter, LogLevel, Method, Outcome, Reply,
+    RequestBuilder,
+};
+use wharf_wire::{Answered, Carrier, Opening, Received, Step};
+
+use super::*;
+
+/// What a client says about itself in each revision: its capabilities, and its name and version.
+fn said(version: &str) -> (Value, Value) {
+    let bare = json!({"name": "client", "version": "1"});
+    let titled = json!({"name": "client", "version": "1", "title": "Client"});
+    let full = serde_json::to_value(able().info).unwrap();
+    let first = json!({"roots": {"listChanged": true}, "sampling": {}, "experimental": {"y": {}}});
+    match version {
+        "2024-11-05" | "2025-03-26" => (first, bare),
+        "2025-06-18" => (
+            json!({"roots": {"listChanged": true}, "sampling": {}, "elicitation": {}, "experimental": {"y": {}}}),
+            titled,
+        ),
+        "2025-11-25" => (
+            json!({"roots": {"listChanged": true}, "sampling": {"tools": {}, "context": {}},
+                "elicitation": {"form": {}, "url": {}}, "tasks": {"list": {}}, "experimental": {"y": {}}}),
+            full,
+        ),
+        _ => (
+            json!({"roots": {}, "sampling": {"tools": {}, "context": {}}, "elicitation": {"form": {}, "url": {}},
+                "extensions": {"com.example/x": {}}, "experimental": {"y": {}}}),
+            full,
+        ),
+    }
+}
+
+/// The metadata of every modern request.
+fn modern_meta() -> Value {
+    let (capabilities, info) = said(MODERN);
+    json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+        "io.modelcontextprotocol/clientInfo": info,
+    })
+}
+
+fn first_message(client: ClientSelf, version: &str) -> Value {
+    let pin = Some(revision(version));
+    let mut opening = Opening::new(Arc::new(client), Carrier::Lines, pin, None);
+    match opening.start() {
+        Step::Send { message, .. } => parse(&message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_client_says_of_itself_what_the_revision_knows() {
+    for version in LEGACY {
+        let (capabilities, info) = said(version);
+        let params =
+            json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": info});
+        let message = first_message(able(), version);
+        assert_eq!(message, request(1, "initialize", params), "{version}");
+        // A server takes it, and understands what it can do there.
+        let (read, _) = call(connection().receive(message.to_string().into()));
+        assert_eq!(read.peer().info.as_ref().unwrap().name, "client");
+    }
+    let params = json!({"_meta": modern_meta()});
+    assert_eq!(first_message(able(), MODERN), request(1, "server/discover", params));
+}
+
+#[test]
+fn elicitation_without_modes_means_forms() {
+    for (declared, before, since) in [
+        (
+            json!({"elicitation": {"form": {}}}),
+            json!({"elicitation": {}}),
+            json!({"elicitation": {"form": {}}}),
+        ),
+        (json!({"elicitation": {"url": {}}}), json!({}), json!({"elicitation": {"url": {}}})),
+        (
+            json!({"elicitation": {}}),
+            json!({"elicitation": {}}),
+            json!({"elicitation": {"form": {}}}),
+        ),
+        (json!({}), json!({}), json!({})),
+    ] {
+        let client = || ClientSelf {
+            info: Implementation::new("c", "1"),
+            capabilities: serde_json::from_value(declared.clone()).unwrap(),
+        };
+        let told = |version| first_message(client(), version)["params"]["capabilities"].take();
+        assert_eq!(told("2025-03-26"), json!({}));
+        assert_eq!((told("2025-06-18"), told("2025-11-25")), (before, since.clone()));
+        let meta = &first_message(client(), MODERN)["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], since);
+    }
+    let none = ClientSelf {
+        capabilities: ClientCapabilities::default().elicitation(ElicitationCapability::default()),
+        ..ClientSelf::default()
+    };
+    assert_eq!(first_message(none, "2025-11-25")["params"]["capabilities"], json!({}));
+}
+
+fn calls() -> [(Method, Value); 8] {
+    [
+        (Method::ListTools, json!({"cursor": "c"})),
+        (Method::CallTool, json!({"name": "t", "arguments": {"a": [1, {"b": null}]}})),
+        (Method::ListResources, json!({})),
+        (Method::ListTemplates, json!({"cursor": "ä\"\n"})),
+        (Method::ReadResource, json!({"uri": "a:b"})),
+        (Method::ListPrompts, json!({})),
+        (Method::GetPrompt, json!({"name": "p", "arguments": {"x": "y"}})),
+        (
+            Method::Complete,
+            json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}}),
+        ),
+    ]
+}
+
+/// A call with these parameters.
+fn build(method: Method, params: &Value) -> RequestBuilder {
+    let mut builder = RequestBuilder::new(method);
+    for (name, value) in params.as_object().unwrap() {
+        builder = builder.param(name, &value.to_string());
+    }
+    builder
+}
+
+#[test]
+fn calls_in_every_revision() {
+    for (method, params) in calls() {
+        for version in LEGACY {
+            let message = written(|out| {
+                able_talk(revision(version))
+                    .call(&build(method, &params).build(), &id(5), out)
+                    .unwrap();
+            });
+            assert_eq!(message, request(5, method.name(), params.clone()), "{version}");
+        }
+        let message = written(|out| {
+            able_talk(revision(MODERN)).call(&build(method, &params).build(), &id(5), out).unwrap();
+        });
+        let mut params = params;
+        params["_meta"] = modern_meta();
+        assert_eq!(message, request(5, method.name(), params));
+    }
+}
+
+#[test]
+fn what_a_call_carries_besides() {
+    let params = json!({"name": "t", "inputResponses": {"k": {}}, "requestState": "s", "context": {"arguments": {}}});
+    let meta = json!({
+        "com.example/k": [1], "progressToken": "theirs", "io.modelcontextprotocol/logLevel": "alert",
+        "io.modelcontextprotocol/protocolVersion": "1999-01-01",
+        "io.modelcontextprotocol/clientCapabilities": {"roots": {}},
+        "io.modelcontextprotocol/clientInfo": {"name": "other", "version": "0"},
+    });
+    for version in LEGACY.into_iter().chain([MODERN]) {
+        for (progress, level) in [(true, Some(LogLevel::Debug)), (false, None)] {
+            let mut call = build(Method::CallTool, &params).meta(&meta.to_string()).build();
+            (call.progress, call.log_level) = (progress, level);
+            let mut message =
+                written(|out| able_talk(revision(version)).call(&call, &id(9), out).unwrap());
+            let mut expected = json!({"com.example/k": [1]});
+            if progress {
+                expected["progressToken"] = 9.into();
+            }
+            let rest = match version {
+                MODERN => {
+                    for (key, value) in modern_meta().as_object().unwrap() {
+                        expected[key] = value.clone();
+                    }
+                    let level = level.map_or("alert", LogLevel::as_str);
+                    expected["io.modelcontextprotocol/logLevel"] = level.into();
+                    params.clone()
+                }
+                "2025-06-18" | "2025-11-25" => json!({"name": "t", "context": {"arguments": {}}}),
+                _ => json!({"name": "t"}),
+            };
+            assert_eq!(message["params"]["_meta"], expected, "{version}");
+            message["params"].as_object_mut().unwrap().remove("_meta");
+            assert_eq!(message["params"], rest, "{version}");
+        }
+    }
+}
+
+#[test]
+fn a_listen_carries_its_filter() {
+    let mut listen = RequestBuilder::new(Method::Listen).build();
+    listen.filter = Some(LiveFilter::new(Filter { tools: true, ..Filter::default() }));
+    let message = written(|out| talk(revision(MODERN)).call(&listen, &id(1), out).unwrap());
+    assert_eq!(message["params"]["notifications"], json!({"toolsListChanged": true}));
+    // What the parameters say already is not said again.
+    let params = json!({"notifications": {"promptsListChanged": true}});
+    let mut listen = build(Method::Listen, &params).build();
+    listen.filter = Some(LiveFilter::default());
+    let message = written(|out| talk(revision(MODERN)).call(&listen, &id(1), out).unwrap());
+    assert_eq!(message["params"]["notifications"], params["notifications"]);
+}
+
+#[test]
+fn what_a_revision_lacks_is_not_written() {
+    for version in LEGACY {
+        for method in [Method::Listen, Method::Discover] {
+            let mut out = b"before".to_vec();
+            let call = RequestBuilder::new(method).build();
+            let error = talk(revision(version)).call(&call, &id(1), &mut out).unwrap_err();
+            assert_eq!((error.kind, &*out), (ErrorKind::MethodNotFound, &b"before"[..]));
+            assert!(error.message.contains(version), "{error}");
+        }
+    }
+    for method in [Method::Elicit, Method::Sample, Method::ListRoots] {
+        for revision in Revision::ALL {
+            let call = RequestBuilder::new(method).build();
+            assert!(talk(revision).call(&call, &id(1), &mut Vec::new()).is_err());
+        }
+    }
+}
+
+#[test]
+fn malformed_parameters_are_not_written() {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for revision in Revision::ALL {
+        for arguments in ["{", "", "1 2", "{\"a\":}", "\"\n\"", &deep] {
+            let call =
+                RequestBuilder::new(Method::CallTool).target("t").arguments(arguments).build();
+            let mut out = b"before".to_vec();
+            let error = talk(revision).call(&call, &id(1), &mut out).unwrap_err();
+            assert_eq!(
+                (error.kind, &*out),
+                (ErrorKind::InvalidParams, &b"before"[..]),
+                "{arguments}"
+            );
+        }
+        for params in
+            ["", "[]", "null", "5", "{\"a\":1", "{\"_meta\":5}", "{\"_meta\":[]}", "{} {}"]
+        {
+            let mut out = Vec::new();
+            let error = talk(revision).request("m", Some(params), &id(1), &mut out).unwrap_err();
+            assert_eq!((error.kind, out.len()), (ErrorKind::InvalidParams, 0), "{params}");
+        }
+    }
+}
+
+#[test]
+fn any_request_by_name() {
+    let params = "{\n\"a\" : [1],\r\n\"_meta\":{\"k\":1,\"progressToken\":true,\"io.modelcontextprotocol/logLevel\":\"info\"}}";
+    for version in LEGACY {
+        let talk = able_talk(revision(version));
+        let bare = written(|out| talk.request("x/y", None, &id(3), out).unwrap());
+        assert_eq!(bare, json!({"jsonrpc": "2.0", "id": 3, "method": "x/y"}));
+        let full = written(|out| talk.request("x/\"y\"", Some(params), &id(3), out).unwrap());
+        let meta = json!({"k": 1, "progressToken": 3});
+        assert_eq!(full, request(3, "x/\"y\"", json!({"a": [1], "_meta": meta})));
+    }
+    let talk = able_talk(revision(MODERN));
+    let bare = written(|out| talk.request("x/y", None, &id(3), out).unwrap());
+    assert_eq!(bare, request(3, "x/y", json!({"_meta": modern_meta()})));
+    let mut meta = modern_meta();
+    (meta["k"], meta["progressToken"]) = (1.into(), 3.into());
+    meta["io.modelcontextprotocol/logLevel"] = "info".into();
+    let full = written(|out| talk.request("x/y", Some(params), &id(3), out).unwrap());
+    assert_eq!(full, request(3, "x/y", json!({"a": [1], "_meta": meta})));
+    let nothing =
+        written(|out| talk.request("x/y", Some(r#"{"_meta":null}"#), &id(3), out).unwrap());
+    assert_eq!(nothing, bare);
+}
+
+#[test]
+fn errands() {
+    let spoken = |write: &dyn Fn(&mut Vec<u8>) -> bool| {
+        let mut out = Vec::new();
+        let written = write(&mut out);
+        assert_eq!(written, !out.is_empty());
+        written.then(|| parse(&out))
+    };
+    for version in LEGACY {
+        let talk = able_talk(revision(version));
+        let ping = written(|out| talk.ping(&id(2), out));
+        assert_eq!(ping, json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));
+        let level = spoken(&|out| talk.set_log_level(LogLevel::Notice, &id(2), out));
+        assert_eq!(level, Some(request(2, "logging/setLevel", json!({"level": "notice"}))));
+        for (on, method) in [(true, "resources/subscribe"), (false, "resources/unsubscribe")] {
+            let message = spoken(&|out| talk.subscribe("a:\"b\"", on, &id(2), out));
+            assert_eq!(message, Some(request(2, method, json!({"uri": "a:\"b\""}))));
+        }
+        let changed = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
+        assert_eq!(spoken(&|out| talk.roots_changed(out)), Some(changed));
+        let rootless = Talk::new(revision(version), Arc::default());
+        assert_eq!(spoken(&|out| rootless.roots_changed(out)), None);
+    }
+    let talk = able_talk(revision(MODERN));
+    let ping = written(|out| talk.ping(&id(2), out));
+    assert_eq!(ping, request(2, "server/discover", json!({"_meta": modern_meta()})));
+    assert_eq!(spoken(&|out| talk.set_log_level(LogLevel::Notice, &id(2), out)), None);
+    assert_eq!(spoken(&|out| talk.subscribe("a:b", true, &id(2), out)), None);
+    assert_eq!(spoken(&|out| talk.roots_changed(out)), None);
+}
+
+#[test]
+fn giving_up_and_answering_pings() {
+    for revision in Revision::ALL {
+        let talk = talk(revision);
+        let given_up = written(|out| talk.cancelled(&id(4), "no\nmore", out));
+        let params = json!({"requestId": 4, "reason": "no\nmore"});
+        assert_eq!(given_up, notification("notifications/cancelled", params));
+        let pong = written(|out| talk.pong(&id(4), out));
+        assert_eq!(pong, json!({"jsonrpc": "2.0", "id": 4, "result": {}}));
+    }
+}
+
+/// What a server is told when the client answers so.
+fn answered(version: &str, answer: Result<&Value, &Error>) -> Value {
+    let text = answer.map(Value::to_string);
+    let text = text.as_deref().map_err(|error| *error);
+    written(|out| talk(revision(version)).answer(&id(6), text, out))
+}
+
+#[test]
+fn answers_as_the_revision_knows_them() {
+    let elicited = json!({"action": "accept", "content": {"name": "x", "model": 1}});
+    let roots = json!({"roots": [{"uri": "file:///a", "name": "a", "_meta": {"k": 1}}]});
+    let bare_roots = json!({"roots": [{"uri": "file:///a", "name": "a"}]});
+    let one = json!({"role": "assistant", "model": "m", "stopReason": "endTurn",
+        "content": {"type": "text", "text": "hi", "_meta": {"k": 1}, "annotations": {"lastModified": "x"}}});
+    for version in LEGACY {
+        let old = ["2024-11-05", "2025-03-26"].contains(&version);
+        assert_eq!(answered(version, Ok(&elicited))["result"], elicited);
+        let expected = if old { &bare_roots } else { &roots };
+        assert_eq!(&answered(version, Ok(&roots))["result"], expected, "{version}");
+        let told = answered(version, Ok(&one))["result"].take();
+        assert_eq!(told["content"].get("_meta").is_none(), old, "{version}");
+        assert_eq!((&told["model"], &told["stopReason"]), (&one["model"], &one["stopReason"]));
+    }
+}
+
+#[test]
+fn what_a_model_said_as_one_item() {
+    let said = |content: Value| json!({"role": "assistant", "model": "m", "content": content});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let image = json!({"type": "image", "data": "iVA=", "mimeType": "image/png"});
+    let audio = json!({"type": "audio", "data": "iVA=", "mimeType": "audio/wav"});
+    let tool = json!({"type": "tool_use", "id": "1", "name": "t", "input": {}});
+    for (content, first, second) in [
+        (json!([text("a")]), text("a"), text("a")),
+        (json!([text("a"), text("b")]), text("a\nb"), text("a\nb")),
+        (json!([text("a"), image]), text("a\n[image/png image]"), text("a\n[image/png image]")),
+        (json!(image), image.clone(), image.clone()),
+        (json!([audio]), text("[audio/wav audio]"), audio.clone()),
+        (json!([]), text(""), text("")),
+        (json!(tool), text(&tool.to_string()), text(&tool.to_string())),
+    ] {
+        for (version, expected) in
+            [("2024-11-05", &first), ("2025-03-26", &second), ("2025-06-18", &second)]
+        {
+            let told = answered(version, Ok(&said(content.clone())))["result"].take();
+            assert_eq!(told, said(expected.clone()), "{version}");
+        }
+        assert_eq!(answered("2025-11-25", Ok(&said(content.clone())))["result"], said(content));
+    }
+}
+
+#[test]
+fn refusals() {
+    for version in LEGACY {
+        let mut own = Error::new(ErrorKind::RefusedCustom).with_message("User rejected it");
+        own.code = Some(-1);
+        let told = answered(version, Err(&own));
+        assert_eq!(told["error"], json!({"code": -1, "message": "User rejected it"}));
+        assert_eq!(told["id"], 6);
+        let told = answered(version, Err(&Error::method_not_found("x/y")));
+        assert_eq!(told["error"]["code"], -32601);
+        // A broken answer must not break the stream.
+        for broken in ["", "{", "{\"a\":\n1}}", "nul"] {
+            let told = written(|out| talk(revision(version)).answer(&id(6), Ok(broken), out));
+            assert_eq!(told["error"]["code"], -32603, "{broken}");
+        }
+    }
+}
+
+#[test]
+fn a_server_takes_what_a_client_answers() {
+    let mut connection = connection();
+    let capable = json!({"roots": {}});
+    open_with(&mut connection, "2025-06-18", capable, discovery());
+    let message = answered("2025-06-18", Ok(&json!({"roots": []})));
+    let Received::Answer(6, Ok(result)) = receive(&mut connection, &message) else { panic!() };
+    assert_eq!(result, r#"{"roots":[]}"#);
+    let message = answered("2025-06-18", Err(&Error::new(ErrorKind::RefusedPolicy)));
+    let Received::Answer(6, Err(error)) = receive(&mut connection, &message) else { panic!() };
+    assert_eq!(error.kind, ErrorKind::RefusedPolicy);
+}
+
+/// A client and a server of ours, from the first message to the last.
+#[test]
+fn the_two_sides_understand_each_other() {
+    for revision in Revision::ALL {
+        let mut connection = connection();
+        let client = Arc::new(able());
+        let mut opening = Opening::new(client, Carrier::Lines, Some(revision), None);
+        let Step::Send { message, .. } = opening.start() else { panic!() };
+        let (_, codec) = call(connection.receive(message.into()));
+        let (answer, _) = encoded(&codec, Reply::Discover(Box::new(discovery())));
+        let Incoming::Reply { id: Some(to), result } = hear(&opening.talk(), &answer) else {
+            panic!()
+        };
+        let step = opening.answered(Answered::Reply(to, result.as_deref()));
+        let Step::Open { talk, info, discovery: read, then, .. } = step else { panic!("{step:?}") };
+        assert_eq!((talk.revision(), &*info.name), (revision, "harbour"));
+        assert!(read.capabilities.tools.is_some() && read.capabilities.completions);
+        if let Some(then) = then {
+            assert!(matches!(connection.receive(then.into()), Received::Call(..)));
+        }
+        let mut out = Vec::new();
+        talk.call(&RequestBuilder::new(Method::CallTool).target("t").build(), &id(20), &mut out)
+            .unwrap();
+        let (_, codec) = call(connection.receive(out.into()));
+        let (answer, _) = encoded(&codec, Outcome::from(Error::tool_not_found("t")));
+        let (to, result) = reply_in(&talk, &answer);
+        assert_eq!((to, result.unwrap_err().kind), (Some(id(20)), ErrorKind::ToolNotFound));
+    }
+}

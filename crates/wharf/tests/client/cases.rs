@@ -1,0 +1,100 @@
+//! The cases, as one table.
+
+mod answers;
+mod basics;
+mod life;
+mod listens;
+
+use std::{future::Future, pin::Pin};
+
+use crate::bed::{Bed, FOUND_OUT, Route};
+
+/// Something our client does, and what must come of it.
+pub struct Case {
+    pub name: &'static str,
+    pub run: fn(Bed) -> Running,
+    pub routes: &'static [Route],
+    pub revisions: &'static [&'static str],
+}
+
+pub type Running = Pin<Box<dyn Future<Output = ()>>>;
+
+const EVERY: &[&str] =
+    &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", FOUND_OUT];
+const FORMS: &[&str] = &["2025-06-18", "2025-11-25", "2026-07-28", FOUND_OUT];
+const URLS: &[&str] = &["2025-11-25", "2026-07-28", FOUND_OUT];
+const ERAS: &[&str] = &["2025-11-25", "2026-07-28"];
+const LEGACY: &[&str] = &["2024-11-05", "2025-11-25"];
+
+/// Every way to a server.
+const EVERYWHERE: &[Route] = &[
+    Route::Local,
+    Route::Memory,
+    Route::Child,
+    Route::Tcp,
+    #[cfg(unix)]
+    Route::Unix,
+    Route::Http,
+    Route::Sse2024,
+    #[cfg(feature = "websocket")]
+    Route::WebSocket,
+    Route::Proxy,
+];
+/// Every way to the server itself.
+const DIRECT: &[Route] = &[
+    Route::Local,
+    Route::Memory,
+    Route::Child,
+    Route::Tcp,
+    #[cfg(unix)]
+    Route::Unix,
+    Route::Http,
+    Route::Sse2024,
+    #[cfg(feature = "websocket")]
+    Route::WebSocket,
+];
+const CHILD: &[Route] = &[Route::Child];
+
+macro_rules! cases {
+    ($($module:ident::$name:ident $routes:ident $revisions:ident;)*) => {
+        &[$(Case {
+            name: stringify!($name),
+            run: |bed| Box::pin($module::$name(bed)),
+            routes: $routes,
+            revisions: $revisions,
+        },)*]
+    };
+}
+
+#[rustfmt::skip]
+pub static CASES: &[Case] = cases! {
+    basics::the_server_says_what_it_is EVERYWHERE EVERY;
+    basics::lists_are_walked_to_their_end EVERYWHERE EVERY;
+    basics::a_tool_is_called_with_values_and_gives_values EVERYWHERE EVERY;
+    basics::a_tool_that_fails_is_a_result_and_for_values_an_error EVERYWHERE EVERY;
+    basics::unknown_tools_and_arguments_are_told EVERYWHERE EVERY;
+    basics::every_content_arrives EVERYWHERE EVERY;
+    basics::resources_are_read EVERYWHERE EVERY;
+    basics::prompts_are_filled_in EVERYWHERE EVERY;
+    basics::arguments_are_completed EVERYWHERE EVERY;
+    basics::progress_and_logs_arrive_before_the_end EVERYWHERE EVERY;
+    basics::a_ping_and_any_request_are_answered EVERYWHERE EVERY;
+    basics::many_calls_at_once_get_their_own_answers EVERYWHERE ERAS;
+    answers::a_form_is_filled_in DIRECT FORMS;
+    answers::a_form_may_be_declined DIRECT FORMS;
+    answers::two_questions_at_once_are_answered DIRECT FORMS;
+    answers::an_effect_happens_once_however_many_rounds DIRECT FORMS;
+    answers::resources_and_prompts_may_ask DIRECT FORMS;
+    answers::a_page_is_visited DIRECT URLS;
+    answers::a_model_is_asked DIRECT EVERY;
+    answers::roots_are_listed DIRECT EVERY;
+    answers::who_cannot_be_asked_is_not DIRECT FORMS;
+    answers::an_answer_that_does_not_fit_its_form_fails_the_call DIRECT FORMS;
+    listens::a_change_of_the_tools_is_heard EVERYWHERE EVERY;
+    listens::a_resource_is_followed EVERYWHERE EVERY;
+    life::a_call_that_is_dropped_is_cancelled_there EVERYWHERE ERAS;
+    life::a_call_that_is_silent_too_long_ends DIRECT ERAS;
+    life::a_closed_client_says_so EVERYWHERE ERAS;
+    life::a_crashed_server_is_started_again CHILD ERAS;
+    life::a_server_ends_with_its_client CHILD LEGACY;
+};

@@ -1,0 +1,50 @@
+//! What our client does: every case over every transport, in every revision.
+//!
+//! The binary is its own harness, so that each combination is a test of its own name, and its own
+//! child process: `--serve` speaks over stdio.
+#![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bed;
+mod cases;
+#[path = "../behaviour/server.rs"]
+mod server;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+use crate::{
+    bed::Bed,
+    cases::{CASES, Case},
+};
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("--serve") {
+        runtime().block_on(bed::serve_stdio());
+        return ExitCode::SUCCESS;
+    }
+    let trials = CASES.iter().flat_map(trials).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// One test for each route and revision that the case is about.
+fn trials(case: &'static Case) -> impl Iterator<Item = Trial> {
+    case.routes.iter().flat_map(move |&route| {
+        let revisions = case.revisions.iter().filter(move |revision| route.speaks(revision));
+        revisions.map(move |&revision| {
+            let name = format!("{}/{route:?}/{revision}", case.name);
+            Trial::test(name, move || {
+                runtime().block_on(async {
+                    (case.run)(Bed::start(route, revision).await).await;
+                });
+                Ok(())
+            })
+        })
+    })
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("a runtime")
+}

@@ -1,0 +1,122 @@
+//! Messages without end (RUSTSEC-2026-0462, CVE-2026-53937, CVE-2026-63119, CVE-2026-53965).
+
+use wharf::LinkLimits;
+
+use crate::played::{Act, Played, builder, in_time, upright_http, upright_line};
+
+const CHUNK: usize = 64 << 10;
+
+fn limits() -> LinkLimits {
+    let mut limits = LinkLimits::default();
+    limits.message = 1 << 20;
+    limits
+}
+
+/// How much memory this process holds, in bytes.
+fn held() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    kilobytes.unwrap_or_default() << 10
+}
+
+async fn is_refused(server: Played, url: String) {
+    let before = held();
+    let client = in_time(builder().limits(limits()).connect(url)).await.unwrap();
+    let error = in_time(client.call("t", ())).await.unwrap_err();
+    assert!(error.kind.is_content_too_large(), "{error:?}");
+    assert!(error.message.contains("1048576") || error.message.contains("1 MiB"), "{error}");
+    let grown = held().saturating_sub(before);
+    assert!(grown < 64 << 20, "grew by {grown} bytes");
+    drop(server);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_without_end() {
+    let server = Played::lines(|asked| match asked.method() {
+        "tools/call" => Act::Repeat(b"{\"jsonrpc\":\"".to_vec(), vec![b'x'; CHUNK]),
+        _ => upright_line(asked),
+    });
+    let server = server.await;
+    let url = server.lines_url();
+    is_refused(server, url).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_without_end() {
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+    let chunk = format!("{CHUNK:x}\r\n{}\r\n", "x".repeat(CHUNK));
+    let server = Played::http(move |asked| match asked.method() {
+        "tools/call" => Act::Repeat(head.as_bytes().to_vec(), chunk.clone().into_bytes()),
+        _ => upright_http(asked),
+    });
+    let server = server.await;
+    let url = server.url();
+    is_refused(server, url).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_whose_length_is_a_threat() {
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        u64::MAX / 4
+    );
+    let server = Played::http(move |asked| match asked.method() {
+        "tools/call" => Act::Repeat(head.as_bytes().to_vec(), vec![b'x'; CHUNK]),
+        _ => upright_http(asked),
+    });
+    let server = server.await;
+    let url = server.url();
+    is_refused(server, url).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_without_end() {
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    for piece in [format!("data: {}\n", "x".repeat(CHUNK - 7)), "x".repeat(CHUNK)] {
+        let chunk = format!("{:x}\r\n{piece}\r\n", piece.len());
+        let server = Played::http(move |asked| match asked.method() {
+            "tools/call" => Act::Repeat(head.as_bytes().to_vec(), chunk.clone().into_bytes()),
+            _ => upright_http(asked),
+        });
+        let server = server.await;
+        let url = server.url();
+        is_refused(server, url).await;
+    }
+}
+
+/// Progress is a sign of life, but no call lives for ever on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_without_end() {
+    let server = Played::lines(|asked| match asked.method() {
+        "tools/call" => {
+            let token = &asked.message["params"]["_meta"]["progressToken"];
+            let told = serde_json::json!({"jsonrpc": "2.0", "method": "notifications/progress",
+                "params": {"progressToken": token, "progress": 1}});
+            Act::Repeat(Vec::new(), crate::played::line(&told))
+        }
+        _ => upright_line(asked),
+    });
+    let server = server.await;
+    let client = in_time(builder().connect(server.lines_url())).await.unwrap();
+    let call = client.call("t", ()).on_progress(|_| ()).total(std::time::Duration::from_secs(2));
+    let error = in_time(call).await.unwrap_err();
+    assert!(error.kind.is_request_timeout(), "{error:?}");
+    assert!(held() < 1 << 30);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_without_end() {
+    let server = Played::http(|asked| match asked.method() {
+        "tools/call" => {
+            let header = format!("x-more: {}\r\n", "x".repeat(1000));
+            Act::Repeat(b"HTTP/1.1 200 OK\r\n".to_vec(), header.into_bytes())
+        }
+        _ => upright_http(asked),
+    });
+    let server = server.await;
+    let client = in_time(builder().connect(server.url())).await.unwrap();
+    assert!(in_time(client.call("t", ())).await.is_err());
+}

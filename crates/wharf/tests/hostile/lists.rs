@@ -1,0 +1,70 @@
+//! Lists that are too long, or have no end.
+
+use serde_json::{Value, json};
+
+use crate::played::{Act, Asked, Played, builder, http_json, in_time, tool, upright_http};
+
+fn page(asked: &Asked, tools: Vec<Value>, next: Option<&str>) -> Act {
+    let mut result = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "public"});
+    result["tools"] = tools.into();
+    if let Some(next) = next {
+        result["nextCursor"] = next.into();
+    }
+    Act::Say(http_json(200, &asked.reply(result)))
+}
+
+async fn listed(play: impl Fn(&Asked) -> Act + Send + Sync + 'static) -> (Played, String) {
+    let server = Played::http(move |asked| match asked.method() {
+        "tools/list" => play(asked),
+        _ => upright_http(asked),
+    });
+    let server = server.await;
+    let client = in_time(builder().connect(server.url())).await.unwrap();
+    let error = in_time(client.tools().all()).await.unwrap_err();
+    (server, error.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cursor_that_leads_to_itself() {
+    let one =
+        |asked: &Asked| page(asked, vec![tool("t", json!({"type": "object"}))], Some("again"));
+    let (server, error) = listed(one).await;
+    assert!(error.contains("cursor"), "{error}");
+    assert!(server.methods().len() < 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cursor_that_never_ends() {
+    let (server, error) = listed(|asked| {
+        let at: u64 =
+            asked.message["params"]["cursor"].as_str().map_or(0, |it| it.parse().unwrap());
+        page(asked, Vec::new(), Some(&(at + 1).to_string()))
+    })
+    .await;
+    assert!(error.contains("pages"), "{error}");
+    assert!(server.methods().len() < 2000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_million_tools() {
+    let (_server, error) = listed(|asked| {
+        let at: u64 =
+            asked.message["params"]["cursor"].as_str().map_or(0, |it| it.parse().unwrap());
+        let tools =
+            (0..10_000).map(|index| tool(&format!("t{at}-{index}"), json!({"type": "object"})));
+        page(asked, tools.collect(), (at < 100).then(|| (at + 1).to_string()).as_deref())
+    })
+    .await;
+    assert!(error.contains("100000") || error.contains("100,000"), "{error}");
+}
+
+/// As many as fit into one message are read, and no more is held than a multiple of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_million_tools_at_once() {
+    let (_server, error) = listed(|asked| {
+        let tools = (0..1_000_000).map(|index| tool(&format!("t{index}"), json!({})));
+        page(asked, tools.collect(), None)
+    })
+    .await;
+    assert!(error.contains("too large") || error.contains("long"), "{error}");
+}

@@ -1,0 +1,159 @@
+//! Servers whose era is hard to tell.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::played::{Act, Asked, Played, builder, http_json, in_time, line, upright_http};
+
+/// What a legacy server says to `initialize` and to `tools/call`.
+fn legacy(asked: &Asked) -> Option<Value> {
+    match asked.method() {
+        "initialize" => Some(asked.reply(json!({
+            "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "old", "version": "1"},
+        }))),
+        "tools/call" => Some(asked.reply(json!({"content": [{"type": "text", "text": "done"}]}))),
+        _ => None,
+    }
+}
+
+fn error(asked: &Asked, code: i64) -> Value {
+    json!({"jsonrpc": "2.0", "id": asked.message["id"], "error": {"code": code, "message": "no"}})
+}
+
+/// How legacy servers of lines meet `server/discover`.
+fn discoveries() -> Vec<(&'static str, fn(&Asked) -> Act)> {
+    vec![
+        ("method not found", |asked| Act::Say(line(&error(asked, -32601)))),
+        ("invalid params", |asked| Act::Say(line(&error(asked, -32602)))),
+        ("not initialized", |asked| Act::Say(line(&error(asked, -32002)))),
+        ("any number", |asked| Act::Say(line(&error(asked, 42)))),
+        ("no id", |_| {
+            Act::Say(line(&json!({"jsonrpc": "2.0", "id": null,
+            "error": {"code": -32600, "message": "no"}})))
+        }),
+        ("garbage", |_| Act::Say(b"Welcome to my server!\n".to_vec())),
+        ("a result of something else", |asked| Act::Say(line(&asked.reply(json!({"tools": []}))))),
+        ("an empty result", |asked| Act::Say(line(&asked.reply(json!({}))))),
+        ("silence", |_| Act::Nothing),
+        ("the end", |_| Act::Close),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_legacy_server_of_lines_is_found_out() {
+    for (how, discover) in discoveries() {
+        let server = Played::lines(move |asked| match asked.method() {
+            "server/discover" => discover(asked),
+            _ => legacy(asked).map_or(Act::Nothing, |reply| Act::Say(line(&reply))),
+        });
+        let server = server.await;
+        let client = in_time(builder().connect(server.lines_url())).await;
+        let client = client.unwrap_or_else(|error| panic!("{how}: {error}"));
+        assert_eq!(client.about().revision, "2025-06-18", "{how}");
+        assert!(!in_time(client.call("t", ())).await.unwrap().is_error, "{how}");
+        assert!(server.methods().contains(&"notifications/initialized".to_owned()), "{how}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_legacy_server_of_http_is_found_out() {
+    for status in [200, 202, 400, 404, 405, 406, 415, 422] {
+        for body in [
+            "",
+            "nonsense",
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}"#,
+        ] {
+            let server = Played::http(move |asked| {
+                match (asked.method(), &*asked.verb) {
+                ("server/discover", _) => Act::Say(
+                    format!(
+                        "HTTP/1.1 {status} No\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                        body.len()
+                    )
+                    .into_bytes(),
+                ),
+                (_, "GET") => Act::Say(b"HTTP/1.1 405 No\r\ncontent-length: 0\r\n\r\n".to_vec()),
+                _ => match legacy(asked) {
+                    Some(reply) => Act::Say(http_json(200, &reply)),
+                    None => upright_http(asked),
+                },
+            }
+            });
+            let server = server.await;
+            let client = in_time(builder().connect(server.url())).await;
+            let client = client.unwrap_or_else(|error| panic!("{status} {body:?}: {error}"));
+            assert_eq!(client.about().revision, "2025-06-18", "{status} {body:?}");
+            assert!(!in_time(client.call("t", ())).await.unwrap().is_error);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_verdict_is_told_and_nothing_more_is_sent() {
+    for (status, kind) in [
+        (401, "unauthenticated"),
+        (403, "forbidden"),
+        (429, "rate_limited"),
+        (500, "transport_error"),
+        (502, "transport_error"),
+        (503, "temporarily_unavailable"),
+    ] {
+        let server = Played::http(move |_| {
+            Act::Say(format!("HTTP/1.1 {status} No\r\ncontent-length: 0\r\n\r\n").into_bytes())
+        });
+        let server = server.await;
+        let error = in_time(builder().connect(server.url())).await.unwrap_err();
+        let known = error.kind.name() == kind || (status >= 500 && error.kind.is_retryable());
+        assert!(known, "{status}: {error:?}");
+        assert_eq!(server.methods(), ["server/discover"], "{status}");
+    }
+}
+
+/// A server that takes its time to start is not taken for an old one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_modern_server_is_not_taken_for_an_old_one() {
+    let server = Played::lines(|asked| match asked.method() {
+        // It answers both when it has woken up, in order.
+        "server/discover" => Act::Nothing,
+        "initialize" => {
+            let discover = Asked {
+                message: json!({"id": 0, "method": "server/discover"}),
+                ..Asked::default()
+            };
+            let _ = discover;
+            Act::Say(line(&json!({"jsonrpc": "2.0", "id": asked.message["id"], "error": {
+                "code": -32022, "message": "no", "data": {"supported": ["2026-07-28"], "requested": "2025-11-25"}}})))
+        }
+        _ => Act::Nothing,
+    });
+    let server = server.await;
+    let short = builder().handshake(Duration::from_secs(3));
+    let error = in_time(short.connect(server.lines_url())).await.unwrap_err();
+    // It said that it is modern, but it never says anything in that era.
+    assert!(!error.message.is_empty());
+    assert!(server.methods().contains(&"server/discover".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_says_nothing_is_given_up() {
+    let server = Played::lines(|_| Act::Nothing).await;
+    let short = builder().handshake(Duration::from_secs(2));
+    let error = in_time(short.connect(server.lines_url())).await.unwrap_err();
+    assert!(error.kind.is_retryable() || error.kind.is_request_timeout(), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_there_is_named() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    for url in
+        [format!("http://{address}/mcp"), format!("tcp://{address}"), format!("ws://{address}/mcp")]
+    {
+        let error = in_time(builder().connect(url.clone())).await.unwrap_err();
+        assert!(error.kind.is_transport_error(), "{error:?}");
+        assert!(error.message.contains(&address.to_string()), "{url}: {error}");
+    }
+}

@@ -1,0 +1,75 @@
+"""What both Python servers share: what they know, and how they start."""
+
+import asyncio
+import socket
+import sys
+import warnings
+
+import uvicorn
+from pydantic import BaseModel
+
+# Everything that only the legacy era has warns that it is deprecated.
+warnings.simplefilter("ignore")
+
+CLOCK = "demo://clock"
+COMPLETIONS = {
+    "language": ["python", "pascal", "perl", "rust"],
+    "name": ["shopping", "standup", "story"],
+}
+
+
+class Weather(BaseModel):
+    city: str
+    celsius: float
+    sky: str
+
+
+class Confirm(BaseModel):
+    confirmed: bool
+    note: str = "none"
+
+
+class State:
+    touches = 0
+    cancelled = 0
+
+
+def candidates(argument):
+    return [word for word in COMPLETIONS.get(argument.name, []) if word.startswith(argument.value)]
+
+
+def review_text(code, language=None):
+    return f"Review this {language + ' ' if language else ''}code:\n{code}"
+
+
+async def sleep(seconds, report_progress):
+    """Counts the calls that were cancelled."""
+    try:
+        # Who wants to cancel the call now knows that it runs.
+        await report_progress(0, 1)
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        State.cancelled += 1
+        raise
+    return "slept"
+
+
+async def count_down(steps, report_progress, log):
+    for step in range(1, steps + 1):
+        await report_progress(step, steps)
+        await log(steps - step)
+        await asyncio.sleep(0.005)
+    return "lift-off"
+
+
+def main(stdio, http_app):
+    """Serves over stdio, or with --http at a free port that it tells on stderr."""
+    if "--http" not in sys.argv:
+        stdio()
+        return
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
+    config = uvicorn.Config(http_app(), log_level="warning", lifespan="on")
+    asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
