@@ -8,7 +8,7 @@ use crate::files::{create, read, remove, write};
 use crate::node::Node;
 use crate::workspace::{Workspace, output, run};
 
-/// The files that pin the versions. `crates/wharf-cli/tests/foreign.rs` compares the same files with the stamp.
+/// The files that pin the versions. `tests/foreign/install.rs` compares the same files with the stamp.
 const PINS: [&str; 4] = [".node-version", "package.json", "package-lock.json", "requirements.txt"];
 
 pub(crate) fn install(workspace: &Workspace) -> Result<(), String> {

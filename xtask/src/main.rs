@@ -40,7 +40,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "foreign",
-        about: "installs the clients of other people that the tests run, into target/foreign",
+        about: "installs the clients and servers of other people that the tests run, into target/foreign",
         stages: &[stage::FOREIGN],
     },
     Task {

@@ -16,7 +16,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// The system's Node if it is new enough, else one from npm, installed beside the foreign clients.
+    /// The system's Node if it is new enough, else one from npm, installed beside the foreign programs.
     pub(crate) fn find(workspace: &Workspace) -> Result<Self, String> {
         let npm = if cfg!(windows) { "npm.cmd" } else { "npm" };
         if output(npm, &["--version"]).is_none() {

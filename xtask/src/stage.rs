@@ -30,7 +30,7 @@ pub(crate) const CLIPPY: Stage = Stage {
 };
 
 pub(crate) const FOREIGN: Stage = Stage {
-    name: "foreign clients",
+    name: "foreign programs",
     run: foreign::install,
     advice: "mend that, then run `cargo xtask foreign` to try again",
 };

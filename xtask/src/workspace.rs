@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     pub(crate) target: PathBuf,
-    /// The home of the foreign clients.
+    /// The home of the foreign programs.
     pub(crate) foreign: PathBuf,
 }
 

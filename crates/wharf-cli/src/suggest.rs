@@ -19,7 +19,8 @@ fn likeness(wrong: &str, name: &str) -> f64 {
     if name.len() > 256 || wrong.len() > 256 {
         return 0.0;
     }
-    strsim::jaro(wrong, name)
+    let slip = wrong.len() > 2 && strsim::osa_distance(wrong, name) <= 1;
+    strsim::jaro(wrong, name).max(if slip { ALIKE } else { 0.0 })
 }
 
 /// A sentence that says what to write instead.
@@ -37,6 +38,7 @@ mod tests {
         let names = ["add", "echo", "weather", "countdown"];
         assert_eq!(nearest("wether", names), Some("weather"));
         assert_eq!(nearest("Countdwn", names), Some("countdown"));
+        assert_eq!(nearest("dad", names), Some("add"));
         assert_eq!(nearest("frobnicate", names), None);
         assert_eq!(nearest("x", []), None);
         assert_eq!(instead("ad", names).as_deref(), Some("Did you mean `add`?"));

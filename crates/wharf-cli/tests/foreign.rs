@@ -3,18 +3,19 @@
 //! Their scripts are in `tests/foreign`; `cargo xtask foreign` installs what they need. rmcp, which needs
 //! no install, is in `tests/peers`.
 
-use std::env;
+#[path = "../../../tests/foreign/install.rs"]
+mod install;
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const TIMEOUT: Duration = Duration::from_secs(120);
+use install::Installed;
 
-/// The files whose text, joined, is the stamp of an install. `xtask/src/foreign.rs` writes it.
-const PINS: [&str; 4] = [".node-version", "package.json", "package-lock.json", "requirements.txt"];
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// One test for each client, era and transport.
 macro_rules! clients {
@@ -63,14 +64,8 @@ enum Over {
 }
 
 fn drive(test: &str, script: &str, era: &str, over: Over) -> Result<(), String> {
-    let drivers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/foreign");
-    let home = home();
-    let runtime = installed(&home, &drivers, script).ok_or_else(|| {
-        format!(
-            "the foreign clients are not installed in {}: run `cargo xtask foreign` first",
-            home.display()
-        )
-    })?;
+    let installed = Installed::find()?;
+    let runtime = installed.runtime(script);
     // A file, not a pipe: nobody has to read it while the driver runs.
     let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.log"));
     let file = File::create(&log).map_err(|e| format!("cannot create {}: {e}", log.display()))?;
@@ -83,11 +78,11 @@ fn drive(test: &str, script: &str, era: &str, over: Over) -> Result<(), String> 
         Some(server) => vec![over.address(&server.url)],
         None => vec![env!("CARGO_BIN_EXE_wharf").to_owned(), "serve".to_owned()],
     };
-    let mut driver = Command::new(&runtime)
+    let mut driver = Command::new(runtime)
         .args([script, era])
         .args(target)
-        .current_dir(&drivers)
-        .env("WHARF_FOREIGN", &home)
+        .current_dir(&installed.scripts)
+        .env("WHARF_FOREIGN", &installed.home)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .stdout(share()?)
         .stderr(share()?)
@@ -166,25 +161,6 @@ fn address(stderr: ChildStderr, mut log: File) -> Result<String, String> {
         said = said + &line + "\n";
     }
     Err(format!("wharf did not say where it serves HTTP:\n{said}"))
-}
-
-/// The program that runs the script, if what is installed is what the pins say.
-fn installed(home: &Path, drivers: &Path, script: &str) -> Option<PathBuf> {
-    let pins: String =
-        PINS.iter().map_while(|name| fs::read_to_string(drivers.join(name)).ok()).collect();
-    let stamp = fs::read_to_string(home.join("stamp")).ok()?;
-    let paths = fs::read_to_string(home.join("paths")).ok()?;
-    // Node's line is the first, Python's the second.
-    let path = PathBuf::from(paths.lines().nth(usize::from(script.ends_with(".py")))?);
-    (stamp == pins && path.exists()).then_some(path)
-}
-
-fn home() -> PathBuf {
-    match env::var_os("WHARF_FOREIGN") {
-        Some(home) => home.into(),
-        // Cargo's directory for tests is in the target directory, wherever that is.
-        None => Path::new(env!("CARGO_TARGET_TMPDIR")).join("../foreign"),
-    }
 }
 
 /// `None` if the child had to be killed.

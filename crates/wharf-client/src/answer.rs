@@ -45,16 +45,6 @@ pub trait Answer: Send + Sync + 'static {
     }
 }
 
-/// Refuses everything: what a client uses that lets servers ask nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoAnswers;
-
-impl Answer for NoAnswers {
-    fn capabilities(&self) -> ClientCapabilities {
-        ClientCapabilities::default()
-    }
-}
-
 fn refused<T: Send + 'static>(method: Method) -> BoxFuture<Result<T, Error>> {
     Box::pin(std::future::ready(Err(Error::method_not_found(method.name()))))
 }

@@ -14,7 +14,7 @@ use wharf_model::{
 };
 
 use crate::{
-    About, Answer, CallOptions, Calling, Errand, Link, Listening, Listing, NoAnswers,
+    About, Answer, CallOptions, Calling, Errand, Link, Listening, Listing,
     calling::What,
     memory::Memory,
     read,
@@ -67,16 +67,6 @@ impl Caller {
         let peer = Arc::new(Peer::new(None, answer.capabilities()));
         let log_level = Mutex::new(options.log_level);
         Caller(Arc::new(Inner { link, timer, options, answer, peer, log_level, memory }))
-    }
-
-    /// Calls over `link`, and refuses everything that is asked on the way.
-    #[must_use]
-    pub fn without_answers(
-        link: Arc<dyn Link>,
-        timer: Arc<dyn Timer>,
-        options: CallOptions,
-    ) -> Caller {
-        Caller::new(link, timer, options, Arc::new(NoAnswers))
     }
 
     /// What the server said about itself.

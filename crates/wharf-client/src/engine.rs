@@ -83,15 +83,29 @@ struct Call<'a> {
     rounds: usize,
     sheds: usize,
     reissues: usize,
+    asked: bool,
     listed_again: bool,
     pages: pages::Pages,
 }
 
 impl<'a> Call<'a> {
     fn new(caller: &'a Caller, spec: Spec, hooks: Hooks, idle: Duration) -> Self {
-        let (retry, rounds, sheds, reissues, listed_again) = (None, 0, 0, 0, false);
+        let (retry, rounds, sheds, reissues) = (None, 0, 0, 0);
+        let (asked, listed_again) = (false, false);
         let pages = pages::Pages::default();
-        Call { caller, spec, hooks, idle, retry, rounds, sheds, reissues, listed_again, pages }
+        Call {
+            caller,
+            spec,
+            hooks,
+            idle,
+            retry,
+            rounds,
+            sheds,
+            reissues,
+            asked,
+            listed_again,
+            pages,
+        }
     }
 
     /// The result, and whether the server asked for anything on the way.
@@ -100,7 +114,7 @@ impl<'a> Call<'a> {
             match self.once().await? {
                 Outcome::Complete(reply) => {
                     self.check(&reply)?;
-                    return Ok((reply, self.retry.is_some()));
+                    return Ok((reply, self.asked || self.retry.is_some()));
                 }
                 Outcome::InputRequired(required) => self.meet(*required).await?,
                 Outcome::Failed(error) => self.recover(*error).await?,
@@ -121,7 +135,9 @@ impl<'a> Call<'a> {
             let arguments = self.spec.arguments.as_deref().unwrap_or("{}");
             request.mirrored = caller.memory().mirrored(tool, arguments, link.mirrors())?;
         }
-        Ok(exchange(caller, &*link, request, &mut self.hooks, self.idle).await)
+        let (outcome, asked) = exchange(caller, &*link, request, &mut self.hooks, self.idle).await;
+        self.asked |= asked;
+        Ok(outcome)
     }
 
     fn check(&self, reply: &Reply) -> Result<(), Error> {
@@ -227,22 +243,23 @@ pub(crate) fn put_off(times: usize) -> Duration {
     wait::backoff(SHED.0, times, SHED.1)
 }
 
-/// Sends one request and waits for its end.
+/// Sends one request and waits for its end: how it ended, and whether anything was asked.
 pub(crate) async fn exchange(
     caller: &Caller,
     service: &dyn Service,
     request: Request,
     hooks: &mut Hooks,
     idle: Duration,
-) -> Outcome {
+) -> (Outcome, bool) {
     // The whole call has a deadline of its own, around all of its requests.
     let deadlines = Deadlines { idle: Some(idle), total: None };
     let exchange = Exchange::start(service, request, caller.timer().clone(), deadlines);
-    match Round::new(exchange.for_caller(), hooks, caller).await {
+    let (outcome, asked) = Round::new(exchange.for_caller(), hooks, caller).await;
+    match outcome {
         Outcome::Failed(error) if *error == Error::new(ErrorKind::RequestTimeout) => {
-            wait::out_of_time(idle, "timeout").into()
+            (wait::out_of_time(idle, "timeout").into(), asked)
         }
-        outcome => outcome,
+        outcome => (outcome, asked),
     }
 }
 

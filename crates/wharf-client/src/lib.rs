@@ -27,7 +27,7 @@ mod spec;
 mod tools;
 mod wait;
 
-pub use answer::{Answer, Answers, NoAnswers};
+pub use answer::{Answer, Answers};
 pub use asks::answer_to;
 pub use caller::Caller;
 pub use calling::{Calling, LogMessage, Progress};

@@ -13,7 +13,13 @@ use wharf_model::{
     Deadlines, Error, ErrorKind, Event, Exchange, Filter, LiveFilter, Method, Notification, Outcome,
 };
 
-use crate::{Caller, memory::Memory, round::refuse_here, spec::Spec, wait};
+use crate::{
+    Caller,
+    memory::Memory,
+    round::{MOST_EVENTS, refuse_here},
+    spec::Spec,
+    wait,
+};
 
 /// What a server tells of changes: a stream that ends when the server ends it in good order, and
 /// with an error when the way to it is lost. Dropping it ends it here.
@@ -33,6 +39,8 @@ pub struct Listening {
     exchange: Option<Exchange>,
     memory: Arc<Memory>,
     agreed: Filter,
+    /// Events taken without a pause.
+    streak: usize,
 }
 
 impl Listening {
@@ -45,7 +53,7 @@ impl Listening {
         let exchange =
             Exchange::start(&*link, request, caller.timer().clone(), deadlines).for_caller();
         let (exchange, memory) = (Some(exchange), caller.memory().clone());
-        let mut listening = Listening { exchange, memory, agreed: Filter::default() };
+        let mut listening = Listening { exchange, memory, agreed: Filter::default(), streak: 0 };
         let acknowledged = listening.acknowledged();
         let idle = caller.options().idle;
         listening.agreed = wait::within(caller.timer(), idle, "idle", acknowledged).await?;
@@ -94,7 +102,17 @@ impl Listening {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Notification, Error>>> {
         let Some(exchange) = &mut self.exchange else { return Poll::Ready(None) };
         loop {
-            match std::task::ready!(exchange.poll_event(cx)) {
+            if self.streak >= MOST_EVENTS {
+                self.streak = 0;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.streak += 1;
+            let Poll::Ready(event) = exchange.poll_event(cx) else {
+                self.streak = 0;
+                return Poll::Pending;
+            };
+            match event {
                 Event::Notify(notification) => {
                     self.memory.hear(&notification);
                     return Poll::Ready(Some(Ok(notification)));

@@ -4,6 +4,7 @@ use std::{
     collections::HashSet,
     fmt,
     future::poll_fn,
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -103,6 +104,8 @@ enum Step<T> {
     /// The page at this cursor comes next; the first has none.
     Next(Option<String>),
     Fetching(Fetching<T>),
+    /// It ends with this, after the items there are.
+    Fail(Error),
     Over,
 }
 
@@ -176,46 +179,44 @@ impl<T: Listed> Listing<T> {
             if let Some(item) = self.items.next() {
                 return Poll::Ready(Some(Ok(item)));
             }
-            match &mut self.step {
+            self.step = match mem::replace(&mut self.step, Step::Over) {
                 Step::Over => return Poll::Ready(None),
+                Step::Fail(error) => return Poll::Ready(Some(Err(error))),
                 Step::Next(cursor) => {
-                    let cursor = cursor.take();
-                    let fetching = fetch(self.caller.clone(), cursor, self.cached);
-                    self.step = Step::Fetching(Box::pin(fetching));
+                    Step::Fetching(Box::pin(fetch(self.caller.clone(), cursor, self.cached)))
                 }
-                Step::Fetching(fetching) => {
-                    let Poll::Ready(page) = fetching.as_mut().poll(cx) else {
+                Step::Fetching(mut fetching) => match fetching.as_mut().poll(cx) {
+                    Poll::Ready(Ok((page, generation))) => self.take(page, generation),
+                    Poll::Ready(Err(error)) => Step::Fail(error),
+                    Poll::Pending => {
+                        self.step = Step::Fetching(fetching);
                         return Poll::Pending;
-                    };
-                    self.step = Step::Over;
-                    if let Err(error) = page.and_then(|(page, state)| self.take(page, state)) {
-                        return Poll::Ready(Some(Err(error)));
                     }
-                }
-            }
+                },
+            };
         }
     }
 
-    fn take(&mut self, page: Page<T>, generation: u64) -> Result<(), Error> {
+    fn take(&mut self, page: Page<T>, generation: u64) -> Step<T> {
         let (options, seen) = (self.caller.options(), &mut self.seen);
         seen.pages += 1;
         seen.items = seen.items.saturating_add(page.items().len());
         if seen.items > options.items {
-            return Err(endless(T::METHOD, format!("more than {} items", options.items)));
+            return endless(T::METHOD, format!("more than {} items", options.items));
         }
         seen.generation.get_or_insert(generation);
         let new = page.items().iter().filter(|item| seen.is_new(&***item)).cloned().collect();
         self.items = T::admit(new, &self.caller, generation).into_iter();
-        if let Some(next) = page.next {
-            if seen.pages >= options.pages {
-                return Err(endless(T::METHOD, format!("more than {} pages", options.pages)));
+        match page.next {
+            None => Step::Over,
+            Some(_) if seen.pages >= options.pages => {
+                endless(T::METHOD, format!("more than {} pages", options.pages))
             }
-            if !seen.cursors.insert(next.clone()) {
-                return Err(endless(T::METHOD, "a cursor that it gave before".into()));
+            Some(next) if !seen.cursors.insert(next.clone()) => {
+                endless(T::METHOD, "a cursor that it gave before".into())
             }
-            self.step = Step::Next(Some(next));
+            next => Step::Next(next),
         }
-        Ok(())
     }
 }
 
@@ -230,13 +231,13 @@ impl Seen {
     }
 }
 
-fn endless(method: Method, what: String) -> Error {
+fn endless<T>(method: Method, what: String) -> Step<T> {
     let message = format!(
         "{}: the server gave {what}, so the listing was stopped; \
          `CallOptions::pages` and `CallOptions::items` say how much is read",
         method.name()
     );
-    Error::new(ErrorKind::ContentTooLarge).with_message(message)
+    Step::Fail(Error::new(ErrorKind::ContentTooLarge).with_message(message))
 }
 
 /// One page, and the state of the list when it was asked for.

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeSet, VecDeque},
     future::poll_fn,
     mem,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Poll, Waker},
     time::Instant,
@@ -167,7 +168,10 @@ impl Memory {
         let waiting = mem::take(&mut state.waiting);
         drop(state);
         waiting.into_iter().for_each(Waker::wake);
-        self.answer.elicitation_complete(id);
+        // It is the user's own code, and the link must go on whatever it does.
+        if catch_unwind(AssertUnwindSafe(|| self.answer.elicitation_complete(id))).is_err() {
+            tracing::error!(id, "hearing that an elicitation is complete panicked");
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -21,7 +21,7 @@ pub(crate) async fn ask(
     let raw = Raw { caller: caller.clone(), method, params, result: Slot::default() };
     // An exchange carries requests of known methods only: any will do.
     let stand_in = Spec::new(Method::Discover).build(None);
-    match engine::exchange(caller, &raw, stand_in, &mut hooks, idle).await {
+    match engine::exchange(caller, &raw, stand_in, &mut hooks, idle).await.0 {
         Outcome::Failed(error) => Err(*error),
         _ => {
             raw.result.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(unexpected)

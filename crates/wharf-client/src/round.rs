@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Events taken in one go: a server that never pauses must not keep the task from anything else.
-const MOST_EVENTS: usize = 256;
+pub(crate) const MOST_EVENTS: usize = 256;
 
 /// One request on its way. Its questions are answered side by side while it goes on.
 pub(crate) struct Round<'a> {
@@ -25,11 +25,12 @@ pub(crate) struct Round<'a> {
     hooks: &'a mut Hooks,
     caller: &'a Caller,
     asks: Vec<(AskId, BoxFuture<Result<String, Unanswered>>)>,
+    asked: bool,
 }
 
 impl<'a> Round<'a> {
     pub(crate) fn new(exchange: Exchange, hooks: &'a mut Hooks, caller: &'a Caller) -> Self {
-        Round { exchange, hooks, caller, asks: Vec::new() }
+        Round { exchange, hooks, caller, asks: Vec::new(), asked: false }
     }
 
     /// Brings back what has been answered; the error of an answer that does not fit.
@@ -49,6 +50,7 @@ impl<'a> Round<'a> {
     }
 
     fn ask(&mut self, id: AskId, ask: Ask) {
+        self.asked = true;
         if self.asks.len() >= asks::MOST {
             let message = format!("This client answers at most {} questions at once", asks::MOST);
             let error = Error::new(ErrorKind::Overloaded).with_message(message);
@@ -76,19 +78,20 @@ impl<'a> Round<'a> {
 }
 
 impl Future for Round<'_> {
-    type Output = Outcome;
+    /// How it ended, and whether anything was asked on the way.
+    type Output = (Outcome, bool);
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         for _ in 0..MOST_EVENTS {
             if let Err(error) = self.poll_asks(cx) {
-                return Poll::Ready(error.into());
+                return Poll::Ready((error.into(), self.asked));
             }
             match std::task::ready!(self.exchange.poll_event(cx)) {
                 Event::Notify(notification) => self.hear(notification),
                 Event::Ask(id, ask) => self.ask(id, ask),
                 Event::Withdraw(id) => self.asks.retain(|(asked, _)| *asked != id),
                 Event::LetGo => {}
-                Event::Done(outcome) => return Poll::Ready(outcome),
+                Event::Done(outcome) => return Poll::Ready((outcome, self.asked)),
             }
         }
         cx.waker().wake_by_ref();

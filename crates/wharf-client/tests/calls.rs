@@ -5,7 +5,6 @@ mod support;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -242,7 +241,7 @@ async fn a_server_that_never_pauses_does_not_keep_a_call_from_its_end() {
                 outbox.notify(progress(n.into()));
             }
             outbox.room().await;
-            tokio::time::advance(Duration::from_millis(10)).await;
+            tokio::time::advance(SECOND).await;
         }
     };
     let link = Fake::default().play(flood).link();
@@ -253,8 +252,8 @@ async fn a_server_that_never_pauses_does_not_keep_a_call_from_its_end() {
 #[tokio::test]
 async fn dropping_a_call_cancels_it() {
     let link = Fake::default().play(async |_, _| std::future::pending::<Outcome>().await).link();
-    let mut call = Box::pin(caller(&link).call("t", ()).into_future());
-    assert!(futures_util::poll!(&mut call).is_pending());
+    let mut call = caller(&link).call("t", ()).into_future();
+    assert!(support::poll_once(&mut call).is_pending());
     drop(call);
     assert_eq!(link.dropped(), 1);
 }

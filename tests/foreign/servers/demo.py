@@ -62,14 +62,15 @@ async def count_down(steps, report_progress, log):
     return "lift-off"
 
 
-def main(stdio, http_app):
-    """Serves over stdio, or with --http at a free port that it tells on stderr."""
-    if "--http" not in sys.argv:
+def main(stdio, http_app, sse_app=None):
+    """Serves over stdio, or with --http or --sse at a free port that it tells on stderr."""
+    app = {"--http": http_app, "--sse": sse_app}.get(sys.argv[-1])
+    if app is None:
         stdio()
         return
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen()
     print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
-    config = uvicorn.Config(http_app(), log_level="warning", lifespan="on")
+    config = uvicorn.Config(app(), log_level="warning", lifespan="on")
     asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))

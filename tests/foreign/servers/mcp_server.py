@@ -1,4 +1,4 @@
-"""A server of PyPI `mcp` with much of what the demo server has: mcp_server.py [--http]"""
+"""A server of PyPI `mcp` with much of what the demo server has: mcp_server.py [--http|--sse]"""
 
 from typing import Annotated
 
@@ -173,4 +173,4 @@ lower.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParam
 lower.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
 
 if __name__ == "__main__":
-    demo.main(mcp.run, mcp.streamable_http_app)
+    demo.main(mcp.run, mcp.streamable_http_app, mcp.sse_app)

@@ -7,7 +7,7 @@ mod asking;
 mod lists;
 mod tools;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) subscribed: Mutex<BTreeSet<String>>,
     /// What listens hear of.
     pub(crate) changes: broadcast::Sender<Change>,
+    /// Ears of listens that are about to begin: a change may come as soon as the client was told that it listens.
+    ears: Mutex<VecDeque<broadcast::Receiver<Change>>>,
 }
 
 #[derive(Clone, Copy)]
@@ -68,6 +70,7 @@ impl Default for Demo {
             bonus: Mutex::new(false),
             subscribed: Mutex::default(),
             changes: broadcast::channel(64).0,
+            ears: Mutex::default(),
         };
         Demo { shared: Arc::new(shared) }
     }
@@ -161,11 +164,12 @@ impl ServerHandler for Demo {
         &self,
         filter: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
+        self.shared.ears.lock().unwrap().push_back(self.shared.changes.subscribe());
         Some(filter.supported_by(&self.get_info().capabilities))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut changes = self.shared.changes.subscribe();
+        let mut changes = self.shared.ears.lock().unwrap().pop_front().expect("it was accepted");
         loop {
             let change = tokio::select! {
                 () = context.cancelled() => return Ok(()),
@@ -203,7 +207,10 @@ impl ServerHandler for Demo {
                 format!("Review this {language}code:\n{code}")
             }
             _ => {
-                return Err(ErrorData::invalid_params("no such prompt, or an argument lacks", None));
+                return Err(ErrorData::invalid_params(
+                    "no such prompt, or an argument lacks",
+                    None,
+                ));
             }
         };
         let message = PromptMessage::new_text(Role::User, text);

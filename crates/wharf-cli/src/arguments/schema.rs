@@ -173,7 +173,10 @@ impl<'a> Schema<'a> {
                 *kind = format!("{}[]", it.items().kind_within(deep - 1));
             }
         }
-        kinds.retain(|kind| kind != "null");
+        // That it may be null is no news where it may be something else.
+        if kinds.iter().any(|kind| kind != "null") {
+            kinds.retain(|kind| kind != "null");
+        }
         if kinds.is_empty() { "any".to_owned() } else { kinds.join("|") }
     }
 }

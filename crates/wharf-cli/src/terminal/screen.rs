@@ -79,7 +79,7 @@ impl Screen {
         // A text is shown without its quotes.
         let text: Option<String> = serde_json::from_str(data.get()).ok();
         let text = text.as_deref().unwrap_or_else(|| data.get());
-        let level = self.paint.yellow(&format!("{level:<7}"));
+        let level = self.paint.yellow(&format!("{:<7}", level.as_str()));
         self.line(&format!("{level} {}{}", logger.unwrap_or_default(), clean_line(text)));
     }
 

@@ -65,7 +65,10 @@ fn heading(about: &About, columns: usize, paint: Paint) -> Vec<String> {
     lines.extend(info.description.iter().flat_map(|text| wrapped(text, columns)));
     lines.extend(info.website_url.iter().map(|url| clean_line(url).into_owned()));
     let mut row = |name: &str, text: String| {
-        lines.push(format!("{} {text}", paint.cyan(&format!("{name:<13}"))));
+        for (at, line) in wrapped(&text, columns - 14).into_iter().enumerate() {
+            let name = if at == 0 { name } else { "" };
+            lines.push(format!("{} {line}", paint.cyan(&format!("{name:<13}"))));
+        }
     };
     row("Speaks", spoken(about));
     row("Capabilities", capabilities(&about.discovery.capabilities));

@@ -1,2 +1,15 @@
 //! The command line, as people and programs use it.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod arguments;
+mod bed;
+mod config;
+mod exits;
+#[cfg(unix)]
+mod interrupts;
+#[cfg(unix)]
+mod pty;
+#[cfg(unix)]
+mod terminal;
+mod transports;
+mod verbs;

@@ -262,3 +262,7 @@ pub fn names(tools: &[Arc<ToolInfo>]) -> Vec<&str> {
 }
 
 pub const SECOND: Duration = Duration::from_secs(1);
+
+pub fn poll_once<T>(future: &mut BoxFuture<T>) -> std::task::Poll<T> {
+    future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+}

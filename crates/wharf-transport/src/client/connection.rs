@@ -257,9 +257,8 @@ async fn write(
     mut sink: impl Sink,
     mut queue: mpsc::Receiver<Vec<u8>>,
 ) {
-    let mut messages = Vec::with_capacity(TOGETHER);
     loop {
-        messages.clear();
+        let mut messages = Vec::new();
         let count = tokio::select! {
             biased;
             count = queue.recv_many(&mut messages, TOGETHER) => count,
@@ -269,7 +268,7 @@ async fn write(
             }
         };
         messages.iter().for_each(|message| desk.options().trace(Traced::Sent(message)));
-        if count == 0 || sink.send(&messages).await.is_err() {
+        if count == 0 || sink.send(messages).await.is_err() {
             break;
         }
     }
@@ -277,7 +276,7 @@ async fn write(
     sink.close().await;
 }
 
-fn closed(name: &str, words: Option<String>) -> Error {
+pub(super) fn closed(name: &str, words: Option<String>) -> Error {
     let words = words.map_or(String::new(), |words| format!(": {words}"));
     Error::new(ErrorKind::ConnectionClosed)
         .with_message(format!("Connection closed by {name}{words}"))

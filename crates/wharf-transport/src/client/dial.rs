@@ -55,7 +55,7 @@ pub(crate) trait Source: Send + 'static {
 /// Where messages go.
 pub(crate) trait Sink: Send + 'static {
     /// Sends messages, in order.
-    fn send(&mut self, messages: &[Vec<u8>]) -> impl Future<Output = io::Result<()>> + Send;
+    fn send(&mut self, messages: Vec<Vec<u8>>) -> impl Future<Output = io::Result<()>> + Send;
 
     /// Says that nothing more will come.
     fn close(&mut self) -> impl Future<Output = ()> + Send;
@@ -135,7 +135,7 @@ impl<W> LineSink<W> {
 }
 
 impl<W: AsyncWrite + Send + Unpin + 'static> Sink for LineSink<W> {
-    async fn send(&mut self, messages: &[Vec<u8>]) -> io::Result<()> {
+    async fn send(&mut self, messages: Vec<Vec<u8>>) -> io::Result<()> {
         self.lines.clear();
         for message in messages {
             // A caller's own JSON may be laid out over lines; between its tokens a blank will do.

@@ -66,14 +66,8 @@ pub(crate) async fn listen(ground: Arc<dyn Ground>, request: Request, outbox: Ou
     loop {
         let ended = match ground.connected().await {
             Ok(talk) => {
-                let before = failures;
                 failures = 0;
-                let ended = once(&ground, &talk, &request, &outbox, &acknowledged).await;
-                // A connection that never got as far as an acknowledgement is no progress.
-                if !acknowledged.load(Ordering::Relaxed) {
-                    failures = before;
-                }
-                ended
+                once(&ground, &talk, &request, &outbox, &acknowledged).await
             }
             Err(error) => Err(error),
         };
@@ -164,7 +158,8 @@ struct Following {
     ground: Arc<dyn Ground>,
     talk: Talk,
     uri: String,
-    connection: u64,
+    /// Over which connection; none if the server refused.
+    connection: Option<u64>,
 }
 
 impl Following {
@@ -172,10 +167,15 @@ impl Following {
         let _turn = ground.subscribing().lock().await;
         let (first, connection) = ground.desk().follow(uri);
         let (ground, talk, uri) = (ground.clone(), talk.clone(), uri.to_owned());
-        // Made before the request, so that a refusal is not counted as following.
-        let following = Following { ground, talk, uri, connection };
-        if first {
-            subscribe(&following.ground, &following.talk, &following.uri, true).await?;
+        // Made before the request, which may be given up while it is under way.
+        let mut following = Following { ground, talk, uri, connection: Some(connection) };
+        if first
+            && let Err(error) =
+                subscribe(&following.ground, &following.talk, &following.uri, true).await
+        {
+            following.ground.desk().unfollow(&following.uri, connection);
+            following.connection = None;
+            return Err(error);
         }
         Ok(following)
     }
@@ -183,8 +183,9 @@ impl Following {
 
 impl Drop for Following {
     fn drop(&mut self) {
+        let Some(connection) = self.connection else { return };
         let (ground, talk) = (self.ground.clone(), self.talk.clone());
-        let (uri, connection) = (std::mem::take(&mut self.uri), self.connection);
+        let uri = std::mem::take(&mut self.uri);
         let unsubscribing = async move {
             let _turn = ground.subscribing().lock().await;
             if ground.desk().unfollow(&uri, connection) {

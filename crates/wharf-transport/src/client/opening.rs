@@ -6,14 +6,14 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use wharf_client::About;
-use wharf_model::Error;
+use wharf_model::{Error, ErrorKind};
 use wharf_wire::{
     Answered, CallId, Carrier, Incoming, Line, Opening, Patience, Revision, Step, Talk,
 };
 
 use super::{
     Traced,
-    connection::{GARBAGE, babble},
+    connection::{GARBAGE, babble, closed},
     desk::{Desk, Duty},
     dial::{Dial, Ends, Keeper, Sink, Source},
 };
@@ -72,8 +72,7 @@ impl<'a, D: Dial> Driver<'a, D> {
             step = match step {
                 Step::Send { message, patience, reopen, .. } => {
                     if reopen {
-                        self.desk.options().note("the connection ended; opening another");
-                        self.ends = self.dial.dial(self.desk.options()).await?;
+                        self.reopen().await?;
                     }
                     self.ask(message, patience).await?
                 }
@@ -91,6 +90,16 @@ impl<'a, D: Dial> Driver<'a, D> {
                 Step::Fail(error) => return Err(self.explain(error).await),
             };
         }
+    }
+
+    /// The connection ended: takes another.
+    async fn reopen(&mut self) -> Result<(), Error> {
+        if !self.dial.redials() {
+            return Err(closed(&self.dial.name(), Some("it said nothing before".into())));
+        }
+        self.desk.options().note("the connection ended; opening another");
+        self.ends = self.dial.dial(self.desk.options()).await?;
+        Ok(())
     }
 
     /// What the end of the connection says about a failure.
@@ -112,7 +121,7 @@ impl<'a, D: Dial> Driver<'a, D> {
 
     async fn send(&mut self, message: Vec<u8>) -> bool {
         self.desk.options().trace(Traced::Sent(&message));
-        let sent = timeout_at(self.end, self.ends.sink.send(&[message])).await;
+        let sent = timeout_at(self.end, self.ends.sink.send(vec![message])).await;
         matches!(sent, Ok(Ok(())))
     }
 
@@ -164,24 +173,21 @@ impl<'a, D: Dial> Driver<'a, D> {
                     let result = result.as_deref();
                     step = Some(self.opening.answered(Answered::Reply(id, result)));
                 }
+                Incoming::Ask { id, .. } => {
+                    let error = Error::new(ErrorKind::NotInitialized);
+                    let mut refusal = Vec::new();
+                    self.talk.answer(&id, Err(&error), &mut refusal);
+                    self.send(refusal).await;
+                }
                 other => {
                     let duty = self.desk.take_in(&self.talk, other, None).await;
-                    self.perform(duty).await;
+                    if let Some(Duty::Send(answer)) = duty {
+                        self.send(answer).await;
+                    }
                 }
             }
         }
         Ok(step)
-    }
-
-    async fn perform(&mut self, duty: Option<Duty>) {
-        let answer = match duty {
-            Some(Duty::Send(message)) => Some(message),
-            Some(Duty::Answer(answering)) => timeout_at(self.end, answering).await.ok().flatten(),
-            None => None,
-        };
-        if let Some(answer) = answer {
-            self.send(answer).await;
-        }
     }
 }
 

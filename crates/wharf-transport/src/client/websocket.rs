@@ -54,14 +54,16 @@ pub(super) struct WebSocket {
 
 impl WebSocket {
     pub(super) fn new(url: &str, headers: &[(String, String)]) -> Result<Self, Error> {
-        let Some(rest) = url.trim().strip_prefix("ws") else {
+        let url = url.trim();
+        let is_websocket = url.starts_with("ws://") || url.starts_with("wss://");
+        let Some(rest) = url.strip_prefix("ws").filter(|_| is_websocket) else {
             return Err(Error::new(ErrorKind::InvalidParams).with_message(
                 "The URL cannot be used: for WebSocket it must begin with ws:// or wss://",
             ));
         };
         let place = Place::parse(&format!("http{rest}"))?;
         let headers = headers.iter().map(header).collect::<Result<_, _>>()?;
-        let (url, dialer) = (url.trim().to_owned(), Dialer::for_websocket());
+        let (url, dialer) = (url.to_owned(), Dialer::for_websocket());
         Ok(WebSocket { place, url, headers, dialer })
     }
 
@@ -189,10 +191,10 @@ impl Frames {
 }
 
 impl Sink for Writer {
-    async fn send(&mut self, messages: &[Vec<u8>]) -> io::Result<()> {
+    async fn send(&mut self, messages: Vec<Vec<u8>>) -> io::Result<()> {
         let mut writer = self.lock().await;
         for message in messages {
-            let text = Utf8Bytes::try_from(message.clone()).map_err(io::Error::other)?;
+            let text = Utf8Bytes::try_from(message).map_err(io::Error::other)?;
             writer.feed(Message::Text(text)).await.map_err(io::Error::other)?;
         }
         writer.flush().await.map_err(io::Error::other)

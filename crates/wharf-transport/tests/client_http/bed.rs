@@ -1,6 +1,12 @@
 //! A caller.
 
-use std::{future::poll_fn, pin::pin, sync::{Arc, Mutex}, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{Arc, Mutex},
+    task::Poll,
+    time::Duration,
+};
 
 use wharf_client::Link;
 use wharf_model::{

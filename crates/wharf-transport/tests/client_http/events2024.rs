@@ -1,1 +1,156 @@
+//! HTTP+SSE of 2024-11-05.
 
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use wharf_model::ErrorKind;
+
+use crate::{
+    bed::{begin, call, connect, fails, options, refused, says, soon, text, tool},
+    script::{Seen, Site, Wire},
+};
+
+/// Where the stream under way is fed.
+type Feed = Arc<Mutex<Option<mpsc::UnboundedSender<String>>>>;
+
+/// A server that names `endpoint` and says by event what `answer` makes of each message.
+async fn old(endpoint: &'static str, answer: fn(&Seen) -> Option<Value>) -> (Site, Feed) {
+    let feed: Feed = Arc::default();
+    let fed = feed.clone();
+    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+        let feed = fed.clone();
+        async move {
+            if seen.verb == "GET" {
+                let (sender, mut events) = mpsc::unbounded_channel::<String>();
+                *feed.lock().unwrap() = Some(sender);
+                wire.stream().await;
+                wire.raw(&format!("event: endpoint\ndata: {endpoint}\n\n")).await;
+                while let Some(event) = events.recv().await {
+                    wire.raw(&event).await;
+                }
+                return;
+            }
+            if !seen.path.starts_with("/messages") {
+                return wire
+                    .answer(405, "content-type: text/plain\r\n", "Method Not Allowed")
+                    .await;
+            }
+            if seen.body["params"]["name"] == "refused" {
+                return wire.status(418).await;
+            }
+            wire.status(202).await;
+            if let (Some(answer), Some(feed)) = (answer(&seen), &*feed.lock().unwrap()) {
+                let _ = feed.send(format!("event: message\ndata: {answer}\n\n"));
+            }
+        }
+    })
+    .await;
+    (site, feed)
+}
+
+fn usual(seen: &Seen) -> Option<Value> {
+    Some(match seen.method() {
+        "initialize" => seen.reply(json!({
+            "protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "old", "version": "1"},
+        })),
+        "tools/call" if seen.body["params"]["name"] == "silent" => return None,
+        "tools/call" => seen.text("old"),
+        _ => return None,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_just_works() {
+    for endpoint in ["/messages?session=1", "messages?session=1", "?x"] {
+        let (site, feed) = old(endpoint, usual).await;
+        if endpoint == "?x" {
+            // Messages would go to where nothing can be posted.
+            says(&soon(refused(&site.url(), options())).await, ErrorKind::TransportError, &["405"]);
+            continue;
+        }
+        let link = connect(&site.url()).await;
+        assert_eq!((&*link.about().revision, &*link.about().info.name), ("2024-11-05", "old"));
+        assert_eq!(call(&link, "x").await.unwrap(), "old");
+        let posted = site.log().into_iter().filter(|it| it.path == "/messages?session=1");
+        assert_eq!(posted.count(), 3);
+        // Nobody knew that header then.
+        assert!(site.log().iter().all(|it| it.head("mcp-session-id").is_none()));
+        let ping = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n";
+        feed.lock().unwrap().as_ref().unwrap().send(ping.into()).unwrap();
+        site.came("answer", 1).await;
+        let mut calling = begin(&link, tool("silent", "{}"));
+        calling.run_for(Duration::from_millis(20)).await;
+        drop(calling);
+        site.came("notifications/cancelled", 1).await;
+        link.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_takes_its_calls_along_and_is_opened_anew() {
+    let (site, feed) = old("/messages", usual).await;
+    let link = connect(&site.url()).await;
+    let mut calling = begin(&link, tool("silent", "{}"));
+    calling.run_for(Duration::from_millis(20)).await;
+    feed.lock().unwrap().take();
+    let error = text(soon(calling.done()).await).unwrap_err();
+    says(&error, ErrorKind::ConnectionClosed, &["stream"]);
+    assert_eq!(soon(call(&link, "x")).await.unwrap(), "old");
+    assert_eq!(site.log().iter().filter(|it| it.verb == "GET").count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_go_to_no_other_origin() {
+    for endpoint in [
+        "http://127.0.0.1:9/messages",
+        "//example.com/messages",
+        "https://127.0.0.1/m",
+        "javascript:x",
+    ] {
+        let (site, _feed) = old(endpoint, usual).await;
+        let error = refused(&site.url(), options()).await;
+        assert!(!error.message.is_empty());
+        if endpoint.starts_with("http") {
+            says(&error, ErrorKind::TransportError, &["another origin"]);
+        }
+        assert!(site.log().iter().all(|it| it.verb == "GET" || it.path == "/mcp"), "{endpoint}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_without_an_endpoint_is_no_server() {
+    for stream in ["data: hello\n\n", ": nothing\n\n", "event: message\ndata: {}\n\n"] {
+        let site = Site::new(move |seen: Seen, mut wire: Wire| async move {
+            if seen.verb == "GET" {
+                wire.stream().await;
+                return wire.raw(stream).await;
+            }
+            wire.status(404).await;
+        })
+        .await;
+        says(&refused(&site.url(), options()).await, ErrorKind::TransportError, &["endpoint"]);
+    }
+    // One that never says anything is waited for only so long.
+    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+        if seen.verb == "GET" {
+            wire.stream().await;
+            return wire.hold().await;
+        }
+        wire.status(404).await;
+    })
+    .await;
+    says(&soon(refused(&site.url(), options())).await, ErrorKind::RequestTimeout, &[]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_message_fails_its_call() {
+    let (site, _feed) = old("/messages", usual).await;
+    let link = connect(&site.url()).await;
+    says(&fails(&link, "refused").await, ErrorKind::TransportError, &["418"]);
+    assert_eq!(call(&link, "x").await.unwrap(), "old");
+}

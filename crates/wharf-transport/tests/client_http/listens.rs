@@ -1,1 +1,131 @@
+//! Listens that outlive their connections.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use serde_json::{Value, json};
+use wharf_model::{ErrorKind, Outcome, Reply};
+
+use crate::{
+    bed::{connect, listen, says, soon},
+    script::{Seen, Site, Wire, legacy, modern},
+};
+
+fn told(seen: &Seen, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": seen.body["id"]});
+    json!({"jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": params})
+}
+
+async fn acknowledge(seen: &Seen, wire: &mut Wire) {
+    let agreed = seen.body["params"]["notifications"].clone();
+    let message = told(seen, "subscriptions/acknowledged", json!({"notifications": agreed}));
+    wire.event(None, &message).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_listen_goes_on_after_a_cut() {
+    let times = Arc::new(AtomicUsize::new(0));
+    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+        let times = times.clone();
+        async move {
+            if modern(&seen, &mut wire).await {
+                return;
+            }
+            assert_eq!(seen.head("mcp-method"), Some("subscriptions/listen"));
+            match times.fetch_add(1, Ordering::SeqCst) {
+                0 => {
+                    wire.chunked().await;
+                    let agreed = json!({"notifications": seen.body["params"]["notifications"]});
+                    let message = told(&seen, "subscriptions/acknowledged", agreed);
+                    wire.chunk(&format!("data: {message}\n\n")).await;
+                    let message = told(&seen, "resources/updated", json!({"uri": "a:b"}));
+                    wire.chunk(&format!("data: {message}\n\n: alive\n\ndata: {{")).await;
+                }
+                1 => drop(wire),
+                2 => wire.status(502).await,
+                3 => {
+                    wire.stream().await;
+                    acknowledge(&seen, &mut wire).await;
+                    let message = told(&seen, "tools/list_changed", json!({}));
+                    wire.event(None, &message).await;
+                    wire.event(None, &seen.reply(json!({"resultType": "complete"}))).await;
+                }
+                _ => panic!("it was over"),
+            }
+        }
+    })
+    .await;
+    let link = connect(&site.url()).await;
+    let mut listening = listen(&link, &["a:b"]);
+    let end = soon(listening.done()).await;
+    assert!(matches!(end, Outcome::Complete(Reply::Listened)), "{end:?}");
+    let heard: Vec<_> = listening.heard.iter().map(|it| format!("{it:?}")).collect();
+    assert!(heard[0].starts_with("Acknowledged"), "{heard:?}");
+    let updated = r#"ResourceUpdated { uri: "a:b" }"#;
+    // In between, anything may have changed.
+    assert_eq!(heard[1..], [updated, "ToolsChanged", updated, "ToolsChanged"]);
+    assert_eq!(site.count("subscriptions/listen"), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listen_that_never_began_fails_at_once() {
+    for status in [401, 500] {
+        let site = Site::new(move |seen: Seen, mut wire: Wire| async move {
+            if !modern(&seen, &mut wire).await {
+                wire.status(status).await;
+            }
+        })
+        .await;
+        let link = connect(&site.url()).await;
+        let end = soon(listen(&link, &[]).done()).await;
+        let Outcome::Failed(error) = end else { panic!("{end:?}") };
+        let kind =
+            if status == 401 { ErrorKind::Unauthenticated } else { ErrorKind::TransportError };
+        says(&error, kind, &[&status.to_string()]);
+        assert_eq!(site.count("subscriptions/listen"), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_played_listen_follows_its_session() {
+    let session = Arc::new(AtomicUsize::new(1));
+    let state = session.clone();
+    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+        let now = state.load(Ordering::SeqCst).to_string();
+        async move {
+            match seen.method() {
+                "initialize" => wire.hello(&seen, "2025-11-25", Some(&now)).await,
+                "server/discover" => wire.status(404).await,
+                _ if seen.head("mcp-session-id") != Some(&now) => wire.status(404).await,
+                "resources/subscribe" | "tools/call" => wire.json(200, &seen.text("x")).await,
+                "GET" => {
+                    wire.stream().await;
+                    let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
+                        "params": {"uri": "a:b"}});
+                    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                    wire.event(Some(&now), &updated).await;
+                    if now == "2" {
+                        wire.hold().await;
+                    }
+                }
+                _ => _ = legacy(&seen, &mut wire).await,
+            }
+        }
+    })
+    .await;
+    let link = connect(&site.url()).await;
+    let mut listening = listen(&link, &["a:b"]);
+    soon(listening.hear(2)).await;
+    // The server starts anew while nobody calls: the stream finds out.
+    session.store(2, Ordering::SeqCst);
+    soon(listening.hear(5)).await;
+    assert_eq!(site.count("resources/subscribe"), 2);
+    let heard: Vec<_> = listening.heard.iter().map(|it| format!("{it:?}")).collect();
+    let updated = r#"ResourceUpdated { uri: "a:b" }"#;
+    assert_eq!(heard[1..5], [updated, "ToolsChanged", updated, updated]);
+    link.close().await;
+    let end = soon(listening.done()).await;
+    assert!(matches!(end, Outcome::Complete(Reply::Listened)), "{end:?}");
+}

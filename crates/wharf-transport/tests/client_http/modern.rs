@@ -1,1 +1,144 @@
+//! Modern servers: every request stands alone.
 
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use wharf_model::{ErrorKind, Method, Mirrored, RequestBuilder};
+
+use crate::{
+    bed::{MODERN, begin, call, connect, says, soon, text, tool},
+    script::{Seen, Site, Wire, legacy, modern, progress},
+};
+
+#[tokio::test(start_paused = true)]
+async fn headers_repeat_what_the_message_says() {
+    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+        if !modern(&seen, &mut wire).await {
+            wire.json(200, &seen.text("x")).await;
+        }
+    })
+    .await;
+    let link = connect(&site.url()).await;
+    let mut request = RequestBuilder::new(Method::CallTool).target("grüß").arguments("{}").build();
+    request.mirrored =
+        Some([("Region".to_owned(), Some("us".to_owned()))].into_iter().collect::<Mirrored>());
+    text(begin(&link, request).done().await).unwrap();
+    for seen in site.log() {
+        assert_eq!(seen.head("mcp-protocol-version"), Some(MODERN));
+        assert_eq!(seen.head("mcp-method"), Some(seen.method()));
+        assert_eq!(seen.head("content-type"), Some("application/json"));
+        assert_eq!(seen.head("accept"), Some("application/json, text/event-stream"));
+    }
+    let call = site.log().pop().unwrap();
+    assert!(call.head("mcp-name").unwrap().starts_with("=?base64?"), "{call:?}");
+    assert_eq!(call.head("mcp-param-region"), Some("us"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_without_a_reply_is_not_resumed() {
+    for is_cut in [true, false] {
+        let site = Site::new(move |seen: Seen, mut wire: Wire| async move {
+            if modern(&seen, &mut wire).await {
+                return;
+            }
+            let token = &seen.body["params"]["_meta"]["progressToken"];
+            wire.chunked().await;
+            wire.chunk(&format!("id: 1\ndata: {}\n\n", progress(token, 1))).await;
+            if !is_cut {
+                wire.raw("0\r\n\r\n").await;
+            }
+        })
+        .await;
+        let link = connect(&site.url()).await;
+        let mut calling = begin(&link, tool("x", "{}"));
+        let error = text(soon(calling.done()).await).unwrap_err();
+        says(&error, ErrorKind::ConnectionClosed, &[]);
+        assert_eq!(calling.progress(), [1.0]);
+        assert_eq!(site.methods(), ["server/discover", "tools/call"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_a_call_closes_its_connection() {
+    for streams in [true, false] {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let count = ended.clone();
+        let site = Site::new(move |seen: Seen, mut wire: Wire| {
+            let count = count.clone();
+            async move {
+                if modern(&seen, &mut wire).await {
+                    return;
+                }
+                if streams {
+                    wire.stream().await;
+                }
+                wire.gone().await;
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        })
+        .await;
+        let link = connect(&site.url()).await;
+        let mut calling = begin(&link, tool("x", "{}"));
+        calling.run_for(Duration::from_millis(50)).await;
+        site.came("tools/call", 1).await;
+        drop(calling);
+        soon(async {
+            while ended.load(Ordering::SeqCst) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        assert_eq!(site.methods(), ["server/discover", "tools/call"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_of_the_server_are_not_answered() {
+    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+        if modern(&seen, &mut wire).await {
+            return;
+        }
+        wire.stream().await;
+        wire.raw("event: other\ndata: {}\n\ndata: garbage\n\n").await;
+        wire.raw("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n").await;
+        wire.raw("data: {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"roots/list\"}\n\n").await;
+        wire.event(None, &seen.text("x")).await;
+        wire.hold().await;
+    })
+    .await;
+    let link = connect(&site.url()).await;
+    assert_eq!(soon(call(&link, "x")).await.unwrap(), "x");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(site.methods(), ["server/discover", "tools/call"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_became_another_is_asked_anew() {
+    let downgraded = Arc::new(AtomicUsize::new(0));
+    let state = downgraded.clone();
+    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+        let is_legacy = state.load(Ordering::SeqCst) == 1;
+        async move {
+            match (is_legacy, seen.method(), seen.head("mcp-session-id")) {
+                (false, "tools/call", _) => wire.json(200, &seen.text("modern")).await,
+                (false, ..) => _ = modern(&seen, &mut wire).await,
+                (true, "tools/call", Some(_)) => wire.json(200, &seen.text("legacy")).await,
+                (true, "tools/call", None) => wire.answer(400, "", "Bad Request: no session").await,
+                (true, ..) => _ = legacy(&seen, &mut wire).await,
+            }
+        }
+    })
+    .await;
+    let link = connect(&site.url()).await;
+    assert_eq!(call(&link, "x").await.unwrap(), "modern");
+    assert!(link.mirrors());
+    downgraded.store(1, Ordering::SeqCst);
+    assert_eq!(call(&link, "x").await.unwrap(), "legacy");
+    assert!(!link.mirrors());
+    assert_eq!(link.about().revision, "2025-11-25");
+}

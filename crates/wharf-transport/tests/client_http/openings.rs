@@ -1,1 +1,230 @@
+//! What a server answers at first decides how it is spoken to.
 
+use std::sync::Arc;
+
+use serde_json::json;
+use wharf_model::ErrorKind;
+use wharf_transport::client::{Verdicts, connect_http};
+
+use crate::{
+    bed::{MODERN, call, connect, options, refused, says, soon},
+    script::{Seen, Site, Wire, legacy, modern},
+};
+
+/// An answer to the probe: status, further headers, body.
+type Probe = (u16, &'static str, &'static str);
+
+/// A server that answers `server/discover` so, and everything else as a legacy server does.
+async fn answering((status, heads, body): Probe) -> Site {
+    Site::new(move |seen: Seen, mut wire: Wire| async move {
+        match seen.method() {
+            "server/discover" => wire.answer(status, heads, body).await,
+            "tools/call" => wire.json(200, &seen.text("legacy")).await,
+            _ => _ = legacy(&seen, &mut wire).await,
+        }
+    })
+    .await
+}
+
+const JSON: &str = "content-type: application/json\r\n";
+const EVENTS: &str = "content-type: text/event-stream\r\n";
+
+#[tokio::test(start_paused = true)]
+async fn whatever_no_modern_server_says_means_legacy() {
+    let answers: [Probe; 14] = [
+        (200, JSON, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"what?"}}"#),
+        (200, JSON, r#"{"jsonrpc":"2.0","id":"discover-1","result":{}}"#),
+        (200, JSON, r#"{"jsonrpc":"2.0","id":"discover-1","result":{"tools":[]}}"#),
+        (200, JSON, "garbage"),
+        (200, JSON, ""),
+        (200, "content-type: text/html\r\n", "<h1>Welcome</h1>"),
+        (200, EVENTS, ""),
+        (200, EVENTS, ": hello\n\ndata: garbage\n\n"),
+        (202, "", ""),
+        (204, "", ""),
+        (400, "", "Bad Request: Server not initialized"),
+        (
+            400,
+            JSON,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}"#,
+        ),
+        (404, "", ""),
+        (405, "", ""),
+    ];
+    for probe in answers {
+        let site = answering(probe).await;
+        let link = connect(&site.url()).await;
+        assert_eq!(link.about().revision, "2025-11-25", "{probe:?}");
+        assert_eq!(call(&link, "x").await.unwrap(), "legacy", "{probe:?}");
+        assert!(!link.mirrors());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn some_statuses_are_no_verdict() {
+    let challenge = "WWW-Authenticate: Bearer resource_metadata=\"https://x/y\"\r\n";
+    let answers: [(Probe, ErrorKind); 8] = [
+        ((401, challenge, ""), ErrorKind::Unauthenticated),
+        ((403, "", "no"), ErrorKind::Forbidden),
+        ((429, "Retry-After: 3\r\n", ""), ErrorKind::RateLimited),
+        ((503, "Retry-After: 3\r\n", ""), ErrorKind::TemporarilyUnavailable),
+        ((500, "", "Internal Server Error"), ErrorKind::TransportError),
+        ((502, "", ""), ErrorKind::TransportError),
+        ((504, "", ""), ErrorKind::TransportError),
+        (
+            (500, JSON, r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"m"}}"#),
+            ErrorKind::TransportError,
+        ),
+    ];
+    for (probe, kind) in answers {
+        let site = answering(probe).await;
+        let options = options();
+        let verdicts = options.verdicts.clone();
+        let error = refused(&site.url(), options).await;
+        assert_eq!(error.kind, kind, "{probe:?}: {error:?}");
+        let data = error.data.unwrap();
+        assert_eq!(data["httpStatus"], probe.0);
+        match probe.0 {
+            401 => assert!(data["wwwAuthenticate"].as_str().unwrap().contains("https://x/y")),
+            429 | 503 => assert_eq!(data["retryAfterMs"], 3000),
+            _ => assert!(error.message.contains(&probe.0.to_string()), "{}", error.message),
+        }
+        assert_eq!(site.methods(), ["server/discover"], "{probe:?}");
+        assert_eq!(verdicts.get(&site.url()), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_followed_by_a_handshake() {
+    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+        match seen.method() {
+            "server/discover" => wire.hold().await,
+            "tools/call" => wire.json(200, &seen.text("legacy")).await,
+            _ => _ = legacy(&seen, &mut wire).await,
+        }
+    })
+    .await;
+    let link = soon(connect(&site.url())).await;
+    assert_eq!(call(&link, "x").await.unwrap(), "legacy");
+
+    let silent = Site::new(|_: Seen, wire: Wire| wire.hold()).await;
+    let error = soon(refused(&silent.url(), options())).await;
+    says(&error, ErrorKind::RequestTimeout, &["server"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_error_leads_to_the_version_it_names() {
+    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+        if seen.method() == "server/discover" {
+            let mut error = seen.error(-32022, "Unsupported protocol version");
+            error["error"]["data"] = json!({"supported": ["2025-06-18"], "requested": MODERN});
+            return wire.json(400, &error).await;
+        }
+        match seen.method() {
+            "initialize" => wire.hello(&seen, "2025-06-18", None).await,
+            _ => _ = legacy(&seen, &mut wire).await,
+        }
+    })
+    .await;
+    let link = connect(&site.url()).await;
+    assert_eq!(link.about().revision, "2025-06-18");
+    assert_eq!(site.log()[1].body["params"]["protocolVersion"], "2025-06-18");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_handshake_may_come_as_events() {
+    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+        if seen.method() != "initialize" {
+            legacy(&seen, &mut wire).await;
+ return;
+        }
+        wire.raw("HTTP/1.1 200 X\r\nconnection: close\r\nMcp-Session-Id: streamed\r\ncontent-type: text/event-stream; charset=utf-8\r\n\r\n").await;
+        wire.raw(": hello\n\nid: 1\ndata:\n\n").await;
+        let log = json!({"level": "info", "data": "starting"});
+        wire.event(None, &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": log})).await;
+        wire.event(Some("2"), &seen.reply(json!({
+            "protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"},
+        })))
+        .await;
+        // It does not end by itself.
+        wire.hold().await;
+    })
+    .await;
+    let link = soon(connect(&site.url())).await;
+    assert_eq!(link.about().revision, "2025-06-18");
+    site.came("GET", 1).await;
+    for seen in &site.log()[2..] {
+        assert_eq!(seen.head("mcp-session-id"), Some("streamed"), "{seen:?}");
+        assert_eq!(seen.head("mcp-protocol-version"), Some("2025-06-18"), "{seen:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_verdict_is_remembered_and_revised() {
+    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+        _ = legacy(&seen, &mut wire).await;
+    })
+    .await;
+    let verdicts = Arc::new(Verdicts::in_memory());
+    let again = || {
+        let mut options = options();
+        options.verdicts = verdicts.clone();
+        options
+    };
+    connect_http(&site.url(), Vec::new(), again()).await.unwrap().close().await;
+    assert_eq!(site.count("server/discover"), 1);
+    connect_http(&site.url(), Vec::new(), again()).await.unwrap().close().await;
+    assert_eq!(site.count("server/discover"), 1);
+
+    // The same key, but a server that has changed since.
+    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+        if !modern(&seen, &mut wire).await {
+            wire.json(404, &seen.error(-32601, "Method not found")).await;
+        }
+    })
+    .await;
+    verdicts.put(&site.url(), "2025-06-18".parse().unwrap());
+    let link = connect_http(&site.url(), Vec::new(), again()).await.unwrap();
+    assert_eq!(link.about().revision, MODERN);
+    assert_eq!(site.methods()[..2], ["initialize", "server/discover"]);
+    assert_eq!(verdicts.get(&site.url()).unwrap().to_string(), MODERN);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_at_home() {
+    let error = refused("http://127.0.0.1:9/mcp", options()).await;
+    says(
+        &error,
+        ErrorKind::TransportError,
+        &["nothing listens at 127.0.0.1:9 (connection refused)"],
+    );
+    let error = refused("http://no-such-host.invalid/mcp", options()).await;
+    says(&error, ErrorKind::TransportError, &["no-such-host.invalid"]);
+    for url in ["", "mcp", "ftp://127.0.0.1/", "http://", "http://u:secret@127.0.0.1/", "http://ü/"]
+    {
+        let error = refused(url, options()).await;
+        says(&error, ErrorKind::InvalidParams, &["URL"]);
+        assert!(!error.message.contains("secret"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_is_no_server() {
+    let site = Site::new(|_: Seen, mut wire: Wire| async move {
+        wire.answer(404, "content-type: text/html\r\n", "<h1>Not here</h1>").await;
+    })
+    .await;
+    let error = refused(&site.url(), options()).await;
+    says(&error, ErrorKind::TransportError, &[&site.url(), "404"]);
+    assert_eq!(site.methods(), ["server/discover", "initialize", "GET"]);
+
+    // Something that does not even speak HTTP, or ends without a word.
+    for greeting in ["SSH-2.0-OpenSSH_9.9\r\n", "HTTP/1.1 200 OK\r\nbroken header\r\n\r\n", ""] {
+        let site =
+            Site::new(move |_: Seen, mut wire: Wire| async move { wire.raw(greeting).await }).await;
+        let error = refused(&site.url(), options()).await;
+        let kinds = [ErrorKind::TransportError, ErrorKind::ConnectionClosed];
+        assert!(kinds.contains(&error.kind), "{greeting:?}: {error:?}");
+        assert!(error.message.contains(&site.url()), "{greeting:?}: {error:?}");
+    }
+}

@@ -1,1 +1,223 @@
+//! Streams that break off, and go on where they did.
 
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use wharf_model::ErrorKind;
+
+use crate::{
+    bed::{begin, connect, says, soon, text, tool},
+    script::{Seen, Site, Wire, legacy, progress},
+};
+
+/// What the server does when a stream is taken up: by how often it was before, and the call.
+type Again = dyn Fn(usize, Seen, Value, Wire) -> wharf_model::BoxFuture<()> + Send + Sync;
+
+/// A server whose calls begin with `first` and are cut, and go on as `again` says.
+async fn cutting(
+    first: impl Fn(Value) -> String + Clone + Send + Sync + 'static,
+    again: Arc<Again>,
+) -> Site {
+    let (call, times) = (Arc::new(Mutex::new(None)), Arc::new(AtomicUsize::new(0)));
+    Site::new(move |seen: Seen, mut wire: Wire| {
+        let (call, times, first, again) =
+            (call.clone(), times.clone(), first.clone(), again.clone());
+        async move {
+            match (seen.method(), seen.head("last-event-id").is_some()) {
+                ("tools/call", _) => {
+                    let reply = seen.text("done");
+                    let token = seen.body["params"]["_meta"]["progressToken"].clone();
+                    *call.lock().unwrap() = Some(json!({"reply": reply, "token": token}));
+                    wire.chunked().await;
+                    wire.chunk(&first(token)).await;
+                }
+                ("GET", true) => {
+                    let call = call.lock().unwrap().clone().unwrap();
+                    let time = times.fetch_add(1, Ordering::SeqCst);
+                    again(time, seen, call, wire).await;
+                }
+                _ => _ = legacy(&seen, &mut wire).await,
+            }
+        }
+    })
+    .await
+}
+
+fn resumes(site: &Site) -> Vec<String> {
+    let ids = site.log().into_iter().filter_map(|it| it.head("last-event-id").map(str::to_owned));
+    ids.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_within_an_event_loses_and_repeats_nothing() {
+    let first = |token: Value| {
+        let whole = format!("id: 1\ndata: {}\n\n", progress(&token, 1));
+        let cut = format!("id: 2\ndata: {}", progress(&token, 2));
+        format!("{whole}{cut}")
+    };
+    let site = cutting(
+        first,
+        Arc::new(|time, seen, call, mut wire| {
+            Box::pin(async move {
+                wire.stream().await;
+                let last: u64 = seen.head("last-event-id").unwrap().parse().unwrap();
+                assert_eq!(last, if time == 0 { 1 } else { 3 });
+                for number in last + 1..=last + 2 {
+                    wire.event(Some(&number.to_string()), &progress(&call["token"], number)).await;
+                }
+                if time == 1 {
+                    wire.event(Some("6"), &call["reply"]).await;
+                }
+            })
+        }),
+    )
+    .await;
+    let link = connect(&site.url()).await;
+    let mut calling = begin(&link, tool("x", "{}"));
+    assert_eq!(text(soon(calling.done()).await).unwrap(), "done");
+    assert_eq!(calling.progress(), [1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(resumes(&site), ["1", "3"]);
+    let taken_up = site.log().pop().unwrap();
+    assert_eq!(taken_up.head("mcp-protocol-version"), Some("2025-11-25"));
+    assert_eq!(taken_up.head("mcp-session-id"), Some("a-session"));
+    assert_eq!(site.count("tools/call"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_says_when_to_come_back() {
+    for (retry, least, most) in [
+        ("retry: 30000\n", 30_000, 40_000),
+        ("", 1_000, 5_000),
+        ("retry: 0\n", 0, 1_000),
+        ("retry: 99999999999\n", 60_000, 90_000),
+        ("retry: soon\n", 1_000, 5_000),
+    ] {
+        let site = cutting(
+            move |_| format!("id: primer\n{retry}data:\n\n"),
+            Arc::new(|_, _, call, mut wire| {
+                Box::pin(async move {
+                    wire.stream().await;
+                    wire.event(Some("2"), &call["reply"]).await;
+                })
+            }),
+        )
+        .await;
+        let link = connect(&site.url()).await;
+        let begun = Instant::now();
+        assert_eq!(text(begin(&link, tool("x", "{}")).done().await).unwrap(), "done");
+        let waited = begun.elapsed();
+        let expected = Duration::from_millis(least)..Duration::from_millis(most);
+        assert!(expected.contains(&waited), "{retry:?}: {waited:?}");
+        assert_eq!(resumes(&site), ["primer"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_tried_again_while_the_server_is_away_but_not_for_ever() {
+    let site = cutting(
+        |_| "id: 1\ndata:\n\n".into(),
+        Arc::new(|time, _, call, mut wire| {
+            Box::pin(async move {
+                match time {
+                    0 => wire.status(503).await,
+                    1 => drop(wire),
+                    2 => wire.stream().await,
+                    _ => {
+                        wire.stream().await;
+                        wire.event(None, &call["reply"]).await;
+                    }
+                }
+            })
+        }),
+    )
+    .await;
+    let link = connect(&site.url()).await;
+    assert_eq!(text(soon(begin(&link, tool("x", "{}")).done()).await).unwrap(), "done");
+    assert_eq!(resumes(&site), ["1", "1", "1", "1"]);
+
+    let away = cutting(
+        |_| "id: 1\ndata:\n\n".into(),
+        Arc::new(|_, _, _, mut wire| Box::pin(async move { wire.status(503).await })),
+    )
+    .await;
+    let link = connect(&away.url()).await;
+    let error = text(begin(&link, tool("x", "{}")).done().await).unwrap_err();
+    says(&error, ErrorKind::ConnectionClosed, &["resumed"]);
+    assert!((5..20).contains(&resumes(&away).len()), "{:?}", resumes(&away));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_resumed_is_closed() {
+    // Without an id there is nothing to go on from.
+    let site = cutting(|_| ": hello\n\n".into(), Arc::new(|_, _, _, _| unreachable!())).await;
+    let link = connect(&site.url()).await;
+    let error = text(begin(&link, tool("x", "{}")).done().await).unwrap_err();
+    says(&error, ErrorKind::ConnectionClosed, &[]);
+    // The server may not know the id, or no such thing.
+    for status in [400, 405] {
+        let site = cutting(
+            |_| "id: 1\ndata:\n\n".into(),
+            Arc::new(move |_, _, _, mut wire| Box::pin(async move { wire.status(status).await })),
+        )
+        .await;
+        let link = connect(&site.url()).await;
+        let error = text(begin(&link, tool("x", "{}")).done().await).unwrap_err();
+        says(&error, ErrorKind::ConnectionClosed, &["resumed"]);
+        assert_eq!((resumes(&site).len(), site.count("tools/call")), (1, 1));
+    }
+    // With its session, all is gone; the next call opens another.
+    let site = cutting(
+        |_| "id: 1\ndata:\n\n".into(),
+        Arc::new(|_, _, _, mut wire| Box::pin(async move { wire.status(404).await })),
+    )
+    .await;
+    let link = connect(&site.url()).await;
+    for opened in [1, 2] {
+        let error = text(begin(&link, tool("x", "{}")).done().await).unwrap_err();
+        says(&error, ErrorKind::ConnectionClosed, &[]);
+        assert_eq!(site.count("initialize"), opened);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_servers_own_stream_is_taken_up_too() {
+    let times = Arc::new(AtomicUsize::new(0));
+    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+        let times = times.clone();
+        async move {
+            if seen.method() != "GET" {
+                legacy(&seen, &mut wire).await;
+ return;
+            }
+            match times.fetch_add(1, Ordering::SeqCst) {
+                0 => {
+                    assert_eq!(seen.head("last-event-id"), None);
+                    wire.stream().await;
+                    wire.raw("retry: 100\nid: a\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\nid: b\ndata: {").await;
+                }
+                // It has not noticed yet that the first stream is gone.
+                1 => wire.status(409).await,
+                2 => {
+                    assert_eq!(seen.head("last-event-id"), Some("a"));
+                    wire.stream().await;
+                    wire.event(Some("b"), &json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).await;
+                    wire.hold().await;
+                }
+                _ => panic!("there is a stream already"),
+            }
+        }
+    })
+    .await;
+    let link = connect(&site.url()).await;
+    site.came("answer", 2).await;
+    let answers = site.log().into_iter().filter(|it| it.method() == "answer");
+    assert_eq!(answers.map(|it| it.body["id"].clone()).collect::<Vec<_>>(), [1, 2]);
+    link.close().await;
+}

@@ -29,7 +29,11 @@ impl Seen {
 
     /// The method of its message, or its verb if it carries none.
     pub(crate) fn method(&self) -> &str {
-        self.body["method"].as_str().unwrap_or(if self.body.is_null() { &self.verb } else { "answer" })
+        self.body["method"].as_str().unwrap_or(if self.body.is_null() {
+            &self.verb
+        } else {
+            "answer"
+        })
     }
 
     /// A reply to its message.
@@ -75,7 +79,8 @@ impl Wire {
 
     /// Begins a stream of events, which ends with the connection.
     pub(crate) async fn stream(&mut self) {
-        self.raw("HTTP/1.1 200 X\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n").await;
+        self.raw("HTTP/1.1 200 X\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n")
+            .await;
     }
 
     /// Begins a stream of events whose end must be said.
@@ -216,7 +221,9 @@ pub(crate) async fn legacy(seen: &Seen, wire: &mut Wire) -> bool {
     match seen.method() {
         "server/discover" => wire.json(400, &seen.error(-32601, "Method not found")).await,
         "initialize" => wire.hello(seen, "2025-11-25", Some(SESSION)).await,
-        "notifications/initialized" | "notifications/cancelled" | "answer" => wire.status(202).await,
+        "notifications/initialized" | "notifications/cancelled" | "answer" => {
+            wire.status(202).await
+        }
         "GET" => wire.status(405).await,
         "DELETE" => wire.status(200).await,
         _ => return false,

@@ -92,6 +92,7 @@ fn discovery() -> Discovery {
     lists.list_changed = true;
     resources.subscribe = true;
     discovery.capabilities.tools = Some(lists);
+    discovery.capabilities.logging = true;
     discovery.capabilities.resources = Some(resources);
     discovery
 }

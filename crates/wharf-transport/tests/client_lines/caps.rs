@@ -48,7 +48,8 @@ async fn what_nobody_asked_for_is_skipped() {
     peer.reply(&json!({"id": 9999}), json!({})).await;
     peer.reply(&json!({"id": "16"}), json!({})).await;
     for method in ["notifications/progress", "notifications/no/such", "notifications/message"] {
-        peer.send(json!({"jsonrpc": "2.0", "method": method, "params": {"progressToken": 1}})).await;
+        peer.send(json!({"jsonrpc": "2.0", "method": method, "params": {"progressToken": 1}}))
+            .await;
     }
     peer.say(&call, "found").await;
     assert_eq!(calling.await.unwrap().unwrap(), "found");
@@ -130,8 +131,7 @@ async fn a_call_that_nobody_polls_holds_the_others_up_only_for_a_while() {
     peer.say(&other, "through").await;
     assert_eq!(calling.await.unwrap().unwrap(), "through");
     let mut heard = 0;
-    while let Ok(Event::Notify(_)) =
-        tokio::time::timeout(Duration::from_secs(1), deaf.next()).await
+    while let Ok(Event::Notify(_)) = tokio::time::timeout(Duration::from_secs(1), deaf.next()).await
     {
         heard += 1;
     }
@@ -160,4 +160,37 @@ async fn a_server_that_reads_nothing_holds_back_its_callers_only() {
     };
     peer.say(&call, "read").await;
     assert_eq!(calling.await.unwrap().unwrap(), "read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_the_oddest_shapes_do_no_harm() {
+    let (mut peer, link) = legacy(options()).await;
+    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let call = peer.expect("tools/call").await;
+    let deep = |open: &str, close: &str| open.repeat(100_000) + &close.repeat(100_000);
+    peer.print(&format!("{}\n", deep("[", "]"))).await;
+    peer.print(&format!("{}1{}\n", "{\"a\":".repeat(100_000), "}".repeat(100_000))).await;
+    let nested = deep("[", "]");
+    for method in ["notifications/message", "roots/list"] {
+        peer.print(&format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{nested},\"method\":\"{method}\",\"params\":{nested}}}\n"
+        ))
+        .await;
+    }
+    for odd in [
+        json!({"jsonrpc": "2.0", "id": call["id"]}),
+        json!({"jsonrpc": "1.0", "id": 1, "method": []}),
+        json!({"jsonrpc": "2.0", "id": {}, "method": "ping"}),
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": []}}),
+        json!([[[]], 1, null, {}]),
+        json!("text"),
+    ] {
+        peer.send(odd).await;
+    }
+    peer.say(&call, "unharmed").await;
+    let ended = calling.await.unwrap();
+    assert!(
+        ended.is_ok() || ended.as_ref().is_err_and(|error| !error.message.is_empty()),
+        "{ended:?}"
+    );
 }

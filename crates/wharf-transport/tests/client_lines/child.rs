@@ -22,7 +22,9 @@ const ROLE: &str = "WHARF_TEST_ROLE";
 fn as_a_server() {
     if std::env::var(ROLE).is_ok() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(stdio::serve(Bed::new().host, Shutdown::new()));
+        // The harness is in the middle of a line.
+        println!();
+        runtime.block_on(stdio::serve(Bed::new().host, Shutdown::new())).unwrap();
         std::process::exit(0);
     }
 }
@@ -146,8 +148,8 @@ async fn a_child_that_will_not_end_is_killed_with_all_it_started() {
     tokio::time::pause();
     link.close().await;
     tokio::time::resume();
-    assert!(!is_alive(child));
-    until(|| !is_alive(grandchild)).await;
+    // Its time ran out at once, so that the kernel may still be at it.
+    until(|| !is_alive(child) && !is_alive(grandchild)).await;
 }
 
 #[tokio::test]

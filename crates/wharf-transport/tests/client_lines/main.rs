@@ -12,3 +12,5 @@ mod probe;
 mod questions;
 mod revisions;
 mod sockets;
+#[cfg(all(feature = "tls", feature = "websocket"))]
+mod websocket;

@@ -109,6 +109,8 @@ async fn pings_and_questions_are_met_while_the_conversation_opens() {
     assert_eq!(peer.read().await, json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
     peer.send(json!({"jsonrpc": "2.0", "id": 1, "method": "no/such"})).await;
     assert_eq!(peer.read().await["error"]["code"], -32601);
+    peer.send(json!({"jsonrpc": "2.0", "id": 2, "method": "roots/list"})).await;
+    assert!(peer.read().await["error"].is_object());
     peer.discover(&probe).await;
     connecting.await.unwrap().unwrap();
 }
@@ -131,6 +133,7 @@ async fn a_stream_that_ends_at_the_probe_cannot_be_opened_again() {
     drop(peer);
     let error = connecting.await.unwrap().map(drop).unwrap_err();
     assert_eq!(error.kind, ErrorKind::ConnectionClosed, "{error}");
+    assert!(error.message.contains("said nothing"), "{error}");
 }
 
 #[tokio::test]
@@ -153,7 +156,10 @@ async fn a_server_that_always_closes_at_once_is_an_error() {
         }
     }
     let error = connecting.await.unwrap().map(drop).unwrap_err();
-    assert!(matches!(error.kind, ErrorKind::ConnectionClosed | ErrorKind::TransportError), "{error}");
+    assert!(
+        matches!(error.kind, ErrorKind::ConnectionClosed | ErrorKind::TransportError),
+        "{error}"
+    );
 }
 
 #[tokio::test]

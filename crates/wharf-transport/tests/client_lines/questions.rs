@@ -88,7 +88,8 @@ async fn a_question_taken_back_is_not_answered_and_makes_room() {
     assert_eq!(refused["id"], 3);
     assert!(refused["error"]["message"].as_str().unwrap().contains("2 questions"), "{refused}");
     let params = json!({"requestId": 1});
-    peer.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})).await;
+    peer.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+        .await;
     peer.send(question(4)).await;
     gate.add_permits(2);
     let mut ids = [peer.read().await["id"].as_u64(), peer.read().await["id"].as_u64()];

@@ -128,8 +128,12 @@ async fn errands_are_run_as_each_era_does() {
         // What is sent without an answer is on its way at least.
         link.run(Errand::Ping).await.unwrap();
         let legacy = usize::from(date != "2026-07-28");
-        let counts = ["> {\"jsonrpc\":\"2.0\",\"method\":\"notifications/roots/list_changed\"", "logging/setLevel", "\"ping\""]
-            .map(|part| trail.count(part));
+        let counts = [
+            "> {\"jsonrpc\":\"2.0\",\"method\":\"notifications/roots/list_changed\"",
+            "logging/setLevel",
+            "\"ping\"",
+        ]
+        .map(|part| trail.count(part));
         assert_eq!(counts, [legacy, legacy, 2 * legacy], "{date} {:?}", trail.all());
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, de::DeserializeOwned};
 use wharf_model::{Ask, Error, ErrorKind, Method};
 
+use super::read_object;
 use crate::{Revision, message::unknown_method, revision::Feature};
 
 /// Reads a question: its method and the JSON text of its parameters.
@@ -33,7 +34,7 @@ pub(super) fn read_ask(method: &str, params: &str, revision: Revision) -> Result
 }
 
 fn read<T: DeserializeOwned>(json: &str) -> Result<T, Error> {
-    serde_json::from_str(json).map_err(malformed)
+    read_object(json).map_err(malformed)
 }
 
 fn malformed(problem: impl std::fmt::Display) -> Error {

@@ -11,12 +11,24 @@ mod write;
 use std::sync::Arc;
 
 use bytestring::ByteString;
+use serde::{Deserialize, de::Error as _};
 use wharf_model::{Ask, ClientCapabilities, Error, Implementation, Notification};
 
 pub use self::opening::{Answered, Carrier, Opening, Patience, Step};
 use crate::{CallId, Revision};
 
-/// What a client says about itself.
+/// What a client says about itself. Each revision is told what it knows of it.
+///
+/// ```
+/// use wharf_model::{ClientCapabilities, Implementation, RootsCapability};
+/// use wharf_wire::ClientSelf;
+///
+/// let client = ClientSelf {
+///     info: Implementation::new("tug", "1.0.0"),
+///     capabilities: ClientCapabilities::default().roots(RootsCapability::default()),
+/// };
+/// assert_eq!(client.info.name, "tug");
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClientSelf {
     /// Its name and version.
@@ -67,7 +79,7 @@ impl Talk {
     }
 }
 
-/// One thing that the server said.
+/// One thing that the server said: see [`Talk::hear`].
 #[derive(Clone, Debug)]
 pub enum Incoming {
     /// A reply.
@@ -116,4 +128,12 @@ pub struct Heard {
     pub token: Option<CallId>,
     /// The listen that this belongs to.
     pub subscription: Option<CallId>,
+}
+
+/// Reads a JSON object. Serde would take an array for one as well, and no specification does.
+fn read_object<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, serde_json::Error> {
+    match json.trim_ascii_start().starts_with('{') {
+        true => serde_json::from_str(json),
+        false => Err(serde_json::Error::custom("it must be a JSON object")),
+    }
 }

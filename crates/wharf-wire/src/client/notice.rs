@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use wharf_model::{Filter, LogLevel, Notification};
 
-use super::Heard;
+use super::{Heard, read_object};
 use crate::{CallId, message::is_id};
 
 /// Reads a notification: its method and the JSON text of its parameters. None if nobody knows it
@@ -95,5 +95,5 @@ fn elicitation_complete(params: &str) -> Option<Notification> {
 }
 
 fn fields<'a, T: Deserialize<'a>>(json: &'a str) -> Option<T> {
-    serde_json::from_str(json).ok()
+    read_object(json).ok()
 }

@@ -9,7 +9,7 @@ use wharf_model::{
     Outcome, Page, PageBody, PromptResult, ReadResult, Reply, ServerCapabilities, ToolResult,
 };
 
-use super::{Talk, ask::read_ask};
+use super::{Talk, ask::read_ask, read_object};
 use crate::{
     codec::SUBSCRIPTION_ID, encode::SERVER_INFO, members::unquote, revision::Feature, scan,
 };
@@ -210,7 +210,7 @@ impl<'a> Text<'a> {
     }
 
     fn whole<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_str(self.json).map_err(|problem| self.invalid(problem))
+        read_object(self.json).map_err(|problem| self.invalid(problem))
     }
 
     fn parse<'b, T: Deserialize<'b>>(

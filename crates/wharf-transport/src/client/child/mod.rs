@@ -198,7 +198,8 @@ impl Dial for ChildCommand {
             let trace = options.trace.clone().filter(|_| self.stderr == Stderr::Note);
             Tail::follow(stderr, trace)
         });
-        options.note(format_args!("started {self}, process {}", child.id().unwrap_or_default()));
+        let process = child.id().unwrap_or_default();
+        options.note(format_args!("started `{}`, process {process}", self.program));
         Ok(Ends {
             source: LineSource::new(stdout, options),
             sink: LineSink::new(stdin),

@@ -4,7 +4,7 @@ use std::{future::poll_fn, pin::Pin, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{
-    HeaderMap, Response, StatusCode,
+    HeaderMap, Response, StatusCode, Version,
     header::{CONTENT_ENCODING, CONTENT_TYPE},
 };
 use http_body::Body as _;
@@ -24,6 +24,7 @@ const SHOWN: usize = 1 << 10;
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
+    version: Version,
     body: Incoming,
 }
 
@@ -38,7 +39,8 @@ pub(super) enum Media {
 impl Answer {
     pub(super) fn new(response: Response<Incoming>) -> Answer {
         let (parts, body) = response.into_parts();
-        Answer { status: parts.status, headers: parts.headers, body }
+        let (status, headers, version) = (parts.status, parts.headers, parts.version);
+        Answer { status, headers, version, body }
     }
 
     fn content_type(&self) -> Option<&str> {
@@ -61,12 +63,12 @@ impl Answer {
 
     /// The status line and the type, for people.
     pub(super) fn head(&self) -> String {
-        let (status, kind) = (self.status, self.content_type().map(excerpt));
+        let (version, status) = (self.version, self.status);
         let coded = self.headers.get(CONTENT_ENCODING).and_then(|it| it.to_str().ok());
         let coded = coded.map_or(String::new(), |it| format!(" ({})", excerpt(it)));
-        match kind {
-            Some(kind) => format!("HTTP {status}, {kind:?}{coded}"),
-            None => format!("HTTP {status}, no content type{coded}"),
+        match self.content_type().map(excerpt) {
+            Some(kind) => format!("{version:?} {status}, {kind:?}{coded}"),
+            None => format!("{version:?} {status}, no content type{coded}"),
         }
     }
 

@@ -37,7 +37,8 @@ async fn reply(way: &Way, letter: Letter, ticket: &mut Ticket) -> Result<ByteStr
     match answer.media() {
         Media::Json => {
             let body = answer.whole(way.voice.http.options.limits.message).await?;
-            way.voice.hear(&way.tasks, body, Some(&ticket.id)).await?;
+            let heard = way.voice.hear(&way.tasks, body, Some(&ticket.id)).await;
+            heard.map_err(|error| no_message(way, &error))?;
             Ok(ready(ticket).await?)
         }
         Media::Events => follow(way, answer, ticket).await,
@@ -58,7 +59,10 @@ async fn follow(way: &Way, answer: Answer, ticket: &mut Ticket) -> Result<ByteSt
     loop {
         let event = tokio::select! {
             biased;
-            reply = ticket.wait() => return Ok(reply?),
+            reply = ticket.wait() => {
+                way.voice.detach(stream.spend());
+                return Ok(reply?);
+            }
             // The server knows the request, so it is not sent again.
             event = stream.next() => event.map_err(|miss| Miss::Failed(miss.into_error()))?,
         };
@@ -86,6 +90,11 @@ async fn reply_elsewhere(
         sent = sending => sent?,
     }
     Ok(ticket.wait().await?)
+}
+
+fn no_message(way: &Way, error: &Error) -> Error {
+    let problem = format!("{} answered with what is no message: {}", way.voice.to, error.message);
+    Error::new(ErrorKind::TransportError).with_message(problem)
 }
 
 /// The reply, which must be there.

@@ -90,7 +90,11 @@ impl Core {
         {
             return Err(error.clone());
         }
-        let opened = open(&self.http, &self.key).await;
+        let opened = tokio::select! {
+            biased;
+            () = self.closing.stopped() => Err(is_closed()),
+            opened = open(&self.http, &self.key) => opened,
+        };
         self.openings.fetch_add(1, Ordering::Release);
         *failure = opened.as_ref().err().cloned();
         let way = Arc::new(Way::begin(&self.http, &self.desk, opened?).await);
@@ -237,7 +241,15 @@ impl Core {
             return Ok(());
         }
         let method = "notifications/roots/list_changed";
-        way.voice.tell(message, method).await.map_err(Miss::into_error)
+        match way.voice.tell(message, method).await {
+            Ok(()) => Ok(()),
+            Err(Miss::Gone(error)) => {
+                // The next session begins with the roots as they are then.
+                way.voice.leave(&error);
+                Ok(())
+            }
+            Err(Miss::Failed(error)) => Err(error),
+        }
     }
 
     /// Sends a request of a listen, over the conversation there is.
@@ -267,7 +279,7 @@ impl Core {
 
     async fn close(&self) {
         self.closing.stop();
-        // An opening under way finishes first, so that its session is ended too.
+        // Whatever an opening under way leads to is ended too.
         let _opening = self.opening.lock().await;
         let way = lock(&self.now).take();
         if let Some(way) = way {
@@ -292,7 +304,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Listens keep the link, and its calls do.
+/// What listens need of the link.
 struct Listener(Arc<Core>);
 
 impl Ground for Listener {

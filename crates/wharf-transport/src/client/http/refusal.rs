@@ -8,6 +8,7 @@ use http::{
     header::{RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 use wharf_model::{Error, ErrorKind};
 use wharf_wire::{Incoming, Talk, codes};
 
@@ -22,6 +23,11 @@ const BODY: usize = 1 << 20;
 const CHALLENGE: usize = 8 << 10;
 /// The longest time to come back after that is passed on.
 const LATEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long it may take to come.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What servers say of sessions that they do not have.
+const GONE: [&str; 6] = ["valid", "not found", "unknown", "expired", "no session", "terminated"];
 
 /// What a status says by itself.
 pub(crate) fn by_status(status: StatusCode) -> ErrorKind {
@@ -52,7 +58,8 @@ pub(super) struct Refusal {
 impl Refusal {
     pub(super) async fn read(answer: Answer, from: &Place, talk: Option<&Talk>) -> Refusal {
         let (status, headers, head) = (answer.status, answer.headers.clone(), answer.head());
-        let body = answer.whole(BODY).await.unwrap_or_default();
+        let body = timeout(PATIENCE, answer.whole(BODY)).await;
+        let body = body.ok().and_then(Result::ok).unwrap_or_default();
         let said = talk.and_then(|talk| said(talk, &body));
         let is_said = said.is_some();
         let mut error = match said {
@@ -74,12 +81,23 @@ impl Refusal {
         is_foreign || self.error.kind.is_unsupported_protocol_version()
     }
 
+    /// The message that it carries.
+    pub(super) fn message(&self) -> Option<&[u8]> {
+        self.is_said.then_some(&self.body)
+    }
+
     /// Whether it says that there is no such session. Some servers say so with 400, in words.
     pub(super) fn is_about_session(&self) -> bool {
+        if self.is_said
+            && (self.error.kind.is_method_not_found() || self.error.kind.is_invalid_params())
+        {
+            return false;
+        }
         match self.status {
             StatusCode::NOT_FOUND => true,
             StatusCode::BAD_REQUEST => {
-                String::from_utf8_lossy(&self.body).to_ascii_lowercase().contains("session")
+                let said = String::from_utf8_lossy(&self.body).to_ascii_lowercase();
+                said.contains("session") && GONE.iter().any(|word| said.contains(word))
             }
             _ => false,
         }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 use wharf_model::{Error, ErrorKind};
 use wharf_wire::sse::ServerEvent;
 
@@ -21,6 +21,10 @@ const RETRY: Duration = Duration::from_secs(1);
 const SOONEST: Duration = Duration::from_millis(50);
 /// However often it was in vain.
 const LATEST: Duration = Duration::from_secs(60);
+/// A stream that lasted this long was a good one, even if nothing came.
+const GOOD: Duration = Duration::from_secs(1);
+/// How long the end of a stream is waited for once the reply is there.
+const SPENDING: Duration = Duration::from_secs(1);
 /// How often in a row a stream is taken up in vain.
 const ATTEMPTS: u32 = 8;
 
@@ -62,13 +66,24 @@ pub(super) struct Resumed {
     voice: Arc<Voice>,
     kind: Stream,
     stream: Option<EventStream>,
+    /// When the stream was opened.
+    since: Instant,
     last: Option<String>,
     pause: Pause,
 }
 
 impl Resumed {
     pub(super) fn new(voice: Arc<Voice>, kind: Stream, stream: EventStream) -> Resumed {
-        Resumed { voice, kind, stream: Some(stream), last: None, pause: Pause::default() }
+        let (stream, since) = (Some(stream), Instant::now());
+        Resumed { voice, kind, stream, since, last: None, pause: Pause::default() }
+    }
+
+    /// Reads what is left of the stream, if it ends soon, so that its connection can be used again.
+    pub(super) async fn spend(mut self) {
+        if let Some(stream) = &mut self.stream {
+            let rest = async { while let Ok(Some(_)) = stream.next().await {} };
+            let _ = timeout(SPENDING, rest).await;
+        }
     }
 
     /// The next event. It ends only with the reason why nothing more can come: `Gone` if nothing
@@ -93,7 +108,8 @@ impl Resumed {
                 Err(error) => error,
                 Ok(None) => ended(),
             };
-            self.pause.in_vain = if stream.was_alive() { 0 } else { self.pause.in_vain + 1 };
+            let was_alive = stream.was_alive() || self.since.elapsed() >= GOOD;
+            self.pause.in_vain = if was_alive { 0 } else { self.pause.in_vain + 1 };
             self.stream = None;
             self.may_go_on(problem)?;
         }
@@ -120,6 +136,7 @@ impl Resumed {
         };
         if answer.status.is_success() && answer.media() == Media::Events {
             self.stream = Some(answer.events(self.voice.http.options.limits.message));
+            self.since = Instant::now();
             return Ok(());
         }
         // Some servers refuse a stream until they notice that the last one has ended.

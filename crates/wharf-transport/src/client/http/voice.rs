@@ -103,6 +103,11 @@ impl Voice {
         !self.standing.is_empty()
     }
 
+    /// Whether the server keeps something that it may forget: a session, or the stream of HTTP+SSE.
+    fn is_kept(&self) -> bool {
+        self.has_session() || self.to != self.http.place
+    }
+
     /// Whether the conversation is over, whoever ended it.
     pub(super) fn is_gone(&self) -> bool {
         *self.gone.lock().unwrap_or_else(PoisonError::into_inner)
@@ -163,8 +168,11 @@ impl Voice {
         let refusal = Refusal::read(answer, &self.to, Some(&self.talk)).await;
         let is_gone = match self.talk.is_modern() {
             true => refusal.is_of_another_era(),
-            false => self.has_session() && refusal.is_about_session(),
+            false => self.is_kept() && refusal.is_about_session(),
         };
+        if let Some(message) = refusal.message() {
+            self.http.options.trace(Traced::Received(message));
+        }
         if is_gone { Miss::Gone(refusal.error) } else { Miss::Failed(refusal.error) }
     }
 

@@ -48,6 +48,7 @@ pub enum Patience {
 
 /// What to do next.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Step {
     /// Send this and report what comes back.
     Send {

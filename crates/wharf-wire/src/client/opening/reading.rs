@@ -7,7 +7,11 @@ use wharf_model::{
 };
 
 use super::Talk;
-use crate::{CallId, Revision, client::Incoming, encode::SERVER_INFO};
+use crate::{
+    CallId, Revision,
+    client::{Incoming, read_object},
+    encode::SERVER_INFO,
+};
 
 /// How many versions of those that a server names are looked at.
 const MOST_VERSIONS: usize = 100;
@@ -32,7 +36,7 @@ pub(super) fn judge(result: Result<&str, &Error>) -> Verdict {
         versions: Vec<Value>,
     }
     match result {
-        Ok(json) => match serde_json::from_str::<Discovered>(json) {
+        Ok(json) => match read_object::<Discovered>(json) {
             Ok(it) => Verdict::Modern(texts(&it.versions)),
             Err(_) => Verdict::Legacy,
         },
@@ -94,7 +98,7 @@ pub(super) fn discovered(talk: &Talk, json: &str) -> Result<(Implementation, Dis
         #[serde(rename = "_meta")]
         meta: Option<Meta>,
     }
-    let fields: Option<Fields> = serde_json::from_str(json).ok();
+    let fields: Option<Fields> = read_object(json).ok();
     let info = fields.and_then(|it| it.meta).and_then(|mut meta| meta.remove(SERVER_INFO));
     Ok((implementation(info), discovery(talk, json)?))
 }
@@ -108,7 +112,7 @@ pub(super) fn handshake(json: &str) -> Option<(String, Implementation)> {
         #[serde(borrow)]
         server_info: Option<&'a RawValue>,
     }
-    let Fields { protocol_version, server_info } = serde_json::from_str(json).ok()?;
+    let Fields { protocol_version, server_info } = read_object(json).ok()?;
     let info = server_info.and_then(|raw| serde_json::from_str(raw.get()).ok());
     Some((protocol_version, implementation(info)))
 }

@@ -1,1 +1,160 @@
-//! Later.
+//! Nothing that a server sends makes a client panic, or say anything but messages.
+
+use proptest::{collection::vec, prelude::*, sample::select};
+use wharf_model::METHODS;
+use wharf_wire::{Answered, Carrier, Opening, Step};
+
+use super::*;
+
+fn messages() -> Vec<Value> {
+    let discovered = json!({"resultType": "complete", "supportedVersions": [MODERN], "capabilities": {"tools": {}},
+        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1"}}});
+    vec![
+        json!({"jsonrpc": "2.0", "id": 1, "result": discovered}),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}}),
+        json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32022, "message": "m", "data": {"supported": [MODERN], "reason": "x"}}}),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "t"}, {"type": "resource", "resource": {"uri": "a:b", "blob": ""}}], "structuredContent": {}}}),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}], "nextCursor": "c", "ttlMs": 5}}),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "input_required", "inputRequests": {"a": {"method": "roots/list", "params": {}}}, "requestState": "s"}}),
+        json!({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": {"messages": [{"role": "user", "content": [{"type": "text", "text": "t"}]}], "maxTokens": 5}}),
+        json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": "u", "elicitationId": "e"}}),
+        json!({"jsonrpc": "2.0", "id": "q", "method": "ping"}),
+        json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": 1, "progress": 0.5, "total": 1, "message": "m"}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": [1]}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {"notifications": {"resourceSubscriptions": ["a:b"]}, "_meta": {"io.modelcontextprotocol/subscriptionId": 1}}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
+        json!([{"jsonrpc": "2.0", "id": 1, "result": {}}, {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}]),
+    ]
+}
+
+/// Reads a message in every way there is.
+fn suffer(bytes: &[u8]) {
+    for revision in Revision::ALL {
+        let talk = talk(revision);
+        for one in talk.hear(bytes.to_vec().into()).unwrap_or_default() {
+            match one {
+                Incoming::Reply { result: Ok(result), .. } => {
+                    for method in &METHODS {
+                        let _ = talk.result(method.method, &result);
+                    }
+                }
+                Incoming::Ask { id, .. } | Incoming::Ping { id } => {
+                    assert!(written(|out| talk.pong(&id, out)).is_object());
+                }
+                Incoming::Refused { id, error } => {
+                    assert!(written(|out| talk.answer(&id, Err(&error), out)).is_object());
+                }
+                Incoming::Cancelled { id } => {
+                    assert!(written(|out| talk.cancelled(&id, "r", out)).is_object());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Opens a conversation with a server that answers these, and then falls silent.
+fn open(carrier: Carrier, remembered: Option<Revision>, answers: &[Vec<u8>], statuses: &[u16]) {
+    let mut opening = Opening::new(Arc::new(able()), carrier, None, remembered);
+    let mut step = opening.start();
+    let mut answers = answers.iter().zip(statuses.iter().cycle());
+    // However a server behaves, there are few things to try.
+    for _ in 0..40 {
+        step = match step {
+            Step::Open { .. } | Step::Fail(_) => return,
+            Step::TryEvents => opening.over_events(),
+            Step::Wait(_) | Step::Send { .. } => match answers.next() {
+                None => opening.answered(Answered::Silence),
+                Some((_, 0)) => opening.answered(Answered::Closed),
+                Some((body, status)) if *status > 1 => {
+                    opening.answered(Answered::Http { status: *status, body })
+                }
+                Some((body, _)) => {
+                    let heard = opening.talk().hear(body.clone().into()).unwrap_or_default();
+                    match heard.into_iter().next() {
+                        Some(Incoming::Reply { id: Some(id), result }) => {
+                            opening.answered(Answered::Reply(id, result.as_deref()))
+                        }
+                        _ => opening.answered(Answered::Silence),
+                    }
+                }
+            },
+        };
+    }
+    panic!("it never ends");
+}
+
+/// Puts `value` where `path` leads.
+fn put(place: &mut Value, path: &[prop::sample::Index], value: Value) {
+    let inner = match (path, &mut *place) {
+        ([step, rest @ ..], Value::Object(fields)) if !fields.is_empty() => {
+            let at = step.index(fields.len());
+            fields.values_mut().nth(at).map(|inner| (inner, rest))
+        }
+        ([step, rest @ ..], Value::Array(items)) if !items.is_empty() => {
+            let at = step.index(items.len());
+            items.get_mut(at).map(|inner| (inner, rest))
+        }
+        _ => None,
+    };
+    match inner {
+        Some((inner, rest)) => put(inner, rest, value),
+        None => *place = value,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_do_no_harm(bytes in vec(any::<u8>(), 0..300)) {
+        suffer(&bytes);
+    }
+
+    #[test]
+    fn mutated_messages_do_no_harm(
+        message in select(messages()),
+        changes in vec((any::<prop::sample::Index>(), any::<u8>(), 0..4u8), 0..6),
+    ) {
+        let mut bytes = message.to_string().into_bytes();
+        for (at, byte, how) in changes {
+            let at = at.index(bytes.len().max(1));
+            match how {
+                0 if !bytes.is_empty() => bytes[at] = byte,
+                1 => bytes.insert(at.min(bytes.len()), byte),
+                2 if !bytes.is_empty() => drop(bytes.remove(at)),
+                _ => bytes.truncate(at),
+            }
+        }
+        suffer(&bytes);
+    }
+
+    #[test]
+    fn mutated_members_do_no_harm(
+        message in select(messages()),
+        paths in vec((vec(any::<prop::sample::Index>(), 1..5), select(vec!["null", "5", "-1.5", "\"\"", "[]", "{}", "true", "[[1]]", "{\"a\":1}"])), 1..4),
+    ) {
+        let mut message = message;
+        for (path, value) in paths {
+            put(&mut message, &path, serde_json::from_str(value).unwrap());
+        }
+        suffer(message.to_string().as_bytes());
+    }
+
+    #[test]
+    fn every_opening_ends(
+        http in any::<bool>(),
+        remembered in proptest::option::of(select(Revision::ALL.to_vec())),
+        answers in vec((select(messages()), 1..6u64), 0..12),
+        statuses in vec(select(vec![0, 1, 1, 1, 200, 200, 202, 400, 401, 404, 405, 500]), 1..5),
+    ) {
+        let carrier = if http { Carrier::Http } else { Carrier::Lines };
+        let bodies: Vec<_> = answers.into_iter().map(|(mut message, id)| {
+            if message.get("id").is_some() {
+                message["id"] = id.into();
+            }
+            message.to_string().into_bytes()
+        }).collect();
+        open(carrier, remembered, &bodies, &statuses);
+    }
+}

@@ -1,1 +1,384 @@
-//! Later.
+//! Replies, notifications and questions of a server.
+
+use wharf_model::{Ask, ErrorKind, Filter, LogLevel, Notification};
+use wharf_wire::Heard;
+
+use super::*;
+
+#[test]
+fn replies() {
+    for revision in Revision::ALL {
+        let talk = talk(revision);
+        for (sent, json) in [(json!(7), "7"), (json!("7"), "\"7\""), (json!("a\"b"), r#""a\"b""#)] {
+            let message = json!({"jsonrpc": "2.0", "id": sent, "result": {"a": [1]}});
+            let (to, result) = reply_in(&talk, &message);
+            assert_eq!((to.unwrap().as_json(), &*result.unwrap()), (json, r#"{"a":[1]}"#));
+        }
+        // An id of a string is none of a number.
+        let (to, _) = reply_in(&talk, &json!({"jsonrpc": "2.0", "id": "7", "result": {}}));
+        assert_ne!(to, Some(id(7)));
+        for error in [
+            json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "m"}}),
+            json!({"jsonrpc": "2.0", "error": {"code": -32700, "message": "m"}}),
+        ] {
+            let (to, result) = reply_in(&talk, &error);
+            assert_eq!((to, result.unwrap_err().kind), (None, ErrorKind::ParseError));
+        }
+        // Some servers write what is not there as `null`.
+        let (_, result) =
+            reply_in(&talk, &json!({"jsonrpc": "2.0", "id": 1, "result": {}, "error": null}));
+        assert!(result.is_ok());
+        let (_, result) = reply_in(
+            &talk,
+            &json!({"jsonrpc": "2.0", "id": 1, "result": null, "error": {"code": -32601}}),
+        );
+        assert!(result.unwrap_err().kind.is_method_not_found());
+        for odd in [
+            json!({"result": {}, "error": {}}),
+            json!({"result": null}),
+            json!({"error": null}),
+            json!({"result": null, "error": null}),
+        ] {
+            let mut message = json!({"jsonrpc": "2.0", "id": 1});
+            message.as_object_mut().unwrap().extend(odd.as_object().unwrap().clone());
+            let (to, result) = reply_in(&talk, &message);
+            assert_eq!((to, result.unwrap_err().kind), (Some(id(1)), ErrorKind::ValidationFailed));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read() {
+    let long = "x".repeat(2000);
+    let messages = [
+        json!(null),
+        json!(5),
+        json!("x"),
+        json!({}),
+        json!({"jsonrpc": "2.0"}),
+        json!({"jsonrpc": "2.0", "id": 1}),
+        json!({"id": 1, "result": {}}),
+        json!({"jsonrpc": "1.0", "id": 1, "result": {}}),
+        json!({"jsonrpc": "2.0", "id": 1.5, "result": {}}),
+        json!({"jsonrpc": "2.0", "id": [1], "result": {}}),
+        json!({"jsonrpc": "2.0", "id": true, "result": {}}),
+        json!({"jsonrpc": "2.0", "id": long, "result": {}}),
+        json!({"jsonrpc": "2.0", "id": 1, "method": 5}),
+        json!({"jsonrpc": "2.0", "method": null}),
+        json!({"jsonrpc": "2.0", "id": null, "method": "ping"}),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "ping", "result": {}}),
+    ];
+    let texts = [
+        "",
+        " ",
+        "{",
+        "nul",
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}",
+        "{} {}",
+        "\u{feff}{}",
+        r#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{},"r\u0065sult":{}}"#,
+        r#"{"jsonrpc":"2.0","id":"\ud800","result":{}}"#,
+    ];
+    for revision in Revision::ALL {
+        let talk = talk(revision);
+        for text in messages.iter().map(Value::to_string).chain(texts.map(str::to_owned)) {
+            let error = talk.hear(text.clone().into()).unwrap_err();
+            assert!(
+                error.kind.is_parse_error() || error.kind.is_invalid_request(),
+                "{text}: {error}"
+            );
+        }
+        assert!(
+            talk.hear((&b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xff\"}"[..]).into()).is_err()
+        );
+    }
+}
+
+#[test]
+fn what_is_nested_too_deep() {
+    let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    for revision in Revision::ALL {
+        let talk = talk(revision);
+        let hear = |text: String| talk.hear(text.into()).unwrap().remove(0);
+        let reply = |levels| format!(r#"{{"jsonrpc":"2.0","result":{},"id":5}}"#, nested(levels));
+        assert!(matches!(hear(reply(127)), Incoming::Reply { result: Ok(_), .. }));
+        for levels in [128, 100_000] {
+            // The one who waits for it must hear of it.
+            let Incoming::Reply { id: Some(to), result: Err(error) } = hear(reply(levels)) else {
+                panic!()
+            };
+            assert_eq!((to, error.kind), (id(5), ErrorKind::ValidationFailed));
+            let params = format!(r#""params":{{"x":{}}}"#, nested(levels));
+            let asked =
+                hear(format!(r#"{{"jsonrpc":"2.0","id":5,"method":"roots/list",{params}}}"#));
+            assert!(
+                matches!(asked, Incoming::Refused { error, .. } if error.kind.is_invalid_params())
+            );
+            let told = hear(format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed",{params}}}"#
+            ));
+            assert!(matches!(told, Incoming::Ignored));
+        }
+    }
+}
+
+#[test]
+fn batches() {
+    let batch = json!([
+        {"jsonrpc": "2.0", "id": 1, "result": {}}, 5, {"jsonrpc": "2.0", "id": 2, "method": "ping"},
+        {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}, [],
+        {"jsonrpc": "2.0", "id": 3, "error": {"code": -32601, "message": "no"}},
+    ]);
+    for version in LEGACY.into_iter().chain([MODERN]) {
+        let heard = talk(revision(version)).hear(format!("\n {batch} ").into());
+        if version != "2025-03-26" {
+            assert!(heard.unwrap_err().kind.is_invalid_request(), "{version}");
+            continue;
+        }
+        use Incoming::{Heard as News, Ignored, Ping, Reply};
+        let heard = heard.unwrap();
+        let [
+            Reply { result: Ok(_), .. },
+            Ignored,
+            Ping { .. },
+            News(_),
+            Ignored,
+            Reply { result: Err(_), .. },
+        ] = &heard[..]
+        else {
+            panic!("{heard:?}")
+        };
+    }
+    let talk = talk(revision("2025-03-26"));
+    assert!(talk.hear("[]".into()).unwrap().is_empty());
+    assert!(talk.hear("[1,".into()).unwrap_err().kind.is_parse_error());
+    let vast = format!("[{}0]", "0,".repeat(10_000));
+    assert!(talk.hear(vast.into()).unwrap_err().kind.is_content_too_large());
+}
+
+fn heard(talk: &Talk, method: &str, params: Value) -> Option<Heard> {
+    match hear(talk, &notification(method, params)) {
+        Incoming::Heard(heard) => Some(heard),
+        Incoming::Ignored => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn progress() {
+    for revision in Revision::ALL {
+        let talk = talk(revision);
+        let told = |params| heard(&talk, "notifications/progress", params);
+        for (token, json) in [(json!(7), "7"), (json!("7"), "\"7\""), (json!("\u{e4}"), "\"ä\"")] {
+            let it =
+                told(json!({"progressToken": token, "progress": 1, "total": 2.5, "message": "m"}))
+                    .unwrap();
+            let Notification::Progress { progress, total, message } = it.notification else {
+                panic!()
+            };
+            assert_eq!((progress, total, message.as_deref()), (1.0, Some(2.5), Some("m")));
+            assert_eq!(it.token.unwrap().as_json(), json);
+        }
+        let odd = told(json!({"progressToken": [1], "progress": 0.5, "future": {}})).unwrap();
+        assert!(odd.token.is_none());
+        assert!(told(json!({"progressToken": 1})).is_none());
+        assert!(told(json!({"progressToken": 1, "progress": "much"})).is_none());
+        assert!(told(json!([])).is_none() && told(json!([0.5, null, null])).is_none());
+    }
+}
+
+#[test]
+fn log_messages() {
+    for revision in Revision::ALL {
+        let talk = talk(revision);
+        let told = |params| heard(&talk, "notifications/message", params);
+        for (level, expected) in [
+            ("debug", LogLevel::Debug),
+            ("emergency", LogLevel::Emergency),
+            ("loud", LogLevel::Info),
+        ] {
+            let it = told(json!({"level": level, "logger": "l", "data": {"message": 5}})).unwrap();
+            let Notification::Log { level, logger, data } = it.notification else { panic!() };
+            assert_eq!(
+                (level, logger.as_deref(), data.get()),
+                (expected, Some("l"), r#"{"message":5}"#)
+            );
+        }
+        assert!(told(json!({"level": "info", "data": null})).is_some());
+        assert!(told(json!({"level": "info"})).is_none());
+        assert!(told(json!({"data": 1})).is_none());
+    }
+}
+
+#[test]
+fn changes() {
+    for revision in Revision::ALL {
+        let talk = talk(revision);
+        let bare = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+        assert!(matches!(hear(&talk, &bare), Incoming::Heard(_)));
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": 7});
+        let told = |method: &str, mut params: Value| {
+            params["_meta"] = meta.clone();
+            let it = heard(&talk, &format!("notifications/{method}"), params)?;
+            assert_eq!(it.subscription.unwrap().as_json(), "7");
+            Some(it.notification)
+        };
+        use Notification::*;
+        assert!(matches!(told("tools/list_changed", json!({})), Some(ToolsChanged)));
+        assert!(matches!(told("prompts/list_changed", json!({"x": 1})), Some(PromptsChanged)));
+        assert!(matches!(
+            told("resources/list_changed", json!({"uri": 5})),
+            Some(ResourcesChanged)
+        ));
+        let updated = told("resources/updated", json!({"uri": "a:b", "title": "t"}));
+        assert!(matches!(updated, Some(ResourceUpdated { uri }) if &*uri == "a:b"));
+        let done = told("elicitation/complete", json!({"elicitationId": "e"}));
+        assert!(matches!(done, Some(ElicitationComplete { id }) if id == "e"));
+        let agreed = told(
+            "subscriptions/acknowledged",
+            json!({"notifications": {"toolsListChanged": true, "future": 1}}),
+        );
+        let wanted = Filter { tools: true, ..Filter::default() };
+        assert!(matches!(agreed, Some(Acknowledged(filter)) if filter == wanted));
+        for (method, params) in [
+            ("resources/updated", json!({})),
+            ("resources/updated", json!({"uri": 5})),
+            ("elicitation/complete", json!({})),
+            ("subscriptions/acknowledged", json!({})),
+            ("tasks/status", json!({})),
+            ("future", json!({})),
+            ("initialized", json!({})),
+        ] {
+            assert!(told(method, params).is_none(), "{method}");
+        }
+    }
+}
+
+#[test]
+fn what_is_taken_back() {
+    for revision in Revision::ALL {
+        let talk = talk(revision);
+        for (sent, json) in [(json!(3), "3"), (json!("q"), "\"q\"")] {
+            let params = json!({"requestId": sent, "reason": "r"});
+            let told = hear(&talk, &notification("notifications/cancelled", params));
+            assert!(matches!(told, Incoming::Cancelled { id } if id.as_json() == json));
+        }
+        for params in [json!({}), json!({"requestId": null}), json!({"requestId": [1]}), json!([])]
+        {
+            let told = hear(&talk, &notification("notifications/cancelled", params));
+            assert!(matches!(told, Incoming::Ignored));
+        }
+    }
+}
+
+/// What becomes of a question: `ask`, or the kind of the refusal.
+fn asked(version: &str, method: &str, params: Value) -> Result<Ask, ErrorKind> {
+    match hear(&talk(revision(version)), &request("q", method, params)) {
+        Incoming::Ask { id, ask } if id.as_json() == "\"q\"" => Ok(ask),
+        Incoming::Refused { id, error } if id.as_json() == "\"q\"" => Err(error.kind),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn questions_by_revision() {
+    use ErrorKind::{InvalidParams, MethodNotFound};
+    let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
+    let moded = json!({"mode": "form", "message": "m", "requestedSchema": {"type": "object"}});
+    let url = json!({"mode": "url", "message": "m", "url": "https://x/y", "elicitationId": "e"});
+    let sample = json!({"messages": [{"role": "robot", "content": {"type": "hologram", "x": 1}}], "maxTokens": 5});
+    for version in LEGACY {
+        let elicits = version >= "2025-06-18";
+        assert_eq!(asked(version, "roots/list", json!({})), Ok(Ask::Roots));
+        let Ok(Ask::Sample(it)) = asked(version, "sampling/createMessage", sample.clone()) else {
+            panic!()
+        };
+        assert_eq!(serde_json::to_value(&*it).unwrap(), sample, "what is unknown survives");
+        for form in [&form, &moded] {
+            let it = asked(version, "elicitation/create", form.clone());
+            assert_eq!(matches!(it, Ok(Ask::Elicit(_))), elicits, "{version}");
+            assert!(elicits || it == Err(MethodNotFound));
+        }
+        let it = asked(version, "elicitation/create", url.clone());
+        match version {
+            "2025-11-25" => {
+                assert!(matches!(it, Ok(Ask::ElicitUrl(it)) if it.id.as_deref() == Some("e")))
+            }
+            "2025-06-18" => assert_eq!(it, Err(InvalidParams)),
+            _ => assert_eq!(it, Err(MethodNotFound)),
+        }
+        for method in ["tools/call", "tasks/list", "server/discover", "initialize", "", "x"] {
+            assert_eq!(asked(version, method, json!({})), Err(MethodNotFound), "{method}");
+        }
+        for params in [
+            json!({}),
+            json!([]),
+            json!({"messages": [], "maxTokens": -1}),
+            json!({"messages": 5, "maxTokens": 1}),
+        ] {
+            assert_eq!(asked(version, "sampling/createMessage", params), Err(InvalidParams));
+        }
+    }
+    for params in [
+        json!({"mode": "telepathy", "message": "m"}),
+        json!({"mode": 5}),
+        json!({"message": "m"}),
+        json!([]),
+    ] {
+        assert_eq!(asked("2025-11-25", "elicitation/create", params), Err(InvalidParams));
+    }
+    // There, questions come in results.
+    for (method, params) in [
+        ("roots/list", json!({})),
+        ("sampling/createMessage", sample),
+        ("elicitation/create", moded),
+    ] {
+        assert_eq!(asked(MODERN, method, params), Err(MethodNotFound));
+    }
+}
+
+#[test]
+fn pings() {
+    for revision in Revision::ALL {
+        for message in [
+            json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}),
+            request("p", "ping", json!({})),
+        ] {
+            let heard = hear(&talk(revision), &message);
+            assert!(matches!(heard, Incoming::Ping { id } if id.as_json() == "\"p\""));
+        }
+    }
+}
+
+/// The questions that our server asks, our client understands.
+#[test]
+fn questions_survive_the_journey() {
+    use wharf_model::{ElicitForm, ElicitUrl, SamplingMessage, SamplingRequest};
+    let able = json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}});
+    let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    let asks = [
+        Ask::Roots,
+        Ask::Sample(Box::new(SamplingRequest::new(5).message(SamplingMessage::user("hi")))),
+        Ask::Elicit(Box::new(ElicitForm::new("m", schema))),
+        Ask::ElicitUrl(Box::new(ElicitUrl::new("m", "https://x/y").id("e"))),
+    ];
+    for version in LEGACY {
+        let codec = codec_for(version, able.clone(), "tools/call", json!({"name": "t"}));
+        for ask in &asks {
+            let mut out = Vec::new();
+            if !codec.ask(40, ask, &mut out) {
+                continue;
+            }
+            let Incoming::Ask { id: of, ask: read } = hear(&talk(revision(version)), &parse(&out))
+            else {
+                panic!()
+            };
+            assert_eq!((of, &read), (id(40), ask), "{version}");
+            out.clear();
+            codec.withdraw(40, &mut out);
+            let taken_back = hear(&talk(revision(version)), &parse(&out));
+            assert!(matches!(taken_back, Incoming::Cancelled { id: of } if of == id(40)));
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! The client's side: what it writes, and how it reads what servers say.
 
+mod answers;
 mod errors;
 mod events;
 mod harmless;

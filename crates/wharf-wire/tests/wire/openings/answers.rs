@@ -90,6 +90,7 @@ fn a_legacy_server() {
         json!({"result": {"protocolVersion": "2025-11-25", "capabilities": {}}}),
         json!({"result": {"content": []}}),
         json!({"result": []}),
+        json!({"result": [[MODERN]]}),
         json!({"result": true}),
     ];
     let codes = [-32601, -32602, -32600, -32603, -32000, -32002, -32700, 0, 404, 1001, i32::MIN];

@@ -1,0 +1,59 @@
+//! Arguments in every form the command line takes.
+
+use crate::bed::{Bed, WHARF};
+
+fn text(bed: &Bed, words: &[&str], input: &str) -> String {
+    let words = [&["call"], words, &["--", WHARF, "serve"]].concat();
+    let result = bed.run_with(&words, input).json();
+    result["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn every_form_reaches_the_tool() {
+    let bed = Bed::new("forms");
+    for (words, input, expected) in [
+        (vec!["add", "a=1", "b=-2"], "", "-1"),
+        (vec!["add", "a:=1", "b:=2"], "", "3"),
+        (vec!["add", r#"{"a": 1, "b": 2}"#], "", "3"),
+        (vec!["add", r#"{"a": 1, "b": 2}"#, "b=5"], "", "6"),
+        (vec!["add", "-"], r#"{"a": 20, "b": 2}"#, "22"),
+        (vec!["add", "-", "b=3"], r#"{"a": 20}"#, "23"),
+        (vec!["echo", "text=7"], "", "7"),
+        (vec!["echo", "text=a=b {c}"], "", "a=b {c}"),
+        (vec!["echo", "text="], "", ""),
+        (vec!["echo", r#"text:="\u00e9""#], "", "é"),
+        (vec!["set_bonus", "on=yes"], "", "on"),
+        (vec!["sleep", "seconds=0.01"], "", "slept"),
+    ] {
+        assert_eq!(text(&bed, &words, input), expected, "{words:?}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_told_before_anything_is_called() {
+    let bed = Bed::new("misfits");
+    for (words, told) in [
+        (vec!["add", "a=x", "b=1"], "a: `x` is no integer"),
+        (vec!["add", "a=1"], "b=integer  The second number."),
+        (vec!["add", "a=1", "b=2", "c=3"], "takes no argument `c`"),
+        (vec!["add", "a=1", "a=2", "b=1"], "a is given 2 times"),
+        (vec!["add", "nonsense"], "`nonsense` is no argument"),
+        (vec!["add", "a:=x"], "is no JSON"),
+        (vec!["add", "{"], "cannot be read"),
+        (vec!["set_bonus", "on=maybe"], "on: `maybe` is neither true nor false"),
+        (vec![], "Which tool?"),
+    ] {
+        let error = bed.demo(&[&["call"], &words[..]].concat()).error(1);
+        assert!(error["message"].as_str().unwrap().contains(told), "{words:?}: {error}");
+    }
+    let error = bed.demo(&["call", "wether", "city=x"]).error(1);
+    assert_eq!(error["kind"], "tool_not_found");
+    assert_eq!(error["hint"], "Did you mean `weather`?");
+}
+
+#[test]
+fn an_empty_stdin_is_no_object() {
+    let bed = Bed::new("stdin");
+    let error = bed.demo(&["call", "add", "-"]).error(1);
+    assert!(error["message"].as_str().unwrap().contains("stdin"), "{error}");
+}

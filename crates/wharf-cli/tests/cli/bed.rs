@@ -1,0 +1,149 @@
+//! A place to run `wharf` in, apart from the user's own.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use serde_json::Value;
+
+/// The binary under test, which is also its own demo server.
+pub(crate) const WHARF: &str = env!("CARGO_BIN_EXE_wharf");
+
+/// A home of its own, gone afterwards.
+pub(crate) struct Bed {
+    pub(crate) dir: PathBuf,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    /// The result, which must be one line of JSON.
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.code, 0, "{self:?}");
+        assert_eq!(self.out.trim_end().lines().count(), 1, "{self:?}");
+        serde_json::from_str(&self.out).expect("stdout is JSON")
+    }
+
+    /// The error, which must be one line of JSON with this exit code; stdout is empty then.
+    pub(crate) fn error(&self, code: i32) -> Value {
+        assert_eq!((self.code, self.out.as_str()), (code, ""), "{self:?}");
+        self.told(code)
+    }
+
+    /// The error that is told beside a result.
+    pub(crate) fn told(&self, code: i32) -> Value {
+        assert_eq!(self.code, code, "{self:?}");
+        let line = self.err.lines().last().expect("stderr says something");
+        let mut told: Value = serde_json::from_str(line).expect("stderr is JSON");
+        assert_eq!(told["error"]["exit"], code);
+        told["error"].take()
+    }
+}
+
+impl Bed {
+    pub(crate) fn new(test: &str) -> Self {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{test}"));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).expect("a place to work in");
+        Bed { dir: dir.canonicalize().expect("it is there") }
+    }
+
+    /// `wharf` with these words, at home here.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(WHARF);
+        command.args(words).current_dir(&self.dir);
+        for name in ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "APPDATA", "LOCALAPPDATA"] {
+            command.env(name, &self.dir);
+        }
+        for name in ["COLUMNS", "NO_COLOR", "TERM"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// Runs `wharf` with nothing to read.
+    pub(crate) fn run(&self, words: &[&str]) -> Ran {
+        self.run_with(words, "")
+    }
+
+    /// Runs `wharf` with `input` at its stdin.
+    pub(crate) fn run_with(&self, words: &[&str], input: &str) -> Ran {
+        let mut command = self.command(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("wharf runs");
+        let mut stdin = child.stdin.take().expect("piped");
+        // Whether it reads is its own choice.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        let output = child.wait_with_output().expect("wharf ends");
+        Ran {
+            code: output.status.code().expect("it was not killed"),
+            out: String::from_utf8(output.stdout).expect("UTF-8"),
+            err: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+
+    /// Runs `wharf` with the demo server behind `--`.
+    pub(crate) fn demo(&self, words: &[&str]) -> Ran {
+        self.run(&[words, &["--", WHARF, "serve"]].concat())
+    }
+
+    /// Writes a file here.
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
+        let file = self.dir.join(name);
+        fs::create_dir_all(file.parent().expect("it has a folder")).expect("a folder");
+        fs::write(&file, text).expect("a file");
+        file.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// The demo server on a socket, until it is dropped.
+pub(crate) struct Served {
+    child: Child,
+    pub(crate) url: String,
+}
+
+impl Served {
+    /// Over HTTP, on a free port.
+    pub(crate) fn http(bed: &Bed) -> Self {
+        Served::start(bed, &["serve", "--http", "127.0.0.1:0"], "http://")
+    }
+
+    /// With these words; its address is the first word it says that begins with `scheme`.
+    pub(crate) fn start(bed: &Bed, words: &[&str], scheme: &str) -> Self {
+        let mut child = bed.command(words).stderr(Stdio::piped()).spawn().expect("the demo starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let url = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            let mut words = line.split_whitespace();
+            words
+                .find(|word| word.starts_with(scheme))
+                .map(|it| it.trim_end_matches('.').to_owned())
+        });
+        // Nobody may stop reading, or the server would stand still.
+        thread::spawn(move || lines.for_each(drop));
+        Served { child, url: url.expect("the demo says where it is") }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

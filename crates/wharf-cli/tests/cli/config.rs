@@ -1,0 +1,69 @@
+//! Servers that are configured somewhere.
+
+use serde_json::json;
+
+use crate::bed::{Bed, WHARF};
+
+fn entry(name: &str) -> String {
+    let env = json!({"API_KEY": "s3cret"});
+    json!({"mcpServers": {name: {"command": WHARF, "args": ["serve"], "env": env}}}).to_string()
+}
+
+#[test]
+fn entries_are_found_by_name_and_in_files() {
+    let bed = Bed::new("entries");
+    bed.write(".mcp.json", &entry("harbour"));
+    let file = bed.write("elsewhere.json", &entry("tug"));
+    for target in ["harbour", "elsewhere.json", &file, "elsewhere.json#tug"] {
+        let result = bed.run(&["call", target, "add", "a=1", "b=2"]).json();
+        assert_eq!(result["content"][0]["text"], "3", "{target}");
+    }
+    let error = bed.run(&["list", "harbor"]).error(1);
+    assert_eq!(error["hint"], "Did you mean `harbour`?");
+    let error = bed.run(&["list", "elsewhere.json#tag"]).error(1);
+    assert_eq!(error["hint"], "Did you mean `tug`?");
+}
+
+#[test]
+fn config_tells_what_there_is_and_where_from() {
+    let bed = Bed::new("config");
+    assert_eq!(bed.run(&["config"]).json(), json!({"servers": []}));
+    let file = bed.write(".mcp.json", &entry("harbour"));
+    bed.write(
+        ".vscode/mcp.json",
+        r#"{"servers": {"remote": {"url": "https://example.com/mcp",
+        "headers": {"Authorization": "Bearer s3cret"}}}}"#,
+    );
+    let listed = bed.run(&["config", "list"]).json();
+    let names: Vec<_> =
+        listed["servers"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["harbour", "remote"]);
+    assert_eq!(listed["servers"][0]["file"], file);
+    assert_eq!(listed["servers"][0]["program"], "Claude Code");
+    assert_eq!(listed["servers"][1]["server"], "https://example.com/mcp");
+
+    let paths = bed.run(&["config", "paths"]).json();
+    let there = |it: &&serde_json::Value| it["exists"] == true;
+    assert_eq!(paths["files"].as_array().unwrap().iter().filter(there).count(), 2);
+}
+
+#[test]
+fn secrets_are_shown_only_on_demand() {
+    let bed = Bed::new("secrets");
+    bed.write(".mcp.json", &entry("harbour"));
+    let shown = bed.run(&["config", "show", "harbour"]);
+    assert_eq!(shown.json()["env"]["API_KEY"], "***");
+    assert!(!shown.out.contains("s3cret") && !bed.run(&["config"]).out.contains("s3cret"));
+    let revealed = bed.run(&["config", "show", "harbour", "--reveal"]).json();
+    assert_eq!(revealed["env"]["API_KEY"], "s3cret");
+    assert_eq!((&revealed["command"], &revealed["args"]), (&json!(WHARF), &json!(["serve"])));
+    bed.run(&["config", "show", "nobody"]).error(1);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let bed = Bed::new("broken");
+    let file = bed.write("broken.json", "{");
+    let error = bed.run(&["list", &file]).error(1);
+    assert!(error["message"].as_str().unwrap().contains("broken.json"), "{error}");
+}

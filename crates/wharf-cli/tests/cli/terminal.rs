@@ -1,0 +1,169 @@
+//! The command line, as somebody at a terminal sees it.
+
+use crate::{
+    bed::{Bed, WHARF},
+    pty::Pty,
+};
+
+fn demo(bed: &Bed, words: &[&str]) -> Pty {
+    let mut command = bed.command(&[words, &["--", WHARF, "serve"]].concat());
+    command.env("NO_COLOR", "1");
+    Pty::start(command)
+}
+
+#[test]
+fn lists_are_tables() {
+    let bed = Bed::new("tables");
+    let (code, shown) = demo(&bed, &["list", "tools"]).end();
+    assert_eq!(code, 0);
+    assert!(
+        shown.starts_with("Tools (13)\nNAME       ARGUMENTS            DESCRIPTION\n"),
+        "{shown}"
+    );
+    assert!(shown.contains("add        a=integer b=integer  Adds two numbers.\n"), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    let (_, shown) = demo(&bed, &["inspect"]).end();
+    assert!(shown.starts_with("wharf-demo 0.1.0  Wharf demo\n"), "{shown}");
+    assert!(shown.contains("Speaks        2026-07-28 (and 2025-11-25"), "{shown}");
+}
+
+#[test]
+fn colour_is_for_terminals_that_want_it() {
+    let bed = Bed::new("colour");
+    let words = ["list", "prompts", "--", WHARF, "serve"];
+    let painted = |name: &str, value: &str| {
+        let mut command = bed.command(&words);
+        command.env(name, value);
+        Pty::start(command).end().1.contains('\x1b')
+    };
+    assert!(painted("TERM", "xterm"));
+    assert!(!painted("TERM", "dumb"));
+    assert!(!painted("NO_COLOR", "1"));
+    assert!(painted("NO_COLOR", ""));
+}
+
+#[test]
+fn json_is_given_on_demand_and_reads_well() {
+    let bed = Bed::new("json");
+    let (code, shown) = demo(&bed, &["call", "add", "a=1", "b=2", "--json"]).end();
+    assert_eq!(code, 0);
+    assert!(shown.contains("\n      \"text\": \"3\"\n"), "{shown}");
+    let (code, shown) = demo(&bed, &["call", "ad", "--json"]).end();
+    assert!(code == 1 && shown.starts_with(r#"{"error":{"kind":"tool_not_found""#), "{shown}");
+}
+
+#[test]
+fn nothing_that_a_server_says_steers_the_terminal() {
+    let bed = Bed::new("steer");
+    let evil = "text=\x1b]0;owned\x07\u{9b}31m\u{202e}x";
+    for words in [
+        vec!["call", "echo", evil],
+        vec!["call", "echo", evil, "--json"],
+        vec!["call", "echo", evil, "--trace"],
+        vec!["call", "fail", &evil.replace("text", "reason")],
+    ] {
+        let (_, shown) = demo(&bed, &words).end();
+        let steers = |c: char| c.is_control() && c != '\n';
+        assert!(!shown.contains(steers) && !shown.contains('\u{202e}'), "{words:?}: {shown:?}");
+        assert!(shown.contains("]0;owned"), "{shown:?}");
+    }
+}
+
+#[test]
+fn content_is_readable() {
+    let bed = Bed::new("content");
+    let (_, shown) = demo(&bed, &["call", "gallery"]).end();
+    assert!(shown.contains("[image/png, 80 bytes; --output FILE saves it]\n"), "{shown}");
+    let (_, shown) = demo(&bed, &["read", "demo://logo", "-o", "-"]).end();
+    assert!(shown.contains("Bytes are not for a terminal"), "{shown}");
+    let (_, shown) = demo(&bed, &["prompt", "greet", "name=Ann"]).end();
+    assert!(shown.contains("user: Say hello to Ann.\n"), "{shown}");
+    let (_, shown) = demo(&bed, &["complete", "prompt", "review", "language", "p"]).end();
+    assert_eq!(shown, "python\npascal\nperl\n");
+    let (code, shown) = demo(&bed, &["call", "fail", "reason=rain"]).end();
+    assert_eq!((code, shown.as_str()), (5, "rain\nerror: The tool failed\n"));
+    let (code, shown) = demo(&bed, &["call", "wether"]).end();
+    let expected = "error: The server has no tool `wether`\nDid you mean `weather`?\n";
+    assert_eq!((code, shown.as_str()), (1, expected));
+}
+
+#[test]
+fn progress_is_drawn_and_gone_in_the_end() {
+    let bed = Bed::new("progress");
+    for era in ["modern", "legacy"] {
+        let words = ["call", "countdown", "from=4", "--log-level", "info", "--era", era];
+        let (code, shown) = demo(&bed, &words).end();
+        assert_eq!(code, 0);
+        assert!(shown.contains("[############------------]  50%"), "{shown}");
+        assert!(shown.contains("info    countdown: {\"left\":3}"), "{shown}");
+        assert!(shown.ends_with("\r\x1b[Klift-off\n"), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_form_is_filled_in_after_a_destructive_tool_was_agreed_to() {
+    let bed = Bed::new("form");
+    for era in ["modern", "legacy"] {
+        let mut pty = demo(&bed, &["call", "deploy", "build=7", "--era", era]);
+        pty.until("`deploy` may destroy something. Call it?").type_line("y");
+        pty.until("wharf-demo asks: Deploy 7?").until("confirmed: Whether to go ahead.");
+        pty.until("yes or no").type_line("perhaps").until("Please say yes or no.").type_line("yes");
+        let (code, shown) = pty.end();
+        assert!(code == 0 && shown.ends_with("deployed 7\n"), "{era}: {shown}");
+    }
+}
+
+#[test]
+fn a_form_may_be_declined_or_left() {
+    let bed = Bed::new("decline");
+    for (keys, word) in
+        [(":decline\n", "declined"), (":cancel\n", "cancelled"), ("\x04", "cancelled")]
+    {
+        let mut pty = demo(&bed, &["call", "deploy", "build=7", "--yes"]);
+        pty.until("yes or no").type_keys(keys);
+        let (code, shown) = pty.end();
+        assert!(code == 5 && shown.contains(word), "{keys:?}: {shown}");
+    }
+    let mut pty = demo(&bed, &["call", "deploy", "build=7"]);
+    pty.until("Call it?").type_line("");
+    let (code, shown) = pty.end();
+    assert!(code == 1 && shown.contains("`deploy` was not called"), "{shown}");
+}
+
+#[test]
+fn a_page_is_opened_only_after_a_yes_and_without_a_shell() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let bed = Bed::new("page");
+    let opener = bed.write("bin/xdg-open", "#!/bin/sh\nprintf %s \"$1\" > \"$HOME/opened.tmp\" && mv \"$HOME/opened.tmp\" \"$HOME/opened\"\n");
+    std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", bed.dir.join("bin").display());
+    for (answer, code, opened) in [("n", 5, false), ("y", 0, true)] {
+        let mut command = bed.command(&["call", "sign_in", "--", WHARF, "serve"]);
+        command.env("PATH", &path).env("NO_COLOR", "1");
+        let mut pty = Pty::start(command);
+        pty.until("  https://example.com/sign-in").until("on example.com");
+        pty.until("Open it?").type_line(answer);
+        let (ended, shown) = pty.end();
+        assert_eq!(ended, code, "{shown}");
+        if opened && cfg!(target_os = "linux") {
+            let file = bed.dir.join("opened");
+            let there = (0..500).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                file.exists()
+            });
+            assert!(there, "{shown}");
+            assert_eq!(std::fs::read_to_string(file).unwrap(), "https://example.com/sign-in");
+        } else {
+            assert!(!bed.dir.join("opened").exists());
+        }
+    }
+}
+
+#[test]
+fn a_listener_sees_changes_in_words() {
+    let bed = Bed::new("listen-terminal");
+    let mut pty = demo(&bed, &["listen", "--uri", "demo://clock", "--tools"]);
+    pty.until("Listening to tools, demo://clock. Ctrl-C ends it.").interrupt();
+    let (code, shown) = pty.end();
+    assert!(code == 130 && shown.contains("Interrupted"), "{shown}");
+}

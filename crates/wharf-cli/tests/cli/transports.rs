@@ -1,0 +1,87 @@
+//! The same verbs over every transport, in both eras.
+
+use crate::bed::{Bed, Served, WHARF};
+
+#[test]
+fn the_same_over_every_transport_and_era() {
+    let bed = Bed::new("transports");
+    let http = Served::start(&bed, &["serve", "--http", "127.0.0.1:0", "--sse"], "http://");
+    let web = http.url.replacen("http:", "ws:", 1);
+    let events = http.url.replace("/mcp", "/sse");
+    let mut targets = vec![
+        (http.url.clone(), vec!["modern", "legacy", "2025-03-26"]),
+        (web, vec!["modern", "legacy"]),
+        (events, vec!["2024-11-05"]),
+    ];
+    let tcp = Served::start(&bed, &["serve", "--tcp", "127.0.0.1:0"], "127.0.0.1:");
+    targets.push((format!("tcp://{}", tcp.url), vec!["modern", "legacy", "2024-11-05"]));
+    for (target, eras) in &targets {
+        for era in eras {
+            let words = ["call", target, "add", "a=1", "b=2", "--era", era];
+            let result = bed.run(&words).json();
+            assert_eq!(result["content"][0]["text"], "3", "{target} {era}");
+        }
+        let result = bed.run(&["call", target, "countdown", "from=3"]).json();
+        assert_eq!(result["content"][0]["text"], "lift-off", "{target}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_unix_socket_is_reached_by_its_path() {
+    let bed = Bed::new("unix");
+    let path = bed.dir.join("s").to_string_lossy().into_owned();
+    let _served = Served::start(&bed, &["serve", "--unix", &path], "/");
+    let result = bed.run(&["call", &format!("unix:{path}"), "echo", "text=hi"]).json();
+    assert_eq!(result["content"][0]["text"], "hi");
+}
+
+#[test]
+fn what_a_server_spoke_is_remembered() {
+    let bed = Bed::new("verdicts");
+    let first = bed.demo(&["inspect"]).json();
+    let second = bed.demo(&["inspect"]).json();
+    assert_eq!(first, second);
+    let mut files = walk(&bed.dir);
+    assert!(files.any(|file| file.ends_with("revisions.json")), "{}", bed.dir.display());
+}
+
+fn walk(dir: &std::path::Path) -> Box<dyn Iterator<Item = std::path::PathBuf>> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    Box::new(
+        entries.flat_map(
+            |path| if path.is_dir() { walk(&path) } else { Box::new([path].into_iter()) },
+        ),
+    )
+}
+
+#[test]
+fn a_header_reaches_the_server_and_its_value_stays_off_the_command_line() {
+    let bed = Bed::new("header");
+    let served = Served::http(&bed);
+    // The demo lets no page of another origin in: that shows that the header arrived.
+    let refused = bed.run(&["list", &served.url, "--header", "Origin: https://evil.example"]);
+    refused.error(3);
+    let mut command = bed.command(&["list", &served.url, "--header", "Origin: @env:WHERE"]);
+    let output = command.env("WHERE", "https://evil.example").output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    bed.run(&["list", &served.url, "--header", "X-Harmless: yes"]).json();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_is_started() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let bed = Bed::new("file");
+    let script = format!("#!/bin/sh\nexec '{WHARF}' serve\n");
+    let file = bed.write("server.sh", &script);
+    // By what runs such files, while it cannot be run by itself.
+    for target in [file.as_str(), "server.sh", "./server.sh"] {
+        let result = bed.run(&["call", target, "echo", "text=hi"]).json();
+        assert_eq!(result["content"][0]["text"], "hi", "{target}");
+    }
+    let program = bed.write("server", &script);
+    bed.run(&["list", &program]).error(1);
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    bed.run(&["list", &program]).json();
+}

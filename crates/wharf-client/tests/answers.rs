@@ -1,0 +1,317 @@
+//! Answers to what servers ask while a call is under way.
+
+mod support;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use serde_json::{Value, json};
+use support::{Fake, SECOND, answering};
+use tokio::sync::Semaphore;
+use wharf_client::{Answer, Answers, answer_to};
+use wharf_model::{
+    Ask, BoxFuture, ClientCapabilities, ElicitForm, ElicitResult, ElicitUrl, Error, ErrorKind,
+    Outbox, Outcome, Root, SamplingRequest, SamplingResult, ToolInfo, ToolResult,
+};
+
+fn form(properties: Value) -> Ask {
+    let schema = json!({"type": "object", "properties": properties});
+    Ask::Elicit(Box::new(ElicitForm::new("?", schema)))
+}
+
+fn page() -> Ask {
+    Ask::ElicitUrl(Box::new(ElicitUrl::new("?", "https://x.test/a")))
+}
+
+fn sample() -> Ask {
+    Ask::Sample(Box::new(SamplingRequest::new(10).user("?")))
+}
+
+fn sample_with_tools() -> Ask {
+    let request = SamplingRequest::new(10).user("?").tool(ToolInfo::without_parameters("t"));
+    Ask::Sample(Box::new(request))
+}
+
+/// A server that asks while its call is under way, and returns the answer or its error.
+async fn delivered(answers: impl Answer, ask: Ask) -> Result<Value, Error> {
+    let link = Fake::default()
+        .play(async |_, outbox: Outbox| match outbox.ask(ask).await {
+            Ok(answer) => ToolResult::text(answer).into(),
+            Err(error) => {
+                ToolResult::error(json!([error.kind.name(), error.data]).to_string()).into()
+            }
+        })
+        .link();
+    let result = answering(&link, answers).call("t", ()).await?;
+    Ok(serde_json::from_str(result.content[0].as_text().unwrap()).unwrap())
+}
+
+fn accepting(content: Value) -> Answers {
+    Answers::new().elicit(move |_| {
+        let content = content.clone();
+        async move { Ok(ElicitResult::accept(content)) }
+    })
+}
+
+#[tokio::test]
+async fn every_kind_is_answered() {
+    let answers = accepting(json!({"a": 1}))
+        .elicit_url(async |page| {
+            assert_eq!(page.url, "https://x.test/a");
+            Ok(ElicitResult::accept(json!({"secret": 1})))
+        })
+        .sample_with_tools(async |_| Ok(SamplingResult::new("m", "Paris")))
+        .fixed_roots([Root::new("file:///a")]);
+    let ask = async |ask| delivered(answers.clone(), ask).await.unwrap();
+    let filled = ask(form(json!({"a": {"type": "integer"}}))).await;
+    assert_eq!(filled, json!({"action": "accept", "content": {"a": 1}}));
+    // What happens on a page never passes the client.
+    assert_eq!(ask(page()).await, json!({"action": "accept"}));
+    assert_eq!(ask(sample()).await["content"]["text"], "Paris");
+    assert_eq!(ask(sample_with_tools()).await["model"], "m");
+    assert_eq!(ask(Ask::Roots).await, json!({"roots": [{"uri": "file:///a"}]}));
+}
+
+#[tokio::test]
+async fn what_is_not_declared_is_refused() {
+    let none = Answers::new();
+    for ask in [form(json!({})), page(), sample(), sample_with_tools(), Ask::Roots] {
+        let (method, refused) = (ask.method().name(), delivered(none.clone(), ask).await.unwrap());
+        assert_eq!(refused, json!(["method_not_found", {"method": method}]));
+    }
+    let forms = accepting(json!({}));
+    let pages = Answers::new().elicit_url(async |_| Ok(ElicitResult::decline()));
+    let plain = Answers::new().sample(async |_| Ok(SamplingResult::new("m", "x")));
+    for (answers, ask, needed) in [
+        (&forms, page(), json!({"elicitation": {"url": {}}})),
+        (&pages, form(json!({})), json!({"elicitation": {}})),
+        (&plain, sample_with_tools(), json!({"sampling": {"tools": {}}})),
+    ] {
+        let refused = delivered(answers.clone(), ask).await.unwrap();
+        let data = json!({"requiredCapabilities": needed});
+        assert_eq!(refused, json!(["missing_client_capability", data]));
+    }
+    for answers in [none, forms, pages, plain] {
+        let declared = serde_json::to_value(answers.capabilities()).unwrap();
+        assert!(declared.as_object().unwrap().len() <= 1, "{declared}");
+    }
+}
+
+#[tokio::test]
+async fn a_trait_of_ones_own_answers_what_it_declares() {
+    struct OnlyRoots;
+    impl Answer for OnlyRoots {
+        fn capabilities(&self) -> ClientCapabilities {
+            let all = json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}});
+            serde_json::from_value(all).unwrap()
+        }
+        fn roots(&self) -> BoxFuture<Result<Vec<Root>, Error>> {
+            Box::pin(async { Ok(vec![]) })
+        }
+    }
+    assert_eq!(delivered(OnlyRoots, Ask::Roots).await.unwrap(), json!({"roots": []}));
+    for ask in [form(json!({})), page(), sample()] {
+        assert_eq!(delivered(OnlyRoots, ask).await.unwrap()[0], "method_not_found");
+    }
+}
+
+#[tokio::test]
+async fn defaults_fill_what_is_left_out() {
+    let fields = json!({"name": {"type": "string", "default": "x"},
+        "age": {"type": "integer", "default": 30}, "sure": {"type": "boolean"},
+        "size": {"type": "string", "enum": ["s", "l"], "default": "l"}});
+    let filled = delivered(accepting(json!({"age": 5})), form(fields.clone())).await.unwrap();
+    assert_eq!(filled["content"], json!({"name": "x", "age": 5, "size": "l"}));
+    let nothing = Answers::new().elicit(async |_| Ok(ElicitResult::accept(Value::Null)));
+    let declined = Answers::new().elicit(async |_| Ok(ElicitResult::decline()));
+    assert_eq!(
+        delivered(declined, form(fields.clone())).await.unwrap(),
+        json!({"action": "decline"})
+    );
+    let error = delivered(nothing, form(fields)).await.unwrap_err();
+    assert!(error.message.contains("object"), "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_fails_the_call_and_names_the_field() {
+    for (field, bad) in [
+        (json!({"type": "string", "format": "email"}), json!("no mail")),
+        (json!({"type": "string", "format": "uri"}), json!("no link")),
+        (json!({"type": "string", "format": "date"}), json!("28.7.2026")),
+        (json!({"type": "string", "format": "date-time"}), json!("2026-07-28")),
+        (json!({"type": "string", "maxLength": 1}), json!("ab")),
+        (json!({"type": "integer", "minimum": 1}), json!(0)),
+        (json!({"type": "integer"}), json!("1")),
+        (json!({"type": "number", "maximum": 1}), json!(1.5)),
+        (json!({"type": "boolean"}), json!("true")),
+        (json!({"type": "string", "enum": ["a"]}), json!("b")),
+        (json!({"type": "string", "oneOf": [{"const": "a", "title": "A"}]}), json!("A")),
+        (json!({"type": "array", "items": {"type": "string", "enum": ["a"]}}), json!(["b"])),
+        (
+            json!({"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}}),
+            json!(["A"]),
+        ),
+        (json!({"type": "array", "minItems": 1, "items": {"enum": ["a"]}}), json!([])),
+    ] {
+        let ask = form(json!({ "field": field }));
+        let error = delivered(accepting(json!({ "field": bad })), ask.clone()).await.unwrap_err();
+        assert!(error.kind.is_invalid_params() && error.message.contains("`field`"), "{error}");
+        let link = Fake::default().then(support::required(vec![("k", ask)], None)).link();
+        let caller = answering(&link, accepting(json!({ "field": bad })));
+        assert_eq!(caller.call("t", ()).await.unwrap_err(), error);
+        assert_eq!(link.count(), 1, "an answer that does not fit is never sent");
+    }
+}
+
+#[tokio::test]
+async fn questions_are_answered_side_by_side_while_the_call_goes_on() {
+    let link = Fake::default()
+        .play(async |_, outbox: Outbox| {
+            let asks = (0..10).map(|_| outbox.ask(sample()));
+            let answers = futures_util::future::join_all(asks).await;
+            ToolResult::text(answers.into_iter().filter(Result::is_ok).count().to_string()).into()
+        })
+        .link();
+    // Nobody gets on before all ten are there.
+    let (gate, here) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+    let answers = Answers::new().sample(move |_| {
+        let (gate, here) = (gate.clone(), here.clone());
+        async move {
+            if here.fetch_add(1, Ordering::SeqCst) == 9 {
+                gate.add_permits(10);
+            }
+            gate.acquire().await.unwrap().forget();
+            Ok(SamplingResult::new("m", "x"))
+        }
+    });
+    let all: u8 = answering(&link, answers).call_as("t", ()).await.unwrap();
+    assert_eq!(all, 10);
+}
+
+#[tokio::test]
+async fn a_flood_of_questions_is_refused_beyond_what_people_answer() {
+    let link = Fake::default()
+        .play(async |_, outbox: Outbox| {
+            let mut asks: Vec<_> = (0..70).map(|_| Box::pin(outbox.ask(Ask::Roots))).collect();
+            let (error, ..) = futures_util::future::select_all(asks.drain(..)).await;
+            error.unwrap_err().into()
+        })
+        .link();
+    let never = Answers::new().roots(std::future::pending::<Result<Vec<Root>, Error>>);
+    let error = answering(&link, never).call("t", ()).await.unwrap_err();
+    assert!(error.kind.is_overloaded() && error.message.contains("64"), "{error}");
+}
+
+struct Dropped(Arc<AtomicUsize>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        panic!("a destructor may panic as well");
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_is_withdrawn_is_not_answered_any_more() {
+    let link = Fake::default()
+        .play(async |_, outbox: Outbox| {
+            let mut ask = Box::pin(outbox.ask(Ask::Roots));
+            tokio::select! { biased; _ = &mut ask => (), () = tokio::task::yield_now() => () }
+            drop(ask);
+            tokio::task::yield_now().await;
+            ToolResult::text("went on").into()
+        })
+        .link();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let count = dropped.clone();
+    let answers = Answers::new().roots(move || {
+        let guard = Dropped(count.clone());
+        async move {
+            std::future::pending::<()>().await;
+            drop(guard);
+            Ok(vec![])
+        }
+    });
+    let result = answering(&link, answers).call("t", ()).await.unwrap();
+    assert_eq!((result, dropped.load(Ordering::SeqCst)), (ToolResult::text("went on"), 1));
+}
+
+#[tokio::test]
+async fn a_panic_is_an_answer_too() {
+    let at_once = Answers::new().roots(|| -> std::future::Ready<_> { panic!("secret") });
+    let later = Answers::new().roots(async || panic!("secret"));
+    for answers in [at_once, later] {
+        let told = delivered(answers, Ask::Roots).await.unwrap();
+        assert_eq!(told[0], "internal_error");
+        assert!(!told.to_string().contains("secret"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_never_comes_ends_with_the_calls_total() {
+    let asking =
+        async |_, outbox: Outbox| -> Outcome { outbox.ask(Ask::Roots).await.unwrap_err().into() };
+    let suspended = support::required(vec![("k", Ask::Roots)], None);
+    let link = Fake::default().play(asking).then(suspended).link();
+    let never = Answers::new().roots(std::future::pending::<Result<Vec<Root>, Error>>);
+    let caller = answering(&link, never);
+    for _ in 0..2 {
+        let error = caller.call("t", ()).timeout(SECOND).await.unwrap_err();
+        assert!(error.kind.is_request_timeout() && error.message.contains("600s"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_question_stops_the_idle_clock() {
+    let asking =
+        async |_, outbox: Outbox| ToolResult::text(outbox.ask(Ask::Roots).await.unwrap()).into();
+    let link = Fake::default().play(asking).link();
+    let slow = Answers::new().roots(async || {
+        tokio::time::sleep(300 * SECOND).await;
+        Ok(vec![])
+    });
+    answering(&link, slow).call("t", ()).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answerers_error_reaches_the_server() {
+    let answers = Answers::new()
+        .sample(async |_| Err(Error::new(ErrorKind::RefusedPolicy).with_message("not today")));
+    assert_eq!(delivered(answers, sample()).await.unwrap(), json!(["refused_policy", null]));
+}
+
+#[tokio::test]
+async fn questions_outside_of_calls_are_answered_by_the_same_rules() {
+    let answers: Arc<dyn Answer> = Arc::new(accepting(json!({})));
+    let fields = json!({"a": {"type": "string", "default": "x"}});
+    let filled = answer_to(&answers, form(fields)).await.unwrap();
+    assert_eq!(filled, r#"{"action":"accept","content":{"a":"x"}}"#);
+    assert!(answer_to(&answers, Ask::Roots).await.unwrap_err().kind.is_method_not_found());
+    let error = answer_to(&answers, page()).await.unwrap_err();
+    assert!(error.kind.is_missing_client_capability());
+}
+
+#[tokio::test]
+async fn a_panic_on_hearing_of_a_page_stays_where_it_is() {
+    let link = Fake::default().link();
+    let _caller = answering(&link, Answers::new().on_elicitation_complete(|_| panic!("oh")));
+    link.say(wharf_model::Notification::ElicitationComplete { id: "e-1".into() });
+}
+
+#[tokio::test]
+async fn completed_pages_are_told_once() {
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = told.clone();
+    let answers = Answers::new().on_elicitation_complete(move |id| {
+        assert_eq!(id, "e-1");
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    let link = Fake::default().link();
+    let _caller = answering(&link, answers);
+    for _ in 0..2 {
+        link.say(wharf_model::Notification::ElicitationComplete { id: "e-1".into() });
+    }
+    assert_eq!(told.load(Ordering::SeqCst), 1);
+}

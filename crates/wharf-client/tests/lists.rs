@@ -1,0 +1,187 @@
+//! Lists over all of their pages.
+
+mod support;
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use serde_json::json;
+use support::{Fake, answering, caller, caller_with, names, page, tool, tools};
+use wharf_client::{Answers, CallOptions};
+use wharf_model::{
+    Error, ErrorKind, Notification, Outcome, PromptInfo, Reply, ResourceInfo, TemplateInfo,
+    ToolInfo, ToolResult,
+};
+
+#[tokio::test]
+async fn all_pages_are_read_in_order() {
+    // An empty cursor is a cursor.
+    let link = Fake::default()
+        .then(tools(&["a", "b"], Some("")))
+        .then(tools(&[], Some("2")))
+        .then(tools(&["c"], None))
+        .link();
+    let all = caller(&link).tools().all().await.unwrap();
+    assert_eq!(names(&all), ["a", "b", "c"]);
+    assert_eq!(link.params(), [json!({}), json!({"cursor": ""}), json!({"cursor": "2"})]);
+}
+
+#[tokio::test]
+async fn every_list_is_a_stream_that_reads_pages_as_needed() {
+    let link = Fake::default()
+        .then(Reply::Resources(page([ResourceInfo::new("a:b", "r")], Some("1"), 0)))
+        .then(Reply::Templates(page([TemplateInfo::new("a:{b}", "t")], None, 0)))
+        .then(Reply::Prompts(page([PromptInfo::new("p")], None, 0)))
+        .link();
+    let caller = caller(&link);
+    let mut resources = caller.resources();
+    assert_eq!(resources.next().await.unwrap().unwrap().name, "r");
+    drop(resources);
+    assert_eq!(link.count(), 1, "the second page was not asked for");
+    let templates: Vec<_> = StreamExt::collect(caller.templates()).await;
+    assert_eq!(templates[0].as_ref().unwrap().name, "t");
+    let mut prompts = caller.prompts();
+    assert_eq!(prompts.next().await.unwrap().unwrap().name, "p");
+    assert!(prompts.next().await.is_none() && prompts.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_server_that_pages_for_ever_is_stopped() {
+    let link = Fake::default().always(|_| tools(&[], Some("same"))).link();
+    let error = caller(&link).tools().all().await.unwrap_err();
+    assert!(error.message.contains("a cursor that it gave before"), "{error}");
+    assert_eq!(link.count(), 2);
+
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let link = Fake::default()
+        .always(move |_| {
+            let n = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            tools(&[&n.to_string()], Some(&n.to_string()))
+        })
+        .link();
+    let options = CallOptions::default().pages(10);
+    let listing = caller_with(&link, Answers::new(), options).tools();
+    let items: Vec<_> = StreamExt::collect(listing).await;
+    assert_eq!((items.len(), link.count()), (11, 10));
+    let error = items[10].as_ref().unwrap_err();
+    assert!(error.kind.is_content_too_large() && error.message.contains("10 pages"), "{error}");
+
+    let link = Fake::default().then(tools(&["a", "b", "c"], None)).link();
+    let caller = caller_with(&link, Answers::new(), CallOptions::default().items(2));
+    let error = caller.tools().all().await.unwrap_err();
+    assert!(error.message.contains("2 items"), "{error}");
+}
+
+#[tokio::test]
+async fn an_error_ends_a_list() {
+    let link = Fake::default()
+        .then(tools(&["a"], Some("1")))
+        .then(Error::new(ErrorKind::InternalError))
+        .link();
+    let mut tools = caller(&link).tools();
+    assert!(tools.next().await.unwrap().is_ok());
+    assert!(tools.next().await.unwrap().unwrap_err().kind.is_internal_error());
+    assert!(tools.next().await.is_none());
+}
+
+#[tokio::test]
+async fn the_first_of_two_tools_with_one_name_counts() {
+    let info = |title: &str| Arc::new(ToolInfo::without_parameters("a").title(title));
+    let first = page([(*info("first")).clone()], Some("1"), 0);
+    let second = page([(*info("second")).clone()], None, 0);
+    let link = Fake::default().then(Reply::Tools(first)).then(Reply::Tools(second)).link();
+    let all = caller(&link).tools().all().await.unwrap();
+    assert_eq!(all, [info("first")]);
+}
+
+#[tokio::test]
+async fn a_list_that_changes_meanwhile_is_read_again_once() {
+    let link = Fake::default()
+        .then(tools(&["a"], Some("1")))
+        .play(async |_, outbox| {
+            // What a call brings along counts as well as what is said outside of calls.
+            outbox.notify(Notification::ToolsChanged);
+            tools(&["b"], None)
+        })
+        .then(tools(&["c"], None))
+        .link();
+    let all = caller(&link).tools().all().await.unwrap();
+    assert_eq!((names(&all), link.count()), (vec!["c"], 3));
+
+    let stale = || Error::new(ErrorKind::InvalidParams).with_message("no such cursor");
+    let link = Fake::default()
+        .then(tools(&["a"], Some("1")))
+        .then(stale())
+        .then(tools(&["c"], Some("2")))
+        .then(stale())
+        .link();
+    let error = caller(&link).tools().all().await.unwrap_err();
+    assert_eq!((error, link.count()), (stale(), 4));
+    let link = Fake::default().then(stale()).link();
+    assert_eq!(caller(&link).tools().all().await.unwrap_err(), stale());
+}
+
+fn annotated(name: &str, annotation: serde_json::Value) -> ToolInfo {
+    let region = json!({"type": "string", "x-mcp-header": annotation});
+    let deep = json!({"type": "object", "properties": {"on": {"type": "boolean", "x-mcp-header": "On"},
+        "count": {"type": "integer", "x-mcp-header": "Count"}}});
+    let schema = json!({"type": "object", "properties": {"region": region, "deep": deep}});
+    ToolInfo::new(name, schema)
+}
+
+#[tokio::test]
+async fn tools_whose_headers_nobody_can_write_are_left_out_where_it_matters() {
+    let list = || {
+        let all = [annotated("good", json!("Region")), annotated("bad", json!("no name"))];
+        Outcome::from(Reply::Tools(page(all, None, 0)))
+    };
+    let link = Fake::default().then(list()).link();
+    assert_eq!(names(&caller(&link).tools().all().await.unwrap()), ["good", "bad"]);
+    let link = Fake::default().mirroring().then(list()).link();
+    let caller = caller(&link);
+    assert_eq!(names(&caller.tools().all().await.unwrap()), ["good"]);
+    let error = caller.call("bad", ()).await.unwrap_err();
+    assert!(error.kind.is_tool_schema_invalid() && error.message.contains("region"), "{error}");
+    assert_eq!(link.count(), 1);
+}
+
+#[tokio::test]
+async fn arguments_are_mirrored_as_the_listed_schema_says() {
+    let link = Fake::default()
+        .mirroring()
+        .then(ToolResult::default())
+        .then(tool(annotated("t", json!("Region"))))
+        .always(|_| ToolResult::default().into())
+        .link();
+    let caller = answering(&link, Answers::new());
+    let deep = json!({"on": true, "count": 42});
+    let arguments = json!({"region": "é\"x", "deep": deep});
+    caller.call("t", &arguments).await.unwrap();
+    caller.tools().all().await.unwrap();
+    caller.call("t", &arguments).await.unwrap();
+    caller.call("t", json!({"region": null, "deep": {}})).await.unwrap();
+    let sent = link.sent();
+    let of = |call: usize, name: &str| -> Vec<Option<String>> {
+        let mirrored = sent[call].mirrored.as_ref().unwrap();
+        mirrored.of(name).map(|it| it.map(str::to_owned)).collect()
+    };
+    assert!(of(0, "Region").is_empty(), "nobody knew the schema yet");
+    assert_eq!(of(2, "Region"), [Some("é\"x".to_owned())]);
+    assert_eq!(of(2, "On"), [Some("true".to_owned())]);
+    assert_eq!(of(2, "Count"), [Some("42".to_owned())]);
+    assert!(of(3, "Region").is_empty() && of(3, "On").is_empty());
+    let error = caller.call("t", json!({"region": ["a"]})).await.unwrap_err();
+    assert!(error.kind.is_invalid_params() && error.message.contains("Region"), "{error}");
+}
+
+#[tokio::test]
+async fn links_without_headers_mirror_nothing() {
+    let link = Fake::default()
+        .then(tool(annotated("t", json!("Region"))))
+        .then(ToolResult::default())
+        .link();
+    let caller = caller(&link);
+    caller.tools().all().await.unwrap();
+    caller.call("t", json!({"region": "a"})).await.unwrap();
+    assert!(link.sent()[1].mirrored.is_none());
+}

@@ -1,0 +1,154 @@
+//! A real router in the same process, with nothing in between.
+
+mod support;
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use support::{TokioTimer, names};
+use wharf_client::{Answer, Answers, CallOptions, Caller, args, local};
+use wharf_model::{
+    CompletionRef, ElicitResult, Filter, Implementation, LogLevel, Notification, PromptMessage,
+    Root, SamplingRequest, SamplingResult, Service,
+};
+use wharf_server::{Args, AskError, Ctx, Prompt, Resource, Router, Tool, ToolError};
+
+#[derive(Deserialize, JsonSchema)]
+struct Two {
+    a: i64,
+    b: i64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Confirm {
+    sure: bool,
+}
+
+async fn confirmed(ctx: Ctx) -> Result<String, AskError> {
+    let confirm: Confirm = ctx.ask("confirm", "Sure?").await?;
+    Ok(format!("sure: {}", confirm.sure))
+}
+
+async fn sampled(ctx: Ctx) -> Result<String, AskError> {
+    Ok(ctx.sample("s", SamplingRequest::new(10).user("?")).await?.text())
+}
+
+fn router() -> Router {
+    Router::builder()
+        .logging(true)
+        .add(Tool::new("add", async |Args(Two { a, b }): Args<Two>| a + b))
+        .add(Tool::new("confirm", confirmed))
+        .add(Tool::new("sample", sampled))
+        .add(Tool::new("fail", async || Err::<String, _>(ToolError::new("no such crate"))))
+        .add(Resource::new("mem:a", async || "text of a"))
+        .add(Prompt::new("greet", async || PromptMessage::user("hello")))
+        .build()
+        .unwrap()
+}
+
+async fn connect(router: Router, answers: impl Answer) -> Caller {
+    let info = Implementation::new("harbour", "1.0.0");
+    let link = local(Arc::new(router), info).await.unwrap();
+    Caller::new(link, Arc::new(TokioTimer), CallOptions::default(), Arc::new(answers))
+}
+
+#[tokio::test]
+async fn everything_works_without_a_transport() {
+    let caller = connect(router(), Answers::new()).await;
+    assert_eq!(caller.about().info.name, "harbour");
+    assert!(caller.about().revision.is_empty());
+    let tools = caller.tools().all().await.unwrap();
+    assert_eq!(names(&tools), ["add", "confirm", "sample", "fail"]);
+    assert_eq!(caller.call_as::<i64>("add", args! { a: 1, b: 2 }).await.unwrap(), 3);
+    let error = caller.call_as::<String>("fail", ()).await.unwrap_err();
+    assert_eq!(error.message, "no such crate");
+    assert_eq!(caller.read("mem:a").await.unwrap().contents.len(), 1);
+    assert!(caller.read("mem:b").await.unwrap_err().kind.is_resource_not_found());
+    assert_eq!(caller.prompt("greet", ()).await.unwrap().messages.len(), 1);
+    assert_eq!(caller.resources().all().await.unwrap().len(), 1);
+    assert!(caller.templates().all().await.unwrap().is_empty());
+    assert_eq!(caller.prompts().all().await.unwrap().len(), 1);
+    caller.ping().await.unwrap();
+    caller.set_log_level(LogLevel::Info).await.unwrap();
+    caller.close().await;
+}
+
+#[tokio::test]
+async fn handlers_ask_the_client_that_calls() {
+    let answers = Answers::new()
+        .elicit(async |_| Ok(ElicitResult::accept(json!({"sure": true}))))
+        .sample(async |_| Ok(SamplingResult::new("m", "Paris")))
+        .roots(async || Ok(vec![Root::new("file:///a")]));
+    let caller = connect(router(), answers).await;
+    assert_eq!(caller.call_as::<String>("confirm", ()).await.unwrap(), "sure: true");
+    assert_eq!(caller.call_as::<String>("sample", ()).await.unwrap(), "Paris");
+    caller.roots_changed().await.unwrap();
+    // A client without answers is not even asked.
+    let silent = connect(router(), Answers::new()).await;
+    assert!(silent.call("confirm", ()).await.is_err_or_error());
+}
+
+trait ErrOrError {
+    fn is_err_or_error(self) -> bool;
+}
+
+impl ErrOrError for Result<wharf_model::ToolResult, wharf_model::Error> {
+    fn is_err_or_error(self) -> bool {
+        self.map_or(true, |result| result.is_error)
+    }
+}
+
+#[tokio::test]
+async fn changes_are_heard() {
+    let router = router();
+    let caller = connect(router.clone(), Answers::new()).await;
+    let mut changes = caller.listen(Filter { tools: true, ..Filter::default() }).await.unwrap();
+    assert!(changes.agreed().tools);
+    router.registry().add(Tool::new("new", async || "x")).unwrap();
+    assert!(matches!(changes.next().await, Some(Ok(Notification::ToolsChanged))));
+    router.shutdown();
+    assert!(changes.next().await.is_none());
+    assert_eq!(caller.tools().all().await.unwrap().len(), 5);
+}
+
+#[tokio::test]
+async fn requests_by_name_give_results_as_the_protocol_writes_them() {
+    let caller = connect(router(), Answers::new()).await;
+    let ask = async |method: &str, params: Value| -> Value {
+        serde_json::from_str(caller.request(method, params).await.unwrap().get()).unwrap()
+    };
+    assert_eq!(ask("ping", Value::Null).await, json!({}));
+    let found = ask("server/discover", Value::Null).await;
+    assert_eq!(found["serverInfo"]["name"], "harbour");
+    assert_eq!(ask("tools/list", Value::Null).await["tools"][0]["name"], "add");
+    let sum = ask("tools/call", json!({"name": "add", "arguments": {"a": 1, "b": 2}})).await;
+    assert_eq!(sum["content"][0]["text"], "3");
+    assert_eq!(ask("resources/list", json!({})).await["resources"][0]["uri"], "mem:a");
+    assert_eq!(ask("resources/templates/list", json!({})).await, json!({"resourceTemplates": []}));
+    let read = ask("resources/read", json!({"uri": "mem:a"})).await;
+    assert_eq!(read["contents"][0]["text"], "text of a");
+    assert_eq!(ask("prompts/list", json!({})).await["prompts"][0]["name"], "greet");
+    let prompt = ask("prompts/get", json!({"name": "greet"})).await;
+    assert_eq!(prompt["messages"][0]["content"]["text"], "hello");
+    let error = caller.request("nonsense", ()).await.unwrap_err();
+    assert!(error.kind.is_method_not_found());
+    assert!(caller.request("roots/list", ()).await.unwrap_err().kind.is_method_not_found());
+    let error = caller.request("tools/call", json!({"name": 5})).await.unwrap_err();
+    assert!(error.kind.is_invalid_params());
+    let of = CompletionRef::Prompt("greet".into());
+    assert!(caller.complete(of, "a", "").await.is_err());
+}
+
+#[tokio::test]
+async fn a_relay_of_a_relay_is_still_the_server() {
+    let first = connect(router(), Answers::new()).await;
+    let relay: Arc<dyn Service> = first.relay();
+    let link = local(relay, Implementation::new("proxy", "1")).await.unwrap();
+    let answers = Answers::new().elicit(async |_| Ok(ElicitResult::accept(json!({"sure": false}))));
+    let timer = Arc::new(TokioTimer);
+    let caller = Caller::new(link, timer, CallOptions::default(), Arc::new(answers));
+    assert_eq!(caller.call_as::<i64>("add", args! { a: 1, b: 2 }).await.unwrap(), 3);
+    assert_eq!(caller.call_as::<String>("confirm", ()).await.unwrap(), "sure: false");
+}

@@ -1,0 +1,158 @@
+//! Results held against the schemas of the tools that made them.
+
+mod support;
+
+use serde_json::{Value, json, value::to_raw_value};
+use support::{Fake, answering, caller, caller_with, tool};
+use wharf_client::{Answers, CallOptions};
+use wharf_model::{Error, ToolInfo, ToolResult};
+
+fn result(structured: &Value) -> ToolResult {
+    ToolResult::text("x").structured(to_raw_value(structured).unwrap())
+}
+
+/// Lists a tool with this output schema, and calls it.
+async fn called(schema: Value, result: ToolResult) -> Result<ToolResult, Error> {
+    let info = ToolInfo::without_parameters("t").output_schema(schema);
+    let link = Fake::default().then(tool(info)).then(result).link();
+    let caller = caller(&link);
+    caller.tools().all().await.unwrap();
+    caller.call("t", ()).await
+}
+
+fn numbers() -> Value {
+    json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}},
+        "required": ["n"]})
+}
+
+#[tokio::test]
+async fn structured_content_must_match_its_schema() {
+    called(numbers(), result(&json!({"n": 1}))).await.unwrap();
+    let error = called(numbers(), result(&json!({"n": 0}))).await.unwrap_err();
+    assert!(error.kind.is_output_schema_mismatch(), "{error}");
+    assert!(error.message.contains("`t`") && error.message.contains("`n`"), "{error}");
+    let error = called(numbers(), ToolResult::text("x")).await.unwrap_err();
+    assert!(error.message.contains("no structured content"), "{error}");
+    // A failure keeps to no schema.
+    assert!(called(numbers(), ToolResult::error("x")).await.unwrap().is_error);
+}
+
+#[tokio::test]
+async fn nothing_is_checked_that_is_not_known_or_not_wanted() {
+    let link = Fake::default().then(result(&json!({"n": 0}))).link();
+    answering(&link, Answers::new()).call("t", ()).await.unwrap();
+    let info = ToolInfo::without_parameters("t").output_schema(numbers());
+    let link = Fake::default().then(tool(info)).then(result(&json!({"n": 0}))).link();
+    let options = CallOptions::default().validate_output(false);
+    let caller = caller_with(&link, Answers::new(), options);
+    caller.tools().all().await.unwrap();
+    caller.call("t", ()).await.unwrap();
+}
+
+fn nested(depth: usize) -> Value {
+    (0..depth).fold(json!({"type": "string"}), |inner, _| json!({"properties": {"a": inner}}))
+}
+
+fn doubling(times: usize) -> Value {
+    let mut defs = serde_json::Map::new();
+    defs.insert("a0".into(), json!({"type": "string"}));
+    for n in 1..=times {
+        let down = json!({"$ref": format!("#/$defs/a{}", n - 1)});
+        defs.insert(format!("a{n}"), json!({"allOf": [down, down]}));
+    }
+    json!({"$ref": format!("#/$defs/a{times}"), "$defs": defs})
+}
+
+fn many(count: usize) -> Value {
+    let all: serde_json::Map<String, Value> =
+        (0..count).map(|n| (n.to_string(), json!({"type": "string"}))).collect();
+    json!({"properties": all})
+}
+
+#[tokio::test]
+async fn schemas_that_cannot_be_checked_harm_nobody() {
+    let patterns: Vec<Value> = (0..100).map(|n| json!({"pattern": format!("a{n}")})).collect();
+    for bomb in [
+        nested(100),
+        doubling(60),
+        many(100_000),
+        json!({"allOf": patterns}),
+        json!({"pattern": "(a+)+$"}),
+        json!({"pattern": "((a{1000}){1000}){1000}"}),
+        json!({"pattern": "^(?=.*a)(?=.*b)((x+x+)+y)"}),
+        json!({"pattern": "("}),
+        json!({"$ref": "https://evil.test/schema.json"}),
+        json!({"$ref": "file:///etc/passwd"}),
+        json!({"$ref": "#/nowhere"}),
+        json!({"$schema": "https://evil.test/dialect"}),
+        json!({"$ref": "#"}),
+        json!({"allOf": [{"$ref": "#"}]}),
+        json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}),
+        json!({"anyOf": [{"$ref": "#"}, {"not": {"$ref": "#"}}]}),
+        json!({"type": "array", "items": {"format": "regex"}}),
+        json!(true),
+        json!(17),
+    ] {
+        called(
+            bomb.clone(),
+            result(&json!({"a": ["x"], "b": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"})),
+        )
+        .await
+        .ok();
+        called(bomb, result(&json!("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"))).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn schemas_that_cannot_be_checked_let_every_result_pass() {
+    for unchecked in [
+        nested(100),
+        doubling(60),
+        many(5_000),
+        json!({"type": "string", "pattern": "^(?=.*a)b"}),
+        json!({"type": "string", "$ref": "https://evil.test/schema.json"}),
+        json!({"type": "string", "pattern": "(a{1000}){100}"}),
+    ] {
+        let name = unchecked.to_string();
+        let passed = called(unchecked, result(&json!([1]))).await;
+        assert!(passed.is_ok(), "{name:.200}: {passed:?}");
+    }
+}
+
+/// Every level may be judged twice, and the judgement of each hangs on the next.
+fn branching(levels: usize) -> Value {
+    let mut defs = serde_json::Map::new();
+    defs.insert("a0".into(), json!({"type": "string"}));
+    for n in 1..=levels {
+        let down = json!({"properties": {"a": {"$ref": format!("#/$defs/a{}", n - 1)}}});
+        defs.insert(format!("a{n}"), json!({"anyOf": [down, down]}));
+    }
+    json!({"$ref": format!("#/$defs/a{levels}"), "$defs": defs})
+}
+
+#[tokio::test]
+async fn schemas_that_branch_at_every_level_of_a_value_take_no_longer_for_it() {
+    let deep = (0..100).fold(json!({"b": 1}), |inner, _| json!({"a": inner, "x": 1}));
+    let turn = json!({"properties": {"a": {"$ref": "#"}, "b": {"type": "string"}}});
+    let circle = json!({"anyOf": [turn, turn]});
+    for schema in [
+        branching(60),
+        circle,
+        json!({"oneOf": [turn, turn]}),
+        json!({"allOf": [turn, turn], "unevaluatedProperties": false}),
+    ] {
+        called(schema, result(&deep)).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn results_that_would_take_too_long_to_check_pass() {
+    let long: Vec<u8> = vec![0; 300_000];
+    called(json!({"type": "array", "items": {"minimum": 1}}), result(&json!(long))).await.unwrap();
+    let text = "a".repeat(2 << 20);
+    called(json!({"pattern": "^b"}), result(&json!(text))).await.unwrap();
+    let choices: Vec<u32> = (0..20_000).collect();
+    let picked: Vec<u32> = vec![20_001; 20_000];
+    let schema = json!({"type": "array", "items": {"enum": choices}});
+    called(schema, result(&json!(picked))).await.unwrap();
+}

@@ -1,0 +1,162 @@
+//! A client as a service for others.
+
+mod support;
+
+use std::{future::poll_fn, sync::Arc};
+
+use serde_json::{Value, json};
+use support::{Fake, TokioTimer, caller, names, page, required, tool, tools};
+use wharf_model::{
+    Ask, Asks, Deadlines, Error, Event, Exchange, Filter, LiveFilter, LogLevel, Method,
+    Notification, Outbox, Outcome, Reply, Request, RequestBuilder, ToolInfo, ToolResult,
+};
+
+fn request(asks: Asks) -> Request {
+    let request = RequestBuilder::new(Method::CallTool).target("t").arguments(r#"{"x":1.50}"#);
+    let mut request = request.meta(r#"{"trace":"y"}"#).param("future", "[1]").build();
+    request.asks = asks;
+    request.log_level = Some(LogLevel::Info);
+    request.progress = true;
+    request
+}
+
+/// Plays a front that answers every question with these roots.
+async fn front(link: &Arc<Fake>, request: Request) -> (Outcome, usize) {
+    let relay = caller(link).relay();
+    let deadlines = Deadlines { idle: None, total: None };
+    let mut exchange = Exchange::start(&*relay, request, Arc::new(TokioTimer), deadlines);
+    let mut asked = 0;
+    loop {
+        match poll_fn(|cx| exchange.poll_event(cx)).await {
+            Event::Ask(id, _) => {
+                asked += 1;
+                exchange.answers().deliver(id, Ok(r#"{"roots":[]}"#.into()));
+            }
+            Event::Done(outcome) => return (outcome, asked),
+            _ => {}
+        }
+    }
+}
+
+fn text(outcome: &Outcome) -> &str {
+    match outcome {
+        Outcome::Complete(Reply::Tool(result)) => result.content[0].as_text().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn everything_passes_as_it_is() {
+    let link = Fake::default()
+        .then(ToolResult::text("done"))
+        .then(Error::tool_not_found("t"))
+        .then(tools(&["a"], Some("next")))
+        .link();
+    let (outcome, _) = front(&link, request(Asks::Suspend)).await;
+    assert_eq!(text(&outcome), "done");
+    let (outcome, _) = front(&link, request(Asks::Deliver)).await;
+    assert!(matches!(outcome, Outcome::Failed(error) if *error == Error::tool_not_found("t")));
+    let list = RequestBuilder::new(Method::ListTools).cursor("c").build();
+    let (outcome, _) = front(&link, list).await;
+    assert!(matches!(outcome, Outcome::Complete(Reply::Tools(page)) if page.next.is_some()));
+    let sent = link.sent();
+    let params =
+        json!({"name": "t", "arguments": {"x": 1.5}, "_meta": {"trace": "y"}, "future": [1]});
+    assert_eq!(sent[0].params, params);
+    assert!(sent[0].progress && sent[0].log_level == Some(LogLevel::Info));
+    assert_eq!(sent[2].params, json!({"cursor": "c"}));
+}
+
+#[tokio::test]
+async fn a_front_that_can_be_asked_is_asked() {
+    let link = Fake::default()
+        .then(required(vec![("a", Ask::Roots), ("b", Ask::Roots)], Some("s")))
+        .then(ToolResult::text("done"))
+        .link();
+    let (outcome, asked) = front(&link, request(Asks::Deliver)).await;
+    assert_eq!((text(&outcome), asked), ("done", 2));
+    let sent = link.sent();
+    let roots = json!({"roots": []});
+    let expected = json!({"name": "t", "arguments": {"x": 1.5}, "_meta": {"trace": "y"},
+        "future": [1], "requestState": "s", "inputResponses": {"a": roots, "b": roots}});
+    assert_eq!(sent[1].params, expected);
+    assert!(sent[1].progress && sent[1].log_level == Some(LogLevel::Info));
+}
+
+#[tokio::test]
+async fn a_front_that_comes_back_gets_the_question_itself() {
+    let link = Fake::default().then(required(vec![("a", Ask::Roots)], Some("s"))).link();
+    let (outcome, asked) = front(&link, request(Asks::Suspend)).await;
+    assert_eq!(asked, 0);
+    let Outcome::InputRequired(required) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(required.state.as_deref(), Some("s"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_back_that_asks_for_ever_is_left() {
+    let link = Fake::default().always(|_| required(vec![("a", Ask::Roots)], None)).link();
+    let (outcome, asked) = front(&link, request(Asks::Deliver)).await;
+    assert!(matches!(outcome, Outcome::Failed(error) if error.message.contains("8 times")));
+    assert_eq!((asked, link.count()), (8, 9));
+    let link = Fake::default().always(|_| required(vec![], Some("s"))).link();
+    let (outcome, _) = front(&link, request(Asks::Deliver)).await;
+    assert!(matches!(outcome, Outcome::Failed(_)) && link.count() == 9);
+}
+
+#[tokio::test]
+async fn questions_and_news_on_the_way_pass() {
+    let link = Fake::default()
+        .play(async |_, outbox: Outbox| {
+            outbox.notify(Notification::Progress { progress: 1.0, total: None, message: None });
+            ToolResult::text(outbox.ask(Ask::Roots).await.unwrap()).into()
+        })
+        .link();
+    let (outcome, asked) = front(&link, request(Asks::Deliver)).await;
+    assert_eq!((text(&outcome), asked), (r#"{"roots":[]}"#, 1));
+}
+
+#[tokio::test]
+async fn a_listen_passes() {
+    let link = Fake::default()
+        .play(async |request: Request, outbox: Outbox| {
+            let filter = request.filter.unwrap().read(Filter::clone);
+            outbox.notify(Notification::Acknowledged(filter));
+            Reply::Listened.into()
+        })
+        .link();
+    let mut listen = RequestBuilder::new(Method::Listen).build();
+    listen.filter = Some(LiveFilter::new(Filter { tools: true, ..Filter::default() }));
+    let (outcome, _) = front(&link, listen).await;
+    assert!(matches!(outcome, Outcome::Complete(Reply::Listened)));
+}
+
+fn annotated(name: &str, header: Value) -> ToolInfo {
+    let x = json!({"type": "integer", "x-mcp-header": header});
+    ToolInfo::new(name, json!({"type": "object", "properties": {"x": x}}))
+}
+
+#[tokio::test]
+async fn arguments_are_mirrored_for_a_front_that_has_no_headers() {
+    let mismatch = || Error::header_mismatch("Mcp-Param-X", "is missing");
+    let both = [annotated("t", json!("X")), annotated("bad", json!("no name"))];
+    let link = Fake::default()
+        .mirroring()
+        .then(mismatch())
+        .then(tool(annotated("t", json!("X"))))
+        .then(ToolResult::text("done"))
+        .then(Reply::Tools(page(both, None, 0)))
+        .then(mismatch())
+        .then(tool(annotated("t", json!("X"))))
+        .then(mismatch())
+        .link();
+    let (outcome, _) = front(&link, request(Asks::Suspend)).await;
+    assert_eq!(text(&outcome), "done");
+    let (outcome, _) = front(&link, RequestBuilder::new(Method::ListTools).build()).await;
+    let Outcome::Complete(Reply::Tools(page)) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(names(page.items()), ["t"]);
+    let (outcome, _) = front(&link, request(Asks::Deliver)).await;
+    assert!(matches!(outcome, Outcome::Failed(error) if *error == mismatch()));
+    let mirrored: Vec<_> = link.sent().into_iter().map(|it| it.mirrored).collect();
+    let x = |call: usize| mirrored[call].as_ref().unwrap().of("x").flatten().next() == Some("1.50");
+    assert!(!x(0) && x(2) && !x(4) && x(6));
+}

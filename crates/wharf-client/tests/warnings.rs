@@ -1,0 +1,93 @@
+//! What is passed over is said.
+
+mod support;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use serde_json::{json, value::to_raw_value};
+use support::{Fake, caller, page, tool};
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+use wharf_model::{Reply, ToolInfo, ToolResult};
+
+/// Writes every warning down as text.
+#[derive(Clone, Default)]
+struct Record(Arc<Mutex<Vec<String>>>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0 += &format!(" {field}={value:?}");
+    }
+}
+
+impl Subscriber for Record {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("wharf_client") && *metadata.level() == Level::WARN
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[tokio::test]
+async fn tools_that_are_left_out_are_named_with_the_reason() {
+    let record = Record::default();
+    let _guard = tracing::subscriber::set_default(record.clone());
+    let bad =
+        json!({"type": "object", "properties": {"x": {"type": "number", "x-mcp-header": "X"}}});
+    let all = [
+        ToolInfo::without_parameters("a"),
+        ToolInfo::without_parameters("a"),
+        ToolInfo::new("b", bad),
+    ];
+    let link = Fake::default().mirroring().then(Reply::Tools(page(all, None, 0))).link();
+    caller(&link).tools().all().await.unwrap();
+    let said = record.0.lock().unwrap().clone();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("\"a\"") && said[0].contains("same name"), "{said:?}");
+    assert!(said[1].contains("\"b\"") && said[1].contains("x-mcp-header"), "{said:?}");
+}
+
+#[tokio::test]
+async fn what_is_not_checked_is_named_with_the_reason() {
+    let record = Record::default();
+    let _guard = tracing::subscriber::set_default(record.clone());
+    let result = || ToolResult::text("x").structured(to_raw_value(&json!([1])).unwrap());
+    let elsewhere =
+        ToolInfo::without_parameters("t").output_schema(json!({"$ref": "https://x.test/a"}));
+    let link = Fake::default().then(tool(elsewhere)).then(result()).then(result()).link();
+    let client = caller(&link);
+    client.tools().all().await.unwrap();
+    client.call("t", ()).await.unwrap();
+    client.call("t", ()).await.unwrap();
+    let long = ToolInfo::without_parameters("u").output_schema(json!({"pattern": "^a"}));
+    let text = to_raw_value(&"a".repeat(2 << 20)).unwrap();
+    let link = Fake::default().then(tool(long)).then(ToolResult::text("x").structured(text)).link();
+    let client = caller(&link);
+    client.tools().all().await.unwrap();
+    client.call("u", ()).await.unwrap();
+    let said = record.0.lock().unwrap().clone();
+    assert_eq!(said.len(), 2, "a schema is complained of once: {said:?}");
+    assert!(said[0].contains("\"t\"") && said[0].contains("https://x.test/a"), "{said:?}");
+    assert!(said[1].contains("\"u\"") && said[1].contains("too long"), "{said:?}");
+}

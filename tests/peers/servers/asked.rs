@@ -1,0 +1,47 @@
+//! What servers ask, and what they are answered.
+
+use std::sync::{Arc, Mutex};
+
+use wharf::{Answers, ElicitResult, Root, SamplingResult};
+
+/// What was asked, and how the next form is answered.
+#[derive(Default)]
+pub(crate) struct Asked {
+    next: Mutex<Option<ElicitResult>>,
+    questions: Mutex<Vec<String>>,
+}
+
+impl Asked {
+    /// The answer to the forms that come.
+    pub(crate) fn answer_with(&self, answer: ElicitResult) {
+        *self.next.lock().unwrap() = Some(answer);
+    }
+
+    /// What was asked last.
+    pub(crate) fn last(&self) -> String {
+        self.questions.lock().unwrap().last().cloned().unwrap_or_default()
+    }
+
+    fn hear(&self, question: String) {
+        self.questions.lock().unwrap().push(question);
+    }
+
+    pub(crate) fn answers(self: &Arc<Self>) -> Answers {
+        let [form, page, sample] = [self.clone(), self.clone(), self.clone()];
+        Answers::new()
+            .elicit(move |it| {
+                form.hear(it.message);
+                let answer = form.next.lock().unwrap().clone();
+                async move { Ok(answer.unwrap_or(ElicitResult::cancel())) }
+            })
+            .elicit_url(move |it| {
+                page.hear(it.url);
+                async { Ok(ElicitResult::accept_url()) }
+            })
+            .sample(move |it| {
+                sample.hear(serde_json::to_string(&it.messages).unwrap());
+                async { Ok(SamplingResult::new("none", "The sea, the sea.")) }
+            })
+            .fixed_roots([Root::new("file:///work/one"), Root::new("file:///work/two")])
+    }
+}

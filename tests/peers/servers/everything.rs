@@ -1,0 +1,166 @@
+//! What is checked of npm's `server-everything`, which has tools of its own.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use wharf::model::{Body, CompletionRef};
+use wharf::{Content, ElicitResult, args};
+
+use crate::subject::{Subject, list_checks, next_change, text};
+
+list_checks! {
+    introduces_itself finds_the_era_by_itself answers_a_ping lists_tools calls gives_structured_content
+    gives_all_kinds_of_content a_tool_fails reads_resources gets_prompts completes_with_context
+    tells_progress an_elicitation_is_accepted elicits_by_url elicits_by_url_with_an_error samples
+    asks_for_roots hears_that_a_resource_changed a_dropped_call_leaves_the_session_well
+}
+
+async fn introduces_itself(subject: &Subject) {
+    let about = subject.client.about();
+    assert_eq!(about.info.name, "mcp-servers/everything");
+    assert!(about.discovery.instructions.is_some());
+    assert_eq!(about.revision, subject.era.newest());
+}
+
+async fn finds_the_era_by_itself(subject: &Subject) {
+    let client = subject.connect_again(None).await.unwrap();
+    assert_eq!(client.about().revision, subject.era.newest());
+    client.close().await;
+}
+
+async fn answers_a_ping(subject: &Subject) {
+    subject.client.ping().await.unwrap();
+}
+
+async fn lists_tools(subject: &Subject) {
+    let tools = subject.client.tools().all().await.unwrap();
+    // These are there only if the client said that it can be asked.
+    for name in ["trigger-sampling-request", "trigger-url-elicitation", "get-roots-list"] {
+        assert!(tools.iter().any(|tool| tool.name == name), "no {name}");
+    }
+}
+
+async fn calls(subject: &Subject) {
+    assert_eq!(subject.text("echo", args! { message: "hello" }).await, "Echo: hello");
+    let sum = subject.text("get-sum", args! { a: 2, b: 3 }).await;
+    assert!(sum.contains('5'), "{sum}");
+}
+
+async fn gives_structured_content(subject: &Subject) {
+    let arguments = args! { location: "Chicago" };
+    let weather: Value = subject.client.call_as("get-structured-content", arguments).await.unwrap();
+    assert_eq!(weather["humidity"], 82);
+}
+
+async fn gives_all_kinds_of_content(subject: &Subject) {
+    let image = subject.call("get-tiny-image", args! {}).await;
+    assert!(image.content.iter().any(|item| matches!(item, Content::Image(_))), "{image:?}");
+    let links = subject.call("get-resource-links", args! { count: 2 }).await;
+    assert!(links.content.iter().any(|item| matches!(item, Content::Link(_))), "{links:?}");
+    let arguments = args! { resourceType: "Text", resourceId: 1 };
+    let embedded = subject.call("get-resource-reference", arguments).await;
+    assert!(
+        embedded.content.iter().any(|item| matches!(item, Content::Resource(_))),
+        "{embedded:?}"
+    );
+}
+
+async fn a_tool_fails(subject: &Subject) {
+    let result = subject.call("get-sum", args! { a: "two" }).await;
+    assert!(result.is_error, "{result:?}");
+}
+
+async fn reads_resources(subject: &Subject) {
+    for resource in subject.client.resources().all().await.unwrap() {
+        let read = subject.client.read(&resource.uri).await.unwrap();
+        assert!(!read.contents.is_empty(), "{} is empty", resource.uri);
+    }
+    assert_eq!(subject.client.templates().all().await.unwrap().len(), 2);
+    let blob = subject.client.read("demo://resource/dynamic/blob/3").await.unwrap();
+    assert!(matches!(blob.contents[0].body, Body::Blob(_)), "{blob:?}");
+}
+
+async fn gets_prompts(subject: &Subject) {
+    assert!(!subject.client.prompts().all().await.unwrap().is_empty());
+    let arguments = args! { city: "Oslo", state: "Norway" };
+    let prompt = subject.client.prompt("args-prompt", arguments).await.unwrap();
+    assert_eq!(prompt.messages[0].content.as_text(), Some("What's weather in Oslo, Norway?"));
+}
+
+async fn completes_with_context(subject: &Subject) {
+    let prompt = CompletionRef::prompt("completable-prompt");
+    let departments = subject.client.complete(prompt.clone(), "department", "S").await.unwrap();
+    assert_eq!(departments.values, ["Sales", "Support"]);
+    let names = subject.client.complete(prompt, "name", "E").context([("department", "Sales")]);
+    assert_eq!(names.await.unwrap().values, ["Eve"]);
+}
+
+async fn tells_progress(subject: &Subject) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hears = heard.clone();
+    let arguments = args! { duration: 0.1, steps: 3 };
+    let call = subject.client.call("trigger-long-running-operation", arguments);
+    call.on_progress(move |it| hears.lock().unwrap().push(it.progress)).await.unwrap();
+    assert_eq!(*heard.lock().unwrap(), [1.0, 2.0, 3.0]);
+}
+
+/// All but the name have defaults.
+async fn an_elicitation_is_accepted(subject: &Subject) {
+    subject.asked.answer_with(ElicitResult::accept(json!({ "name": "Ada" })));
+    let result = subject.call("trigger-elicitation-request", args! {}).await;
+    let said: String = result.content.iter().filter_map(|item| item.as_text()).collect();
+    assert!(said.contains("- Name: Ada") && said.contains("hero-1"), "{said}");
+    subject.asked.answer_with(ElicitResult::decline());
+    let declined = subject.text("trigger-elicitation-request", args! {}).await;
+    assert!(declined.contains("declined"), "{declined}");
+}
+
+async fn elicits_by_url(subject: &Subject) {
+    let url = "https://example.com/sign-in";
+    let result = subject.call("trigger-url-elicitation", args! { url: url }).await;
+    assert!(!result.is_error, "{result:?}");
+    assert_eq!(subject.asked.last(), url);
+}
+
+/// The server refuses the call with -32042 until a page was visited.
+async fn elicits_by_url_with_an_error(subject: &Subject) {
+    let url = "https://example.com/again";
+    let arguments = args! { url: url, errorPath: true };
+    let result = subject.call("trigger-url-elicitation", arguments).await;
+    assert!(!result.is_error, "{result:?}");
+    assert_eq!(subject.asked.last(), url);
+}
+
+async fn samples(subject: &Subject) {
+    let said = subject.text("trigger-sampling-request", args! { prompt: "harbours" }).await;
+    assert!(said.contains("The sea, the sea."), "{said}");
+    assert!(subject.asked.last().contains("harbours"));
+}
+
+async fn asks_for_roots(subject: &Subject) {
+    let roots = subject.text("get-roots-list", args! {}).await;
+    assert!(roots.contains("file:///work/one") && roots.contains("file:///work/two"), "{roots}");
+}
+
+async fn hears_that_a_resource_changed(subject: &Subject) {
+    let uri = "demo://resource/dynamic/text/1";
+    let mut changes = subject.client.subscribe(uri).await.unwrap();
+    // Sends an update at once, and then every five seconds.
+    subject.text("toggle-subscriber-updates", args! {}).await;
+    assert_eq!(next_change(&mut changes).await, uri);
+    subject.text("toggle-subscriber-updates", args! {}).await;
+}
+
+/// This server has no way to tell that it noticed.
+async fn a_dropped_call_leaves_the_session_well(subject: &Subject) {
+    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let arguments = args! { duration: 600, steps: 60_000 };
+    let call = subject.client.call("trigger-long-running-operation", arguments);
+    let call = call.on_progress(move |_| started.send(()).unwrap_or_default());
+    tokio::select! {
+        result = call => panic!("it ended by itself: {result:?}"),
+        _ = starts.recv() => {}
+    }
+    let result = subject.call("echo", args! { message: "still here" }).await;
+    assert_eq!(text(&result), "Echo: still here");
+}

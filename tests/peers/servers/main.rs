@@ -1,0 +1,58 @@
+//! Wharf's client drives servers that other people wrote, in every era that they have and over every transport.
+//!
+//! The scripts are in `tests/foreign/servers`, rmcp's server is a program of this package. All but one of them
+//! have the same tools, resources and prompts, so that the same checks are made of each; npm's
+//! `server-everything` is as it is, and has checks of its own. What a server does not have is in [`gaps`].
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod asked;
+mod checks;
+mod everything;
+mod gaps;
+#[path = "../../foreign/install.rs"]
+mod install;
+mod start;
+mod subject;
+mod trace;
+
+use std::time::Duration;
+
+use subject::{Era, Over, Server};
+
+/// No check waits longer, whatever goes wrong.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// One test for each server, era and transport.
+macro_rules! servers {
+    ($($test:ident: $server:ident $era:ident over $over:ident;)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                subject::examine(Server::$server, Era::$era, Over::$over).await;
+            }
+        )*
+    };
+}
+
+servers! {
+    typescript2_legacy_stdio: TypeScript2 Legacy over Stdio;
+    typescript2_legacy_http: TypeScript2 Legacy over Http;
+    typescript2_modern_stdio: TypeScript2 Modern over Stdio;
+    typescript2_modern_http: TypeScript2 Modern over Http;
+    python_legacy_stdio: Python Legacy over Stdio;
+    python_legacy_http: Python Legacy over Http;
+    python_legacy_sse: Python Legacy over Sse;
+    python_modern_stdio: Python Modern over Stdio;
+    python_modern_http: Python Modern over Http;
+    fastmcp_legacy_stdio: FastMcp Legacy over Stdio;
+    fastmcp_legacy_http: FastMcp Legacy over Http;
+    fastmcp_modern_stdio: FastMcp Modern over Stdio;
+    fastmcp_modern_http: FastMcp Modern over Http;
+    rmcp_legacy_stdio: Rmcp Legacy over Stdio;
+    rmcp_legacy_http: Rmcp Legacy over Http;
+    rmcp_modern_stdio: Rmcp Modern over Stdio;
+    rmcp_modern_http: Rmcp Modern over Http;
+    everything_legacy_stdio: Everything Legacy over Stdio;
+    everything_legacy_http: Everything Legacy over Http;
+    everything_legacy_sse: Everything Legacy over Sse;
+}

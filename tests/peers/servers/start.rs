@@ -1,0 +1,116 @@
+//! How the servers are started.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use wharf::{ChildCommand, Target};
+
+use crate::install::Installed;
+use crate::subject::{Over, Server};
+
+/// A server that runs until this is dropped, or one that the client has yet to start.
+pub(crate) struct Running {
+    target: Target,
+    process: Option<Child>,
+}
+
+impl Running {
+    pub(crate) fn start(server: Server, over: Over) -> Result<Self, String> {
+        let port = free_port()?.to_string();
+        let command = command(server, over)?.env("PORT", &port);
+        if over == Over::Stdio {
+            return Ok(Self { target: command.into(), process: None });
+        }
+        let process = Command::new(&command.program)
+            .args(&command.args)
+            .envs(command.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("cannot run {command}: {e}"))?;
+        let mut running = Self { target: "".into(), process: Some(process) };
+        running.target = running.address(over, &port)?.into();
+        Ok(running)
+    }
+
+    pub(crate) fn target(&self) -> Target {
+        self.target.clone()
+    }
+
+    /// Where it says that it is. npm's `server-everything` only says that it is where it was told to be.
+    fn address(&mut self, over: Over, port: &str) -> Result<String, String> {
+        let stderr = self.process.as_mut().and_then(|process| process.stderr.take());
+        let mut lines = BufReader::new(stderr.ok_or("it has no stderr")?).lines();
+        let mut said = String::new();
+        for line in lines.by_ref().map_while(Result::ok) {
+            let told = line.contains(&format!("port {port}"));
+            let at = match told {
+                true => Some(format!("http://127.0.0.1:{port}/mcp")),
+                false => {
+                    line.split_whitespace().find(|it| it.starts_with("http://")).map(str::to_owned)
+                }
+            };
+            if let Some(at) = at {
+                // Read on, so that it never waits for a full pipe.
+                thread::spawn(move || {
+                    lines.map_while(Result::ok).for_each(|line| eprintln!("{line}"))
+                });
+                return Ok(if over == Over::Sse { at.replace("/mcp", "/sse") } else { at });
+            }
+            said = said + &line + "\n";
+        }
+        Err(format!("the server did not say where it is:\n{said}"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+fn command(server: Server, over: Over) -> Result<ChildCommand, String> {
+    let script = match server {
+        Server::Rmcp => {
+            let command = ChildCommand::new(env!("CARGO_BIN_EXE_rmcp-server"));
+            return Ok(command.args(option(over)));
+        }
+        Server::Everything => "node_modules/@modelcontextprotocol/server-everything/dist/index.js",
+        Server::TypeScript2 => "servers/ts2_server.mjs",
+        Server::Python => "servers/mcp_server.py",
+        Server::FastMcp => "servers/fastmcp_server.py",
+    };
+    let installed = Installed::find()?;
+    let (directory, mode) = match (server, over) {
+        (Server::Everything, Over::Stdio) => (&installed.home, Some("stdio")),
+        (Server::Everything, Over::Http) => (&installed.home, Some("streamableHttp")),
+        (Server::Everything, Over::Sse) => (&installed.home, Some("sse")),
+        _ => (&installed.scripts, option(over)),
+    };
+    let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
+    Ok(ChildCommand::new(path(installed.runtime(script)))
+        .args([path(&directory.join(script))])
+        .args(mode)
+        .env("WHARF_FOREIGN", path(&installed.home))
+        .env("PYTHONDONTWRITEBYTECODE", "1"))
+}
+
+fn option(over: Over) -> Option<&'static str> {
+    match over {
+        Over::Stdio => None,
+        Over::Http => Some("--http"),
+        Over::Sse => Some("--sse"),
+    }
+}
+
+/// A port that nobody has right now: some servers cannot choose one and say which.
+fn free_port() -> Result<u16, String> {
+    let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    Ok(listener.map_err(|e| format!("no port is free: {e}"))?.port())
+}

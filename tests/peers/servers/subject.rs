@@ -1,0 +1,162 @@
+//! The server that is examined, and how.
+
+use std::sync::Arc;
+
+use wharf::{BoxFuture, Client, ClientBuilder, Listening, Notification, Pin, ToolResult};
+
+use crate::asked::Asked;
+use crate::start::Running;
+use crate::trace::Trace;
+use crate::{LIMIT, checks, everything, gaps};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// npm `@modelcontextprotocol/server`.
+    TypeScript2,
+    /// PyPI `mcp`.
+    Python,
+    /// PyPI `fastmcp`.
+    FastMcp,
+    /// The crate `rmcp`.
+    Rmcp,
+    /// npm `@modelcontextprotocol/server-everything`.
+    Everything,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Era {
+    Legacy,
+    Modern,
+}
+
+impl Era {
+    pub(crate) fn newest(self) -> &'static str {
+        match self {
+            Era::Legacy => "2025-11-25",
+            Era::Modern => "2026-07-28",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    Stdio,
+    Http,
+    /// HTTP+SSE of 2024-11-05.
+    Sse,
+}
+
+/// A check by its name.
+pub(crate) type Check = (&'static str, fn(Arc<Subject>) -> BoxFuture<()>);
+
+/// A server that runs, and a client that is connected to it.
+pub(crate) struct Subject {
+    pub(crate) server: Server,
+    pub(crate) era: Era,
+    pub(crate) over: Over,
+    pub(crate) client: Client,
+    pub(crate) asked: Arc<Asked>,
+    trace: Trace,
+    running: Running,
+}
+
+impl Subject {
+    /// One more client of the same server, which is started again if it speaks over stdio.
+    pub(crate) async fn connect_again(&self, revision: Option<&str>) -> wharf::Result<Client> {
+        Ok(builder(&self.asked, &self.trace, revision)?.connect(self.running.target()).await?)
+    }
+
+    pub(crate) async fn call(&self, tool: &str, arguments: impl serde::Serialize) -> ToolResult {
+        self.client.call(tool, arguments).await.unwrap()
+    }
+
+    /// The text that a tool gives which does not fail.
+    pub(crate) async fn text(&self, tool: &str, arguments: impl serde::Serialize) -> String {
+        let result = self.call(tool, arguments).await;
+        assert!(!result.is_error, "{result:?}");
+        text(&result)
+    }
+}
+
+/// The first text of a result.
+pub(crate) fn text(result: &ToolResult) -> String {
+    result.content.iter().find_map(|item| item.as_text()).unwrap_or_default().to_owned()
+}
+
+/// What the next change is of: a resource, or `tools`.
+pub(crate) async fn next_change(changes: &mut Listening) -> String {
+    match changes.next().await.expect("it goes on").unwrap() {
+        Notification::ToolsChanged => "tools".to_owned(),
+        Notification::ResourceUpdated { uri } => uri.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn builder(
+    asked: &Arc<Asked>,
+    trace: &Trace,
+    revision: Option<&str>,
+) -> wharf::Result<ClientBuilder> {
+    let trace = trace.clone();
+    let mut builder = Client::builder()
+        .name("wharf-peers", "1.0.0")
+        .answers(asked.answers())
+        .trace(move |traced| trace.see(&traced))
+        .timeout(LIMIT)
+        .total(LIMIT);
+    if let Some(revision) = revision {
+        builder = builder.pin(revision.parse::<Pin>()?);
+    }
+    Ok(builder)
+}
+
+/// Makes all checks of the server, one after the other, and fails if one of them does.
+pub(crate) async fn examine(server: Server, era: Era, over: Over) {
+    let running = Running::start(server, over).unwrap();
+    let asked = Arc::new(Asked::default());
+    // HTTP+SSE was the transport of the first revision, but these servers speak newer ones over it.
+    let trace = Trace::default();
+    let client = builder(&asked, &trace, Some(era.newest())).unwrap().connect(running.target());
+    let client = tokio::time::timeout(LIMIT, client).await.expect("connects in time").unwrap();
+    let subject = Arc::new(Subject { server, era, over, client, asked, trace, running });
+    let all = if server == Server::Everything { everything::CHECKS } else { checks::CHECKS };
+    let mut failed = Vec::new();
+    for (name, check) in all {
+        subject.trace.forget();
+        let passed = make(check(subject.clone())).await;
+        match (passed, gaps::find(&subject, name)) {
+            (true, None) => println!("ok {name}"),
+            (false, Some(gap)) => println!("lacks {name}: {}", gap.why),
+            (true, Some(gap)) => {
+                failed.push(format!("{name} is said to lack ({}), but works", gap.why))
+            }
+            (false, None) => {
+                println!("FAILED {name}");
+                subject.trace.print();
+                failed.push((*name).to_owned());
+            }
+        }
+    }
+    subject.client.close().await;
+    assert!(failed.is_empty(), "{server:?} {era:?} over {over:?}: {failed:#?}");
+}
+
+/// Whether the check passes in time. Why not is printed as panics are.
+async fn make(check: BoxFuture<()>) -> bool {
+    let mut task = tokio::spawn(check);
+    let ended = tokio::time::timeout(LIMIT, &mut task).await;
+    if ended.is_err() {
+        println!("no end after {LIMIT:?}");
+        task.abort();
+    }
+    matches!(ended, Ok(Ok(())))
+}
+
+/// Checks, named after their functions.
+macro_rules! list_checks {
+    ($($name:ident)*) => {
+        pub(crate) const CHECKS: &[$crate::subject::Check] =
+            &[$((stringify!($name), |subject| Box::pin(async move { $name(&subject).await }))),*];
+    };
+}
+pub(crate) use list_checks;

@@ -1,0 +1,42 @@
+//! What went over the wire last, for a check that failed.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use wharf::Traced;
+
+const LINES: usize = 60;
+/// Enough of each message to know it by.
+const WIDTH: usize = 600;
+
+#[derive(Clone, Default)]
+pub(crate) struct Trace(Arc<Mutex<VecDeque<String>>>);
+
+impl Trace {
+    pub(crate) fn see(&self, traced: &Traced<'_>) {
+        let line = match traced {
+            Traced::Sent(message) => format!("-> {}", shown(message)),
+            Traced::Received(message) => format!("<- {}", shown(message)),
+            Traced::Note(note) => format!("   {note}"),
+            _ => return,
+        };
+        let mut lines = self.0.lock().unwrap();
+        if lines.len() == LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+
+    /// Prints what is there, and forgets it.
+    pub(crate) fn print(&self) {
+        self.0.lock().unwrap().drain(..).for_each(|line| println!("{line}"));
+    }
+
+    pub(crate) fn forget(&self) {
+        self.0.lock().unwrap().clear();
+    }
+}
+
+fn shown(message: &[u8]) -> String {
+    String::from_utf8_lossy(&message[..message.len().min(WIDTH)]).into_owned()
+}
