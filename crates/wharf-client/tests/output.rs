@@ -130,19 +130,36 @@ fn branching(levels: usize) -> Value {
     json!({"$ref": format!("#/$defs/a{levels}"), "$defs": defs})
 }
 
+/// The same without references, by what looks at everything twice.
+fn unevaluated(levels: usize) -> Value {
+    (0..levels).fold(json!({"type": "string"}), |inner, _| {
+        let here = json!({"properties": {"a": inner}, "required": ["a"]});
+        json!({"anyOf": [here], "unevaluatedProperties": false})
+    })
+}
+
 #[tokio::test]
 async fn schemas_that_branch_at_every_level_of_a_value_take_no_longer_for_it() {
-    let deep = (0..100).fold(json!({"b": 1}), |inner, _| json!({"a": inner, "x": 1}));
+    let deep = (0..60).fold(json!({"b": 1}), |inner, _| json!({"a": inner}));
     let turn = json!({"properties": {"a": {"$ref": "#"}, "b": {"type": "string"}}});
-    let circle = json!({"anyOf": [turn, turn]});
     for schema in [
         branching(60),
-        circle,
+        unevaluated(20),
+        json!({"anyOf": [turn, turn]}),
         json!({"oneOf": [turn, turn]}),
-        json!({"allOf": [turn, turn], "unevaluatedProperties": false}),
+        json!({"anyOf": [turn], "unevaluatedProperties": false}),
+        json!({"$dynamicAnchor": "a", "anyOf": [{"properties": {"a": {"$dynamicRef": "#a"}}}]}),
     ] {
         called(schema, result(&deep)).await.ok();
     }
+    let ends = (0..60).fold(json!("x"), |inner, _| json!({"a": inner}));
+    for schema in [branching(60), unevaluated(20)] {
+        called(schema, result(&ends)).await.unwrap();
+    }
+    // Plain references are followed, and found out.
+    let error =
+        called(json!({"$ref": "#/$defs/n", "$defs": {"n": {"type": "null"}}}), result(&deep));
+    assert!(error.await.unwrap_err().kind.is_output_schema_mismatch());
 }
 
 #[tokio::test]

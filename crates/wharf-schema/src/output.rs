@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     cost, lenient, problems,
-    survey::{self, Bounds, subschemas},
+    survey::{self, Bounds},
 };
 
 /// What a foreign schema may hold.
@@ -18,9 +18,15 @@ const BOUNDS: Bounds = Bounds { depth: 64, subschemas: 1024 };
 const PATTERNS: usize = 32;
 const PATTERN_SIZE: usize = 256 * 1024;
 
+/// How often it may want what nothing else in it has looked at: each time doubles the work.
+const UNEVALUATED: u32 = 4;
+
 /// How many values one result may have, and how often any of them may be held against anything.
 const VALUES: usize = 250_000;
 const LOOKS: usize = 100_000_000;
+
+/// The same where references lead to a schema in more ways than one.
+const LOOKS_THROUGH_REFERENCES: usize = 1_000_000;
 
 /// How much text may be matched against patterns: its length times their number.
 const MATCHED: usize = 1024 * 1024;
@@ -32,7 +38,7 @@ pub struct Checker {
     validator: Validator,
     /// What any one value may be held against: schemas, properties, choices.
     cost: usize,
-    patterns: usize,
+    traits: Traits,
 }
 
 /// What came of checking a value.
@@ -55,10 +61,8 @@ impl Checker {
         if let Some(problem) = survey::problems(schema, BOUNDS).first() {
             return Err(problems::shorten(problem.to_string()));
         }
-        let patterns = patterns(schema);
-        if patterns > PATTERNS {
-            return Err(format!("the schema has more than {PATTERNS} patterns"));
-        }
+        let traits = Traits::of(schema);
+        traits.check()?;
         // The other engine goes back and forth, and a foreign pattern can make that very long.
         let linear = PatternOptions::regex().size_limit(PATTERN_SIZE).dfa_size_limit(PATTERN_SIZE);
         let options = jsonschema::options()
@@ -69,22 +73,29 @@ impl Checker {
         let validator = options.with_pattern_options(linear).build(schema);
         let validator = validator.map_err(|error| problems::shorten(error.to_string()))?;
         let cost = cost::highest(schema).saturating_add(lenient::count(&schema.to_string()));
-        Ok(Checker { schema: schema.clone(), validator, cost, patterns })
+        let cost = cost.saturating_mul(1 << traits.unevaluated.min(UNEVALUATED));
+        Ok(Checker { schema: schema.clone(), validator, cost, traits })
     }
 
     /// Checks the text of a JSON value.
     #[must_use]
     pub fn check(&self, json: &str) -> Verdict {
+        let unchecked = |reason: &str| Verdict::Unchecked(reason.into());
         let values = lenient::count(json);
         if values > VALUES || values.saturating_mul(self.cost) > LOOKS {
-            return Verdict::Unchecked("it is too large for its schema".into());
+            return unchecked("it is too large for its schema");
         }
-        if json.len().saturating_mul(self.patterns) > MATCHED {
-            return Verdict::Unchecked("it is too long for the patterns of its schema".into());
+        if json.len().saturating_mul(self.traits.patterns) > MATCHED {
+            return unchecked("it is too long for the patterns of its schema");
         }
         let Ok(value) = serde_json::from_str::<Value>(json) else {
-            return Verdict::Unchecked("it cannot be read as a value".into());
+            return unchecked("it cannot be read as a value");
         };
+        if self.traits.references
+            && !cost::is_told_quickly(&self.schema, &value, LOOKS_THROUGH_REFERENCES)
+        {
+            return unchecked("the references of its schema lead to too much work");
+        }
         if self.validator.is_valid(&value) {
             return Verdict::Fits;
         }
@@ -93,10 +104,63 @@ impl Checker {
     }
 }
 
-/// How many patterns a schema has, in it and in all schemas inside.
-fn patterns(schema: &Value) -> usize {
-    let Some(map) = schema.as_object() else { return 0 };
-    let own = usize::from(map.contains_key("pattern"));
-    let named = map.get("patternProperties").and_then(Value::as_object).map_or(0, |it| it.len());
-    own + named + subschemas(map).map(|(_, _, inner)| patterns(inner)).sum::<usize>()
+/// What makes a schema costly, wherever it stands: a reference may lead into any part of it.
+#[derive(Debug, Default)]
+struct Traits {
+    patterns: usize,
+    unevaluated: u32,
+    references: bool,
+    /// References that lead elsewhere each time.
+    dynamic: bool,
+    /// Names by which a reference may lead elsewhere than its text says.
+    rebased: bool,
+}
+
+impl Traits {
+    fn of(schema: &Value) -> Self {
+        let mut traits = Traits::default();
+        traits.look(schema, true);
+        traits
+    }
+
+    fn look(&mut self, json: &Value, is_root: bool) {
+        match json {
+            Value::Object(map) => {
+                for (key, inner) in map {
+                    self.note(key, inner, is_root);
+                    self.look(inner, false);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|inner| self.look(inner, false)),
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, key: &str, value: &Value, is_root: bool) {
+        match key {
+            "pattern" => self.patterns += 1,
+            "patternProperties" => self.patterns += value.as_object().map_or(0, |it| it.len()),
+            "unevaluatedItems" | "unevaluatedProperties" => self.unevaluated += 1,
+            "$ref" => self.references = true,
+            "$dynamicRef" | "$recursiveRef" => self.dynamic = true,
+            "$id" | "$schema" if !is_root => self.rebased = true,
+            // The oldest dialect spells it so.
+            "$schema" => self.rebased |= value.as_str().is_some_and(|it| it.contains("draft-04")),
+            _ => {}
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.patterns > PATTERNS {
+            return Err(format!("the schema has more than {PATTERNS} patterns"));
+        }
+        let most = if self.references { 0 } else { UNEVALUATED };
+        if self.unevaluated > most {
+            return Err("checking what is unevaluated by the schema would take too long".into());
+        }
+        if self.dynamic || (self.rebased && self.references) {
+            return Err("what the references of the schema lead to cannot be told".into());
+        }
+        Ok(())
+    }
 }

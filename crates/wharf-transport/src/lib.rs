@@ -4,7 +4,8 @@
 //! same code ([`serve_lines`]): a call is polled in place as soon as its line is read, and only a
 //! call that has to wait becomes a task. What differs is where the bytes come from: the process's
 //! own stdin and stdout ([`stdio`]), a socket ([`tcp`], [`unix`]) or memory ([`memory`]). HTTP
-//! (the feature and module `http`) is one request a message.
+//! (the feature and module `http`) is one request a message. The other direction, from a client to
+//! a server, is the feature and module `client`.
 #![forbid(unsafe_code)]
 
 mod asks;

@@ -6,6 +6,7 @@ import sys
 import warnings
 
 import uvicorn
+from mcp.server.streamable_http import EventMessage, EventStore
 from pydantic import BaseModel
 
 # Everything that only the legacy era has warns that it is deprecated.
@@ -60,6 +61,25 @@ async def count_down(steps, report_progress, log):
         await log(steps - step)
         await asyncio.sleep(0.005)
     return "lift-off"
+
+
+class Events(EventStore):
+    """Keeps all that streams carried, so that a client whose connection broke can have the rest."""
+
+    def __init__(self):
+        self.all = []
+
+    async def store_event(self, stream_id, message):
+        self.all.append((stream_id, message))
+        return str(len(self.all) - 1)
+
+    async def replay_events_after(self, last_event_id, send_callback):
+        last = int(last_event_id)
+        stream = self.all[last][0]
+        for place, (stream_id, message) in list(enumerate(self.all))[last + 1 :]:
+            if stream_id == stream and message is not None:
+                await send_callback(EventMessage(message, str(place)))
+        return stream
 
 
 def main(stdio, http_app, sse_app=None):

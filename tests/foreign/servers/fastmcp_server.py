@@ -3,6 +3,7 @@
 import mcp_types as types
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.server.event_store import EventStore
 from fastmcp.tools import ToolResult
 
 import demo
@@ -169,5 +170,13 @@ def complete(_ref, argument, _context):
     return demo.candidates(argument)
 
 
+def stdio():
+    mcp.run(show_banner=False, log_level="WARNING")
+
+
+def http_app():
+    return mcp.http_app(event_store=EventStore(), retry_interval=50)
+
+
 if __name__ == "__main__":
-    demo.main(lambda: mcp.run(show_banner=False, log_level="WARNING"), mcp.http_app)
+    demo.main(stdio, http_app)

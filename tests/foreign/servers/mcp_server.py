@@ -172,5 +172,10 @@ lower.add_request_handler("resources/subscribe", types.SubscribeRequestParams, s
 lower.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, unsubscribe)
 lower.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
 
+
+def http_app():
+    return mcp.streamable_http_app(event_store=demo.Events(), retry_interval=50)
+
+
 if __name__ == "__main__":
-    demo.main(mcp.run, mcp.streamable_http_app, mcp.sse_app)
+    demo.main(mcp.run, http_app, mcp.sse_app)

@@ -143,6 +143,22 @@ function changes(server, era) {
     server.server.setRequestHandler('resources/unsubscribe', ({ params }) => (subscriptions.delete(params.uri), {}));
 }
 
+/** Keeps all that a session's streams carried, so that a client whose connection broke can have the rest. */
+class Events {
+    #all = [];
+
+    async storeEvent(stream, message) {
+        return String(this.#all.push({ stream, message }) - 1);
+    }
+
+    async replayEventsAfter(last, { send }) {
+        const { stream } = this.#all[last];
+        for (const [id, event] of [...this.#all.entries()].slice(Number(last) + 1))
+            if (event.stream === stream) await send(String(id), event.message);
+        return stream;
+    }
+}
+
 if (process.argv.includes('--http')) {
     const handler = createMcpHandler(build, { legacy: 'reject' });
     notify = handler.notify;
@@ -152,6 +168,8 @@ if (process.argv.includes('--http')) {
         const id = request.headers['mcp-session-id'];
         const transport = sessions.get(id) ?? new NodeStreamableHTTPServerTransport({
             sessionIdGenerator: randomUUID,
+            eventStore: new Events(),
+            retryInterval: 50,
             onsessioninitialized: id => void sessions.set(id, transport),
             onsessionclosed: id => void sessions.delete(id),
         });

@@ -7,12 +7,16 @@ use serde::Deserialize;
 use wharf::model::{Body, CompletionRef};
 use wharf::{ElicitResult, ErrorKind, Filter, LogLevel, args};
 
-use crate::subject::{Over, Subject, list_checks, next_change, text};
+use crate::subject::{Subject, list_checks, next_change, text};
 
 const CLOCK: &str = "demo://clock";
 
-list_checks! {
-    introduces_itself finds_the_era_by_itself speaks_older_revisions answers_a_ping
+list_checks! { LEGACY: speaks_older_revisions }
+
+list_checks! { MODERN: finds_the_era_by_itself }
+
+list_checks! { ALL:
+    introduces_itself answers_a_ping
     lists_tools calls gives_structured_content a_tool_fails an_unknown_tool
     a_slow_call_blocks_no_other
     reads_resources an_unknown_resource gets_prompts completes
@@ -32,9 +36,7 @@ async fn introduces_itself(subject: &Subject) {
 
 async fn finds_the_era_by_itself(subject: &Subject) {
     let client = subject.connect_again(None).await.unwrap();
-    // HTTP+SSE is there in the legacy era only.
-    let newest = if subject.over == Over::Sse { "2025-11-25" } else { "2026-07-28" };
-    assert_eq!(client.about().revision, newest);
+    assert_eq!(client.about().revision, subject.era.newest());
     let sum: i64 = client.call_as("add", args! { a: 2, b: 3 }).await.unwrap();
     assert_eq!(sum, 5);
     client.close().await;

@@ -8,7 +8,7 @@ use wharf::{Content, ElicitResult, args};
 
 use crate::subject::{Subject, list_checks, next_change, text};
 
-list_checks! {
+list_checks! { ALL:
     introduces_itself finds_the_era_by_itself answers_a_ping lists_tools calls gives_structured_content
     gives_all_kinds_of_content a_tool_fails reads_resources gets_prompts completes_with_context
     tells_progress an_elicitation_is_accepted elicits_by_url elicits_by_url_with_an_error samples

@@ -11,6 +11,9 @@ mod everything;
 mod gaps;
 #[path = "../../foreign/install.rs"]
 mod install;
+#[path = "../rmcp/proxy.rs"]
+mod proxy;
+mod resumption;
 mod start;
 mod subject;
 mod trace;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use wharf::{BoxFuture, Client, ClientBuilder, Listening, Notification, Pin, ToolResult};
+use wharf::{BoxFuture, Client, ClientBuilder, Listening, Notification, Pin, Target, ToolResult};
 
 use crate::asked::Asked;
 use crate::start::Running;
 use crate::trace::Trace;
-use crate::{LIMIT, checks, everything, gaps};
+use crate::{LIMIT, checks, everything, gaps, resumption};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
@@ -63,7 +63,20 @@ pub(crate) struct Subject {
 impl Subject {
     /// One more client of the same server, which is started again if it speaks over stdio.
     pub(crate) async fn connect_again(&self, revision: Option<&str>) -> wharf::Result<Client> {
-        Ok(builder(&self.asked, &self.trace, revision)?.connect(self.running.target()).await?)
+        self.connect_to(self.running.target(), revision).await
+    }
+
+    pub(crate) async fn connect_to(
+        &self,
+        target: impl Into<Target>,
+        revision: Option<&str>,
+    ) -> wharf::Result<Client> {
+        Ok(builder(&self.asked, &self.trace, revision)?.connect(target).await?)
+    }
+
+    /// Where the server is, if it is at a URL.
+    pub(crate) fn url(&self) -> String {
+        self.running.target().to_string()
     }
 
     pub(crate) async fn call(&self, tool: &str, arguments: impl serde::Serialize) -> ToolResult {
@@ -119,9 +132,8 @@ pub(crate) async fn examine(server: Server, era: Era, over: Over) {
     let client = builder(&asked, &trace, Some(era.newest())).unwrap().connect(running.target());
     let client = tokio::time::timeout(LIMIT, client).await.expect("connects in time").unwrap();
     let subject = Arc::new(Subject { server, era, over, client, asked, trace, running });
-    let all = if server == Server::Everything { everything::CHECKS } else { checks::CHECKS };
     let mut failed = Vec::new();
-    for (name, check) in all {
+    for (name, check) in checks_of(server, era, over).into_iter().flatten() {
         subject.trace.forget();
         let passed = make(check(subject.clone())).await;
         match (passed, gaps::find(&subject, name)) {
@@ -141,6 +153,18 @@ pub(crate) async fn examine(server: Server, era: Era, over: Over) {
     assert!(failed.is_empty(), "{server:?} {era:?} over {over:?}: {failed:#?}");
 }
 
+fn checks_of(server: Server, era: Era, over: Over) -> Vec<&'static [Check]> {
+    let of_era = match (server, era) {
+        (Server::Everything, _) => everything::ALL,
+        (_, Era::Legacy) => checks::LEGACY,
+        (_, Era::Modern) => checks::MODERN,
+    };
+    let of_all = if server == Server::Everything { &[] } else { checks::ALL };
+    // Only there do streams outlive their connections.
+    let resumption = if (era, over) == (Era::Legacy, Over::Http) { resumption::ALL } else { &[] };
+    vec![of_era, of_all, resumption]
+}
+
 /// Whether the check passes in time. Why not is printed as panics are.
 async fn make(check: BoxFuture<()>) -> bool {
     let mut task = tokio::spawn(check);
@@ -154,8 +178,8 @@ async fn make(check: BoxFuture<()>) -> bool {
 
 /// Checks, named after their functions.
 macro_rules! list_checks {
-    ($($name:ident)*) => {
-        pub(crate) const CHECKS: &[$crate::subject::Check] =
+    ($list:ident: $($name:ident)*) => {
+        pub(crate) const $list: &[$crate::subject::Check] =
             &[$((stringify!($name), |subject| Box::pin(async move { $name(&subject).await }))),*];
     };
 }

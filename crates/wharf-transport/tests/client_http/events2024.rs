@@ -1,7 +1,10 @@
 //! HTTP+SSE of 2024-11-05.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -20,11 +23,12 @@ type Feed = Arc<Mutex<Option<mpsc::UnboundedSender<String>>>>;
 /// A server that names `endpoint` and says by event what `answer` makes of each message.
 async fn old(endpoint: &'static str, answer: fn(&Seen) -> Option<Value>) -> (Site, Feed) {
     let feed: Feed = Arc::default();
-    let fed = feed.clone();
+    let (fed, streams) = (feed.clone(), Arc::new(AtomicUsize::new(0)));
     let site = Site::new(move |seen: Seen, mut wire: Wire| {
-        let feed = fed.clone();
+        let (feed, streams) = (fed.clone(), streams.clone());
         async move {
             if seen.verb == "GET" {
+                streams.fetch_add(1, Ordering::SeqCst);
                 let (sender, mut events) = mpsc::unbounded_channel::<String>();
                 *feed.lock().unwrap() = Some(sender);
                 wire.stream().await;
@@ -39,8 +43,12 @@ async fn old(endpoint: &'static str, answer: fn(&Seen) -> Option<Value>) -> (Sit
                     .answer(405, "content-type: text/plain\r\n", "Method Not Allowed")
                     .await;
             }
-            if seen.body["params"]["name"] == "refused" {
-                return wire.status(418).await;
+            match seen.body["params"]["name"].as_str() {
+                Some("refused") => return wire.status(418).await,
+                Some("forgotten once") if streams.load(Ordering::SeqCst) == 1 => {
+                    return wire.status(404).await;
+                }
+                _ => {}
             }
             wire.status(202).await;
             if let (Some(answer), Some(feed)) = (answer(&seen), &*feed.lock().unwrap()) {
@@ -153,4 +161,12 @@ async fn a_refused_message_fails_its_call() {
     let link = connect(&site.url()).await;
     says(&fails(&link, "refused").await, ErrorKind::TransportError, &["418"]);
     assert_eq!(call(&link, "x").await.unwrap(), "old");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_stream_is_opened_anew() {
+    let (site, _feed) = old("/messages", usual).await;
+    let link = connect(&site.url()).await;
+    assert_eq!(soon(call(&link, "forgotten once")).await.unwrap(), "old");
+    assert_eq!(site.log().iter().filter(|it| it.verb == "GET").count(), 2);
 }

@@ -167,3 +167,38 @@ async fn two_hundred_calls_at_once() {
         .await;
     }
 }
+
+#[tokio::test]
+async fn one_connection_serves_call_after_call() {
+    let toy = Toy::serve(Http::new()).await;
+    for revision in ["2025-11-25", MODERN] {
+        let (port, accepted) = counting_proxy(toy.port).await;
+        let link = connect_pinned(&format!("http://127.0.0.1:{port}/mcp"), revision).await;
+        for _ in 0..10 {
+            let mut counting = begin(&link, tool("count", r#"{"to":3}"#));
+            assert_eq!(text(counting.done().await).unwrap(), "done");
+            assert_eq!(call(&link, "hello").await.unwrap(), "hello");
+        }
+        // A stream that is read to its end gives its connection back, a moment after the reply.
+        let accepted = accepted.load(std::sync::atomic::Ordering::SeqCst);
+        assert!(accepted <= 5, "{accepted} connections for 20 calls in {revision}");
+    }
+}
+
+/// Passes everything on, and counts connections.
+async fn counting_proxy(to: u16) -> (u16, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let accepted = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = accepted.clone();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            tokio::spawn(async move {
+                let mut server = tokio::net::TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    (port, accepted)
+}

@@ -340,3 +340,47 @@ async fn a_goodbye_that_nobody_answers_does_not_last() {
     soon(link.close()).await;
     assert_eq!(site.count("DELETE"), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_session_outlives_a_method_that_the_server_does_not_have() {
+    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+        match seen.method() {
+            "tools/call" => match seen.body["params"]["name"].as_str().unwrap() {
+                "unknown" => wire.json(404, &seen.error(-32601, "Method not found")).await,
+                _ => wire.json(400, &seen.error(-32602, "session_name is not valid")).await,
+            },
+            _ => _ = legacy(&seen, &mut wire).await,
+        }
+    })
+    .await;
+    let link = connect(&site.url()).await;
+    says(&fails(&link, "unknown").await, ErrorKind::MethodNotFound, &[]);
+    says(&fails(&link, "wrong").await, ErrorKind::InvalidParams, &["session_name"]);
+    assert_eq!(site.count("initialize"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_does_not_wait_for_an_opening() {
+    let is_stuck = Arc::new(AtomicUsize::new(0));
+    let state = is_stuck.clone();
+    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+        let is_stuck = state.load(Ordering::SeqCst) == 1;
+        async move {
+            match seen.method() {
+                "tools/call" => wire.status(404).await,
+                "initialize" if is_stuck => wire.hold().await,
+                _ => _ = legacy(&seen, &mut wire).await,
+            }
+        }
+    })
+    .await;
+    let link = connect(&site.url()).await;
+    is_stuck.store(1, Ordering::SeqCst);
+    let mut calling = begin(&link, tool("x", "{}"));
+    calling.run_for(Duration::from_millis(100)).await;
+    assert_eq!(site.count("initialize"), 2);
+    let begun = tokio::time::Instant::now();
+    let (outcome, ()) = tokio::join!(calling.done(), link.close());
+    assert_eq!(text(outcome).unwrap_err().kind, ErrorKind::ConnectionClosed);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}

@@ -7,15 +7,18 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
 use wharf_client::Ear;
 use wharf_model::{ErrorKind, Event, Filter, Notification, Outcome, Reply};
 use wharf_transport::client::connect_tcp;
 use wharf_wire::Revision;
 
 use crate::{
-    bed::{Bed, Calling, Trail, listening, options, pinned, short, until},
-    peer::{Port, legacy, modern},
+    bed::{Bed, Calling, Trail, listening, options, pinned, short},
+    peer::{Peer, Port, legacy, modern},
 };
 
 fn everything() -> Filter {
@@ -179,6 +182,14 @@ impl Ear for Heard {
     }
 }
 
+/// Answers two subscriptions.
+async fn subscribe<S: AsyncRead + AsyncWrite>(peer: &mut Peer<S>) {
+    for _ in 0..2 {
+        let subscribe = peer.expect("resources/subscribe").await;
+        peer.reply(&subscribe, json!({})).await;
+    }
+}
+
 #[tokio::test]
 async fn a_played_listen_goes_on_over_another_connection() {
     let (port, address) = Port::open().await;
@@ -191,33 +202,21 @@ async fn a_played_listen_goes_on_over_another_connection() {
     link.listen_in(weak);
     let filter = Filter { tools: true, uris: uris(["toy://a", "toy://b"]), ..Filter::default() };
     let mut calling = Calling::start(&link, listening(filter.clone()));
-    let listening = tokio::spawn(async move {
-        let agreed = calling.heard().await;
-        let heard = [calling.heard().await, calling.heard().await, calling.heard().await];
-        (agreed, heard, calling.heard().await)
-    });
-    for _ in 0..2 {
-        let subscribe = peer.expect("resources/subscribe").await;
-        peer.reply(&subscribe, json!({})).await;
-    }
-    // Answered only once both are subscribed, and the listen is acknowledged.
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    drop(peer);
-    let mut peer = port.accept().await;
-    peer.initialize("2025-11-25").await;
-    for _ in 0..2 {
-        let subscribe = peer.expect("resources/subscribe").await;
-        peer.reply(&subscribe, json!({})).await;
-    }
-    // Something may have changed while nobody listened.
-    let changed = said("notifications/resources/updated", json!({"uri": "toy://b"}));
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    peer.send(changed).await;
-    let (agreed, missed, next) =
-        timeout(Duration::from_secs(60), listening).await.unwrap().unwrap();
+    let (agreed, ()) = tokio::join!(calling.heard(), subscribe(&mut peer));
     assert_eq!(agreed, serde_json::to_string(&filter).unwrap());
+    drop(peer);
+    let returning = async {
+        let mut peer = port.accept().await;
+        peer.initialize("2025-11-25").await;
+        subscribe(&mut peer).await;
+        peer
+    };
+    // Something may have changed while nobody listened.
+    let (first, mut peer) = tokio::join!(calling.heard(), returning);
+    let missed = [first, calling.heard().await, calling.heard().await];
     assert_eq!(missed, ["ToolsChanged", "updated toy://a", "updated toy://b"]);
-    assert_eq!(next, "updated toy://b");
+    peer.send(said("notifications/resources/updated", json!({"uri": "toy://b"}))).await;
+    assert_eq!(calling.heard().await, "updated toy://b");
     let ears = ear.0.lock().unwrap().clone();
     assert_eq!(ears[..3], ["ToolsChanged", "PromptsChanged", "ResourcesChanged"], "{ears:?}");
 }
@@ -285,5 +284,4 @@ async fn a_listen_whose_server_is_gone_for_good_ends() {
     let (_, outcome) = calling.end().await;
     let Outcome::Failed(error) = outcome else { panic!("{outcome:?}") };
     assert_eq!(error.kind, ErrorKind::TransportError, "{error}");
-    until(|| true).await;
 }

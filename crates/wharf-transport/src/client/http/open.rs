@@ -10,7 +10,7 @@ use wharf_model::{Error, ErrorKind};
 use wharf_wire::{Answered, Carrier, Incoming, Opening, Patience, Step, Talk};
 
 use super::{
-    answer::{Answer, EventStream, Media},
+    answer::{Answer, EventStream, Media, on_one_line},
     place::Place,
     refusal::{Refusal, is_no_verdict},
     send::Http,
@@ -136,7 +136,11 @@ impl Road<'_> {
                 (StatusCode::OK, reply.unwrap_or_default())
             }
         };
-        self.http.options.trace(Traced::Received(&body));
+        match body.trim_ascii_start().first() {
+            None => {}
+            Some(b'{' | b'[') => http.options.trace(Traced::Received(&body)),
+            Some(_) => http.options.note(format_args!("no message: {}", on_one_line(&body))),
+        }
         Ok((status, body))
     }
 

@@ -43,7 +43,7 @@ pub(crate) fn by_status(status: StatusCode) -> ErrorKind {
 
 /// Whether a status says nothing about which revision the server speaks.
 pub(super) fn is_no_verdict(status: StatusCode) -> bool {
-    by_status(status) != ErrorKind::TransportError || status.is_server_error()
+    matches!(status.as_u16(), 401 | 403 | 429) || status.is_server_error()
 }
 
 /// A refusal: its body, as far as it is worth reading, and the error it amounts to.
