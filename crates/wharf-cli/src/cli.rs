@@ -8,11 +8,11 @@ use clap_complete::Shell;
 use crate::{serve::Serve, shared::Shared};
 
 const TARGET: &str = "\
-TARGET is a URL (http, https, ws, wss, tcp, unix:PATH), the name of a configured server, or a file to start.
+TARGET is a URL (http, https, ws, wss, tcp, unix), a configured server's name, or a file to start.
 Instead of it, `-- COMMAND...` at the end starts a server: wharf list -- npx -y some-server";
 
 const ARGUMENTS: &str = "\
-An ARG is key=value, typed by the tool's schema; key:=JSON; a whole JSON object; or - for one on stdin.
+An ARG is key=value (typed by the tool's schema), key:=JSON, a JSON object, or - for one on stdin.
 Repeat a key to make a list, and write a.b=value for a field within a field.";
 
 const EXITS: &str = "\

@@ -11,31 +11,31 @@ use crate::fail::Fail;
 #[derive(Debug, Default, Args)]
 pub(crate) struct Shared {
     /// Start this as the server
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, hide = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
     /// Print JSON, at a terminal too
-    #[arg(long, help_heading = "With the server")]
+    #[arg(long, help_heading = "Every verb that speaks with a server")]
     pub(crate) json: bool,
     /// Speak only this: modern, legacy, or a revision by its date
-    #[arg(long, value_parser = Speak::parse, value_name = "ERA", help_heading = "With the server")]
+    #[arg(long, value_parser = Speak::parse, value_name = "ERA", help_heading = "Every verb that speaks with a server")]
     pub(crate) era: Option<Speak>,
     /// Give up after this long without a sign of life [default: 60]
-    #[arg(long, value_parser = seconds, value_name = "SECONDS", help_heading = "With the server")]
+    #[arg(long, value_parser = seconds, value_name = "SECONDS", help_heading = "Every verb that speaks with a server")]
     pub(crate) timeout: Option<Duration>,
     /// Send this header, 'Name: value'; @env:VARIABLE at its end is read from the environment
-    #[arg(long, value_parser = header, value_name = "HEADER", help_heading = "With the server")]
+    #[arg(long, value_parser = header, value_name = "HEADER", help_heading = "Every verb that speaks with a server")]
     pub(crate) header: Vec<(String, String)>,
     /// Let the server know that it may work in this directory
-    #[arg(long, value_name = "DIR", help_heading = "With the server")]
+    #[arg(long, value_name = "DIR", help_heading = "Every verb that speaks with a server")]
     pub(crate) root: Vec<PathBuf>,
     /// Show the server's log messages from this level on: debug, info, notice, warning, error …
-    #[arg(long, value_parser = level, value_name = "LEVEL", help_heading = "With the server")]
+    #[arg(long, value_parser = level, value_name = "LEVEL", help_heading = "Every verb that speaks with a server")]
     pub(crate) log_level: Option<LogLevel>,
     /// Show what a server that is started writes to its stderr
-    #[arg(long, help_heading = "With the server")]
+    #[arg(long, help_heading = "Every verb that speaks with a server")]
     pub(crate) stderr: bool,
     /// Show every message, both ways, with times
-    #[arg(long, help_heading = "With the server")]
+    #[arg(long, help_heading = "Every verb that speaks with a server")]
     pub(crate) trace: bool,
 }
 

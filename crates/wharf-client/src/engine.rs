@@ -65,7 +65,7 @@ pub(crate) async fn run(
         return Ok(Done::Reply(reply));
     }
     let (method, generation) = (spec.method, memory.generation(spec.method));
-    let call = Call::new(caller, spec, hooks, idle).to_the_end();
+    let call = Call::new(caller, spec, hooks, idle).finish();
     let (reply, asked) = wait::within(caller.timer(), total, "total", call).await?;
     // What hangs on answers is good for this call only.
     if let (Some(key), false) = (key, asked) {
@@ -109,7 +109,7 @@ impl<'a> Call<'a> {
     }
 
     /// The result, and whether the server asked for anything on the way.
-    async fn to_the_end(mut self) -> Result<(Reply, bool), Error> {
+    async fn finish(mut self) -> Result<(Reply, bool), Error> {
         loop {
             match self.once().await? {
                 Outcome::Complete(reply) => {

@@ -1,4 +1,5 @@
 //! Answers to what servers ask while a call is under way.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Results that are kept for as long as the server allows.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Typed calls, and how long they may take.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

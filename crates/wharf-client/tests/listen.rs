@@ -1,4 +1,5 @@
 //! Changes, as the server tells of them.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

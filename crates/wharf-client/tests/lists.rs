@@ -1,4 +1,5 @@
 //! Lists over all of their pages.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

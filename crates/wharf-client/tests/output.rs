@@ -1,4 +1,5 @@
 //! Results held against the schemas of the tools that made them.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

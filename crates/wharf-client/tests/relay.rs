@@ -1,4 +1,5 @@
 //! A client as a service for others.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! What is tried again, and what is not.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Calls that end to ask, and are sent again with the answers.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! What is passed over is said.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

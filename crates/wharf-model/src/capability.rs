@@ -3,8 +3,8 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::Meta;
 use crate::builders::setters;
+use crate::{Extra, Meta};
 
 /// What a client can do.
 ///
@@ -196,6 +196,9 @@ pub struct ServerCapabilities {
     /// Whatever is outside the specification.
     #[serde(default, deserialize_with = "object", skip_serializing_if = "Meta::is_empty")]
     pub experimental: Meta,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 setters! { ServerCapabilities {
@@ -228,6 +231,9 @@ pub struct ListCapability {
     /// It says when the list changes.
     #[serde(default, deserialize_with = "flag", skip_serializing_if = "std::ops::Not::not")]
     pub list_changed: bool,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 setters! { ListCapability {
@@ -246,6 +252,9 @@ pub struct ResourcesCapability {
     /// It says when the list changes.
     #[serde(default, deserialize_with = "flag", skip_serializing_if = "std::ops::Not::not")]
     pub list_changed: bool,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 setters! { ResourcesCapability {

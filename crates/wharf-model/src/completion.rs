@@ -6,8 +6,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::Meta;
 use crate::builders::{meta_setter, or_default, setters};
+use crate::{Extra, Meta};
 
 /// The most values that one answer may hold.
 const MAX_VALUES: usize = 100;
@@ -170,6 +170,9 @@ pub struct Completion {
     /// The `_meta` object of the result, which stands beside the completion and not in it.
     #[serde(skip)]
     pub meta: Option<Box<Meta>>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 impl Completion {
@@ -179,7 +182,7 @@ impl Completion {
         let total = values.len();
         values.truncate(MAX_VALUES);
         let (has_more, total) = (Some(total > values.len()), u64::try_from(total).ok());
-        Self { values, total, has_more, meta: None }
+        Self { values, total, has_more, meta: None, extra: Extra::default() }
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::builders::{open_enum, or_default, setters};
-use crate::{ResourceContents, ResourceInfo, ToolResultContent, ToolUse};
+use crate::{Extra, ResourceContents, ResourceInfo, ToolResultContent, ToolUse};
 
 /// The free-form `_meta` object that most protocol objects may carry.
 pub type Meta = serde_json::Map<String, Value>;
@@ -68,6 +68,9 @@ pub struct Text {
     /// The `_meta` object.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<Meta>>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 /// Image or audio content.
@@ -85,6 +88,9 @@ pub struct Media {
     /// The `_meta` object.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<Meta>>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 /// A resource inside a message.
@@ -99,6 +105,9 @@ pub struct EmbeddedResource {
     /// The `_meta` object.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<Meta>>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 /// Hints on how a client may use or show something.
@@ -115,6 +124,9 @@ pub struct Annotations {
     /// When it last changed, in ISO 8601.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 setters! { Annotations {
@@ -149,7 +161,12 @@ impl Content {
 
     /// A resource with its contents.
     pub fn resource(resource: ResourceContents) -> Self {
-        Self::Resource(Box::new(EmbeddedResource { resource, annotations: None, meta: None }))
+        Self::Resource(Box::new(EmbeddedResource {
+            resource,
+            annotations: None,
+            meta: None,
+            extra: Extra::default(),
+        }))
     }
 
     /// The text, when this is text.
@@ -261,7 +278,9 @@ impl Serialize for Content {
 
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        fn read<T: DeserializeOwned, E: serde::de::Error>(map: Meta) -> Result<T, E> {
+        fn read<T: DeserializeOwned, E: serde::de::Error>(mut map: Meta) -> Result<T, E> {
+            // The variant says it already.
+            map.remove("type");
             T::deserialize(Value::Object(map)).map_err(E::custom)
         }
         let map = Meta::deserialize(from)?;
@@ -333,6 +352,6 @@ mod tests {
         let json = json!({"type": "image", "data": "/wA=", "mimeType": "image/png",
             "annotations": {"audience": ["user"]}, "_meta": {"k": "v"}});
         assert_eq!(serde_json::to_value(item).unwrap(), json);
-        assert!(size_of::<Content>() <= 72);
+        assert!(size_of::<Content>() <= 80);
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Extra;
 use crate::builders::{or_default, setters};
 
 /// The name and version of a client or server.
@@ -33,6 +34,9 @@ pub struct Implementation {
     /// Pictures to show it with.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 impl Implementation {
@@ -69,6 +73,9 @@ pub struct Icon {
     /// The background it is drawn for: `light` or `dark`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theme: Option<String>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 impl Icon {

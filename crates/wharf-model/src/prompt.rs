@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::builders::{meta_setter, or_default, setters};
-use crate::{Content, Icon, Meta, Role};
+use crate::{Content, Extra, Icon, Meta, Role};
 
 /// A prompt as `prompts/list` shows it.
 ///
@@ -34,6 +34,9 @@ pub struct PromptInfo {
     /// The `_meta` object.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<Meta>>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 impl PromptInfo {
@@ -69,6 +72,9 @@ pub struct PromptArgument {
     /// Whether the prompt needs it.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 impl PromptArgument {
@@ -102,17 +108,20 @@ pub struct PromptMessage {
     pub role: Role,
     /// What is said.
     pub content: Content,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 impl PromptMessage {
     /// What the user says.
     pub fn user(content: impl Into<Content>) -> Self {
-        Self { role: Role::User, content: content.into() }
+        Self { role: Role::User, content: content.into(), extra: Extra::default() }
     }
 
     /// What the model says.
     pub fn assistant(content: impl Into<Content>) -> Self {
-        Self { role: Role::Assistant, content: content.into() }
+        Self { role: Role::Assistant, content: content.into(), extra: Extra::default() }
     }
 }
 
@@ -129,6 +138,9 @@ pub struct PromptResult {
     /// The `_meta` object.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<Meta>>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 impl PromptResult {

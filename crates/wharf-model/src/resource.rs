@@ -3,11 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::Error as _;
-use serde::ser::SerializeStruct as _;
+use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::builders::{meta_setter, or_default, setters};
-use crate::{Annotations, CacheHint, Icon, Meta};
+use crate::{Annotations, CacheHint, Extra, Icon, Meta};
 
 /// A resource as `resources/list` shows it.
 ///
@@ -47,6 +47,9 @@ pub struct ResourceInfo {
     /// The `_meta` object.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<Meta>>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 impl ResourceInfo {
@@ -98,6 +101,9 @@ pub struct TemplateInfo {
     /// The `_meta` object.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<Meta>>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 impl TemplateInfo {
@@ -140,6 +146,8 @@ pub struct ResourceContents {
     pub body: Body,
     /// The `_meta` object.
     pub meta: Option<Box<Meta>>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    pub extra: Extra,
 }
 
 /// The body of a resource, written as the field `text` or `blob`.
@@ -163,7 +171,7 @@ impl ResourceContents {
     }
 
     fn new(uri: String, body: Body) -> Self {
-        Self { uri, mime_type: None, body, meta: None }
+        Self { uri, mime_type: None, body, meta: None, extra: Extra::default() }
     }
 }
 
@@ -174,18 +182,20 @@ setters! { ResourceContents {
 
 impl Serialize for ResourceContents {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let fields = 2 + usize::from(self.mime_type.is_some()) + usize::from(self.meta.is_some());
-        let mut to = to.serialize_struct("ResourceContents", fields)?;
-        to.serialize_field("uri", &self.uri)?;
+        let mut to = to.serialize_map(None)?;
+        to.serialize_entry("uri", &self.uri)?;
         if let Some(mime_type) = &self.mime_type {
-            to.serialize_field("mimeType", mime_type)?;
+            to.serialize_entry("mimeType", mime_type)?;
         }
         match &self.body {
-            Body::Text(text) => to.serialize_field("text", text)?,
-            Body::Blob(blob) => to.serialize_field("blob", blob)?,
+            Body::Text(text) => to.serialize_entry("text", text)?,
+            Body::Blob(blob) => to.serialize_entry("blob", blob)?,
         }
         if let Some(meta) = &self.meta {
-            to.serialize_field("_meta", meta)?;
+            to.serialize_entry("_meta", meta)?;
+        }
+        for (name, value) in &*self.extra {
+            to.serialize_entry(name, value)?;
         }
         to.end()
     }
@@ -202,12 +212,14 @@ impl<'de> Deserialize<'de> for ResourceContents {
             blob: Option<String>,
             #[serde(rename = "_meta")]
             meta: Option<Box<Meta>>,
+            #[serde(flatten)]
+            extra: Extra,
         }
-        let Fields { uri, mime_type, text, blob, meta } = Fields::deserialize(from)?;
+        let Fields { uri, mime_type, text, blob, meta, extra } = Fields::deserialize(from)?;
         let body = text.map(Body::Text).or(blob.map(Body::Blob));
         let body =
             body.ok_or_else(|| D::Error::custom("resource contents need `text` or `blob`"))?;
-        Ok(Self { uri, mime_type, body, meta })
+        Ok(Self { uri, mime_type, body, meta, extra })
     }
 }
 
@@ -225,6 +237,9 @@ pub struct ReadResult {
     /// The `_meta` object.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<Meta>>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 impl ReadResult {

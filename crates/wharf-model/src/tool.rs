@@ -7,7 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use crate::builders::{meta_setter, open_enum, or_default, setters};
-use crate::{Content, Icon, Meta};
+use crate::{Content, Extra, Icon, Meta};
 
 /// A tool as `tools/list` shows it.
 ///
@@ -51,6 +51,9 @@ pub struct ToolInfo {
     /// The `_meta` object.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<Meta>>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 impl ToolInfo {
@@ -66,6 +69,7 @@ impl ToolInfo {
             icons: Vec::new(),
             execution: None,
             meta: None,
+            extra: Extra::default(),
         }
     }
 
@@ -110,6 +114,9 @@ pub struct ToolAnnotations {
     /// It reaches out to the world.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 setters! { ToolAnnotations {
@@ -133,6 +140,9 @@ pub struct Execution {
     /// Whether it may run as a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_support: Option<TaskSupport>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 setters! { Execution {
@@ -186,6 +196,9 @@ pub struct ToolResult {
     /// The `_meta` object.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<Meta>>,
+    /// Fields that this version of Wharf does not know, kept as they came.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 impl ToolResult {
@@ -231,6 +244,7 @@ impl PartialEq for ToolResult {
                 == other.structured.as_deref().map(RawValue::get)
             && self.is_error == other.is_error
             && self.meta == other.meta
+            && self.extra == other.extra
     }
 }
 

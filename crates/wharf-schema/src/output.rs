@@ -14,6 +14,9 @@ use crate::{
 /// What a foreign schema may hold.
 const BOUNDS: Bounds = Bounds { depth: 64, subschemas: 1024 };
 
+/// How many values it may have in all, as JSON.
+const SIZE: usize = 65_536;
+
 /// How many patterns it may have, and how large each may become when compiled, in bytes.
 const PATTERNS: usize = 32;
 const PATTERN_SIZE: usize = 256 * 1024;
@@ -61,6 +64,10 @@ impl Checker {
         if let Some(problem) = survey::problems(schema, BOUNDS).first() {
             return Err(problems::shorten(problem.to_string()));
         }
+        let size = lenient::count(&schema.to_string());
+        if size > SIZE {
+            return Err(format!("the schema has more than {SIZE} values"));
+        }
         let traits = Traits::of(schema);
         traits.check()?;
         // The other engine goes back and forth, and a foreign pattern can make that very long.
@@ -72,7 +79,7 @@ impl Checker {
             .offline();
         let validator = options.with_pattern_options(linear).build(schema);
         let validator = validator.map_err(|error| problems::shorten(error.to_string()))?;
-        let cost = cost::highest(schema).saturating_add(lenient::count(&schema.to_string()));
+        let cost = cost::highest(schema).saturating_add(size);
         let cost = cost.saturating_mul(1 << traits.unevaluated.min(UNEVALUATED));
         Ok(Checker { schema: schema.clone(), validator, cost, traits })
     }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{
-    Annotations, CacheHint, Completion, Content, Discovery, Error, ErrorKind, InputRequired, Meta,
-    Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo,
+    Annotations, CacheHint, Completion, Content, Discovery, Error, ErrorKind, Extra, InputRequired,
+    Meta, Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo,
     ServerCapabilities, TemplateInfo, ToolInfo, ToolResult,
 };
 
@@ -130,6 +130,7 @@ impl Codec {
         if it.is_error {
             result.plain("isError", "true");
         }
+        write_extra(result, &it.extra);
         (None, it.meta.as_deref())
     }
 
@@ -162,6 +163,7 @@ impl Codec {
                 false => text::json(out, contents),
             }
         });
+        write_extra(result, &it.extra);
         (Some(it.cache.unwrap_or_default()), it.meta.as_deref())
     }
 
@@ -177,8 +179,10 @@ impl Codec {
             let mut message = Object::open(out);
             message.text("role", said.role.as_str());
             write_content(message.key("content"), &said.content, self.revision);
+            write_extra(&mut message, &said.extra);
             message.close();
         });
+        write_extra(result, &it.extra);
         (None, it.meta.as_deref())
     }
 
@@ -250,6 +254,15 @@ impl Codec {
         result.close();
         message.close();
         200
+    }
+}
+
+/// The fields that are the protocol's to say in any result.
+pub(crate) const PROTOCOL: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+
+fn write_extra(object: &mut Object<'_>, extra: &Extra) {
+    for (name, value) in extra.iter().filter(|(name, _)| !PROTOCOL.contains(&name.as_str())) {
+        text::json(object.any_key(name), value);
     }
 }
 
@@ -340,17 +353,19 @@ fn translated(
 
 /// Writes a content item: the usual ones directly, what needs translation by a tree.
 fn write_content(out: &mut Vec<u8>, item: &Content, revision: Revision) {
-    let bare = |hints: &Option<Box<Annotations>>, meta: &Option<Box<Meta>>| {
-        hints.is_none() && meta.is_none()
+    let bare = |hints: &Option<Box<Annotations>>, meta: &Option<Box<Meta>>, extra: &Extra| {
+        hints.is_none() && meta.is_none() && extra.is_empty()
     };
     let (kind, media) = match item {
-        Content::Text(it) if bare(&it.annotations, &it.meta) => {
+        Content::Text(it) if bare(&it.annotations, &it.meta, &it.extra) => {
             out.extend_from_slice(br#"{"type":"text","text":"#);
             text::quoted(out, &it.text);
             return out.push(b'}');
         }
-        Content::Image(it) if bare(&it.annotations, &it.meta) => ("image", it),
-        Content::Audio(it) if bare(&it.annotations, &it.meta) && revision.has(Feature::Audio) => {
+        Content::Image(it) if bare(&it.annotations, &it.meta, &it.extra) => ("image", it),
+        Content::Audio(it)
+            if bare(&it.annotations, &it.meta, &it.extra) && revision.has(Feature::Audio) =>
+        {
             ("audio", it)
         }
         _ if revision.is_modern() => return text::json(out, item),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use wharf::{Content, PromptResult, ReadResult, ResourceContents, ToolResult, model::Body};
 
-use crate::terminal::{Paint, bytes, clean, clean_line};
+use crate::terminal::{Paint, bytes, clean, clean_json, clean_line};
 
 /// A tool's result.
 pub(crate) fn result_lines(result: &ToolResult, paint: Paint) -> Vec<String> {
@@ -19,7 +19,7 @@ pub(crate) fn result_lines(result: &ToolResult, paint: Paint) -> Vec<String> {
         }
         content => content_lines(content, paint),
     };
-    lines.push(clean(&pretty(&structured)).into_owned());
+    lines.push(pretty(&structured));
     lines
 }
 
@@ -56,9 +56,7 @@ fn one(content: &Content, paint: Paint) -> String {
             format!("{} {}", paint.cyan(&clean_line(&link.uri)), clean_line(about))
         }
         Content::Resource(it) => resource(&it.resource, true, paint),
-        other => serde_json::to_value(other)
-            .map(|value| clean(&pretty(&value)).into_owned())
-            .unwrap_or_default(),
+        other => serde_json::to_value(other).map(|value| pretty(&value)).unwrap_or_default(),
     }
 }
 
@@ -79,7 +77,8 @@ fn blob(mime_type: Option<&str>, data: &str, paint: Paint) -> String {
 }
 
 fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    clean_json(&text).into_owned()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     fail::Fail,
-    terminal::{Paint, columns},
+    terminal::{Paint, clean_json, columns},
 };
 
 /// Where the result goes, and in which form.
@@ -48,8 +48,7 @@ impl Out {
             serde_json::to_string(value)
         };
         let text = text.map_err(|error| Fail::from(io::Error::other(error)))?;
-        // JSON escapes what steers a terminal, but for the controls above ASCII.
-        if self.terminal { self.text(&crate::terminal::clean(&text)) } else { self.text(&text) }
+        if self.terminal { self.text(&clean_json(&text)) } else { self.text(&text) }
     }
 
     /// Writes lines.

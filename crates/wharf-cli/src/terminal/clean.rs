@@ -21,6 +21,24 @@ pub(crate) fn clean_url(url: &str) -> Cow<'_, str> {
     escape(url, |c| !c.is_ascii_graphic())
 }
 
+/// JSON text over several lines, which stays the same JSON.
+pub(crate) fn clean_json(text: &str) -> Cow<'_, str> {
+    let bad = |c: char| c != '\n' && steers(c);
+    if !text.contains(bad) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if bad(c) {
+            let mut units = [0; 2];
+            c.encode_utf16(&mut units).iter().for_each(|unit| _ = write!(out, "\\u{unit:04x}"));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
 fn escape(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&bad) {
         return Cow::Borrowed(text);
@@ -62,6 +80,15 @@ mod tests {
         ] {
             assert_eq!(clean(given), shown);
         }
+    }
+
+    #[test]
+    fn json_stays_the_same_json() {
+        let text = "[\n \"a\u{9b}b\u{202e}\u{e0041}\u{e9}\"\n]";
+        let shown = clean_json(text);
+        assert_eq!(shown, "[\n \"a\\u009bb\\u202e\\udb40\\udc41\u{e9}\"\n]");
+        let read = |text| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(read(text), read(&shown));
     }
 
     #[test]

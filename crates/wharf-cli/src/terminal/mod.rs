@@ -9,7 +9,7 @@ mod text;
 
 use std::io::{self, IsTerminal};
 
-pub(crate) use clean::{clean, clean_line, clean_url};
+pub(crate) use clean::{clean, clean_json, clean_line, clean_url};
 #[cfg(test)]
 pub(crate) use dialog::Script;
 pub(crate) use dialog::{Dialog, Terminal};

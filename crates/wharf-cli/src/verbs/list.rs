@@ -1,6 +1,6 @@
 //! `wharf list`.
 
-use wharf::{Client, ServerCapabilities};
+use wharf::{Client, Error, ServerCapabilities};
 
 use super::Run;
 use crate::{cli::List, context::Context, fail::Fail, show::Lists, suggest, target};
@@ -65,18 +65,29 @@ impl Run for List {
 pub(super) async fn fetch(client: &Client, kinds: &[Kind]) -> Result<Lists, Fail> {
     let can = client.capabilities();
     let wanted = |kind: Kind| kinds.contains(&kind) || (kinds.is_empty() && kind.is_offered(&can));
+    let named = !kinds.is_empty();
     let mut lists = Lists::default();
     if wanted(Kind::Tools) {
-        lists.tools = Some(client.tools().all().await?);
+        lists.tools = offered(client.tools().all().await, named)?;
     }
     if wanted(Kind::Resources) {
-        lists.resources = Some(client.resources().all().await?);
+        lists.resources = offered(client.resources().all().await, named)?;
     }
     if wanted(Kind::Templates) {
-        lists.resource_templates = Some(client.templates().all().await?);
+        lists.resource_templates = offered(client.templates().all().await, named)?;
     }
     if wanted(Kind::Prompts) {
-        lists.prompts = Some(client.prompts().all().await?);
+        lists.prompts = offered(client.prompts().all().await, named)?;
     }
     Ok(lists)
+}
+
+/// Many servers have resources but know no templates, and cannot say so: that is no failure,
+/// unless they were asked for by name.
+fn offered<T>(list: Result<Vec<T>, Error>, named: bool) -> Result<Option<Vec<T>>, Fail> {
+    match list {
+        Ok(list) => Ok(Some(list)),
+        Err(error) if error.kind.is_method_not_found() && !named => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }

@@ -122,19 +122,20 @@ pub(crate) struct Served {
 impl Served {
     /// Over HTTP, on a free port.
     pub(crate) fn http(bed: &Bed) -> Self {
-        Served::start(bed, &["serve", "--http", "127.0.0.1:0"], "http://")
+        Served::start(bed, &["serve", "--http", "127.0.0.1:0"])
     }
 
-    /// With these words; its address is the first word it says that begins with `scheme`.
-    pub(crate) fn start(bed: &Bed, words: &[&str], scheme: &str) -> Self {
+    /// As these words say; it tells its address.
+    pub(crate) fn start(bed: &Bed, words: &[&str]) -> Self {
         let mut child = bed.command(words).stderr(Stdio::piped()).spawn().expect("the demo starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-        let url = lines.by_ref().map_while(Result::ok).find_map(|line| {
-            let mut words = line.split_whitespace();
-            words
-                .find(|word| word.starts_with(scheme))
-                .map(|it| it.trim_end_matches('.').to_owned())
-        });
+        let is_address = |word: &&str| {
+            ["http://", "tcp://", "unix:"].iter().any(|scheme| word.starts_with(scheme))
+        };
+        let url = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| line.split_whitespace().find(is_address).map(str::to_owned));
         // Nobody may stop reading, or the server would stand still.
         thread::spawn(move || lines.for_each(drop));
         Served { child, url: url.expect("the demo says where it is") }

@@ -3,6 +3,11 @@
 use std::{
     io::{BufRead, BufReader, Read},
     process::{Child, ChildStderr, ChildStdout, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
 };
 
 use serde_json::{Value, json};
@@ -78,60 +83,67 @@ fn a_second_ctrl_c_does_not_wait() {
     assert_eq!(running.end().0, 130);
 }
 
-#[test]
-fn a_listener_gets_one_line_for_each_change() {
-    let bed = Bed::new("listen");
-    let served = Served::http(&bed);
-    for era in ["modern", "legacy"] {
-        let words =
-            ["listen", &served.url, "--tools", "--uri", "demo://clock", "--era", era, "--trace"];
-        let mut running = Running::start(bed.command(&words));
-        running.told(if era == "modern" { "acknowledged" } else { "resources/subscribe" });
-        // Reads on, so that the trace does not fill its pipe.
-        let mut err = running.err;
-        let reading = std::thread::spawn(move || {
-            let mut rest = String::new();
-            err.read_to_string(&mut rest).unwrap();
-            rest
+/// Does something over and over until it is told to stop.
+struct Again {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Again {
+    fn start(mut act: impl FnMut() + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Acquire) {
+                act();
+            }
         });
-        let mut out = running.out;
-        let mut change = |tool: &str, argument: &str| {
-            // A legacy subscription may still be under way: try until it is heard.
-            bed.run(&["call", &served.url, tool, argument]);
-            let mut line = String::new();
-            out.read_line(&mut line).unwrap();
-            serde_json::from_str::<Value>(&line).unwrap()
-        };
-        let on = change("set_bonus", "on=true");
-        assert_eq!(on, json!({"method": "notifications/tools/list_changed"}), "{era}");
-        interrupt(&running.child);
-        assert_eq!(running.child.wait().unwrap().code(), Some(130));
-        reading.join().unwrap();
-        bed.run(&["call", &served.url, "set_bonus", "on=false"]);
+        Again { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 
 #[test]
-fn a_listener_follows_one_resource() {
-    let bed = Bed::new("follow");
+fn a_listener_gets_one_line_for_each_change() {
+    let bed = Bed::new("listen");
     let served = Served::http(&bed);
-    let words = ["listen", &served.url, "--uri", "demo://clock"];
-    let mut running = Running::start(bed.command(&words));
-    let updated =
+    let tools = json!({"method": "notifications/tools/list_changed"});
+    let clock =
         json!({"method": "notifications/resources/updated", "params": {"uri": "demo://clock"}});
-    // Nothing says on stdout that the listen has begun, so it is touched until it is heard.
-    let (url, stop) =
-        (served.url.clone(), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)));
-    let stopped = stop.clone();
-    let touching = std::thread::spawn(move || {
-        let bed = Bed::new("follow-touch");
-        while !stopped.load(std::sync::atomic::Ordering::Acquire) {
-            bed.run(&["call", &url, "touch"]).json();
-        }
-    });
-    assert_eq!(running.line(), updated);
-    stop.store(true, std::sync::atomic::Ordering::Release);
-    touching.join().unwrap();
-    interrupt(&running.child);
-    assert_eq!(running.end().0, 130);
+    for (words, act, expected) in [
+        (vec!["--tools", "--era", "modern"], ["set_bonus", "on=true"], &tools),
+        (vec!["--tools", "--era", "legacy"], ["set_bonus", "on=true"], &tools),
+        (vec!["--era", "modern"], ["set_bonus", "on=true"], &tools),
+        (vec!["--uri", "demo://clock", "--era", "modern"], ["touch", "{}"], &clock),
+        (vec!["--uri", "demo://clock", "--era", "legacy"], ["touch", "{}"], &clock),
+    ] {
+        let listen = [&["listen", &served.url], &words[..]].concat();
+        let mut running = Running::start(bed.command(&listen));
+        // Nothing says on stdout that the listen has begun, so it goes on until it is heard.
+        let (url, home) = (served.url.clone(), bed.dir.clone());
+        let again = Again::start(move || {
+            let mut command = Command::new(WHARF);
+            command.args(["call", &url]).args(act).env("XDG_CACHE_HOME", &home);
+            assert!(command.output().unwrap().status.success());
+        });
+        assert_eq!(&running.line(), expected, "{words:?}");
+        drop(again);
+        interrupt(&running.child);
+        assert_eq!(running.end().0, 130, "{words:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_listened_to_is_told() {
+    let bed = Bed::new("deaf");
+    let error = bed.demo(&["listen", "nonsense"]).error(1);
+    assert!(error["hint"].as_str().unwrap().contains("--uri"), "{error}");
 }

@@ -5,7 +5,7 @@ use crate::bed::{Bed, Served, WHARF};
 #[test]
 fn the_same_over_every_transport_and_era() {
     let bed = Bed::new("transports");
-    let http = Served::start(&bed, &["serve", "--http", "127.0.0.1:0", "--sse"], "http://");
+    let http = Served::start(&bed, &["serve", "--http", "127.0.0.1:0", "--sse"]);
     let web = http.url.replacen("http:", "ws:", 1);
     let events = http.url.replace("/mcp", "/sse");
     let mut targets = vec![
@@ -13,8 +13,8 @@ fn the_same_over_every_transport_and_era() {
         (web, vec!["modern", "legacy"]),
         (events, vec!["2024-11-05"]),
     ];
-    let tcp = Served::start(&bed, &["serve", "--tcp", "127.0.0.1:0"], "127.0.0.1:");
-    targets.push((format!("tcp://{}", tcp.url), vec!["modern", "legacy", "2024-11-05"]));
+    let tcp = Served::start(&bed, &["serve", "--tcp", "127.0.0.1:0"]);
+    targets.push((tcp.url.clone(), vec!["modern", "legacy", "2024-11-05"]));
     for (target, eras) in &targets {
         for era in eras {
             let words = ["call", target, "add", "a=1", "b=2", "--era", era];
@@ -31,8 +31,8 @@ fn the_same_over_every_transport_and_era() {
 fn a_unix_socket_is_reached_by_its_path() {
     let bed = Bed::new("unix");
     let path = bed.dir.join("s").to_string_lossy().into_owned();
-    let _served = Served::start(&bed, &["serve", "--unix", &path], "/");
-    let result = bed.run(&["call", &format!("unix:{path}"), "echo", "text=hi"]).json();
+    let served = Served::start(&bed, &["serve", "--unix", &path]);
+    let result = bed.run(&["call", &served.url, "echo", "text=hi"]).json();
     assert_eq!(result["content"][0]["text"], "hi");
 }
 

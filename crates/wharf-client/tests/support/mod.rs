@@ -64,8 +64,8 @@ impl Default for Fake {
 impl Fake {
     /// A server with these capabilities.
     pub fn with(capabilities: Value) -> Self {
-        let mut discovery = Discovery::default();
-        discovery.capabilities = serde_json::from_value(capabilities).unwrap();
+        let capabilities = serde_json::from_value(capabilities).unwrap();
+        let discovery = Discovery { capabilities, ..Discovery::default() };
         Fake {
             about: About::new(Implementation::new("fake", "1"), discovery),
             mirrors: false,

@@ -81,8 +81,8 @@ async fn what_is_no_websocket_is_an_error_that_says_so() {
 struct Peer(WebSocketStream<TcpStream>);
 
 impl Peer {
-    #[expect(clippy::result_large_err, reason = "the answer is tungstenite's own type")]
     /// Takes the next client, which must say `mcp` and send the header `x-key: k`.
+    #[expect(clippy::result_large_err, reason = "the answer is tungstenite's own type")]
     async fn accept(listener: &TcpListener) -> Peer {
         let (stream, _) = listener.accept().await.unwrap();
         let greet = |request: &Request, mut response: Response| {

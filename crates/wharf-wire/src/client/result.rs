@@ -5,13 +5,18 @@ use std::sync::Arc;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use wharf_model::{
-    CacheHint, CacheScope, Completion, Discovery, Error, ErrorKind, InputRequired, Meta, Method,
-    Outcome, Page, PageBody, PromptResult, ReadResult, Reply, ServerCapabilities, ToolResult,
+    CacheHint, CacheScope, Completion, Discovery, Error, ErrorKind, Extra, InputRequired, Meta,
+    Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply, ServerCapabilities,
+    ToolResult,
 };
 
 use super::{Talk, ask::read_ask, read_object};
 use crate::{
-    codec::SUBSCRIPTION_ID, encode::SERVER_INFO, members::unquote, revision::Feature, scan,
+    codec::SUBSCRIPTION_ID,
+    encode::{PROTOCOL, SERVER_INFO},
+    members::unquote,
+    revision::Feature,
+    scan,
 };
 
 /// How many items one page, and how many questions one result, may hold.
@@ -69,16 +74,19 @@ impl<'a> Text<'a> {
             Method::CallTool => {
                 let mut it: ToolResult = self.whole()?;
                 it.meta = self.user_meta(it.meta);
+                self.users_extra(&mut it.extra);
                 Reply::Tool(it)
             }
             Method::GetPrompt => {
                 let mut it: PromptResult = self.whole()?;
                 it.meta = self.user_meta(it.meta);
+                self.users_extra(&mut it.extra);
                 Reply::Prompt(it)
             }
             Method::ReadResource => {
                 let mut it: ReadResult = self.whole()?;
                 it.meta = self.user_meta(it.meta);
+                self.users_extra(&mut it.extra);
                 it.cache = self.cache_hint()?;
                 Reply::Read(it)
             }
@@ -163,6 +171,13 @@ impl<'a> Text<'a> {
             meta.remove(SUBSCRIPTION_ID);
         }
         (!meta.is_empty() || !self.talk.is_modern()).then_some(meta)
+    }
+
+    /// Takes out what the protocol put there.
+    fn users_extra(&self, extra: &mut Extra) {
+        for name in PROTOCOL.into_iter().filter(|_| self.talk.is_modern()) {
+            extra.remove(name);
+        }
     }
 
     fn input_required(&self) -> Result<InputRequired, Error> {

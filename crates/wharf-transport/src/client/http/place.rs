@@ -26,7 +26,8 @@ impl Place {
         if url.len() > LONGEST {
             return Err(bad("it is too long"));
         }
-        let uri: Uri = url.trim().parse().map_err(|_| bad("it is no URL in ASCII"))?;
+        let uri: Uri =
+            url.trim().parse().map_err(|_| bad("it is malformed, or its host is not in ASCII"))?;
         if uri.scheme().is_none_or(|it| *it != Scheme::HTTP && *it != Scheme::HTTPS) {
             return Err(bad("it must begin with http:// or https://"));
         }
@@ -186,7 +187,7 @@ mod tests {
         {
             assert_ne!(base.join(reference).unwrap().origin(), base.origin(), "{reference}");
         }
-        for reference in ["ftp://host/", "javascript:1", "//u@h/", "http:///x", "/ü"] {
+        for reference in ["ftp://host/", "javascript:1", "//u@h/", "http:///x"] {
             assert!(base.join(reference).is_err(), "{reference}");
         }
     }

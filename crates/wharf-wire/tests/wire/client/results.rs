@@ -120,6 +120,45 @@ fn every_revision_reads_every_result() {
     }
 }
 
+/// Puts a field that nobody knows into every object there is, but where any field means something.
+fn with_unknown_fields(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(with_unknown_fields),
+        Value::Object(fields) => {
+            let free = ["_meta", "inputSchema", "outputSchema", "structuredContent"];
+            let known = fields.iter_mut().filter(|(name, _)| !free.contains(&name.as_str()));
+            known.for_each(|(_, inner)| with_unknown_fields(inner));
+            fields.insert("x-future".to_owned(), json!({"any": ["thing", null]}));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn unknown_fields_survive_being_passed_on() {
+    for (method, params, mut result) in results() {
+        with_unknown_fields(&mut result);
+        if matches!(method, Method::Complete)
+            || result.get("contents").is_none() && method.info().cacheable
+        {
+            // The list and the completion are the whole result.
+            result.as_object_mut().unwrap().remove("x-future");
+        }
+        let outcome = read("2025-11-25", method, &result).unwrap();
+        let again = written_again("2025-11-25", method, params.clone(), &outcome);
+        assert_eq!(again, result, "{method:?}");
+        let mut modern = result.clone();
+        modern["resultType"] = "complete".into();
+        if method.info().cacheable {
+            (modern["ttlMs"], modern["cacheScope"]) = (5.into(), "public".into());
+        }
+        modern["_meta"]["io.modelcontextprotocol/serverInfo"] =
+            json!({"name": "harbour", "version": "1.0.0"});
+        let outcome = read(MODERN, method, &modern).unwrap();
+        assert_eq!(written_again(MODERN, method, params, &outcome), modern, "{method:?}");
+    }
+}
+
 #[test]
 fn structured_content_keeps_its_text() {
     let text = r#"{"content":[],"structuredContent":{"b":1.50,"a":1e2,"b":2}}"#;
