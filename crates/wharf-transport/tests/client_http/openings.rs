@@ -228,3 +228,12 @@ async fn a_page_is_no_server() {
         assert!(error.message.contains(&site.url()), "{greeting:?}: {error:?}");
     }
 }
+
+#[cfg(not(feature = "tls"))]
+#[tokio::test]
+async fn without_the_feature_https_says_so() {
+    let site = answering((404, "", "")).await;
+    let error = refused(&format!("https://127.0.0.1:{}/mcp", site.port), options()).await;
+    says(&error, ErrorKind::TransportError, &["`tls`"]);
+    assert!(site.log().is_empty());
+}

@@ -102,13 +102,14 @@ impl Desk {
 
     fn reply(&self, id: Option<CallId>, result: Result<ByteString, Error>) {
         let mut state = self.lock();
+        let sent = |entry: &Entry| !matches!(entry.place, Place::Played { .. });
         // What the server could not read can only be the one thing that was sent.
         let id = id.or_else(|| {
-            let sent = |entry: &&Entry| !matches!(entry.place, Place::Played { .. });
             let mut ids = state.under_way.iter().filter(|(_, entry)| sent(entry));
             ids.next().filter(|_| ids.next().is_none()).map(|(id, _)| id.clone())
         });
         // A late reply finds nobody.
+        let id = id.filter(|id| state.under_way.get(id).is_some_and(sent));
         let entry = id.and_then(|id| state.under_way.remove(&id));
         drop(state);
         if let Some(entry) = entry {
