@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
+    sync::oneshot,
     task::AbortHandle,
     time::{Instant, timeout},
 };
@@ -19,6 +20,8 @@ use crate::{client::desk::Desk, http::tasks::Tasks};
 
 /// How long the last words may take.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How long the first call waits for the answer to the stream: some servers give none until they have an event.
+const OWN_STREAM: Duration = Duration::from_millis(500);
 
 /// How messages travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +62,16 @@ impl Way {
                 .note(format_args!("the server refused notifications/initialized: {error}"));
         }
         desk.opened(talk, about);
+        let (answered, is_answered) = oneshot::channel();
         let reader = match (kind, stream) {
             (Kind::Modern, _) => None,
             (_, Some(stream)) => Some(tokio::spawn(read(voice.clone(), tasks.clone(), stream))),
-            (_, None) => Some(tokio::spawn(read_own(voice.clone(), tasks.clone()))),
+            (_, None) => Some(tokio::spawn(read_own(voice.clone(), tasks.clone(), answered))),
         };
-        Way { kind, voice, tasks, reader: reader.map(|it| it.abort_handle()) }
+        let way = Way { kind, voice, tasks, reader: reader.map(|it| it.abort_handle()) };
+        // A server that has a question before the stream is there may have nowhere to put it.
+        let _ = timeout(OWN_STREAM, is_answered).await;
+        way
     }
 
     /// Whether what the server says by itself is heard.
@@ -107,8 +114,10 @@ impl Drop for Way {
 }
 
 /// Hears what the server of a session says by itself, if it wants to.
-async fn read_own(voice: Arc<Voice>, tasks: Arc<Tasks>) {
-    let stream = match voice.get(None).await {
+async fn read_own(voice: Arc<Voice>, tasks: Arc<Tasks>, answered: oneshot::Sender<()>) {
+    let answer = voice.get(None).await;
+    let _ = answered.send(());
+    let stream = match answer {
         Ok(answer) if answer.status.is_success() && answer.media() == Media::Events => {
             answer.events(voice.http.options.limits.message)
         }
