@@ -123,7 +123,7 @@ impl Context {
 
     /// Makes a call, and shows how it is going.
     pub(crate) async fn watch<T: 'static>(&self, mut calling: Calling<T>) -> Result<T, Fail> {
-        if self.screen.is_terminal() {
+        if self.screen.draws() {
             let screen = self.screen.clone();
             calling = calling.on_progress(move |progress| screen.progress(&progress));
         }

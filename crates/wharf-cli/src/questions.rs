@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
 use wharf::{Answers, ElicitForm, ElicitUrl, Error, ErrorKind};
@@ -19,11 +19,19 @@ pub(crate) struct Questions {
     screen: Arc<Screen>,
     server: Arc<Mutex<String>>,
     one_at_a_time: Arc<Mutex<()>>,
+    /// Nobody is to be told anything any more.
+    over: Arc<AtomicBool>,
 }
 
 impl Questions {
     pub(crate) fn new(screen: Arc<Screen>) -> Self {
-        Questions { screen, server: Arc::default(), one_at_a_time: Arc::default() }
+        let (server, one_at_a_time, over) = Default::default();
+        Questions { screen, server, one_at_a_time, over }
+    }
+
+    /// Ends all questions without a word.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Release);
     }
 
     /// Names the server that asks.
@@ -69,16 +77,18 @@ impl Questions {
         T: Send + 'static,
         F: FnOnce(&mut dyn Dialog) -> T + Send + 'static,
     {
-        let withdrawn = Withdrawn { screen: self.screen.clone(), over: Arc::default() };
-        let (screen, one, over) =
-            (self.screen.clone(), self.one_at_a_time.clone(), withdrawn.over.clone());
+        let state: Arc<AtomicU8> = Arc::default();
+        let _withdrawn = Withdrawn { questions: self.clone(), state: state.clone() };
+        let (screen, one) = (self.screen.clone(), self.one_at_a_time.clone());
         let talked = tokio::task::spawn_blocking(move || {
             let _one = one.lock().unwrap_or_else(PoisonError::into_inner);
-            if over.load(Ordering::Acquire) {
-                return None;
-            }
-            let said = talk(&mut Terminal::open(screen));
-            over.store(true, Ordering::Release);
+            // Nobody is asked what was taken back while others were asked.
+            let still =
+                state.compare_exchange(WAITING, ASKING, Ordering::AcqRel, Ordering::Acquire);
+            still.ok()?;
+            let open = || state.load(Ordering::Acquire) == ASKING;
+            let said = talk(&mut Terminal::open(&screen, &open));
+            state.store(OVER, Ordering::Release);
             Some(said)
         });
         let talked = talked.await.ok().flatten();
@@ -86,16 +96,21 @@ impl Questions {
     }
 }
 
+const WAITING: u8 = 0;
+const ASKING: u8 = 1;
+const OVER: u8 = 2;
+
 /// Tells whoever is being asked when the question is no more.
 struct Withdrawn {
-    screen: Arc<Screen>,
-    over: Arc<AtomicBool>,
+    questions: Questions,
+    state: Arc<AtomicU8>,
 }
 
 impl Drop for Withdrawn {
     fn drop(&mut self) {
-        if !self.over.swap(true, Ordering::AcqRel) {
-            self.screen.line("\nThe question is no longer open; press Enter.");
+        let asking = self.state.swap(OVER, Ordering::AcqRel) == ASKING;
+        if asking && !self.questions.over.load(Ordering::Acquire) {
+            self.questions.screen.line("\nThe question is no longer open; press Enter.");
         }
     }
 }

@@ -109,7 +109,10 @@ async fn interruptible(verb: &Verb, context: &Context) -> Result<(), Fail> {
         tokio::select! {
             biased;
             result = work => result,
-            _ = signal::ctrl_c() => Err(Fail::interrupted()),
+            _ = signal::ctrl_c() => {
+                context.questions.end();
+                Err(Fail::interrupted())
+            }
         }
         // The end of this block drops the call, and that cancels it.
     };

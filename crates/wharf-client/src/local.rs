@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
     Ask, BoxFuture, Deadlines, Direction, Error, Implementation, InputRequired, Method, Outbox,
-    Outcome, Page, Reply, Request, RequestBuilder, Service, Timer,
+    Outcome, Page, Reply, Request, RequestBuilder, Service, Timer, ToolResult,
 };
 
 use crate::{About, Ear, Errand, Link, read::unexpected};
@@ -54,7 +54,24 @@ struct Local {
 
 impl Service for Local {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        self.service.call(request, outbox)
+        let method = request.method;
+        let call = self.service.call(request, outbox);
+        match method {
+            Method::CallTool => Box::pin(async move { as_result(call.await) }),
+            _ => call,
+        }
+    }
+}
+
+/// What a model can correct itself from is a result, as it is over any other link.
+fn as_result(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Failed(error)
+            if error.kind.is_tool_result() || error.kind.is_invalid_tool_arguments() =>
+        {
+            ToolResult::error(error.message.into_owned()).into()
+        }
+        other => other,
     }
 }
 

@@ -1,9 +1,6 @@
 //! Questions and answers, a line at a time.
 
-use std::{
-    io::{self, Write},
-    sync::Arc,
-};
+use std::io::{self, Write};
 
 use super::{Paint, Screen};
 
@@ -20,43 +17,51 @@ pub(crate) trait Dialog {
 }
 
 /// Whoever sits at the terminal.
-#[derive(Debug)]
-pub(crate) struct Terminal(Arc<Screen>);
+pub(crate) struct Terminal<'a> {
+    screen: &'a Screen,
+    /// Whether anybody still wants to know.
+    open: &'a dyn Fn() -> bool,
+}
 
-impl Terminal {
+impl<'a> Terminal<'a> {
     /// Opens the dialog; the progress waits until it is over.
-    pub(crate) fn open(screen: Arc<Screen>) -> Self {
+    pub(crate) fn open(screen: &'a Screen, open: &'a dyn Fn() -> bool) -> Self {
         screen.asking(true);
-        Terminal(screen)
+        Terminal { screen, open }
     }
 }
 
-impl Dialog for Terminal {
+impl Dialog for Terminal<'_> {
     fn say(&mut self, text: &str) {
-        self.0.line(text);
+        if (self.open)() {
+            self.screen.line(text);
+        }
     }
 
     fn ask(&mut self, prompt: &str) -> Option<String> {
+        if !(self.open)() {
+            return None;
+        }
         let _ = write!(io::stderr(), "{prompt}");
         let _ = io::stderr().flush();
         let mut line = String::new();
         match io::stdin().read_line(&mut line) {
-            Ok(1..) => Some(line.trim_end_matches(['\r', '\n']).to_owned()),
+            Ok(1..) if (self.open)() => Some(line.trim_end_matches(['\r', '\n']).to_owned()),
             _ => {
-                self.0.line("");
+                self.say("");
                 None
             }
         }
     }
 
     fn paint(&self) -> Paint {
-        self.0.paint()
+        self.screen.paint()
     }
 }
 
-impl Drop for Terminal {
+impl Drop for Terminal<'_> {
     fn drop(&mut self) {
-        self.0.asking(false);
+        self.screen.asking(false);
     }
 }
 

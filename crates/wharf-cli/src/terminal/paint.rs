@@ -19,8 +19,7 @@ impl Paint {
     /// As people expect it of `stream`.
     pub(crate) fn on(stream: &impl IsTerminal) -> Paint {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Paint { on: stream.is_terminal() && !refused && !dumb }
+        Paint { on: stream.is_terminal() && !refused && !is_dumb() }
     }
 
     /// As people expect it of stdout.
@@ -55,4 +54,9 @@ impl Paint {
             text.to_owned()
         }
     }
+}
+
+/// Whether the terminal can only write one line after the other.
+pub(super) fn is_dumb() -> bool {
+    env::var_os("TERM").is_some_and(|term| term == "dumb")
 }

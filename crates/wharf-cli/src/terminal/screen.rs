@@ -7,7 +7,7 @@ use std::{
 
 use wharf::{LogMessage, Progress};
 
-use super::{Paint, clean_line, columns, cut, width};
+use super::{Paint, clean_line, columns, cut, paint::is_dumb, width};
 
 /// How wide the bar is.
 const BAR: usize = 24;
@@ -16,6 +16,8 @@ const BAR: usize = 24;
 #[derive(Debug)]
 pub(crate) struct Screen {
     terminal: bool,
+    /// Whether a line can be drawn over.
+    draws: bool,
     paint: Paint,
     state: Mutex<State>,
 }
@@ -32,7 +34,8 @@ impl Screen {
     pub(crate) fn new() -> Self {
         let stderr = io::stderr();
         let terminal = stderr.is_terminal();
-        Screen { terminal, paint: Paint::on(&stderr), state: Mutex::default() }
+        let draws = terminal && !is_dumb();
+        Screen { terminal, draws, paint: Paint::on(&stderr), state: Mutex::default() }
     }
 
     pub(crate) fn is_terminal(&self) -> bool {
@@ -57,9 +60,14 @@ impl Screen {
         }
     }
 
+    /// Whether progress can be shown.
+    pub(crate) fn draws(&self) -> bool {
+        self.draws
+    }
+
     /// Shows how far a call has come, where somebody sees it.
     pub(crate) fn progress(&self, progress: &Progress) {
-        if !self.terminal {
+        if !self.draws {
             return;
         }
         let message = progress.message.as_deref().unwrap_or_default();

@@ -40,6 +40,9 @@ fn colour_is_for_terminals_that_want_it() {
     assert!(!painted("TERM", "dumb"));
     assert!(!painted("NO_COLOR", "1"));
     assert!(painted("NO_COLOR", ""));
+    let mut command = bed.command(&["call", "countdown", "from=2", "--", WHARF, "serve"]);
+    command.env("TERM", "dumb");
+    assert_eq!(Pty::start(command).end().1, "lift-off\n");
 }
 
 #[test]
@@ -166,4 +169,13 @@ fn a_listener_sees_changes_in_words() {
     pty.until("Listening to tools, demo://clock. Ctrl-C ends it.").interrupt();
     let (code, shown) = pty.end();
     assert!(code == 130 && shown.contains("Interrupted"), "{shown}");
+}
+
+#[test]
+fn ctrl_c_leaves_a_form() {
+    let bed = Bed::new("leave");
+    let mut pty = demo(&bed, &["call", "deploy", "build=7", "--yes"]);
+    pty.until("yes or no").interrupt();
+    let (code, shown) = pty.end();
+    assert!(code == 130 && shown.ends_with("error: Interrupted\n"), "{shown:?}");
 }

@@ -22,8 +22,10 @@ fn error(asked: &Asked, code: i64) -> Value {
     json!({"jsonrpc": "2.0", "id": asked.message["id"], "error": {"code": code, "message": "no"}})
 }
 
+type Play = fn(&Asked) -> Act;
+
 /// How legacy servers of lines meet `server/discover`.
-fn discoveries() -> Vec<(&'static str, fn(&Asked) -> Act)> {
+fn discoveries() -> Vec<(&'static str, Play)> {
     vec![
         ("method not found", |asked| Act::Say(line(&error(asked, -32601)))),
         ("invalid params", |asked| Act::Say(line(&error(asked, -32602)))),

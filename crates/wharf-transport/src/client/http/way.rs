@@ -63,10 +63,11 @@ impl Way {
         }
         desk.opened(talk, about);
         let (answered, is_answered) = oneshot::channel();
-        let reader = match (kind, stream) {
-            (Kind::Modern, _) => None,
-            (_, Some(stream)) => Some(tokio::spawn(read(voice.clone(), tasks.clone(), stream))),
-            (_, None) => Some(tokio::spawn(read_own(voice.clone(), tasks.clone(), answered))),
+        let (mine, theirs) = (voice.clone(), tasks.clone());
+        let reader = match (kind, stream, answered) {
+            (Kind::Modern, ..) => None,
+            (_, Some(stream), _) => Some(tokio::spawn(read(mine, theirs, stream))),
+            (_, None, answered) => Some(tokio::spawn(read_own(mine, theirs, answered))),
         };
         let way = Way { kind, voice, tasks, reader: reader.map(|it| it.abort_handle()) };
         // A server that has a question before the stream is there may have nowhere to put it.

@@ -4,10 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
 use serde_json::json;
-use wharf::{
-    CompletionRef, Content, ErrorKind, LogLevel, ResourceContents, args,
-    model::Body,
-};
+use wharf::{CompletionRef, Content, ErrorKind, LogLevel, ResourceContents, args, model::Body};
 
 use crate::bed::{Bed, FOUND_OUT, Route, in_time};
 

@@ -15,7 +15,7 @@ async fn dropped(client: &Client) -> u64 {
 pub async fn a_call_that_is_dropped_is_cancelled_there(bed: Bed) {
     let client = bed.client().await;
     let (begun, mut has_begun) = mpsc::unbounded_channel();
-    let call = client.call("forever", ()).on_progress(move |_| drop(begun.send(())));
+    let call = client.call("forever", ()).on_progress(move |_| begun.send(()).unwrap_or_default());
     let calling = tokio::spawn(call.into_future());
     in_time(has_begun.recv()).await.unwrap();
     assert_eq!(dropped(&client).await, 0);
@@ -42,7 +42,7 @@ pub async fn a_closed_client_says_so(bed: Bed) {
 pub async fn a_crashed_server_is_started_again(bed: Bed) {
     let client = bed.client().await;
     let (begun, mut has_begun) = mpsc::unbounded_channel();
-    let call = client.call("forever", ()).on_progress(move |_| drop(begun.send(())));
+    let call = client.call("forever", ()).on_progress(move |_| begun.send(()).unwrap_or_default());
     let calling = tokio::spawn(call.into_future());
     in_time(has_begun.recv()).await.unwrap();
     kill_children().await;
