@@ -114,7 +114,7 @@ impl Exchange {
         let (call, outcome) =
             match catch_unwind(AssertUnwindSafe(|| service.call(request, outbox.clone()))) {
                 Ok(call) => (Some(call), None),
-                Err(_) => (None, Some(panicked(method, Told::Model))),
+                Err(_) => (None, Some(panicked(method))),
             };
         let (limit, told) = (deadlines.total, Told::Model);
         Exchange { method, call, outbox, outcome, clock: None, limit, told }
@@ -166,7 +166,7 @@ impl Exchange {
         match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))) {
             Ok(Poll::Pending) => return,
             Ok(Poll::Ready(outcome)) => self.outcome = Some(outcome),
-            Err(_) => self.outcome = Some(panicked(self.method, self.told)),
+            Err(_) => self.outcome = Some(panicked(self.method)),
         }
         self.drop_call();
     }
@@ -231,11 +231,9 @@ impl fmt::Debug for Exchange {
 }
 
 /// The panic's own text stays in the server's log: it may say what clients should not read.
-fn panicked(method: Method, told: Told) -> Outcome {
-    match (method, told) {
-        (Method::CallTool, Told::Model) => {
-            ToolResult::error(ErrorKind::ToolPanicked.message()).into()
-        }
+fn panicked(method: Method) -> Outcome {
+    match method {
+        Method::CallTool => ToolResult::error(ErrorKind::ToolPanicked.message()).into(),
         _ => Error::new(ErrorKind::InternalError).into(),
     }
 }

@@ -58,13 +58,17 @@ async fn a_million_tools() {
     assert!(error.contains("100000") || error.contains("100,000"), "{error}");
 }
 
-/// As many as fit into one message are read, and no more is held than a multiple of it.
+/// As many as a page may have are read, and no more is held than a multiple of the message.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_million_tools_at_once() {
     let (_server, error) = listed(|asked| {
-        let tools = (0..1_000_000).map(|index| tool(&format!("t{index}"), json!({})));
-        page(asked, tools.collect(), None)
+        let tools = r#"{"name":"t","inputSchema":{}},"#.repeat(1_000_000);
+        let mut reply = asked.reply(json!({"resultType": "complete", "tools": []})).to_string();
+        let at = reply.find("[]").expect("the tools") + 1;
+        reply.insert_str(at, tools.trim_end_matches(','));
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ";
+        Act::Say(format!("{head}{}\r\n\r\n{reply}", reply.len()).into_bytes())
     })
     .await;
-    assert!(error.contains("too large") || error.contains("long"), "{error}");
+    assert!(error.contains("100000"), "{error}");
 }
