@@ -105,6 +105,9 @@ impl Fail {
 
     /// Some lines for people.
     pub(crate) fn text(&self, paint: Paint) -> String {
+        if self.exit == Exit::Interrupted {
+            return self.message.to_string();
+        }
         let mut text = format!("{} {}", paint.red("error:"), clean(&self.message));
         if let Some(hint) = &self.hint {
             text = format!("{text}\n{}", clean(hint));

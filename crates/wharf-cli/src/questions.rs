@@ -32,6 +32,9 @@ impl Questions {
     /// Ends all questions without a word.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Release);
+        if self.screen.is_asking() {
+            self.screen.line("");
+        }
     }
 
     /// Names the server that asks.

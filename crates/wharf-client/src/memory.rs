@@ -20,6 +20,8 @@ use crate::{
 
 /// How many visited pages are remembered: the oldest gives way.
 const COMPLETED: usize = 1024;
+/// How long the id of a page may be: a server must not fill the memory with them.
+const LONGEST_ID: usize = 4096;
 
 /// What a caller remembers of its server.
 pub(crate) struct Memory {
@@ -156,6 +158,9 @@ impl Memory {
     }
 
     fn complete(&self, id: &str) {
+        if id.len() > LONGEST_ID {
+            return;
+        }
         let mut state = self.lock();
         // The same word may come by more than one way.
         if state.completed.iter().any(|known| known == id) {

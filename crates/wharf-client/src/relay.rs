@@ -111,6 +111,8 @@ fn listen(link: Arc<dyn Link>, request: Request, outbox: Outbox) -> BoxFuture<Ou
                 }
                 Happened::Heard(_) => {}
                 Happened::Next(Event::Done(Outcome::Failed(_))) => next = None,
+                // The back ends all listens: what took over would never be heard of again.
+                Happened::Next(Event::Done(outcome)) => return outcome,
                 Happened::Next(_) => {
                     let Some(agreed) = next.take() else { continue };
                     heard = agreed;

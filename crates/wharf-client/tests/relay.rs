@@ -161,3 +161,25 @@ async fn arguments_are_mirrored_for_a_front_that_has_no_headers() {
     let x = |call: usize| mirrored[call].as_ref().unwrap().of("x").flatten().next() == Some("1.50");
     assert!(!x(0) && x(2) && !x(4) && x(6));
 }
+
+#[tokio::test]
+async fn a_listen_ends_with_the_back_even_while_it_changes() {
+    let link = Fake::default()
+        .play(async |_, outbox: Outbox| {
+            outbox.notify(Notification::Acknowledged(Filter::default()));
+            std::future::pending().await
+        })
+        .then(Reply::Listened)
+        .link();
+    let live = LiveFilter::new(Filter::default());
+    let mut request = RequestBuilder::new(Method::Listen).build();
+    request.filter = Some(live.clone());
+    let relay = caller(&link).relay();
+    let deadlines = Deadlines { idle: None, total: None };
+    let mut listen = Exchange::start(&*relay, request, Arc::new(TokioTimer), deadlines);
+    let event = poll_fn(|cx| listen.poll_event(cx)).await;
+    assert!(matches!(event, Event::Notify(Notification::Acknowledged(_))), "{event:?}");
+    live.edit(|filter| filter.uris.insert("toy://a".into()));
+    let event = poll_fn(|cx| listen.poll_event(cx)).await;
+    assert!(matches!(event, Event::Done(Outcome::Complete(Reply::Listened))), "{event:?}");
+}

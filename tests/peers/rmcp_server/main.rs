@@ -10,6 +10,7 @@ mod tools;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rmcp::model::*;
 use rmcp::service::{RequestContext, SubscriptionContext};
@@ -29,10 +30,14 @@ async fn main() {
         let _ = running.waiting().await;
         return;
     }
-    let service: StreamableHttpService<Demo, LocalSessionManager> = StreamableHttpService::new(
+    // A call that ends while its client is away is lost, so clients have to come back soon.
+    let retry = Some(Duration::from_millis(50));
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.sse_retry = retry;
+    let service = StreamableHttpService::new(
         move || Ok(server.clone()),
-        Arc::default(),
-        StreamableHttpServerConfig::default(),
+        Arc::new(sessions),
+        StreamableHttpServerConfig::default().with_sse_retry(retry),
     );
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     eprintln!("http://{}/mcp", listener.local_addr().unwrap());

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use wharf::model::{Body, CompletionRef};
 use wharf::{ElicitResult, ErrorKind, Filter, LogLevel, args};
 
-use crate::subject::{Subject, list_checks, next_change, text};
+use crate::subject::{Over, Subject, list_checks, next_change, text};
 
 const CLOCK: &str = "demo://clock";
 
@@ -43,9 +43,12 @@ async fn finds_the_era_by_itself(subject: &Subject) {
 }
 
 async fn speaks_older_revisions(subject: &Subject) {
-    for revision in ["2025-06-18", "2025-03-26", "2024-11-05"] {
+    let older = ["2024-11-05", "2025-03-26", "2025-06-18"];
+    // Over stdio each of them starts the server again, which takes Python seconds.
+    let count = if subject.over == Over::Stdio { 1 } else { older.len() };
+    for revision in &older[..count] {
         let client = subject.connect_again(Some(revision)).await.unwrap();
-        assert_eq!(client.about().revision, revision);
+        assert_eq!(client.about().revision, *revision);
         let sum: i64 = client.call_as("add", args! { a: 2, b: 3 }).await.unwrap();
         assert_eq!(sum, 5);
         client.close().await;

@@ -23,7 +23,7 @@ use std::time::Duration;
 use subject::{Era, Over, Server};
 
 /// No check waits longer, whatever goes wrong.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// One test for each server, era and transport.
 macro_rules! servers {

@@ -104,6 +104,10 @@ impl Screen {
         self.lock().asking = asking;
     }
 
+    pub(crate) fn is_asking(&self) -> bool {
+        self.lock().asking
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

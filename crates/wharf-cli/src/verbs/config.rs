@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use wharf::{
     Target,
-    config::{Config, Entry, places},
+    config::{Config, Entry, Place, places},
 };
 
 use crate::{
@@ -27,43 +27,63 @@ pub(crate) fn configured(config: cli::Config, screen: &Screen) -> Result<(), Fai
     }
 }
 
+/// A configured server, and where it comes from.
+struct Found {
+    place: Place,
+    entry: Entry,
+}
+
+impl Found {
+    fn json(&self) -> Value {
+        let Found { place, entry } = self;
+        json!({"name": entry.name, "server": entry.summary(), "program": place.program,
+            "file": place.path.to_string_lossy(), "disabled": entry.is_disabled()})
+    }
+
+    fn row(&self) -> Vec<String> {
+        let Found { place, entry } = self;
+        let off = if entry.is_disabled() { " (disabled)" } else { "" };
+        let name = format!("{}{off}", clean_line(&entry.name));
+        let summary = clean_line(&entry.summary()).into_owned();
+        vec![name, summary, place.program.to_owned(), place.path.to_string_lossy().into_owned()]
+    }
+}
+
+/// Every configured server, and what is wrong with files that could not be read.
+fn all() -> (Vec<Found>, Vec<String>) {
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for place in places().into_iter().filter(|place| place.path.exists()) {
+        match Config::read(&place.path) {
+            Ok(config) => found.extend(config.entries.into_iter().map(|entry| {
+                let place = place.clone();
+                Found { place, entry }
+            })),
+            // The settings of an editor need not name servers.
+            Err(_) if place.path.ends_with("settings.json") => {}
+            Err(error) => problems.push(error.to_string()),
+        }
+    }
+    (found, problems)
+}
+
 fn list(out: Out, screen: &Screen) -> Result<(), Fail> {
-    let mut rows: Vec<[String; 4]> = Vec::new();
-    let mut entries: Vec<Value> = Vec::new();
-    for place in places() {
-        if !place.path.exists() {
-            continue;
-        }
-        let config = match Config::read(&place.path) {
-            Ok(config) => config,
-            // Settings of an editor need not name servers.
-            Err(error) => {
-                if screen.is_terminal() {
-                    screen.line(&screen.paint().dim(&clean_line(&error.to_string())));
-                }
-                continue;
-            }
-        };
-        for entry in config.entries {
-            let file = place.path.to_string_lossy();
-            entries.push(json!({"name": entry.name, "server": entry.summary(),
-                "program": place.program, "file": file, "disabled": entry.is_disabled()}));
-            let off = if entry.is_disabled() { " (disabled)" } else { "" };
-            let name = format!("{}{off}", clean_line(&entry.name));
-            let summary = clean_line(&entry.summary()).into_owned();
-            rows.push([name, summary, place.program.to_owned(), file.into_owned()]);
-        }
-    }
+    let (found, problems) = all();
     if out.is_json() {
-        return out.json(&json!({"servers": entries}));
+        let servers: Vec<Value> = found.iter().map(Found::json).collect();
+        let mut all = json!({"servers": servers});
+        if !problems.is_empty() {
+            all["problems"] = problems.into();
+        }
+        return out.json(&all);
     }
-    if rows.is_empty() && screen.is_terminal() {
+    for problem in &problems {
+        screen.line(&screen.paint().yellow(&clean_line(problem)));
+    }
+    if found.is_empty() {
         screen.line("No server is configured. `wharf config paths` shows where they could be.");
-    }
-    let rows: Vec<Vec<String>> = rows.into_iter().map(Vec::from).collect();
-    if rows.is_empty() {
         return Ok(());
     }
+    let rows: Vec<Vec<String>> = found.iter().map(Found::row).collect();
     out.lines(&table(&["NAME", "SERVER", "PROGRAM", "FILE"], &rows, out.columns(), out.paint()))
 }
 
@@ -76,7 +96,7 @@ fn paths(out: Out) -> Result<(), Fail> {
         });
         return out.json(&json!({"files": each.collect::<Vec<_>>()}));
     }
-    let row = |place: &wharf::config::Place| {
+    let row = |place: &Place| {
         let there = if place.path.exists() { "yes" } else { "no" };
         vec![place.program.to_owned(), there.to_owned(), place.path.to_string_lossy().into_owned()]
     };

@@ -66,4 +66,7 @@ fn a_file_that_cannot_be_read_is_named() {
     let file = bed.write("broken.json", "{");
     let error = bed.run(&["list", &file]).error(1);
     assert!(error["message"].as_str().unwrap().contains("broken.json"), "{error}");
+    bed.write(".mcp.json", "{");
+    let listed = bed.run(&["config"]).json();
+    assert!(listed["problems"][0].as_str().unwrap().contains(".mcp.json"), "{listed}");
 }

@@ -242,7 +242,7 @@ fn perform(connection: &Connection, duty: Duty) {
         Duty::Answer(answering) => {
             let connection = connection.clone();
             tokio::spawn(async move {
-                if let Some(answer) = answering.await {
+                if let Some((answer, _open)) = answering.await {
                     let _ = connection.send(answer).await;
                 }
             });

@@ -139,8 +139,8 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Sink for LineSink<W> {
         self.lines.clear();
         for message in messages {
             // A caller's own JSON may be laid out over lines; between its tokens a blank will do.
-            let flat =
-                message.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte });
+            // Not DEL, which may stand in a text as it is.
+            let flat = message.iter().map(|byte| if *byte < b' ' { b' ' } else { *byte });
             self.lines.extend(flat);
             self.lines.push(b'\n');
         }

@@ -13,7 +13,7 @@ use bytestring::ByteString;
 use tokio::{
     runtime::Handle,
     sync::Mutex,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use wharf_model::{
     BoxFuture, Error, ErrorKind, Filter, Method, Outbox, Outcome, Reply, Request,
@@ -28,6 +28,8 @@ use super::{
 
 /// How often in a row a listen tries to go on before it gives up.
 const ATTEMPTS: u32 = 10;
+/// How long a listen must last for the trouble before it to be forgotten.
+const SETTLED: Duration = Duration::from_secs(10);
 /// How long a server may take to take note that a resource is no longer followed.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -64,19 +66,20 @@ pub(crate) async fn listen(ground: Arc<dyn Ground>, request: Request, outbox: Ou
     let acknowledged = Arc::new(AtomicBool::new(false));
     let mut failures = 0;
     loop {
+        let begun = Instant::now();
         let ended = match ground.connected().await {
-            Ok(talk) => {
-                failures = 0;
-                once(&ground, &talk, &request, &outbox, &acknowledged).await
-            }
+            Ok(talk) => once(&ground, &talk, &request, &outbox, &acknowledged).await,
             Err(error) => Err(error),
         };
+        if begun.elapsed() > SETTLED {
+            failures = 0;
+        }
         match ended {
             Ok(()) => return Reply::Listened.into(),
             Err(_) if ground.is_closed() => return Reply::Listened.into(),
             Err(error) => {
                 let began = acknowledged.load(Ordering::Relaxed);
-                let may_pass = began && is_passing(&error) && ground.may_return();
+                let may_pass = began && error.kind.is_retryable() && ground.may_return();
                 if !may_pass || failures >= ATTEMPTS {
                     return error.into();
                 }
@@ -85,11 +88,6 @@ pub(crate) async fn listen(ground: Arc<dyn Ground>, request: Request, outbox: Ou
         }
         sleep(delay(failures)).await;
     }
-}
-
-/// Whether another connection may help.
-fn is_passing(error: &Error) -> bool {
-    matches!(error.kind, ErrorKind::ConnectionClosed | ErrorKind::TransportError)
 }
 
 /// Listens over one connection.
@@ -169,15 +167,23 @@ impl Following {
         let (ground, talk, uri) = (ground.clone(), talk.clone(), uri.to_owned());
         // Made before the request, which may be given up while it is under way.
         let mut following = Following { ground, talk, uri, connection: Some(connection) };
-        if first
-            && let Err(error) =
-                subscribe(&following.ground, &following.talk, &following.uri, true).await
-        {
+        if first && let Err(error) = following.subscribe().await {
             following.ground.desk().unfollow(&following.uri, connection);
             following.connection = None;
             return Err(error);
         }
         Ok(following)
+    }
+
+    /// Subscribes, within a time: whoever else subscribes has to wait for it.
+    async fn subscribe(&self) -> Result<(), Error> {
+        let patience = self.ground.desk().options().handshake;
+        let subscribing = subscribe(&self.ground, &self.talk, &self.uri, true);
+        timeout(patience, subscribing).await.unwrap_or_else(|_| {
+            let seconds = patience.as_secs();
+            let problem = format!("The server did not answer resources/subscribe in {seconds} s");
+            Err(Error::new(ErrorKind::RequestTimeout).with_message(problem))
+        })
     }
 }
 

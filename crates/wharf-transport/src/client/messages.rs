@@ -15,7 +15,7 @@ use wharf_client::{About, Ear, Errand, Link};
 use wharf_model::{
     BoxFuture, Error, ErrorKind, LogLevel, Method, Outbox, Outcome, Reply, Request, Service,
 };
-use wharf_wire::{CallId, Talk};
+use wharf_wire::Talk;
 
 use super::{
     LinkOptions,
@@ -171,14 +171,11 @@ impl<D: Dial> Line<D> {
     /// Sends a request and waits for its result. Dropping the future cancels it there.
     async fn exchange(
         connection: Connection,
-        mut ticket: Ticket,
+        ticket: Ticket,
         message: Vec<u8>,
     ) -> Result<ByteString, Error> {
         connection.send(message).await?;
-        let mut cancel = Cancel { connection, id: Some(ticket.id.clone()) };
-        let result = ticket.wait().await;
-        cancel.id = None;
-        result
+        Awaited { connection, ticket }.ticket.wait().await
     }
 
     async fn call(self: &Arc<Self>, request: Request, outbox: Outbox) -> Result<Outcome, Error> {
@@ -344,17 +341,19 @@ impl<D: Dial> Ground for Handle<D> {
     }
 }
 
-/// Tells the server that nobody waits for a reply any more, when it is dropped.
-struct Cancel {
+/// A request that was sent. Dropping it before the reply tells the server that nobody waits.
+struct Awaited {
     connection: Connection,
-    id: Option<CallId>,
+    ticket: Ticket,
 }
 
-impl Drop for Cancel {
+impl Drop for Awaited {
     fn drop(&mut self) {
-        let Some(id) = self.id.take().filter(|_| !self.connection.is_dead()) else { return };
-        let mut message = Vec::new();
-        self.connection.talk().cancelled(&id, "the caller no longer waits", &mut message);
+        if self.connection.is_dead() || !self.ticket.is_open() {
+            return;
+        }
+        let (talk, mut message) = (self.connection.talk(), Vec::new());
+        talk.cancelled(&self.ticket.id, "the caller no longer waits", &mut message);
         self.connection.send_soon(message);
     }
 }

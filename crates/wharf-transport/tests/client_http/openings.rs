@@ -237,3 +237,19 @@ async fn without_the_feature_https_says_so() {
     says(&error, ErrorKind::TransportError, &["`tls`"]);
     assert!(site.log().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_opening_that_is_given_up_ends_its_session() {
+    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+        match seen.method() {
+            "notifications/initialized" => wire.hold().await,
+            _ => _ = legacy(&seen, &mut wire).await,
+        }
+    })
+    .await;
+    let url = site.url();
+    let opening = tokio::spawn(async move { connect(&url).await });
+    site.came("notifications/initialized", 1).await;
+    opening.abort();
+    site.came("DELETE", 1).await;
+}

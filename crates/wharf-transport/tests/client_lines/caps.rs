@@ -194,3 +194,31 @@ async fn messages_of_the_oddest_shapes_do_no_harm() {
         "{ended:?}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_answered_is_not_cancelled() {
+    let mut options = options();
+    let trail = Trail::on(&mut options);
+    let (mut peer, link) = modern(options).await;
+    let mut calling = Calling::start(&link, tool("x"));
+    assert!(tokio::time::timeout(Duration::from_secs(1), calling.next()).await.is_err());
+    let call = peer.expect("tools/call").await;
+    peer.say(&call, "there already").await;
+    trail.until("there already").await;
+    drop(calling);
+    let calling = tokio::spawn(async move { say(&link, "y").await });
+    let call = peer.expect("tools/call").await;
+    peer.say(&call, "y").await;
+    calling.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_text_arrives_as_it_is_whatever_it_holds() {
+    let (mut peer, link) = modern(options()).await;
+    let text = "tab\t line\n del\u{7f} nul\0 end\u{2028}";
+    let calling = tokio::spawn(async move { say(&link, text).await });
+    let call = peer.expect("tools/call").await;
+    assert_eq!(call["params"]["name"], text);
+    peer.say(&call, text).await;
+    assert_eq!(calling.await.unwrap().unwrap(), text);
+}

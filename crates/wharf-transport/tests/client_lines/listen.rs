@@ -285,3 +285,21 @@ async fn a_listen_whose_server_is_gone_for_good_ends() {
     let Outcome::Failed(error) = outcome else { panic!("{outcome:?}") };
     assert_eq!(error.kind, ErrorKind::TransportError, "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_is_never_answered_holds_up_no_other_for_ever() {
+    let (mut peer, link) = legacy(options()).await;
+    let follow = |uri: &str| {
+        let filter = Filter { uris: uris([uri]), ..Filter::default() };
+        tokio::spawn(Calling::start(&link, listening(filter)).end())
+    };
+    let first = follow("toy://a");
+    peer.expect("resources/subscribe").await;
+    let _second = follow("toy://b");
+    let (_, outcome) = timeout(Duration::from_secs(600), first).await.unwrap().unwrap();
+    let Outcome::Failed(error) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(error.kind, ErrorKind::RequestTimeout);
+    peer.expect("notifications/cancelled").await;
+    let next = peer.expect("resources/subscribe").await;
+    assert_eq!(next["params"]["uri"], "toy://b");
+}

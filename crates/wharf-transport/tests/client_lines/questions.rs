@@ -1,6 +1,12 @@
 //! A legacy server's requests to the client.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, time::timeout};
@@ -124,4 +130,34 @@ async fn a_modern_client_answers_no_requests() {
     peer.send(json!({"jsonrpc": "2.0", "id": 3, "method": "no/such"})).await;
     until(|| trail.count("# ignored") == 3).await;
     assert!(timeout(Duration::from_secs(60), peer.read()).await.is_err());
+}
+
+/// Answers at once, and counts.
+#[derive(Debug, Default)]
+struct Counting(AtomicUsize);
+
+impl Orphans for Counting {
+    fn ask(&self, _: Ask) -> BoxFuture<Result<String, Error>> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::ready(Ok(format!(r#"{{"roots":[],"x":"{}"}}"#, "x".repeat(10_000)))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_takes_no_answers_gets_no_more() {
+    let mut options = options();
+    (options.limits.asks, options.limits.outgoing) = (4, 4);
+    let counting = Arc::new(Counting::default());
+    options.orphans = counting.clone();
+    let trail = Trail::on(&mut options);
+    let (mut peer, _link) = legacy(options).await;
+    for id in 1..=1000 {
+        peer.send(question(id)).await;
+    }
+    until(|| trail.count("< ") >= 1000).await;
+    assert!(counting.0.load(Ordering::SeqCst) < 100, "{counting:?}");
+    // It is heard again once it reads.
+    while let Ok(Some(_)) = timeout(Duration::from_secs(1), peer.next()).await {}
+    peer.send(question(5000)).await;
+    assert_eq!(peer.read().await["id"], 5000);
 }

@@ -22,8 +22,8 @@ use wharf_wire::{ClientSelf, Revision};
 use super::{Client, Target};
 use crate::{Endpoint, Era, Pin};
 
-/// What an address may begin with, in a build that has every feature.
-const SCHEMES: [&str; 6] = ["http", "https", "ws", "wss", "tcp", "unix"];
+/// What an address may begin with only in a build that has the feature for it.
+const SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "unix"];
 
 /// What this process found out about servers.
 static VERDICTS: LazyLock<Arc<Verdicts>> = LazyLock::new(|| Arc::new(Verdicts::in_memory()));
@@ -240,7 +240,9 @@ impl ClientBuilder {
             Some("ws" | "wss") => {
                 links::connect_websocket(url, self.headers.clone(), options).await
             }
-            Some("tcp") => links::connect_tcp(rest("tcp://"), options).await,
+            Some("tcp") if rest("tcp:").starts_with("//") => {
+                links::connect_tcp(rest("tcp://"), options).await
+            }
             #[cfg(unix)]
             Some("unix") => {
                 let path = rest("unix:");

@@ -25,8 +25,9 @@ pub(crate) enum Duty {
     /// Send this: the answer to a ping, or a refusal.
     Send(Vec<u8>),
     /// Run this beside whatever else goes on, and send what comes of it; nothing if the question
-    /// was withdrawn.
-    Answer(BoxFuture<Option<Vec<u8>>>),
+    /// was withdrawn. The question counts as open until it is dropped, after sending: a server that
+    /// takes no answers must not pile them up.
+    Answer(BoxFuture<Option<(Vec<u8>, Question)>>),
 }
 
 /// A call that is told things, as fast as it looks at them.
@@ -225,8 +226,8 @@ impl Desk {
                 biased;
                 _ = withdrawn => None,
                 answer = answering => {
-                    let answer = answer.as_deref();
-                    Some(written(|out| talk.answer(&question.id, answer, out)))
+                    let message = written(|out| talk.answer(&question.id, answer.as_deref(), out));
+                    Some((message, question))
                 }
             }
         })))
@@ -257,7 +258,7 @@ impl Desk {
 }
 
 /// An open question of the server; dropping it makes room for another.
-struct Question {
+pub(crate) struct Question {
     desk: Arc<Desk>,
     id: CallId,
 }

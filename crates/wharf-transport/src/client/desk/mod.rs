@@ -224,6 +224,11 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
+    /// Whether there is no reply yet, be it one that nobody has looked at.
+    pub(crate) fn is_open(&self) -> bool {
+        self.desk.lock().under_way.contains_key(&self.id)
+    }
+
     /// Waits for the reply: the JSON text of its result. Once.
     pub(crate) async fn wait(&mut self) -> Result<ByteString, Error> {
         let reply = (&mut self.reply).await;

@@ -195,7 +195,7 @@ impl Voice {
                     });
                 }
                 Duty::Answer(answer) => self.spawn(tasks, async move {
-                    if let Some(message) = answer.await {
+                    if let Some((message, _open)) = answer.await {
                         voice.answer(message).await;
                     }
                 }),

@@ -53,8 +53,10 @@ impl Way {
         };
         let voice = Arc::new(Voice::new(http.clone(), desk.clone(), talk.clone(), to, session));
         let tasks = Arc::new(Tasks::default());
+        // Made first: if whoever opens it gives up from here on, the session is ended.
+        let mut way = Way { kind, voice, tasks, reader: None };
         if let Some(message) = then
-            && let Err(miss) = voice.tell(message, "notifications/initialized").await
+            && let Err(miss) = way.voice.tell(message, "notifications/initialized").await
         {
             // A server that minds will say so when it is called.
             let error = miss.into_error();
@@ -63,13 +65,13 @@ impl Way {
         }
         desk.opened(talk, about);
         let (answered, is_answered) = oneshot::channel();
-        let (mine, theirs) = (voice.clone(), tasks.clone());
+        let (its_voice, its_tasks) = (way.voice.clone(), way.tasks.clone());
         let reader = match (kind, stream, answered) {
             (Kind::Modern, ..) => None,
-            (_, Some(stream), _) => Some(tokio::spawn(read(mine, theirs, stream))),
-            (_, None, answered) => Some(tokio::spawn(read_own(mine, theirs, answered))),
+            (_, Some(stream), _) => Some(tokio::spawn(read(its_voice, its_tasks, stream))),
+            (_, None, answered) => Some(tokio::spawn(read_own(its_voice, its_tasks, answered))),
         };
-        let way = Way { kind, voice, tasks, reader: reader.map(|it| it.abort_handle()) };
+        way.reader = reader.map(|it| it.abort_handle());
         // A server that has a question before the stream is there may have nowhere to put it.
         let _ = timeout(OWN_STREAM, is_answered).await;
         way

@@ -73,8 +73,9 @@ impl Config {
         }
         let mut entries = Vec::new();
         for (name, value) in tables.into_iter().flatten() {
-            let spec = Spec::deserialize(value)
-                .map_err(|error| fail(format!("entry {name:?} cannot be read: {error}")))?;
+            let spec = Spec::deserialize(value).map_err(|error| {
+                fail(format!("entry {name:?} cannot be read: {}", wanted(&error)))
+            })?;
             entries.push(Entry { name: name.clone(), source: path.into(), spec });
         }
         Ok(Config { path: path.into(), entries })
@@ -88,6 +89,15 @@ impl Config {
 }
 
 type Table = serde_json::Map<String, Value>;
+
+/// What a value should have been. What it is may be a secret.
+fn wanted(error: &serde_json::Error) -> String {
+    let problem = error.to_string();
+    match problem.rsplit_once(", expected ") {
+        Some((_, wanted)) => format!("expected {wanted}"),
+        None => problem,
+    }
+}
 
 /// Every table of servers in the file that counts in the current directory.
 fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
@@ -273,3 +283,23 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_named_without_its_value() {
+        for entry in [
+            r#"{"url": "http://x/", "headers": "Bearer hunter2"}"#,
+            r#"{"command": "x", "env": "KEY=hunter2"}"#,
+            r#"{"command": "x", "args": "--key=hunter2, expected \"hunter2\""}"#,
+            r#""hunter2""#,
+        ] {
+            let text = format!(r#"{{"mcpServers": {{"shop": {entry}}}}}"#);
+            let problem = Config::parse(&text, "mcp.json").unwrap_err().to_string();
+            assert!(problem.contains("\"shop\"") && problem.contains("expected"), "{problem}");
+            assert!(!problem.contains("hunter2"), "{problem}");
+        }
+    }
+}
