@@ -74,12 +74,13 @@ fn run_server(suite: &Suite, url: &str, report: &mut Report) -> Result<(), Strin
 fn run_client(suite: &Suite, report: &mut Report) -> Result<(), String> {
     for set in &CLIENT_SETS {
         for scenario in run_set(suite, &Side::Client, set)? {
-            let alone = match scenario.is_waiting() || scenario.is_lost() {
-                true => None,
-                false => Some(run_alone(suite, &scenario.name, set)?),
-            };
-            let flaky = alone.as_ref().is_some_and(Row::is_good);
-            report.rows.push(Row::new("client", set.name, scenario).or_flaky(flaky));
+            let name = scenario.name.clone();
+            let can_be_alone = !scenario.is_waiting() && !scenario.is_lost();
+            let row = Row::new("client", set.name, scenario);
+            // What all sets have was run alone with each revision already.
+            let is_alone = can_be_alone && (set.name != ALL || !row.is_good());
+            let alone = is_alone.then(|| run_alone(suite, &name, set)).transpose()?;
+            report.rows.push(row.or_flaky(alone.as_ref().is_some_and(Row::is_good)));
             report.rows.extend(alone);
         }
     }

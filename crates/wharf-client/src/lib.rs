@@ -18,6 +18,7 @@ mod listing;
 mod local;
 mod memory;
 mod options;
+mod overheard;
 mod pages;
 mod raw;
 mod read;

@@ -1,20 +1,15 @@
 //! A client as a service for others: a proxy.
 
-use std::{
-    future::{Future, poll_fn},
-    pin::pin,
-    sync::Arc,
-    task::Poll,
-};
+use std::sync::Arc;
 
 use wharf_model::{
-    Asks, BoxFuture, Deadlines, Error, ErrorKind, Event, Exchange, Filter, InputRequired,
-    LiveFilter, LogLevel, Method, Notification, Outbox, Outcome, Page, PageBody, Peer, Reply,
-    Request, RequestBuilder, Scope, Service, ToolInfo,
+    Asks, BoxFuture, Error, ErrorKind, InputRequired, LogLevel, Method, Outbox, Outcome, Page,
+    PageBody, Peer, Reply, Request, Scope, Service, ToolInfo,
 };
 
 use crate::{
-    Caller, Link, asks, engine,
+    Caller, asks, engine,
+    overheard::Overheard,
     spec::{Retry, Spec},
     wait,
 };
@@ -43,7 +38,10 @@ impl Service for Relay {
                 Box::pin(async move { usable(call.await, &caller, state) })
             }
             Method::CallTool if link.mirrors() => self.carry(request, outbox),
-            Method::Listen => listen(link, request, outbox),
+            Method::Listen => match request.filter.clone() {
+                Some(live) => Box::pin(Overheard::new(link, live, outbox).run()),
+                None => link.call(request, outbox),
+            },
             _ if asks_here => self.carry(request, outbox),
             _ => link.call(request, outbox),
         }
@@ -73,83 +71,6 @@ impl Relay {
             }
         })
     }
-}
-
-/// Listens at the back to what the front wants to hear, which may change meanwhile: then another
-/// listen takes over once it is agreed on, so that nothing is missed in between.
-fn listen(link: Arc<dyn Link>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-    let Some(live) = request.filter.clone() else { return link.call(request, outbox) };
-    Box::pin(async move {
-        let begin = |filter: Filter| {
-            let mut request = RequestBuilder::new(Method::Listen).build();
-            request.filter = Some(LiveFilter::new(filter));
-            let endless = Deadlines { idle: None, total: None };
-            Exchange::start(&*link, request, outbox.timer().clone(), endless)
-        };
-        let mut edits = 0;
-        let mut followed = live.read(|filter| filter.uris.clone());
-        let mut heard = begin(live.read(Filter::clone));
-        let mut next: Option<Exchange> = None;
-        let mut told = false;
-        loop {
-            let edited = live.edited(edits);
-            match whichever(&mut heard, next.as_mut(), edited).await {
-                Happened::Edited(count) => {
-                    edits = count;
-                    next = Some(begin(live.read(Filter::clone)));
-                }
-                Happened::Heard(Event::Done(outcome)) => return outcome,
-                Happened::Heard(Event::Notify(Notification::Acknowledged(agreed))) => {
-                    // The front is told once, and that all it may want later is fine too.
-                    if !std::mem::replace(&mut told, true) {
-                        outbox.notify(Notification::Acknowledged(agreed));
-                    }
-                }
-                Happened::Heard(Event::Notify(notification)) => {
-                    outbox.notify(notification);
-                    outbox.room().await;
-                }
-                Happened::Heard(_) => {}
-                Happened::Next(Event::Done(Outcome::Failed(_))) => next = None,
-                // The back ends all listens: what took over would never be heard of again.
-                Happened::Next(Event::Done(outcome)) => return outcome,
-                Happened::Next(_) => {
-                    let Some(agreed) = next.take() else { continue };
-                    heard = agreed;
-                    // The front was promised these before the back knew of them.
-                    let promised = live.read(|filter| filter.uris.clone());
-                    for uri in promised.difference(&followed) {
-                        outbox.notify(Notification::ResourceUpdated { uri: (&**uri).into() });
-                    }
-                    followed = promised;
-                }
-            }
-        }
-    })
-}
-
-enum Happened {
-    Edited(u64),
-    Heard(Event),
-    Next(Event),
-}
-
-async fn whichever(
-    heard: &mut Exchange,
-    mut next: Option<&mut Exchange>,
-    edited: impl Future<Output = u64>,
-) -> Happened {
-    let mut edited = pin!(edited);
-    poll_fn(|cx| {
-        if let Poll::Ready(count) = edited.as_mut().poll(cx) {
-            return Poll::Ready(Happened::Edited(count));
-        }
-        if let Some(Poll::Ready(event)) = next.as_mut().map(|next| next.poll_event(cx)) {
-            return Poll::Ready(Happened::Next(event));
-        }
-        heard.poll_event(cx).map(Happened::Heard)
-    })
-    .await
 }
 
 /// One call on its way through.

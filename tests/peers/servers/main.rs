@@ -55,6 +55,10 @@ servers! {
     rmcp_legacy_http: Rmcp Legacy over Http;
     rmcp_modern_stdio: Rmcp Modern over Stdio;
     rmcp_modern_http: Rmcp Modern over Http;
+    rmcp_legacy_proxied_to_legacy: Rmcp Legacy over ProxyToLegacy;
+    rmcp_legacy_proxied_to_modern: Rmcp Legacy over ProxyToModern;
+    rmcp_modern_proxied_to_legacy: Rmcp Modern over ProxyToLegacy;
+    rmcp_modern_proxied_to_modern: Rmcp Modern over ProxyToModern;
     everything_legacy_stdio: Everything Legacy over Stdio;
     everything_legacy_http: Everything Legacy over Http;
     everything_legacy_sse: Everything Legacy over Sse;

@@ -5,7 +5,8 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use wharf::{ChildCommand, Target};
+use tokio::task::JoinHandle;
+use wharf::{ChildCommand, Client, Endpoint, Target};
 
 use crate::install::Installed;
 use crate::subject::{Over, Server};
@@ -14,6 +15,7 @@ use crate::subject::{Over, Server};
 pub(crate) struct Running {
     target: Target,
     process: Option<Child>,
+    proxy: Option<JoinHandle<()>>,
 }
 
 impl Running {
@@ -21,7 +23,7 @@ impl Running {
         let port = free_port()?.to_string();
         let command = command(server, over)?.env("PORT", &port);
         if over == Over::Stdio {
-            return Ok(Self { target: command.into(), process: None });
+            return Ok(Self { target: command.into(), process: None, proxy: None });
         }
         let process = Command::new(&command.program)
             .args(&command.args)
@@ -31,9 +33,18 @@ impl Running {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|e| format!("cannot run {command}: {e}"))?;
-        let mut running = Self { target: "".into(), process: Some(process) };
+        let mut running = Self { target: "".into(), process: Some(process), proxy: None };
         running.target = running.address(over, &port)?.into();
         Ok(running)
+    }
+
+    /// A proxy in front of the server that `client` is connected to.
+    pub(crate) async fn behind(client: Client) -> wharf::Result<Self> {
+        let endpoint = wharf::Server::from(client).build()?;
+        let listener = Endpoint::listen_http("127.0.0.1:0").await?;
+        let target = format!("http://{}/mcp", listener.local_addr()?).into();
+        let proxy = tokio::spawn(async move { endpoint.serve_http_on(listener).await });
+        Ok(Self { target, process: None, proxy: Some(proxy) })
     }
 
     pub(crate) fn target(&self) -> Target {
@@ -72,6 +83,9 @@ impl Drop for Running {
             let _ = process.kill();
             let _ = process.wait();
         }
+        if let Some(proxy) = &self.proxy {
+            proxy.abort();
+        }
     }
 }
 
@@ -89,8 +103,8 @@ fn command(server: Server, over: Over) -> Result<ChildCommand, String> {
     let installed = Installed::find()?;
     let (directory, mode) = match (server, over) {
         (Server::Everything, Over::Stdio) => (&installed.home, Some("stdio")),
-        (Server::Everything, Over::Http) => (&installed.home, Some("streamableHttp")),
         (Server::Everything, Over::Sse) => (&installed.home, Some("sse")),
+        (Server::Everything, _) => (&installed.home, Some("streamableHttp")),
         _ => (&installed.scripts, option(over)),
     };
     let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
@@ -104,8 +118,8 @@ fn command(server: Server, over: Over) -> Result<ChildCommand, String> {
 fn option(over: Over) -> Option<&'static str> {
     match over {
         Over::Stdio => None,
-        Over::Http => Some("--http"),
         Over::Sse => Some("--sse"),
+        Over::Http | Over::ProxyToLegacy | Over::ProxyToModern => Some("--http"),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use wharf::{BoxFuture, Client, ClientBuilder, Listening, Notification, Pin, Target, ToolResult};
+use wharf::{
+    Answer, BoxFuture, Client, ClientBuilder, Listening, Notification, Pin, Target, ToolResult,
+};
 
 use crate::asked::Asked;
 use crate::start::Running;
@@ -44,6 +46,21 @@ pub(crate) enum Over {
     Http,
     /// HTTP+SSE of 2024-11-05.
     Sse,
+    /// HTTP to a proxy of Wharf's, which speaks with the server over stdio, in the legacy era.
+    ProxyToLegacy,
+    /// The same in the modern era.
+    ProxyToModern,
+}
+
+impl Over {
+    /// The era behind the proxy.
+    fn behind(self) -> Option<Era> {
+        match self {
+            Over::Stdio | Over::Http | Over::Sse => None,
+            Over::ProxyToLegacy => Some(Era::Legacy),
+            Over::ProxyToModern => Some(Era::Modern),
+        }
+    }
 }
 
 /// A check by its name.
@@ -125,10 +142,17 @@ fn builder(
 
 /// Makes all checks of the server, one after the other, and fails if one of them does.
 pub(crate) async fn examine(server: Server, era: Era, over: Over) {
-    let running = Running::start(server, over).unwrap();
-    let asked = Arc::new(Asked::default());
-    // HTTP+SSE was the transport of the first revision, but these servers speak newer ones over it.
-    let trace = Trace::default();
+    let (asked, trace) = (Arc::new(Asked::default()), Trace::default());
+    let running = match over.behind() {
+        None => Running::start(server, over).unwrap(),
+        Some(behind) => {
+            // What the server may ask is what the proxy's client can answer; the proxy itself cannot.
+            let can = asked.answers().capabilities();
+            let back = Client::builder().capabilities(can).pin(behind.newest().parse().unwrap());
+            let server = Running::start(server, Over::Stdio).unwrap();
+            Running::behind(back.connect(server.target()).await.unwrap()).await.unwrap()
+        }
+    };
     let client = builder(&asked, &trace, Some(era.newest())).unwrap().connect(running.target());
     let client = tokio::time::timeout(LIMIT, client).await.expect("connects in time").unwrap();
     let subject = Arc::new(Subject { server, era, over, client, asked, trace, running });

@@ -11,7 +11,7 @@ use http::{
     HeaderName, HeaderValue, Request,
     header::{HOST, SEC_WEBSOCKET_PROTOCOL},
 };
-use tokio::{sync::Mutex, time::timeout};
+use tokio::{sync::Mutex, task::coop::consume_budget, time::timeout};
 use tokio_tungstenite::{
     WebSocketStream, client_async_with_config,
     tungstenite::{
@@ -159,6 +159,8 @@ pub(super) struct Frames {
 impl Source for Frames {
     async fn next(&mut self) -> Result<Option<Line>, Error> {
         loop {
+            // A server that never pauses must not keep the task from anything else.
+            consume_budget().await;
             let Ok(frame) = timeout(SILENCE, self.stream.next()).await else {
                 self.ping().await?;
                 continue;

@@ -1,8 +1,19 @@
 //! Finding out the revision of servers that make it hard.
 
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
 use serde_json::json;
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    time::timeout,
+};
 use wharf_model::ErrorKind;
-use wharf_transport::client::connect_tcp;
+use wharf_transport::client::{connect_stream, connect_tcp};
 
 use crate::{
     bed::{Trail, options, pinned, say},
@@ -207,4 +218,27 @@ async fn a_pin_is_not_remembered() {
     let probe = peer.read().await;
     peer.discover(&probe).await;
     connecting.await.unwrap().unwrap();
+}
+
+/// Says the same line over and over, without a pause.
+struct Endless;
+
+impl AsyncRead for Endless {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        buffer.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_never_pauses_does_not_stop_the_clock() {
+    let mut options = options();
+    (options.probe, options.handshake) = (Duration::from_millis(1), Duration::from_millis(1));
+    let connecting = connect_stream(Endless, tokio::io::sink(), options);
+    let connected = timeout(Duration::from_secs(60), connecting).await.unwrap();
+    assert_eq!(connected.err().unwrap().kind, ErrorKind::RequestTimeout);
 }

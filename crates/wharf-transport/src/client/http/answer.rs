@@ -9,7 +9,7 @@ use http::{
 };
 use http_body::Body as _;
 use hyper::body::Incoming;
-use tokio::time::timeout;
+use tokio::{task::coop::consume_budget, time::timeout};
 use wharf_model::{Error, ErrorKind, excerpt};
 use wharf_wire::sse::{Events, ServerEvent};
 
@@ -149,6 +149,8 @@ impl EventStream {
     /// # Errors
     /// `ContentTooLarge` if an event is too long; anything else if the connection broke.
     pub(super) async fn next(&mut self) -> Result<Option<ServerEvent>, Error> {
+        // A server that never pauses must not keep the task from anything else, as from the time.
+        consume_budget().await;
         loop {
             if let Some(event) = self.events.next() {
                 return event.map(Some);

@@ -1,0 +1,70 @@
+//! The client goes through all that the server has, in both eras, without the suite between them.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Output, Stdio},
+    thread,
+};
+
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start() -> Server {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_everything-server"))
+            .args(["--http", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let url = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            let url = line.split_whitespace().find(|word| word.starts_with("http://"))?;
+            Some(url.trim_end_matches('.').to_owned())
+        });
+        thread::spawn(move || lines.for_each(drop));
+        Server { child, url: url.expect("the server says where it is") }
+    }
+
+    /// Runs the client as the suite does.
+    fn tour(&self, revision: Option<&str>, scenario: &str) -> Output {
+        let mut client = Command::new(env!("CARGO_BIN_EXE_everything-client"));
+        client.arg(&self.url).env("MCP_CONFORMANCE_SCENARIO", scenario);
+        if let Some(revision) = revision {
+            client.env("MCP_CONFORMANCE_PROTOCOL_VERSION", revision);
+        }
+        client.output().expect("the client runs")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn everything_can_be_used_in_each_era() {
+    let server = Server::start();
+    for revision in [Some("2025-11-25"), Some("2026-07-28"), None] {
+        let ended = server.tour(revision, "tools_call");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success(), "{revision:?}: {said}");
+    }
+}
+
+#[test]
+fn what_goes_wrong_is_told_with_an_exit_code() {
+    let server = Server::start();
+    let no_revision = server.tour(Some("2025-01-01"), "tools_call");
+    assert_eq!(no_revision.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&no_revision.stderr).contains("2025-01-01"));
+    // There is nothing here that echoes a schema.
+    let no_tool = server.tour(Some("2026-07-28"), "json-schema-2020-12-preservation");
+    assert_eq!(no_tool.status.code(), Some(1));
+    assert!(!no_tool.stderr.is_empty());
+}
