@@ -52,7 +52,8 @@ impl Overheard {
                 Happened::Heard(Event::Notify(notification)) => self.tell(notification).await,
                 Happened::Heard(_) => {}
                 // What the back refuses, the front goes without.
-                Happened::Next(Event::Done(_)) => self.next = None,
+                Happened::Next(Event::Done(Outcome::Failed(_))) => self.next = None,
+                Happened::Next(Event::Done(outcome)) => return outcome,
                 Happened::Next(Event::Notify(notification)) => {
                     self.take_over();
                     self.tell(notification).await;

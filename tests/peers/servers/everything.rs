@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use wharf::model::{Body, CompletionRef};
-use wharf::{Content, ElicitResult, args};
+use wharf::{Content, ElicitResult, LogLevel, args};
 
 use crate::subject::{Subject, list_checks, next_change, text};
 
 list_checks! { ALL:
     introduces_itself finds_the_era_by_itself answers_a_ping lists_tools calls gives_structured_content
     gives_all_kinds_of_content a_tool_fails reads_resources gets_prompts completes_with_context
-    tells_progress an_elicitation_is_accepted elicits_by_url elicits_by_url_with_an_error samples
+    tells_progress logs an_elicitation_is_accepted elicits_by_url elicits_by_url_with_an_error samples
     asks_for_roots hears_that_a_resource_changed a_dropped_call_leaves_the_session_well
 }
 
@@ -102,6 +102,22 @@ async fn tells_progress(subject: &Subject) {
     let call = subject.client.call("trigger-long-running-operation", arguments);
     call.on_progress(move |it| hears.lock().unwrap().push(it.progress)).await.unwrap();
     assert_eq!(*heard.lock().unwrap(), [1.0, 2.0, 3.0]);
+}
+
+/// The message belongs to no call: it is heard by one that happens to be under way.
+async fn logs(subject: &Subject) {
+    subject.client.set_log_level(LogLevel::Debug).await.unwrap();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    while heard.lock().unwrap().is_empty() {
+        // Logs once when it is switched on, and later on too.
+        for _ in ["on", "off"] {
+            let hears = heard.clone();
+            let call = subject.client.call("toggle-simulated-logging", args! {});
+            call.on_log(move |it| hears.lock().unwrap().push(it)).await.unwrap();
+        }
+    }
+    let logs = heard.lock().unwrap().clone();
+    assert!(logs[0].data.get().contains("message"), "{logs:?}");
 }
 
 /// All but the name have defaults.
