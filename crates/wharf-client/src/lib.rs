@@ -20,6 +20,7 @@ mod memory;
 mod options;
 mod overheard;
 mod pages;
+mod parked;
 mod raw;
 mod read;
 mod relay;

@@ -3,26 +3,27 @@
 use std::sync::Arc;
 
 use wharf_model::{
-    Asks, BoxFuture, Error, ErrorKind, InputRequired, LogLevel, Method, Outbox, Outcome, Page,
-    PageBody, Peer, Reply, Request, Scope, Service, ToolInfo,
+    Asks, BoxFuture, Error, ErrorKind, Exchange, InputRequired, LogLevel, Method, Outbox, Outcome,
+    Page, PageBody, Peer, Reply, Request, Scope, Service, ToolInfo,
 };
 
 use crate::{
     Caller, asks, engine,
     overheard::Overheard,
+    parked::{self, Parking},
     spec::{Retry, Spec},
     wait,
 };
 
-/// A client as a service. What its back asks goes to its front, where the front can be asked
-/// while a call waits.
+/// A client as a service. What its back asks goes to its front, in the way of the front.
 pub(crate) struct Relay {
     caller: Caller,
+    parking: Arc<Parking>,
 }
 
 impl Relay {
     pub(crate) fn new(caller: Caller) -> Self {
-        Relay { caller }
+        Relay { caller, parking: Arc::default() }
     }
 }
 
@@ -43,12 +44,21 @@ impl Service for Relay {
                 None => link.call(request, outbox),
             },
             _ if asks_here => self.carry(request, outbox),
+            _ if request.method.info().may_suspend => self.park(request, outbox),
             _ => link.call(request, outbox),
         }
     }
 }
 
 impl Relay {
+    /// For a front that ends its call to be asked.
+    fn park(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let link = self.caller.link();
+        let (timer, deadlines) = (outbox.timer().clone(), outbox.deadlines());
+        let begin = move |request| Exchange::start(&*link, request, timer, deadlines).for_caller();
+        Box::pin(parked::run(self.parking.clone(), begin, request, outbox))
+    }
+
     fn carry(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let again = Again::of(&request);
         let mut carried = Carried { caller: self.caller.clone(), outbox, rounds: 0, listed: false };

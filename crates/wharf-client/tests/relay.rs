@@ -8,8 +8,9 @@ use std::{future::poll_fn, sync::Arc};
 use serde_json::{Value, json};
 use support::{Fake, TokioTimer, caller, names, page, required, tool, tools};
 use wharf_model::{
-    Ask, Asks, Deadlines, Error, Event, Exchange, Filter, LiveFilter, LogLevel, Method,
-    Notification, Outbox, Outcome, Reply, Request, RequestBuilder, ToolInfo, ToolResult,
+    Ask, Asks, ClientCapabilities, Deadlines, Error, Event, Exchange, Filter, LiveFilter, LogLevel,
+    Method, Notification, Outbox, Outcome, Peer, Principal, Reply, Request, RequestBuilder,
+    RootsCapability, Service, ToolInfo, ToolResult,
 };
 
 fn request(asks: Asks) -> Request {
@@ -114,6 +115,69 @@ async fn questions_and_news_on_the_way_pass() {
         .link();
     let (outcome, asked) = front(&link, request(Asks::Deliver)).await;
     assert_eq!((text(&outcome), asked), (r#"{"roots":[]}"#, 1));
+}
+
+/// A back that asks in the middle of its call, twice.
+fn waiting_back() -> Arc<Fake> {
+    Fake::default()
+        .play(async |_, outbox: Outbox| {
+            let first = outbox.ask(Ask::Roots).await.unwrap();
+            let second = outbox.ask(Ask::Roots).await.unwrap();
+            ToolResult::text(format!("{first} {second}")).into()
+        })
+        .link()
+}
+
+/// One round of a front that ends its call to be asked: the request with these answers.
+async fn round(relay: &Arc<dyn Service>, state: Option<&str>, answers: Value) -> Outcome {
+    let mut request = RequestBuilder::new(Method::CallTool).target("t");
+    if let Some(state) = state {
+        request = request.request_state(state).input_responses(&answers.to_string());
+    }
+    let can = ClientCapabilities::default().roots(RootsCapability::default());
+    let request = request.build().from_peer(Arc::new(Peer::new(None, can)));
+    let deadlines = Deadlines { idle: None, total: None };
+    let mut exchange = Exchange::start(&**relay, request, Arc::new(TokioTimer), deadlines);
+    match poll_fn(|cx| exchange.poll_event(cx)).await {
+        Event::Done(outcome) => outcome,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn asked(outcome: Outcome) -> (String, String) {
+    let Outcome::InputRequired(required) = outcome else { panic!("{outcome:?}") };
+    (required.requests[0].0.clone(), required.state.unwrap())
+}
+
+#[tokio::test]
+async fn a_back_that_waits_is_answered_by_a_front_that_comes_back() {
+    let link = waiting_back();
+    let relay = caller(&link).relay();
+    let (first, state) = asked(round(&relay, None, Value::Null).await);
+    // What is not answered is asked again, and what was answered is not.
+    let (again, state) = asked(round(&relay, Some(&state), json!({"other": {}})).await);
+    assert_eq!(first, again);
+    let (second, state) = asked(round(&relay, Some(&state), json!({again: {"roots": []}})).await);
+    assert_ne!(first, second);
+    let outcome = round(&relay, Some(&state), json!({second: {"roots": [1]}})).await;
+    assert_eq!(text(&outcome), r#"{"roots":[]} {"roots":[1]}"#);
+    assert_eq!(link.count(), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_waits_is_its_callers_own() {
+    let link = waiting_back();
+    let relay = caller(&link).relay();
+    let (_, state) = asked(round(&relay, None, Value::Null).await);
+    let mut thief = RequestBuilder::new(Method::CallTool).target("t").request_state(&state).build();
+    thief.scope.insert(Principal::new("thief"));
+    let deadlines = Deadlines { idle: None, total: None };
+    let mut stolen = Exchange::start(&*relay, thief, Arc::new(TokioTimer), deadlines);
+    let _ = poll_fn(|cx| stolen.poll_event(cx)).await;
+    // It went to the back, which knows no such state; the owner's call still waits.
+    assert_eq!(link.count(), 2);
+    let (again, _) = asked(round(&relay, Some(&state), json!({})).await);
+    assert_eq!(again, "ask-0");
 }
 
 #[tokio::test]

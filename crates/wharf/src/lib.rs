@@ -52,8 +52,8 @@ pub use server::{Era, Server};
 
 #[cfg(feature = "client")]
 pub use wharf_client::{
-    About, Answer, Answers, CallOptions, Caller, Calling, Listening, Listing, LogMessage, Progress,
-    args,
+    About, Answer, Answers, CallOptions, Caller, Calling, Ear, Errand, Link, Listening, Listing,
+    LogMessage, Progress, args,
 };
 pub use wharf_macros::{prompt, resource, tool};
 /// The whole model: what transports, gateways and services of your own are made of.

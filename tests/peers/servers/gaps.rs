@@ -34,19 +34,6 @@ const GAPS: &[Gap] = &[
         checks: &["hears_that_the_tools_changed"],
         why: "MCPServer of mcp does not say to legacy clients that its tools may change",
     },
-    Gap {
-        server: Server::Rmcp,
-        era: Some(Era::Modern),
-        over: Some(Over::ProxyToLegacy),
-        checks: &[
-            "an_elicitation_is_accepted",
-            "an_elicitation_is_declined_or_cancelled",
-            "elicits_by_url",
-            "samples",
-            "asks_for_roots",
-        ],
-        why: "the server asks in the middle of a call, and the client can be asked only between two",
-    },
 ];
 
 pub(crate) fn find(subject: &Subject, check: &str) -> Option<&'static Gap> {

@@ -61,6 +61,11 @@ impl Talk {
             let message = format!("{} has no `{name}`", self.revision);
             return Err(Error::method_not_found(name).with_message(message));
         }
+        // Without it the call would begin anew, and do again what it has done.
+        if !self.is_modern() && request.request_state().is_some() {
+            let problem = "is unknown, or it came too late: call again without it";
+            return Err(bad_field("requestState", problem));
+        }
         let wishes = Wishes { progress: Some(request.progress), level: request.log_level };
         let unknown: Vec<_> = Shape::CallParams.unknown_to(self.revision).collect();
         self.write(name, id, out, |params| {

@@ -71,7 +71,10 @@ impl Refusal {
                 Error::new(by_status(status)).with_message(problem)
             }
         };
-        add_data(&mut error, status, &headers);
+        // What the server itself said stays as it is, except where HTTP decided and not the server.
+        if error.data.is_none() || is_no_verdict(status) {
+            add_data(&mut error, status, &headers);
+        }
         Refusal { status, error, is_said, body }
     }
 
@@ -126,9 +129,8 @@ fn fitting(mut said: Error, status: StatusCode, talk: Option<&Talk>) -> Error {
 /// What the headers say to programs.
 fn add_data(error: &mut Error, status: StatusCode, headers: &HeaderMap) {
     let mut data = match error.data.take().map(|it| *it) {
-        None => Map::new(),
         Some(Value::Object(data)) => data,
-        Some(other) => Map::from_iter([("data".to_owned(), other)]),
+        _ => Map::new(),
     };
     data.entry("httpStatus").or_insert(status.as_u16().into());
     let challenges: Vec<_> =

@@ -65,19 +65,23 @@ impl Config {
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Config, ConfigError> {
         let path = path.as_ref();
         let fail = |problem: String| ConfigError::new(path, problem);
+        // Editors on Windows begin their files with a mark that is no JSON.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let json: Value = jsonc_parser::parse_to_serde_value(text, &Default::default())
             .map_err(|error| fail(format!("it is no JSON: {error}")))?;
         let tables = servers(&json, path);
         if tables.is_empty() {
-            return Err(fail("it has neither `mcpServers` nor `servers`".into()));
+            let error = fail("it has neither `mcpServers` nor `servers`".into());
+            return Err(ConfigError { names_no_servers: true, ..error });
         }
-        let mut entries = Vec::new();
-        for (name, value) in tables.into_iter().flatten() {
-            let spec = Spec::deserialize(value).map_err(|error| {
-                fail(format!("entry {name:?} cannot be read: {}", wanted(&error)))
-            })?;
-            entries.push(Entry { name: name.clone(), source: path.into(), spec });
-        }
+        // One that cannot be read takes nothing from the others.
+        let entry = |(name, value): (&String, &Value)| Entry {
+            name: name.clone(),
+            source: path.into(),
+            spec: Spec::deserialize(value)
+                .map_err(|error| format!("it cannot be read: {}", wanted(&error))),
+        };
+        let entries = tables.into_iter().flatten().map(entry).collect();
         Ok(Config { path: path.into(), entries })
     }
 
@@ -101,13 +105,14 @@ fn wanted(error: &serde_json::Error) -> String {
 
 /// Every table of servers in the file that counts in the current directory.
 fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
-    let mut tables = vec![&json["mcpServers"], &json["servers"], &json["mcp"]["servers"]];
-    // Claude Code keeps what belongs to one project beside what belongs to all.
+    let mut tables = Vec::new();
+    // Claude Code keeps what belongs to one project beside what belongs to all, and it goes first.
     if path.file_name().is_some_and(|name| name == ".claude.json")
         && let Ok(here) = std::env::current_dir()
     {
         tables.push(&json["projects"][here.to_string_lossy().as_ref()]["mcpServers"]);
     }
+    tables.extend([&json["mcpServers"], &json["servers"], &json["mcp"]["servers"]]);
     tables.into_iter().filter_map(Value::as_object).collect()
 }
 
@@ -118,7 +123,8 @@ pub struct Entry {
     pub name: String,
     /// The file.
     pub source: PathBuf,
-    spec: Spec,
+    /// What the file says about it, or why that cannot be read.
+    spec: Result<Spec, String>,
 }
 
 #[derive(Clone, Default, PartialEq, Deserialize)]
@@ -138,7 +144,17 @@ impl Entry {
     /// Whether the file says not to use it.
     #[must_use]
     pub fn is_disabled(&self) -> bool {
-        self.spec.disabled
+        self.spec.as_ref().is_ok_and(|spec| spec.disabled)
+    }
+
+    /// Why it can be of no use, if what the file says about it cannot be read.
+    #[must_use]
+    pub fn problem(&self) -> Option<ConfigError> {
+        self.spec.as_ref().err().map(|problem| self.error(problem))
+    }
+
+    fn error(&self, problem: &str) -> ConfigError {
+        ConfigError::new(&self.source, format!("entry {:?}: {problem}", self.name))
     }
 
     /// Whether another entry leads to the same server.
@@ -152,30 +168,48 @@ impl Entry {
     /// # Errors
     /// If a variable is not set, or the entry says neither `command` nor `url`.
     pub fn resolve(&self) -> Result<(Target, Vec<(String, String)>), ConfigError> {
-        let fail = |problem: String| {
-            ConfigError::new(&self.source, format!("entry {:?}: {problem}", self.name))
-        };
         let variables = Variables::of(&self.source);
-        let expand = |text: &String| variables.expand(text).map_err(fail);
-        let headers = self.spec.headers.iter();
+        self.located(&|text| variables.expand(text).map_err(|problem| self.error(&problem)))
+    }
+
+    /// As [`resolve`](Entry::resolve), with variables as the file has them: their values may be
+    /// secret.
+    ///
+    /// # Errors
+    /// If the entry says neither `command` nor `url`.
+    pub fn as_written(&self) -> Result<(Target, Vec<(String, String)>), ConfigError> {
+        self.located(&|text| Ok(text.clone()))
+    }
+
+    fn located(&self, expand: Expand<'_>) -> Result<(Target, Vec<(String, String)>), ConfigError> {
+        let spec = self.spec.as_ref().map_err(|problem| self.error(problem))?;
+        let headers = spec.headers.iter();
         let headers: Vec<(String, String)> = headers
             .map(|(name, value)| Ok((name.clone(), expand(value)?)))
             .collect::<Result<_, _>>()?;
-        match (&self.spec.command, &self.spec.url) {
-            (Some(command), _) => Ok((self.command(command, &expand)?.into(), headers)),
+        match (&spec.command, &spec.url) {
+            (Some(command), _) => Ok((spec.command(command, expand)?.into(), headers)),
             (None, Some(url)) => Ok((expand(url)?.into(), headers)),
-            (None, None) => Err(fail("it says neither `command` nor `url`".into())),
+            (None, None) => Err(self.error("it says neither `command` nor `url`")),
         }
     }
 
-    fn command(
-        &self,
-        program: &String,
-        expand: &dyn Fn(&String) -> Result<String, ConfigError>,
-    ) -> Result<ChildCommand, ConfigError> {
-        let args = self.spec.args.iter().map(expand).collect::<Result<Vec<_>, _>>()?;
+    /// The command line or URL as the file has it, without what may be secret: neither headers nor
+    /// environment.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        self.spec.as_ref().map_or_else(|_| String::new(), Spec::summary)
+    }
+}
+
+/// What replaces the variables in a text.
+type Expand<'a> = &'a dyn Fn(&String) -> Result<String, ConfigError>;
+
+impl Spec {
+    fn command(&self, program: &String, expand: Expand<'_>) -> Result<ChildCommand, ConfigError> {
+        let args = self.args.iter().map(expand).collect::<Result<Vec<_>, _>>()?;
         let mut command = ChildCommand::new(expand(program)?).args(args);
-        for (name, value) in &self.spec.env {
+        for (name, value) in &self.env {
             let value = match value {
                 Value::String(text) => expand(text)?,
                 Value::Null => continue,
@@ -183,19 +217,16 @@ impl Entry {
             };
             command = command.env(name, value);
         }
-        Ok(match &self.spec.cwd {
+        Ok(match &self.cwd {
             Some(dir) => command.dir(expand(dir)?),
             None => command,
         })
     }
 
-    /// The command line or URL as the file has it, without what may be secret: neither headers nor
-    /// environment.
-    #[must_use]
-    pub fn summary(&self) -> String {
-        match (&self.spec.command, &self.spec.url) {
+    fn summary(&self) -> String {
+        match (&self.command, &self.url) {
             (Some(command), _) => {
-                let words = std::iter::once(command).chain(&self.spec.args);
+                let words = std::iter::once(command).chain(&self.args);
                 words.map(String::as_str).collect::<Vec<_>>().join(" ")
             }
             (None, Some(url)) => url.clone(),
@@ -221,14 +252,22 @@ impl fmt::Debug for Entry {
 /// `FILE#NAME`, for a project you just opened must not decide what a name stands for.
 pub fn find(name: &str) -> Result<Entry, ConfigError> {
     let mut found: Vec<Entry> = Vec::new();
-    let mut others = Vec::new();
-    for place in places() {
-        let Ok(config) = Config::read(&place.path) else { continue };
+    let (mut others, mut unread) = (Vec::new(), Vec::new());
+    for place in places().into_iter().filter(|place| place.path.exists()) {
+        let config = match Config::read(&place.path) {
+            Ok(config) => config,
+            Err(error) if error.names_no_servers => continue,
+            Err(error) => {
+                unread.push(error.problem);
+                continue;
+            }
+        };
         for entry in config.entries {
+            // Within one file the first counts.
+            let known =
+                |other: &Entry| other.source == entry.source || other.is_same_server(&entry);
             match entry.name == name {
-                true if found.iter().all(|other| !other.is_same_server(&entry)) => {
-                    found.push(entry);
-                }
+                true if !found.iter().any(known) => found.push(entry),
                 true => {}
                 false => others.push(entry.name),
             }
@@ -240,7 +279,7 @@ pub fn find(name: &str) -> Result<Entry, ConfigError> {
             found.push(entry);
             Err(ConfigError::ambiguous(name, &found))
         }
-        (None, _) => Err(ConfigError::unknown(name, others)),
+        (None, _) => Err(ConfigError::unknown(name, others, &unread)),
     }
 }
 
@@ -250,29 +289,43 @@ pub struct ConfigError {
     problem: String,
     /// The names there are.
     pub known: Vec<String>,
+    names_no_servers: bool,
 }
 
 impl ConfigError {
     fn new(path: &Path, problem: String) -> Self {
-        ConfigError { problem: format!("{}: {problem}", path.display()), known: Vec::new() }
+        Self::saying(format!("{}: {problem}", path.display()))
+    }
+
+    fn saying(problem: String) -> Self {
+        ConfigError { problem, known: Vec::new(), names_no_servers: false }
+    }
+
+    /// Whether the file is in order, but says nothing about servers.
+    #[must_use]
+    pub fn names_no_servers(&self) -> bool {
+        self.names_no_servers
     }
 
     fn ambiguous(name: &str, found: &[Entry]) -> Self {
         let each = |entry: &Entry| format!("{}#{name}", entry.source.display());
         let choices: Vec<String> = found.iter().map(each).collect();
         let choices = choices.join(" or ");
-        let problem = format!("{name:?} means different servers in different files: say {choices}");
-        ConfigError { problem, known: Vec::new() }
+        Self::saying(format!("{name:?} means different servers in different files: say {choices}"))
     }
 
-    fn unknown(name: &str, mut known: Vec<String>) -> Self {
+    /// `unread`: what is wrong with files that it may stand in.
+    fn unknown(name: &str, mut known: Vec<String>, unread: &[String]) -> Self {
         known.sort_unstable();
         known.dedup();
-        let problem = match known.is_empty() {
+        let mut problem = match known.is_empty() {
             true => format!("no server {name:?} is configured, and no other either"),
             false => format!("no server {name:?} is configured; there are {}", known.join(", ")),
         };
-        ConfigError { problem, known }
+        if !unread.is_empty() {
+            problem = format!("{problem} (not read: {})", unread.join("; "));
+        }
+        ConfigError { known, ..Self::saying(problem) }
     }
 }
 
@@ -297,7 +350,9 @@ mod tests {
             r#""hunter2""#,
         ] {
             let text = format!(r#"{{"mcpServers": {{"shop": {entry}}}}}"#);
-            let problem = Config::parse(&text, "mcp.json").unwrap_err().to_string();
+            let config = Config::parse(&text, "mcp.json").unwrap();
+            let problem = config.entries[0].resolve().map(drop).unwrap_err().to_string();
+            assert_eq!(config.entries[0].problem().unwrap().to_string(), problem);
             assert!(problem.contains("\"shop\"") && problem.contains("expected"), "{problem}");
             assert!(!problem.contains("hunter2"), "{problem}");
         }

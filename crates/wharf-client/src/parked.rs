@@ -1,0 +1,153 @@
+//! Between a back that waits for answers in the middle of a call, and a front that ends its call to
+//! be asked and comes back with the answers: meanwhile the back's call is parked here.
+
+use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    sync::{Arc, Mutex, PoisonError},
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use serde_json::value::RawValue;
+use wharf_model::{
+    Ask, AskId, Error, ErrorKind, Event, Exchange, InputRequired, Method, Outbox, Outcome, Peer,
+    Principal, Request,
+};
+
+/// How many calls may wait for their fronts.
+const MOST: usize = 256;
+/// How long one may wait. It is let go when the next one comes or goes.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// The calls that wait for their fronts to come back.
+#[derive(Default)]
+pub(crate) struct Parking(Mutex<Vec<Parked>>);
+
+struct Parked {
+    /// What nobody can guess, and the front brings back.
+    state: String,
+    front: Front,
+    since: Instant,
+    call: Exchange,
+    asked: Vec<(AskId, Ask)>,
+}
+
+/// Who called what: nobody else may go on with it, and with nothing else.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Front {
+    principal: Option<Principal>,
+    method: Method,
+    target: String,
+    arguments: String,
+}
+
+impl Front {
+    fn of(request: &Request) -> Self {
+        Front {
+            principal: request.principal().cloned(),
+            method: request.method,
+            target: request.target().into_owned(),
+            arguments: request.arguments().to_owned(),
+        }
+    }
+}
+
+impl Parking {
+    /// The call that this request goes on with.
+    fn take(&self, request: &Request, front: &Front, now: Instant) -> Option<Parked> {
+        let state = request.request_state()?;
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |parked: &Parked| parked.state == state && parked.front == *front;
+        let index = held.iter().position(is_it);
+        let taken = index.map(|index| held.swap_remove(index));
+        held.retain(|parked| now.saturating_duration_since(parked.since) < LONGEST);
+        taken
+    }
+
+    /// Keeps the call until its front comes back, and says what it must bring.
+    fn put(&self, call: Exchange, asked: Vec<(AskId, Ask)>, front: Front, now: Instant) -> Outcome {
+        let mut random = [0; 16];
+        if getrandom::fill(&mut random).is_err() {
+            return Error::new(ErrorKind::InternalError).into();
+        }
+        let state = format!("{:032x}", u128::from_ne_bytes(random));
+        let requests = asked.iter().map(|(id, ask)| (key(*id), ask.clone())).collect();
+        let required = InputRequired { requests, state: Some(state.clone()) };
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|parked| now.saturating_duration_since(parked.since) < LONGEST);
+        if held.len() >= MOST {
+            return Error::overloaded(Duration::from_secs(1)).into();
+        }
+        held.push(Parked { state, front, since: now, call, asked });
+        Outcome::InputRequired(Box::new(required))
+    }
+}
+
+fn key(id: AskId) -> String {
+    format!("ask-{}", id.0)
+}
+
+/// Makes the call, or goes on with the one that was parked, until it ends or asks.
+pub(crate) async fn run(
+    parking: Arc<Parking>,
+    begin: impl FnOnce(Request) -> Exchange,
+    request: Request,
+    outbox: Outbox,
+) -> Outcome {
+    let (front, peer) = (Front::of(&request), request.peer());
+    let (call, asked) = match parking.take(&request, &front, outbox.timer().now()) {
+        Some(parked) => parked.answered(request.input_responses()),
+        None => (begin(request), Vec::new()),
+    };
+    match to_the_next_question(call, asked, &peer, &outbox).await {
+        Ok(outcome) => outcome,
+        Err((call, asked)) => parking.put(call, asked, front, outbox.timer().now()),
+    }
+}
+
+impl Parked {
+    /// Goes on with the answers there are; what has none is asked again.
+    fn answered(mut self, answers: Option<&str>) -> (Exchange, Vec<(AskId, Ask)>) {
+        let answers: BTreeMap<String, Box<RawValue>> =
+            answers.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
+        self.asked.retain(|(id, _)| match answers.get(&key(*id)) {
+            None => true,
+            Some(answer) => {
+                self.call.answers().deliver(*id, Ok(answer.get().to_owned()));
+                false
+            }
+        });
+        (self.call, self.asked)
+    }
+}
+
+/// Until the call ends, or waits for answers that only the front can give.
+async fn to_the_next_question(
+    mut call: Exchange,
+    mut asked: Vec<(AskId, Ask)>,
+    peer: &Peer,
+    outbox: &Outbox,
+) -> Result<Outcome, (Exchange, Vec<(AskId, Ask)>)> {
+    loop {
+        let waits = !asked.is_empty();
+        let event = poll_fn(|cx| match call.poll_event(cx) {
+            Poll::Pending if waits => Poll::Ready(None),
+            event => event.map(Some),
+        });
+        match event.await {
+            None => return Err((call, asked)),
+            Some(Event::Done(outcome)) => return Ok(outcome),
+            Some(Event::Ask(id, ask)) if peer.capabilities.has(&ask.needs()) => {
+                asked.push((id, ask));
+            }
+            Some(Event::Ask(id, ask)) => call.refuse(id, &ask),
+            Some(Event::Withdraw(id)) => asked.retain(|(open, _)| *open != id),
+            Some(Event::Notify(notification)) => {
+                outbox.notify(notification);
+                outbox.room().await;
+            }
+            Some(Event::LetGo) => outbox.let_go(),
+        }
+    }
+}
