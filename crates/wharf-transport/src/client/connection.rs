@@ -11,7 +11,7 @@ use std::{
 
 use tokio::{
     runtime::Handle,
-    sync::mpsc,
+    sync::{Semaphore, mpsc},
     task::JoinHandle,
     time::{Instant, timeout},
 };
@@ -58,7 +58,8 @@ impl Connection {
         talk: Talk,
         bury: impl FnOnce(Duration) + Send + 'static,
     ) -> Connection {
-        let (outgoing, queue) = mpsc::channel(desk.options().limits.outgoing.max(1));
+        let room = desk.options().limits.outgoing.clamp(1, Semaphore::MAX_PERMITS);
+        let (outgoing, queue) = mpsc::channel(room);
         let connection = Connection(Arc::new(Shared {
             talk,
             outgoing,

@@ -96,7 +96,7 @@ impl<R> LineSource<R> {
 
 impl<R: AsyncRead + Send + Unpin + 'static> Source for LineSource<R> {
     async fn next(&mut self) -> Result<Option<Line>, Error> {
-        // A server that never pauses must not keep the task from anything else, as from the time.
+        // A server that never pauses must not keep the task from anything else.
         consume_budget().await;
         loop {
             if let Some(line) = self.lines.next() {

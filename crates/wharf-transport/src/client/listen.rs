@@ -13,6 +13,7 @@ use bytestring::ByteString;
 use tokio::{
     runtime::Handle,
     sync::Mutex,
+    task::JoinSet,
     time::{Instant, sleep, timeout},
 };
 use wharf_model::{
@@ -162,9 +163,17 @@ struct Following {
 
 impl Following {
     async fn begin(ground: &Arc<dyn Ground>, talk: &Talk, uri: &str) -> Result<Self, Error> {
-        let _turn = ground.subscribing().lock().await;
-        let (first, connection) = ground.desk().follow(uri);
-        let (ground, talk, uri) = (ground.clone(), talk.clone(), uri.to_owned());
+        // In a task of its own: a listen that nobody polls must not hold up the others.
+        let mut task = JoinSet::new();
+        task.spawn(Self::take_turn(ground.clone(), talk.clone(), uri.to_owned()));
+        let begun = task.join_next().await.and_then(Result::ok);
+        begun.unwrap_or_else(|| Err(Error::new(ErrorKind::InternalError)))
+    }
+
+    async fn take_turn(ground: Arc<dyn Ground>, talk: Talk, uri: String) -> Result<Self, Error> {
+        let turns = ground.clone();
+        let _turn = turns.subscribing().lock().await;
+        let (first, connection) = ground.desk().follow(&uri);
         // Made before the request, which may be given up while it is under way.
         let mut following = Following { ground, talk, uri, connection: Some(connection) };
         if first && let Err(error) = following.subscribe().await {

@@ -37,7 +37,7 @@ pub(super) async fn connect<D: Dial>(
         dial,
         desk: Desk::new(options),
         current: Mutex::default(),
-        gate: Arc::default(),
+        gate: tokio::sync::Mutex::default(),
         openings: AtomicU64::new(0),
         health: Mutex::default(),
         closed: Shutdown::new(),
@@ -66,7 +66,7 @@ struct Line<D: Dial> {
     desk: Arc<Desk>,
     current: Mutex<Option<Connection>>,
     /// Held by whoever opens a connection. How the last opening failed.
-    gate: Arc<tokio::sync::Mutex<Option<Error>>>,
+    gate: tokio::sync::Mutex<Option<Error>>,
     /// How many openings there were.
     openings: AtomicU64,
     health: Mutex<Health>,
@@ -80,11 +80,18 @@ impl<D: Dial> Line<D> {
     /// The connection there is, or another. Opening one goes on if this future is dropped, and
     /// those who wait for it share its failure.
     async fn connection(self: &Arc<Self>) -> Result<Connection, Error> {
-        let before = self.openings.load(Ordering::Acquire);
         if let Some(connection) = self.live() {
             return Ok(connection);
         }
-        let mut failure = self.gate.clone().lock_owned().await;
+        let line = self.clone();
+        // In a task of its own: a call that nobody polls must not hold up the others.
+        let opening = tokio::spawn(async move { line.open().await });
+        opening.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
+    }
+
+    async fn open(self: &Arc<Self>) -> Result<Connection, Error> {
+        let before = self.openings.load(Ordering::Acquire);
+        let mut failure = self.gate.lock().await;
         if let Some(connection) = self.live() {
             return Ok(connection);
         }
@@ -92,14 +99,10 @@ impl<D: Dial> Line<D> {
         if let Some(error) = failure.as_ref().filter(|_| waited) {
             return Err(error.clone());
         }
-        let line = self.clone();
-        let opening = tokio::spawn(async move {
-            let opened = line.reopen().await;
-            line.openings.fetch_add(1, Ordering::Release);
-            *failure = opened.as_ref().err().cloned();
-            opened
-        });
-        opening.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
+        let opened = self.reopen().await;
+        self.openings.fetch_add(1, Ordering::Release);
+        *failure = opened.as_ref().err().cloned();
+        opened
     }
 
     fn live(&self) -> Option<Connection> {

@@ -18,6 +18,9 @@ use super::{
     dial::{Dial, Ends, Keeper, Sink, Source},
 };
 
+/// Nobody waits longer, whatever the options say: the clock has an end.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// An open conversation.
 pub(super) struct Opened<D: Dial> {
     pub(super) ends: Ends<D>,
@@ -62,7 +65,8 @@ impl<'a, D: Dial> Driver<'a, D> {
     fn new(dial: &'a D, desk: &'a Arc<Desk>, opening: Opening, ends: Ends<D>) -> Self {
         let options = desk.options();
         let talk = Talk::new(Revision::NEWEST_LEGACY, options.client.clone());
-        let end = Instant::now() + 2 * (options.probe + options.handshake);
+        let end =
+            Instant::now() + 2 * (options.probe.min(LONGEST) + options.handshake.min(LONGEST));
         Driver { dial, desk, opening, ends, talk, asked: None, garbage: 0, end }
     }
 
@@ -129,6 +133,10 @@ impl<'a, D: Dial> Driver<'a, D> {
     async fn answer(&mut self, patience: Patience) -> Result<Step, Error> {
         let deadline = (Instant::now() + self.time(patience)).min(self.end);
         loop {
+            // A timeout looks at the clock only if there is nothing to read.
+            if Instant::now() >= deadline {
+                return Ok(self.opening.answered(Answered::Silence));
+            }
             match timeout_at(deadline, self.ends.source.next()).await {
                 Err(_) => return Ok(self.opening.answered(Answered::Silence)),
                 Ok(Ok(Some(Line::Message(message)))) => {
@@ -145,10 +153,11 @@ impl<'a, D: Dial> Driver<'a, D> {
 
     fn time(&self, patience: Patience) -> Duration {
         let options = self.desk.options();
-        match patience {
+        let time = match patience {
             Patience::Probe => options.probe,
             Patience::Handshake => options.handshake,
-        }
+        };
+        time.min(LONGEST)
     }
 
     fn babbled(&mut self) -> Result<(), Error> {

@@ -1,13 +1,20 @@
 //! What a server answers at first decides how it is spoken to.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use serde_json::json;
+use tokio::{sync::Semaphore, time::timeout};
 use wharf_model::ErrorKind;
 use wharf_transport::client::{Verdicts, connect_http};
 
 use crate::{
-    bed::{MODERN, call, connect, options, refused, says, soon},
+    bed::{MODERN, begin, call, connect, options, refused, says, soon, tool},
     script::{Seen, Site, Wire, legacy, modern},
 };
 
@@ -252,4 +259,42 @@ async fn an_opening_that_is_given_up_ends_its_session() {
     site.came("notifications/initialized", 1).await;
     opening.abort();
     site.came("DELETE", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_polls_holds_up_neither_the_others_nor_the_end() {
+    for closes in [false, true] {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let gate = Arc::new(Semaphore::new(1));
+        let opens = gate.clone();
+        let site = Site::new(move |seen: Seen, mut wire: Wire| {
+            let (calls, opens) = (calls.clone(), opens.clone());
+            async move {
+                match seen.method() {
+                    "initialize" => {
+                        opens.acquire().await.unwrap().forget();
+                        _ = legacy(&seen, &mut wire).await;
+                    }
+                    "tools/call" if calls.fetch_add(1, Ordering::SeqCst) == 0 => {
+                        wire.status(404).await;
+                    }
+                    "tools/call" => wire.json(200, &seen.text("x")).await,
+                    _ => _ = legacy(&seen, &mut wire).await,
+                }
+            }
+        })
+        .await;
+        let link = connect(&site.url()).await;
+        let mut kept = begin(&link, tool("x", "{}"));
+        tokio::select! {
+            ended = kept.done() => panic!("{ended:?}"),
+            () = site.came("initialize", 2) => {}
+        }
+        if closes {
+            timeout(Duration::from_secs(600), link.close()).await.unwrap();
+        } else {
+            gate.add_permits(1);
+            timeout(Duration::from_secs(600), call(&link, "x")).await.unwrap().unwrap();
+        }
+    }
 }

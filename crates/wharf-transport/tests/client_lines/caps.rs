@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use wharf_model::{ErrorKind, Event};
+use wharf_model::{ErrorKind, Event, Filter};
 
 use crate::{
-    bed::{Calling, Trail, options, say, tool, until},
+    bed::{Calling, Trail, listening, options, say, tool, until},
     peer::{legacy, modern},
 };
 
@@ -221,4 +221,24 @@ async fn a_text_arrives_as_it_is_whatever_it_holds() {
     assert_eq!(call["params"]["name"], text);
     peer.say(&call, text).await;
     assert_eq!(calling.await.unwrap().unwrap(), text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_listens_that_nobody_polls_hold_a_call_up_no_longer_than_one() {
+    let (mut peer, link) = legacy(options()).await;
+    let filter = Filter { tools: true, ..Filter::default() };
+    let mut deaf = Vec::new();
+    for _ in 0..20 {
+        let mut calling = Calling::start(&link, listening(filter.clone()));
+        calling.heard().await;
+        deaf.push(calling);
+    }
+    for _ in 0..300 {
+        let method = "notifications/tools/list_changed";
+        peer.send(json!({"jsonrpc": "2.0", "method": method})).await;
+    }
+    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let call = peer.expect("tools/call").await;
+    peer.say(&call, "through").await;
+    assert_eq!(calling.await.unwrap().unwrap(), "through");
 }

@@ -303,3 +303,19 @@ async fn a_subscription_that_is_never_answered_holds_up_no_other_for_ever() {
     let next = peer.expect("resources/subscribe").await;
     assert_eq!(next["params"]["uri"], "toy://b");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_listen_that_nobody_polls_holds_up_no_other() {
+    let (mut peer, link) = legacy(options()).await;
+    let follow = |uri: &str| {
+        let filter = Filter { uris: uris([uri]), ..Filter::default() };
+        Calling::start(&link, listening(filter))
+    };
+    let mut kept = follow("toy://a");
+    assert!(timeout(Duration::from_secs(1), kept.next()).await.is_err());
+    let subscribe = peer.expect("resources/subscribe").await;
+    peer.reply(&subscribe, json!({})).await;
+    let other = tokio::spawn(follow("toy://b").end());
+    assert_eq!(peer.expect("resources/subscribe").await["params"]["uri"], "toy://b");
+    other.abort();
+}

@@ -17,7 +17,7 @@ use wharf_transport::client::{connect_stream, connect_tcp};
 
 use crate::{
     bed::{Trail, options, pinned, say},
-    peer::{Port, peer},
+    peer::{Port, modern, peer},
 };
 
 const LEGACY: &str = "2025-11-25";
@@ -241,4 +241,17 @@ async fn a_server_that_never_pauses_does_not_stop_the_clock() {
     let connecting = connect_stream(Endless, tokio::io::sink(), options);
     let connected = timeout(Duration::from_secs(60), connecting).await.unwrap();
     assert_eq!(connected.err().unwrap().kind, ErrorKind::RequestTimeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_wants_no_limits_has_none() {
+    let mut options = options();
+    (options.probe, options.handshake) = (Duration::MAX, Duration::MAX);
+    let limits = &mut options.limits;
+    (limits.message, limits.in_flight, limits.outgoing) = (usize::MAX, usize::MAX, usize::MAX);
+    let (mut peer, link) = modern(options).await;
+    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let call = peer.expect("tools/call").await;
+    peer.say(&call, "x").await;
+    assert_eq!(calling.await.unwrap().unwrap(), "x");
 }

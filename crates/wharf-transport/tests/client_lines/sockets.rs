@@ -165,3 +165,35 @@ async fn a_call_that_is_dropped_while_a_connection_opens_does_not_stop_it() {
     peer.say(&call, "y").await;
     calling.await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn calls_that_nobody_polls_hold_up_no_other() {
+    let (port, address) = Port::open().await;
+    let mut options = options();
+    let trail = Trail::on(&mut options);
+    let connecting = tokio::spawn(connect_tcp(address, options));
+    let mut peer = port.accept().await;
+    let probe = peer.read().await;
+    peer.discover(&probe).await;
+    let link = connecting.await.unwrap().unwrap();
+    drop(peer);
+    trail.until("# Connection closed").await;
+    let mut kept: Vec<_> = (0..3).map(|_| Calling::start(&link, tool("x"))).collect();
+    for calling in &mut kept {
+        assert!(timeout(Duration::from_millis(1), calling.next()).await.is_err());
+    }
+    // The first tries again, in vain, and the next would try then.
+    drop(port.accept().await);
+    drop(port.accept().await);
+    let calling = tokio::spawn(async move {
+        while say(&link, "x").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    let mut peer = port.accept().await;
+    let probe = peer.read().await;
+    peer.discover(&probe).await;
+    let call = peer.expect("tools/call").await;
+    peer.say(&call, "x").await;
+    timeout(Duration::from_secs(30), calling).await.unwrap().unwrap();
+}

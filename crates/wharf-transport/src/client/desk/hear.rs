@@ -10,7 +10,10 @@ use std::{
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
 use wharf_model::{Ask, BoxFuture, Error, ErrorKind, Notification, Outbox};
 use wharf_wire::{CallId, Heard, Incoming, Talk};
 
@@ -44,8 +47,13 @@ impl Recipient {
 
     /// Tells it, as soon as it has room, if that is soon.
     async fn tell(&self, notification: Notification) {
-        let patience = if self.deaf.load(Ordering::Relaxed) { Duration::ZERO } else { PATIENCE };
-        let deaf = timeout(patience, self.outbox.room()).await.is_err();
+        self.tell_until(Instant::now() + PATIENCE, notification).await;
+    }
+
+    /// Tells it, as soon as it has room, if that is before `end`.
+    async fn tell_until(&self, end: Instant, notification: Notification) {
+        let end = if self.deaf.load(Ordering::Relaxed) { Instant::now() } else { end };
+        let deaf = timeout_at(end, self.outbox.room()).await.is_err();
         self.deaf.store(deaf, Ordering::Relaxed);
         if !deaf {
             self.outbox.notify(notification);
@@ -183,8 +191,10 @@ impl Desk {
                 _ => *missed = true,
             }
         }
+        // However many do not look, reading waits once.
+        let end = Instant::now() + PATIENCE;
         for listener in listeners {
-            listener.tell(notification.clone()).await;
+            listener.tell_until(end, notification.clone()).await;
         }
     }
 

@@ -149,7 +149,7 @@ impl EventStream {
     /// # Errors
     /// `ContentTooLarge` if an event is too long; anything else if the connection broke.
     pub(super) async fn next(&mut self) -> Result<Option<ServerEvent>, Error> {
-        // A server that never pauses must not keep the task from anything else, as from the time.
+        // A server that never pauses must not keep the task from anything else.
         consume_budget().await;
         loop {
             if let Some(event) = self.events.next() {

@@ -66,18 +66,26 @@ impl HttpLink {
             level: Mutex::default(),
             closing: Shutdown::new(),
         });
-        core.way().await?;
+        // Nobody else can be held up by it yet, and whoever drops it ends it.
+        core.open().await?;
         Ok(HttpLink(core))
     }
 }
 
 impl Core {
     /// The conversation, opened if need be. Those who wait for one opening share its failure.
-    async fn way(&self) -> Result<Arc<Way>, Error> {
-        let before = self.openings.load(Ordering::Acquire);
+    async fn way(self: &Arc<Self>) -> Result<Arc<Way>, Error> {
         if let Some(way) = self.current() {
             return Ok(way);
         }
+        let core = self.clone();
+        // In a task of its own: a call that nobody polls must not hold up the others.
+        let opening = tokio::spawn(async move { core.open().await });
+        opening.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
+    }
+
+    async fn open(&self) -> Result<Arc<Way>, Error> {
+        let before = self.openings.load(Ordering::Acquire);
         let mut failure = self.opening.lock().await;
         if let Some(way) = self.current() {
             return Ok(way);
@@ -85,19 +93,22 @@ impl Core {
         if self.closing.is_stopped() {
             return Err(is_closed());
         }
-        if let Some(error) = failure.as_ref()
-            && self.openings.load(Ordering::Acquire) != before
-        {
+        let waited = self.openings.load(Ordering::Acquire) != before;
+        if let Some(error) = failure.as_ref().filter(|_| waited) {
             return Err(error.clone());
         }
+        let opening = async {
+            let opened = open(&self.http, &self.key).await?;
+            Ok(Arc::new(Way::begin(&self.http, &self.desk, opened).await))
+        };
         let opened = tokio::select! {
             biased;
             () = self.closing.stopped() => Err(is_closed()),
-            opened = open(&self.http, &self.key) => opened,
+            opened = opening => opened,
         };
         self.openings.fetch_add(1, Ordering::Release);
         *failure = opened.as_ref().err().cloned();
-        let way = Arc::new(Way::begin(&self.http, &self.desk, opened?).await);
+        let way = opened?;
         *lock(&self.now) = Some(way.clone());
         let level = *lock(&self.level);
         if let Some(level) = level {
@@ -114,7 +125,7 @@ impl Core {
     /// Sends a request and waits for its reply. If the server has forgotten the conversation, it is
     /// opened again, once, and so is the request sent.
     async fn ask(
-        &self,
+        self: &Arc<Self>,
         outbox: Option<&Outbox>,
         place: Place,
         write: impl Fn(&Talk, &CallId) -> Result<Letter, Error>,
@@ -149,7 +160,7 @@ impl Core {
         }
     }
 
-    async fn call(&self, request: &Request, outbox: &Outbox) -> Result<Outcome, Error> {
+    async fn call(self: &Arc<Self>, request: &Request, outbox: &Outbox) -> Result<Outcome, Error> {
         let info = request.method.info();
         // Legacy servers say who they are once.
         if request.method == Method::Discover && !self.way().await?.voice.talk.is_modern() {
@@ -169,7 +180,7 @@ impl Core {
     }
 
     async fn request(
-        &self,
+        self: &Arc<Self>,
         method: &str,
         params: Option<&RawValue>,
         outbox: &Outbox,
@@ -190,7 +201,7 @@ impl Core {
         })
     }
 
-    async fn run(&self, errand: Errand) -> Result<(), Error> {
+    async fn run(self: &Arc<Self>, errand: Errand) -> Result<(), Error> {
         match errand {
             Errand::Ping => self.ping().await,
             Errand::LogLevel(level) => self.set_level(level).await,
@@ -199,7 +210,7 @@ impl Core {
         }
     }
 
-    async fn ping(&self) -> Result<(), Error> {
+    async fn ping(self: &Arc<Self>) -> Result<(), Error> {
         let write = |talk: &Talk, id: &CallId| {
             let mut message = Vec::new();
             talk.ping(id, &mut message);
@@ -220,7 +231,7 @@ impl Core {
         self.until_closed(exchange(way, Letter { message, heads }, ticket)).await.map(drop)
     }
 
-    async fn set_level(&self, level: LogLevel) -> Result<(), Error> {
+    async fn set_level(self: &Arc<Self>, level: LogLevel) -> Result<(), Error> {
         let way = self.way().await?;
         *lock(&self.level) = Some(level);
         match self.tell_level(&way, level).await {
@@ -234,7 +245,7 @@ impl Core {
         }
     }
 
-    async fn roots_changed(&self) -> Result<(), Error> {
+    async fn roots_changed(self: &Arc<Self>) -> Result<(), Error> {
         let way = self.way().await?;
         let mut message = Vec::new();
         if !way.voice.talk.roots_changed(&mut message) {
