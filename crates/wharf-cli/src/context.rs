@@ -20,9 +20,6 @@ use crate::{
 /// How long the whole of a call may take, unless `--timeout` is longer.
 const TOTAL: Duration = Duration::from_mins(10);
 
-/// How long opening a conversation may take.
-const HANDSHAKE: Duration = Duration::from_secs(30);
-
 /// What a verb works with.
 pub(crate) struct Context {
     pub(crate) shared: Shared,
@@ -100,10 +97,8 @@ impl Context {
             None => builder,
         };
         if let Some(timeout) = self.shared.timeout {
-            builder = builder
-                .timeout(timeout)
-                .total(timeout.max(TOTAL))
-                .handshake(timeout.min(HANDSHAKE));
+            // Whoever waits for a server that is slow to start says so with the same option.
+            builder = builder.timeout(timeout).total(timeout.max(TOTAL)).handshake(timeout);
         }
         if let Some(level) = self.shared.log_level {
             builder = builder.log_level(level);

@@ -5,7 +5,7 @@ use std::{borrow::Cow, io};
 use serde_json::{Map, Value};
 use wharf::{Error, ErrorKind};
 
-use crate::terminal::{Paint, Screen, clean};
+use crate::terminal::{Paint, Screen, clean, clean_json};
 
 /// How a command ends, as its exit code says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub(crate) enum Exit {
     Tool = 5,
     /// Somebody pressed Ctrl-C.
     Interrupted = 130,
+    /// The system, or another program, asked us to end.
+    Terminated = 143,
     /// Nobody reads the result any more, as a shell has it for programs that a pipe ended.
     NobodyReads = 141,
 }
@@ -56,6 +58,11 @@ impl Fail {
         Self::new(Exit::Interrupted, "interrupted", "Interrupted")
     }
 
+    /// Something asked us to end.
+    pub(crate) fn terminated() -> Self {
+        Self::new(Exit::Terminated, "terminated", "Terminated")
+    }
+
     /// The server could not be spoken with at all.
     pub(crate) fn connecting(error: Error) -> Self {
         let exit = match exit(error.kind) {
@@ -81,8 +88,12 @@ impl Fail {
         if self.exit == Exit::NobodyReads {
             return;
         }
-        let words = screen.is_terminal() && !json;
-        screen.line(&if words { self.text(screen.paint()) } else { self.json() });
+        screen.line(&match (screen.is_terminal(), json) {
+            (true, false) => self.text(screen.paint()),
+            // The same JSON, without the letters that would steer the terminal.
+            (true, true) => clean_json(&self.json()).into_owned(),
+            (false, _) => self.json(),
+        });
     }
 
     /// One line for programs.
@@ -105,7 +116,7 @@ impl Fail {
 
     /// Some lines for people.
     pub(crate) fn text(&self, paint: Paint) -> String {
-        if self.exit == Exit::Interrupted {
+        if matches!(self.exit, Exit::Interrupted | Exit::Terminated) {
             return self.message.to_string();
         }
         let mut text = format!("{} {}", paint.red("error:"), clean(&self.message));

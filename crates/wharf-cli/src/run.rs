@@ -1,8 +1,11 @@
 //! From the command line to the exit code.
 
-use std::{env, io, pin::pin, process::ExitCode, time::Duration};
+use std::{env, pin::pin, process::ExitCode, time::Duration};
 
-use clap::{CommandFactory, Parser, error::ErrorKind as Wrong};
+use clap::{
+    CommandFactory, Parser,
+    error::{ContextKind, ErrorKind as Wrong},
+};
 use tokio::{runtime, signal};
 
 use crate::{
@@ -10,6 +13,7 @@ use crate::{
     context::Context,
     fail::Fail,
     shared::Shared,
+    show::Out,
     terminal::Screen,
     verbs::{Run, configured},
 };
@@ -20,7 +24,7 @@ const GOODBYE: Duration = Duration::from_secs(6);
 pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return misunderstood(&error),
+        Err(error) => return misunderstood(error),
     };
     match cli.verb {
         Verb::Serve(serve) => serve_until_end(serve),
@@ -29,28 +33,34 @@ pub(crate) fn main() -> ExitCode {
             told(configured(config, &screen), json, &screen)
         }
         Verb::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "wharf", &mut io::stdout());
-            ExitCode::SUCCESS
+            let mut script = Vec::new();
+            // To memory first: written to stdout by itself, it would panic if nobody reads.
+            clap_complete::generate(shell, &mut Cli::command(), "wharf", &mut script);
+            told(Out::new(false).bytes(&script), false, &Screen::new())
         }
         verb => with_server(verb),
     }
 }
 
 /// Help and versions go to stdout; everything else is told as any other failure.
-fn misunderstood(error: &clap::Error) -> ExitCode {
+fn misunderstood(mut error: clap::Error) -> ExitCode {
     let screen = Screen::new();
+    // It would say how to pass such a word behind `--`, which is where our commands are.
+    if error.kind() == Wrong::UnknownArgument {
+        error.remove(ContextKind::Suggested);
+    }
     match error.kind() {
         Wrong::DisplayHelp | Wrong::DisplayVersion => {
             let _ = error.print();
             ExitCode::SUCCESS
         }
-        Wrong::DisplayHelpOnMissingArgumentOrSubcommand => {
+        _ if screen.is_terminal() && !wants_json() => {
             let _ = error.print();
             ExitCode::from(1)
         }
-        _ if screen.is_terminal() && !env::args().any(|word| word == "--json") => {
-            let _ = error.print();
-            ExitCode::from(1)
+        Wrong::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let fail = Fail::usage("Which verb?").hint("`wharf --help` shows them.".to_owned());
+            told(Err(fail), true, &screen)
         }
         _ => {
             let text = error.render().to_string();
@@ -60,6 +70,11 @@ fn misunderstood(error: &clap::Error) -> ExitCode {
             told(Err(Fail::usage(message.to_owned()).hint(rest)), true, &screen)
         }
     }
+}
+
+/// Whether a command line that was not understood says `--json`. It need not even be UTF-8.
+fn wants_json() -> bool {
+    env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
 }
 
 fn told(result: Result<(), Fail>, json: bool, screen: &Screen) -> ExitCode {
@@ -77,13 +92,9 @@ fn serve_until_end(serve: crate::serve::Serve) -> ExitCode {
         Ok(runtime) => runtime.block_on(serve.run()),
         Err(error) => Err(error.into()),
     };
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            Screen::new().line(&format!("Error: {failure:?}"));
-            ExitCode::FAILURE
-        }
-    }
+    // What keeps it from serving is an address, a path or a file that the command line names.
+    let served = served.map_err(|error| Fail::usage(error.to_string()));
+    told(served, false, &Screen::new())
 }
 
 /// One call needs one thread, which starts sooner than many.
@@ -109,9 +120,9 @@ async fn interruptible(verb: &Verb, context: &Context) -> Result<(), Fail> {
         tokio::select! {
             biased;
             result = work => result,
-            _ = signal::ctrl_c() => {
+            enough = enough() => {
                 context.questions.end();
-                Err(Fail::interrupted())
+                Err(enough)
             }
         }
         // The end of this block drops the call, and that cancels it.
@@ -120,9 +131,23 @@ async fn interruptible(verb: &Verb, context: &Context) -> Result<(), Fail> {
     tokio::select! {
         () = context.close() => {}
         () = tokio::time::sleep(GOODBYE) => {}
-        _ = signal::ctrl_c() => {}
+        _ = enough() => {}
     }
     result
+}
+
+/// Waits until somebody says that it is enough. Being told to end is heard too, because a server
+/// that does not notice would stay behind.
+async fn enough() -> Fail {
+    #[cfg(unix)]
+    if let Ok(mut end) = signal::unix::signal(signal::unix::SignalKind::terminate()) {
+        return tokio::select! {
+            _ = signal::ctrl_c() => Fail::interrupted(),
+            _ = end.recv() => Fail::terminated(),
+        };
+    }
+    let _ = signal::ctrl_c().await;
+    Fail::interrupted()
 }
 
 async fn run(verb: &Verb, context: &Context) -> Result<(), Fail> {

@@ -113,7 +113,9 @@ impl<'a> Schema<'a> {
     }
 
     pub(crate) fn field(self, name: &str) -> Option<Schema<'a>> {
-        self.fields().into_iter().find_map(|(own, schema)| (own == name).then_some(schema))
+        // Looked up, not searched for: a server may send any number of fields.
+        let own = |it: Schema<'a>| it.get("properties")?.get(name).map(|here| it.at(here));
+        self.whole().into_iter().find_map(own)
     }
 
     /// The names of the fields that must be there.

@@ -15,8 +15,11 @@ use crate::{
 /// How many alternatives within alternatives are tried.
 const DEEPEST: usize = 3;
 
-/// How many arguments a signature shows.
+/// How many arguments a signature shows, or a complaint.
 const SHOWN: usize = 12;
+
+/// The most that is shown of an argument's name.
+const LONGEST_NAME: usize = 80;
 
 /// The arguments object that `words` mean under `schema`. `of` is what they are given to.
 pub(crate) fn arguments(
@@ -26,22 +29,52 @@ pub(crate) fn arguments(
 ) -> Result<Map<String, Value>, Fail> {
     let root = Schema::new(schema);
     let mut object = Map::new();
-    let mut texts: Vec<(String, Vec<String>)> = Vec::new();
-    for word in words {
-        match word {
-            Word::Json { key, value } => _ = object.insert(key, value),
-            Word::Text { key, text } => match texts.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, values)) => values.push(text),
-                None => texts.push((key, vec![text])),
-            },
+    for (key, given) in settled(words) {
+        match given {
+            Given::Member(value) => _ = object.insert(key, value),
+            Given::Json(value) => {
+                let path = place(root, &key).map_or_else(|| vec![key.as_str()], |(path, _)| path);
+                insert_at(&mut object, &path, value);
+            }
+            Given::Texts(values) => {
+                let (path, schema) = place(root, &key).ok_or_else(|| unknown(of, root, &key))?;
+                insert_at(&mut object, &path, typed_all(schema, &key, &values)?);
+            }
         }
     }
-    for (key, values) in texts {
-        let (path, schema) = place(root, &key).ok_or_else(|| unknown(of, root, &key))?;
-        let value = typed_all(schema, &key, &values)?;
-        insert_at(&mut object, &path, value);
-    }
     missing(of, root, &object).map_or(Ok(object), Err)
+}
+
+/// What one key was given.
+enum Given {
+    Texts(Vec<String>),
+    Json(Value),
+    Member(Value),
+}
+
+/// What each key was given in the end: texts gather, a JSON value replaces what came before it.
+fn settled(words: Vec<Word>) -> Vec<(String, Given)> {
+    let mut all: Vec<(String, Given)> = Vec::new();
+    for word in words {
+        let (key, given) = match word {
+            Word::Text { key, text } => {
+                let known = all.iter_mut().find_map(|(known, given)| match given {
+                    Given::Texts(texts) if *known == key => Some(texts),
+                    _ => None,
+                });
+                if let Some(texts) = known {
+                    texts.push(text);
+                    continue;
+                }
+                (key, Given::Texts(vec![text]))
+            }
+            Word::Json { key, value } => (key, Given::Json(value)),
+            Word::Member { name, value } => (name, Given::Member(value)),
+        };
+        all.retain(|(known, _)| *known != key);
+        all.push((key, given));
+    }
+    all
 }
 
 /// Where `key` goes and what it must be there. Dots lead into objects.
@@ -73,17 +106,23 @@ fn missing(of: &str, root: Schema<'_>, given: &Map<String, Value>) -> Option<Fai
     let lines: Vec<String> = required
         .into_iter()
         .filter(|name| !given.contains_key(*name))
-        .map(|name| match root.field(name) {
-            Some(field) => {
-                let about = field.text("description").or(field.text("title")).unwrap_or_default();
-                format!("  {name}={}  {about}", field.kind()).trim_end().to_owned()
-            }
-            None => format!("  {name}=any"),
-        })
+        .take(SHOWN + 1)
+        .enumerate()
+        .map(|(at, name)| if at == SHOWN { "  …".to_owned() } else { described(root, name) })
         .collect();
-    let count = if lines.len() == 1 { "an argument" } else { "arguments" };
+    let what = if lines.len() == 1 { "an argument that is" } else { "arguments that are" };
     (!lines.is_empty())
-        .then(|| Fail::usage(format!("{of} needs {count} that is missing:\n{}", lines.join("\n"))))
+        .then(|| Fail::usage(format!("{of} needs {what} missing:\n{}", lines.join("\n"))))
+}
+
+/// `  name=kind  What it means.`: one line, whatever the server wrote.
+fn described(root: Schema<'_>, name: &str) -> String {
+    let field = root.field(name);
+    let kind = field.map_or_else(|| "any".to_owned(), Schema::kind);
+    let about = field.and_then(|it| it.text("description").or(it.text("title")));
+    let short = |text: &str, most| cut(&clean_line(text), most);
+    let (name, kind) = (short(name, LONGEST_NAME), short(&kind, 80));
+    format!("  {name}={kind}  {}", short(about.unwrap_or_default(), 200)).trim_end().to_owned()
 }
 
 /// What a key means that was given with these texts, one or more.
@@ -135,7 +174,10 @@ pub(crate) fn typed(schema: Schema<'_>, text: &str, deep: usize) -> Result<Value
         // The schema does not say: JSON if it is some, else text.
         return Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into()));
     }
-    reasons.retain(|why| !why.ends_with("null"));
+    // That it is not null either is no news, unless nothing else would do.
+    if reasons.len() > 1 {
+        reasons.retain(|why| !why.ends_with("is not null"));
+    }
     Err(reasons.join("; or: "))
 }
 
@@ -197,7 +239,7 @@ fn choice(choices: &[&Value], text: &str) -> Result<Value, String> {
     let shown = cut(&clean_line(text), 60);
     let meant = suggest::instead(text, names.iter().map(String::as_str));
     let meant = meant.map(|hint| format!(". {hint}")).unwrap_or_default();
-    Err(format!("`{shown}` is none of {}{meant}", cut(&names.join(", "), 400)))
+    Err(format!("`{shown}` is none of {}{meant}", cut(&clean_line(&names.join(", ")), 400)))
 }
 
 /// The arguments of a tool as they are typed: `a=integer [note=string]`.
@@ -215,7 +257,8 @@ pub(crate) fn signature(schema: &Value) -> String {
             shown.push("…".to_owned());
             break;
         }
-        let one = format!("{}={}", clean_line(name), cut(&clean_line(&field.kind()), 40));
+        let name = cut(&clean_line(name), LONGEST_NAME);
+        let one = format!("{name}={}", cut(&clean_line(&field.kind()), 40));
         shown.push(if needed { one } else { format!("[{one}]") });
     }
     shown.join(" ")

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::arguments::read_words;
+use crate::{arguments::read_words, terminal::Paint};
 
 fn schema() -> Value {
     json!({
@@ -22,6 +22,7 @@ fn schema() -> Value {
                 "city": {"type": "string"}, "spot": {"$ref": "#/$defs/spot"}}},
             "extra": {"type": "object", "additionalProperties": {"type": "integer"}},
             "anything": {},
+            "nothing": {"type": "null"},
             "dotted.name": {"type": "integer"}
         },
         "required": ["text"],
@@ -67,6 +68,25 @@ fn text_becomes_what_the_schema_wants() {
         (vec!["anything=a b"], json!({"anything": "a b"})),
         (vec!["unknown:=1"], json!({"unknown": 1})),
         (vec![r#"{"count":1,"loud":true}"#, "count=2"], json!({"count": 2, "loud": true})),
+        (vec!["place.spot.x:=7"], json!({"place": {"spot": {"x": 7}}})),
+        (vec![r#"{"place.city":1}"#], json!({"place.city": 1})),
+    ] {
+        assert_eq!(read(&words), Ok(expected), "{words:?}");
+    }
+}
+
+#[test]
+fn what_comes_later_wins() {
+    for (words, expected) in [
+        (vec!["count=2", r#"{"count":1}"#], json!({"count": 1})),
+        (vec!["count=2", "count:=1"], json!({"count": 1})),
+        (vec!["count=2", "count:=1", "count=3"], json!({"count": 3})),
+        (vec!["tags=a", "loud:=true", "tags=b"], json!({"loud": true, "tags": ["a", "b"]})),
+        (vec!["place.city=Oslo", "place:={}"], json!({"place": {}})),
+        (
+            vec![r#"place={"city":"Oslo"}"#, "place.spot.x:=1"],
+            json!({"place": {"city": "Oslo", "spot": {"x": 1}}}),
+        ),
     ] {
         assert_eq!(read(&words), Ok(expected), "{words:?}");
     }
@@ -90,6 +110,7 @@ fn what_does_not_fit_is_told_why() {
         (vec!["cuont=1"], "Did you mean `count`?"),
         (vec!["place.town=x"], "tool takes no argument `place.town`"),
         (vec!["extra.a=x"], "extra.a: `x` is no integer"),
+        (vec!["nothing=x"], "nothing: `x` is not null"),
     ] {
         let told = read(&words).unwrap_err();
         assert!(told.contains(why), "{words:?}: {told}");
@@ -99,7 +120,21 @@ fn what_does_not_fit_is_told_why() {
 #[test]
 fn what_is_missing_is_described() {
     let fail = arguments("`say`", &schema(), Vec::new()).unwrap_err();
-    assert!(fail.json().contains("text=string  What to say."), "{}", fail.json());
+    let told = fail.json();
+    assert!(told.contains("needs an argument that is missing:"), "{told}");
+    assert!(told.contains("text=string  What to say."), "{told}");
+}
+
+#[test]
+fn a_server_cannot_make_the_complaint_long() {
+    let names: Vec<String> = (0..20_000).map(|at| format!("n{at}\nx")).collect();
+    let about = json!({"type": "string", "description": "a\n".repeat(1000)});
+    let fields: Map<String, Value> =
+        names.iter().map(|name| (name.clone(), about.clone())).collect();
+    let schema = json!({"type": "object", "properties": fields, "required": names});
+    let told = arguments("`say`", &schema, Vec::new()).unwrap_err().text(Paint::PLAIN);
+    assert!(told.starts_with("error: `say` needs arguments that are missing:\n"), "{told}");
+    assert!(told.lines().count() == SHOWN + 2 && told.ends_with("\n  …"), "{told}");
 }
 
 #[test]

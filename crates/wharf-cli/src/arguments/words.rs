@@ -14,8 +14,10 @@ const MOST: u64 = 64 << 20;
 pub(crate) enum Word {
     /// `key=value`: text, to be typed by the schema.
     Text { key: String, text: String },
-    /// `key:=json`, or a member of a whole object: a value as it is.
+    /// `key:=json`: a value as it is.
     Json { key: String, value: Value },
+    /// A member of a whole object. Its name is a name, even with dots in it.
+    Member { name: String, value: Value },
 }
 
 /// Reads the arguments. `-` stands for an object on stdin.
@@ -42,7 +44,7 @@ pub(crate) fn stdin() -> Result<String, Fail> {
 }
 
 fn members(object: Map<String, Value>) -> impl Iterator<Item = Word> {
-    object.into_iter().map(|(key, value)| Word::Json { key, value })
+    object.into_iter().map(|(name, value)| Word::Member { name, value })
 }
 
 fn object(text: &str, place: &str) -> Result<Map<String, Value>, Fail> {
@@ -97,7 +99,7 @@ mod tests {
             value("b", json!([1])),
             text("url", "http://x?a=b"),
             text("e", ""),
-            value("c", json!({"d": 1})),
+            Word::Member { name: "c".to_owned(), value: json!({"d": 1}) },
         ];
         assert_eq!(words, expected);
     }

@@ -100,9 +100,18 @@ impl Field<'_> {
         choices.iter().enumerate().map(line).collect()
     }
 
-    /// What may be typed, in a few words.
+    /// What may be typed, in a few words, and what Enter alone does.
     pub(crate) fn wants(&self) -> String {
-        let what = match &self.kind {
+        let what = self.what();
+        match (self.default, self.required) {
+            (Some(default), _) => format!("{what}; Enter for {}", self.shown(default)),
+            (None, true) => what,
+            (None, false) => format!("{what}; Enter to leave it out"),
+        }
+    }
+
+    fn what(&self) -> String {
+        match &self.kind {
             Kind::Text => match self.schema.text("format") {
                 Some("email") => "an email address".to_owned(),
                 Some("uri") => "a URL".to_owned(),
@@ -115,16 +124,12 @@ impl Field<'_> {
             Kind::YesNo => "yes or no".to_owned(),
             Kind::One(_) => "one of these, by number or name".to_owned(),
             Kind::Many(_) => "any of these, with commas between".to_owned(),
-        };
-        match (self.default, self.required) {
-            (Some(default), _) => format!("{what}; Enter for {}", self.shown(default)),
-            (None, true) => what,
-            (None, false) => format!("{what}; Enter to leave it out"),
         }
     }
 
     fn bounded(&self, what: &str) -> String {
-        let bound = |keyword| self.schema.value(keyword).map(ToString::to_string);
+        // Whatever else stands there bounds nothing, and could steer the terminal.
+        let bound = |keyword| self.schema.value(keyword).and_then(Value::as_number);
         match (bound("minimum"), bound("maximum")) {
             (Some(least), Some(most)) => format!("{what} from {least} to {most}"),
             (Some(least), None) => format!("{what}, at least {least}"),
@@ -199,7 +204,7 @@ impl Field<'_> {
             Some("date-time") => line.get(..10).is_some_and(is_date) && line.len() > 11,
             _ => true,
         };
-        if fits { Ok(line.into()) } else { Err(format!("This is not {}.", self.wants())) }
+        if fits { Ok(line.into()) } else { Err(format!("This is not {}.", self.what())) }
     }
 
     fn number(&self, value: Option<Value>, refusal: &str) -> Result<Value, String> {

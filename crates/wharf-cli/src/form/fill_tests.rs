@@ -49,7 +49,7 @@ fn what_cannot_be_taken_is_asked_again() {
         "At least 2 characters",
         "no whole number",
         "from 1 to 9",
-        "not an email address",
+        "not an email address.",
         "yes or no",
         "from 1 to 2",
         "At most 2 of them",
@@ -77,4 +77,14 @@ fn a_form_without_fields_is_a_question() {
     let mut script = Script::new(&["y"]);
     assert_eq!(fill("harbour", &form, &mut script), ElicitResult::accept(json!({})));
     assert!(script.said.contains("\\x1b[2J"));
+}
+
+#[test]
+fn bounds_that_are_no_numbers_are_not_shown() {
+    let size = json!({"type": "integer", "minimum": "\u{9b}2J", "maximum": 9});
+    let form = ElicitForm::new("How big?", json!({"type": "object", "properties": {"n": size}}));
+    let mut script = Script::new(&["12", "3"]);
+    assert_eq!(fill("harbour", &form, &mut script), ElicitResult::accept(json!({"n": 3})));
+    assert!(script.said.contains("a whole number, at most 9"), "{}", script.said);
+    assert!(!script.said.contains('\u{9b}'), "{}", script.said);
 }

@@ -59,7 +59,7 @@ fn escape(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
 /// Control characters, and those that turn the direction of writing or hide what follows.
 fn steers(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{061c}')
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{061c}' | '\u{200e}' | '\u{200f}')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         || matches!(c, '\u{e0000}'..='\u{e007f}')
 }
@@ -77,6 +77,7 @@ mod tests {
             ("over\rwritten \u{9b}2J", "over\\x0dwritten \\u{9b}2J"),
             ("\u{202e}gpj.exe\u{2066}", "\\u{202e}gpj.exe\\u{2066}"),
             ("\u{7f}\u{0}", "\\x7f\\x00"),
+            ("\u{200e}a\u{200f}", "\\u{200e}a\\u{200f}"),
         ] {
             assert_eq!(clean(given), shown);
         }

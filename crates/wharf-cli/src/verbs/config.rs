@@ -45,21 +45,30 @@ impl Found {
         let off = if entry.is_disabled() { " (disabled)" } else { "" };
         let name = format!("{}{off}", clean_line(&entry.name));
         let summary = clean_line(&entry.summary()).into_owned();
-        vec![name, summary, place.program.to_owned(), place.path.to_string_lossy().into_owned()]
+        let file = clean_line(&place.path.to_string_lossy()).into_owned();
+        vec![name, summary, place.program.to_owned(), file]
     }
 }
+
+/// Files that are about more than servers, and need not name any.
+const ABOUT_MORE: [&str; 3] = ["settings.json", ".claude.json", "claude_desktop_config.json"];
 
 /// Every configured server, and what is wrong with files that could not be read.
 fn all() -> (Vec<Found>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for place in places().into_iter().filter(|place| place.path.exists()) {
         match Config::read(&place.path) {
-            Ok(config) => found.extend(config.entries.into_iter().map(|entry| {
-                let place = place.clone();
-                Found { place, entry }
-            })),
-            // The settings of an editor need not name servers.
-            Err(_) if place.path.ends_with("settings.json") => {}
+            Ok(config) => {
+                for entry in config.entries {
+                    match entry.problem() {
+                        Some(problem) => problems.push(problem.to_string()),
+                        None => found.push(Found { place: place.clone(), entry }),
+                    }
+                }
+            }
+            Err(error)
+                if error.names_no_servers()
+                    && ABOUT_MORE.iter().any(|name| place.path.ends_with(name)) => {}
             Err(error) => problems.push(error.to_string()),
         }
     }
@@ -105,7 +114,9 @@ fn paths(out: Out) -> Result<(), Fail> {
 }
 
 fn show(entry: &Entry, reveal: bool, out: Out) -> Result<(), Fail> {
-    let (target, headers) = entry.resolve().map_err(|error| Fail::usage(error.to_string()))?;
+    // Variables may stand anywhere, and what they stand for is as secret as the rest.
+    let read = if reveal { entry.resolve() } else { entry.as_written() };
+    let (target, headers) = read.map_err(|error| Fail::usage(error.to_string()))?;
     let mut all = Map::new();
     all.insert("name".into(), entry.name.as_str().into());
     all.insert("file".into(), entry.source.to_string_lossy().into());

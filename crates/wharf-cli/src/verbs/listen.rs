@@ -4,7 +4,13 @@ use serde_json::{Value, json};
 use wharf::{Filter, Notification, ServerCapabilities};
 
 use super::Run;
-use crate::{cli::Listen, context::Context, fail::Fail, target, terminal::clean_line};
+use crate::{
+    cli::Listen,
+    context::Context,
+    fail::Fail,
+    target,
+    terminal::{clean_json, clean_line},
+};
 
 impl Run for Listen {
     async fn run(&self, context: &Context) -> Result<(), Fail> {
@@ -88,5 +94,10 @@ fn show(context: &Context, change: &Notification) -> Result<(), Fail> {
         line["params"] = params;
     }
     // One line each, at a terminal too: whoever asked for JSON reads line by line.
-    context.out.lines(&[line.to_string()])
+    let line = line.to_string();
+    context.out.lines(&[if context.out.is_terminal() {
+        clean_json(&line).into_owned()
+    } else {
+        line
+    }])
 }

@@ -16,6 +16,9 @@ fn every_form_reaches_the_tool() {
         (vec!["add", "a:=1", "b:=2"], "", "3"),
         (vec!["add", r#"{"a": 1, "b": 2}"#], "", "3"),
         (vec!["add", r#"{"a": 1, "b": 2}"#, "b=5"], "", "6"),
+        (vec!["add", "a=1", "b=5", r#"{"b": 2}"#], "", "3"),
+        (vec!["add", "a=1", "b=5", "b:=2"], "", "3"),
+        (vec!["add", "b=5", "-"], r#"{"a": 20, "b": 2}"#, "22"),
         (vec!["add", "-"], r#"{"a": 20, "b": 2}"#, "22"),
         (vec!["add", "-", "b=3"], r#"{"a": 20}"#, "23"),
         (vec!["echo", "text=7"], "", "7"),
@@ -35,6 +38,7 @@ fn what_does_not_fit_is_told_before_anything_is_called() {
     for (words, told) in [
         (vec!["add", "a=x", "b=1"], "a: `x` is no integer"),
         (vec!["add", "a=1"], "b=integer  The second number."),
+        (vec!["add"], "needs arguments that are missing:"),
         (vec!["add", "a=1", "b=2", "c=3"], "takes no argument `c`"),
         (vec!["add", "a=1", "a=2", "b=1"], "a is given 2 times"),
         (vec!["add", "nonsense"], "`nonsense` is no argument"),

@@ -2,16 +2,21 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
 
 /// The binary under test, which is also its own demo server.
 pub(crate) const WHARF: &str = env!("CARGO_BIN_EXE_wharf");
+
+/// How long anything may take on a busy machine. Whatever takes longer fails its test.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A home of its own, gone afterwards.
 pub(crate) struct Bed {
@@ -78,19 +83,7 @@ impl Bed {
 
     /// Runs `wharf` with `input` at its stdin.
     pub(crate) fn run_with(&self, words: &[&str], input: &str) -> Ran {
-        let mut command = self.command(words);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("wharf runs");
-        let mut stdin = child.stdin.take().expect("piped");
-        // Whether it reads is its own choice.
-        let _ = stdin.write_all(input.as_bytes());
-        drop(stdin);
-        let output = child.wait_with_output().expect("wharf ends");
-        Ran {
-            code: output.status.code().expect("it was not killed"),
-            out: String::from_utf8(output.stdout).expect("UTF-8"),
-            err: String::from_utf8(output.stderr).expect("UTF-8"),
-        }
+        finished(self.command(words), input)
     }
 
     /// Runs `wharf` with the demo server behind `--`.
@@ -113,6 +106,62 @@ impl Drop for Bed {
     }
 }
 
+/// Runs `command` to its end, with `input` at its stdin.
+pub(crate) fn finished(mut command: Command, input: &str) -> Ran {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("wharf runs");
+    let out = lines(child.stdout.take().expect("piped"));
+    let err = lines(child.stderr.take().expect("piped"));
+    let mut stdin = child.stdin.take().expect("piped");
+    // Whether it reads is its own choice.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    let code = ended(&mut child).code().expect("it was not killed");
+    Ran { code, out: rest(&out), err: rest(&err) }
+}
+
+/// Waits for the end of `child`. One that does not end is killed, and fails the test.
+pub(crate) fn ended(child: &mut Child) -> ExitStatus {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().expect("it can be waited for") {
+            return status;
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            panic!("it did not end within {PATIENCE:?}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The lines of `from`, with their ends, read in a thread of their own: nobody waits for ever.
+pub(crate) fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (send, lines) = channel();
+    thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut line = String::new();
+        while let Ok(1..) = from.read_line(&mut line) {
+            // Nobody may stop reading, or the program would stand still.
+            let _ = send.send(std::mem::take(&mut line));
+        }
+    });
+    lines
+}
+
+/// All lines that are still to come.
+pub(crate) fn rest(lines: &Receiver<String>) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    let mut rest = String::new();
+    loop {
+        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => rest.push_str(&line),
+            Err(RecvTimeoutError::Disconnected) => return rest,
+            Err(RecvTimeoutError::Timeout) => panic!("somebody still holds it, after: {rest}"),
+        }
+    }
+}
+
 /// The demo server on a socket, until it is dropped.
 pub(crate) struct Served {
     child: Child,
@@ -128,16 +177,12 @@ impl Served {
     /// As these words say; it tells its address.
     pub(crate) fn start(bed: &Bed, words: &[&str]) -> Self {
         let mut child = bed.command(words).stderr(Stdio::piped()).spawn().expect("the demo starts");
-        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let lines = lines(child.stderr.take().expect("piped"));
         let is_address = |word: &&str| {
             ["http://", "tcp://", "unix:"].iter().any(|scheme| word.starts_with(scheme))
         };
-        let url = lines
-            .by_ref()
-            .map_while(Result::ok)
+        let url = std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok())
             .find_map(|line| line.split_whitespace().find(is_address).map(str::to_owned));
-        // Nobody may stop reading, or the server would stand still.
-        thread::spawn(move || lines.for_each(drop));
         Served { child, url: url.expect("the demo says where it is") }
     }
 }

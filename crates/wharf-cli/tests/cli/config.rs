@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::bed::{Bed, WHARF};
+use crate::bed::{Bed, WHARF, finished};
 
 fn entry(name: &str) -> String {
     let env = json!({"API_KEY": "s3cret"});
@@ -61,6 +61,28 @@ fn secrets_are_shown_only_on_demand() {
 }
 
 #[test]
+fn what_variables_stand_for_is_secret_too() {
+    let bed = Bed::new("variables");
+    bed.write(
+        ".mcp.json",
+        r#"{"mcpServers": {"web": {"url": "http://x/?key=${WHARF_TEST_KEY}"},
+            "program": {"command": "x", "args": ["--key", "${WHARF_TEST_KEY}"]}}}"#,
+    );
+    for name in ["web", "program"] {
+        let show = |more: &[&str]| {
+            let mut command = bed.command(&[&["config", "show", name], more].concat());
+            command.env("WHARF_TEST_KEY", "s3cret");
+            finished(command, "").out
+        };
+        let hidden = show(&[]);
+        assert!(hidden.contains("${WHARF_TEST_KEY}") && !hidden.contains("s3cret"), "{hidden}");
+        assert!(show(&["--reveal"]).contains("s3cret"), "{name}");
+        // It can be looked at where the variable is not set, too.
+        bed.run(&["config", "show", name]).json();
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_named() {
     let bed = Bed::new("broken");
     let file = bed.write("broken.json", "{");
@@ -69,4 +91,45 @@ fn a_file_that_cannot_be_read_is_named() {
     bed.write(".mcp.json", "{");
     let listed = bed.run(&["config"]).json();
     assert!(listed["problems"][0].as_str().unwrap().contains(".mcp.json"), "{listed}");
+    // Whoever looks for a server of that file is told why it is not there.
+    let error = bed.run(&["list", "harbour"]).error(1);
+    assert!(error["message"].as_str().unwrap().contains(".mcp.json: it is no JSON"), "{error}");
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_takes_nothing_from_the_others() {
+    let bed = Bed::new("half");
+    let good = json!({"command": WHARF, "args": ["serve"]});
+    let bad = json!({"command": "x", "args": [8080]});
+    let text = json!({"mcpServers": {"bad": bad, "good": good}}).to_string();
+    // As editors on Windows write it.
+    bed.write(".mcp.json", &format!("\u{feff}{text}"));
+    bed.run(&["call", "good", "add", "a=1", "b=2"]).json();
+    let error = bed.run(&["list", "bad"]).error(1);
+    assert!(error["message"].as_str().unwrap().contains("\"bad\""), "{error}");
+    let listed = bed.run(&["config"]).json();
+    assert_eq!(
+        (&listed["servers"][0]["name"], &listed["servers"][1]),
+        (&json!("good"), &json!(null))
+    );
+    assert!(listed["problems"][0].as_str().unwrap().contains("\"bad\""), "{listed}");
+}
+
+#[test]
+fn files_that_are_about_more_need_not_name_servers() {
+    let bed = Bed::new("more");
+    bed.write(".claude.json", r#"{"numStartups": 3}"#);
+    bed.write("Claude/claude_desktop_config.json", "{}");
+    assert_eq!(bed.run(&["config"]).json(), json!({"servers": []}));
+}
+
+#[test]
+fn what_belongs_to_a_project_goes_before_what_belongs_to_all() {
+    let bed = Bed::new("project");
+    let demo = json!({"harbour": {"command": WHARF, "args": ["serve"]}});
+    let here = bed.dir.to_string_lossy().into_owned();
+    let all = json!({"mcpServers": {"harbour": {"command": "other"}},
+        "projects": {here: {"mcpServers": demo}}});
+    bed.write(".claude.json", &all.to_string());
+    bed.run(&["call", "harbour", "add", "a=1", "b=2"]).json();
 }

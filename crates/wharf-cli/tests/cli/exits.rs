@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::bed::{Bed, Served, WHARF};
+use crate::bed::{Bed, Served, WHARF, ended, lines, rest};
 
 #[test]
 fn wrong_usage_is_1() {
@@ -31,7 +31,6 @@ fn wrong_usage_is_1() {
         let error = bed.run(&words).error(1);
         assert!(error["message"].as_str().is_some_and(|it| !it.is_empty()), "{words:?}");
     }
-    assert_eq!(bed.run(&[]).code, 1);
 }
 
 /// Answers every request with `answer`, until the test ends.
@@ -176,6 +175,38 @@ fn a_reader_that_left_is_no_failure_to_tell() {
         .spawn()
         .unwrap();
     drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), output.stderr), (Some(141), Vec::new()));
+    let told = lines(child.stderr.take().unwrap());
+    assert_eq!((ended(&mut child).code(), rest(&told).as_str()), (Some(141), ""));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_result_that_cannot_be_written_is_told() {
+    let bed = Bed::new("full");
+    for words in [vec!["completions", "bash"], vec!["config", "paths"]] {
+        let mut command = bed.command(&words);
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut child = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+        let told = lines(child.stderr.take().unwrap());
+        assert_eq!(ended(&mut child).code(), Some(1), "{words:?}");
+        let told: Value = serde_json::from_str(&rest(&told)).unwrap();
+        assert_eq!(told["error"]["kind"], "io", "{words:?}");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_start_says_so_in_one_line() {
+    let bed = Bed::new("unservable");
+    let error = bed.run(&["serve", "--tcp", "nonsense"]).error(1);
+    assert!(error["message"].as_str().unwrap().contains("nonsense"), "{error}");
+}
+
+#[test]
+fn wrong_advice_is_left_out() {
+    let bed = Bed::new("advice");
+    // Behind `--` there are commands, not arguments.
+    let error = bed.demo(&["call", "add", "-a=1"]).error(1);
+    assert!(!error["hint"].as_str().unwrap().contains("-- -a"), "{error}");
+    let error = bed.run(&[]).error(1);
+    assert!(error["hint"].as_str().unwrap().contains("--help"), "{error}");
 }

@@ -1,54 +1,62 @@
 //! Ctrl-C, and listens that it ends.
 
 use std::{
-    io::{BufRead, BufReader, Read},
-    process::{Child, ChildStderr, ChildStdout, Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
+        mpsc::Receiver,
     },
     thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{Bed, Served, WHARF},
-    pty::interrupt,
+    bed::{Bed, PATIENCE, Served, WHARF, ended, finished, lines, rest},
+    pty::{interrupt, send},
 };
 
 /// `wharf` while it runs.
 struct Running {
     child: Child,
-    out: BufReader<ChildStdout>,
-    err: BufReader<ChildStderr>,
+    out: Receiver<String>,
+    err: Receiver<String>,
 }
 
 impl Running {
     fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        let err = BufReader::new(child.stderr.take().unwrap());
+        let out = lines(child.stdout.take().unwrap());
+        let err = lines(child.stderr.take().unwrap());
         Running { child, out, err }
     }
 
     /// Reads stderr until a line has `text`.
-    fn told(&mut self, text: &str) {
-        let mut lines = self.err.by_ref().lines().map_while(Result::ok);
-        assert!(lines.any(|line| line.contains(text)), "{text} is not told");
+    fn told(&self, text: &str) -> String {
+        let mut lines = std::iter::from_fn(|| self.err.recv_timeout(PATIENCE).ok());
+        lines.find(|line| line.contains(text)).expect("it is told in time")
     }
 
-    fn line(&mut self) -> Value {
-        let mut line = String::new();
-        self.out.read_line(&mut line).unwrap();
+    fn line(&self) -> Value {
+        let line = self.out.recv_timeout(PATIENCE).expect("a line comes in time");
         serde_json::from_str(&line).unwrap()
     }
 
     fn end(mut self) -> (i32, String) {
-        let mut rest = String::new();
-        self.err.read_to_string(&mut rest).unwrap();
-        (self.child.wait().unwrap().code().unwrap(), rest)
+        let code = ended(&mut self.child).code().unwrap();
+        (code, rest(&self.err))
+    }
+}
+
+/// It ends with its test, however that ends.
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -57,7 +65,7 @@ fn ctrl_c_cancels_the_call() {
     let bed = Bed::new("cancel");
     for era in ["modern", "legacy"] {
         let words = ["call", "sleep", "seconds=600", "--trace", "--era", era, "--", WHARF, "serve"];
-        let mut running = Running::start(bed.command(&words));
+        let running = Running::start(bed.command(&words));
         running.told("\"method\":\"tools/call\"");
         interrupt(&running.child);
         let (code, rest) = running.end();
@@ -76,11 +84,32 @@ fn a_second_ctrl_c_does_not_wait() {
     // It neither answers nor ends when its stdin does.
     let stubborn = "trap '' TERM; echo here >&2; while :; do sleep 1; done";
     let words = ["list", "--stderr", "--", "sh", "-c", stubborn];
-    let mut running = Running::start(bed.command(&words));
+    let running = Running::start(bed.command(&words));
     running.told("here");
     interrupt(&running.child);
     interrupt(&running.child);
     assert_eq!(running.end().0, 130);
+}
+
+#[test]
+fn being_told_to_end_leaves_no_server_behind() {
+    let bed = Bed::new("terminate");
+    let stubborn = "trap '' TERM; echo pid $$ >&2; while :; do sleep 1; done";
+    let running = Running::start(bed.command(&["list", "--stderr", "--", "sh", "-c", stubborn]));
+    let server = running.told("pid ");
+    let server = server.trim().rsplit(' ').next().and_then(|word| word.parse().ok());
+    let server = server.and_then(Pid::from_raw).unwrap();
+    test_kill_process(server).expect("it runs");
+    send(&running.child, Signal::TERM);
+    let (code, rest) = running.end();
+    assert_eq!(code, 143, "{rest}");
+    assert!(rest.contains(r#"{"error":{"kind":"terminated""#), "{rest}");
+    // Whoever cleans up after the dead may take a while.
+    let deadline = Instant::now() + PATIENCE;
+    while test_kill_process(server).is_ok() {
+        assert!(Instant::now() < deadline, "the server stayed behind");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Does something over and over until it is told to stop.
@@ -126,13 +155,13 @@ fn a_listener_gets_one_line_for_each_change() {
         (vec!["--uri", "demo://clock", "--era", "legacy"], ["touch", "{}"], &clock),
     ] {
         let listen = [&["listen", &served.url], &words[..]].concat();
-        let mut running = Running::start(bed.command(&listen));
+        let running = Running::start(bed.command(&listen));
         // Nothing says on stdout that the listen has begun, so it goes on until it is heard.
         let (url, home) = (served.url.clone(), bed.dir.clone());
         let again = Again::start(move || {
             let mut command = Command::new(WHARF);
             command.args(["call", &url]).args(act).env("XDG_CACHE_HOME", &home);
-            assert!(command.output().unwrap().status.success());
+            assert_eq!(finished(command, "").code, 0);
         });
         assert_eq!(&running.line(), expected, "{words:?}");
         drop(again);

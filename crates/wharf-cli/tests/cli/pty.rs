@@ -15,12 +15,11 @@ use rustix::{
     termios::{Winsize, tcsetwinsize},
 };
 
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::bed::PATIENCE;
 
 /// A program at a terminal of its own.
 pub(crate) struct Pty {
-    child: Child,
+    child: Ending,
     keyboard: File,
     output: Receiver<Vec<u8>>,
     /// All that was shown so far.
@@ -56,7 +55,7 @@ impl Pty {
                 }
             }
         });
-        Pty { child, keyboard, output, shown: String::new(), seen: 0 }
+        Pty { child: Ending(child), keyboard, output, shown: String::new(), seen: 0 }
     }
 
     /// Waits until `text` is shown, after what was waited for before.
@@ -88,7 +87,7 @@ impl Pty {
 
     /// Ctrl-C, as the terminal would send it.
     pub(crate) fn interrupt(&mut self) -> &mut Self {
-        interrupt(&self.child);
+        interrupt(&self.child.0);
         self
     }
 
@@ -96,7 +95,7 @@ impl Pty {
     pub(crate) fn end(mut self) -> (i32, String) {
         let deadline = Instant::now() + PATIENCE;
         let code = loop {
-            if let Some(status) = self.child.try_wait().expect("it ends") {
+            if let Some(status) = self.child.0.try_wait().expect("it ends") {
                 break status.code().expect("it was not killed");
             }
             assert!(Instant::now() < deadline, "it does not end, and showed:\n{}", self.shown);
@@ -113,8 +112,23 @@ impl Pty {
     }
 }
 
+/// A program that ends with its test, however that ends.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Sends what Ctrl-C sends.
 pub(crate) fn interrupt(child: &Child) {
+    send(child, Signal::INT);
+}
+
+/// Sends a signal.
+pub(crate) fn send(child: &Child, signal: Signal) {
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("it runs");
-    kill_process(id, Signal::INT).expect("it can be interrupted");
+    kill_process(id, signal).expect("it takes signals");
 }

@@ -73,6 +73,25 @@ fn nothing_that_a_server_says_steers_the_terminal() {
 }
 
 #[test]
+fn errors_as_json_steer_nothing_either() {
+    let bed = Bed::new("steer-json");
+    let words = ["call", "fail", "reason=\u{9b}2J\u{202e}x", "--json"];
+    let (code, shown) = demo(&bed, &words).end();
+    assert!(code == 5 && shown.contains("\"message\":\"\\u009b2J\\u202ex\""), "{shown:?}");
+    assert!(!shown.contains(['\u{9b}', '\u{202e}']), "{shown:?}");
+}
+
+#[test]
+fn words_that_are_no_text_are_told() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+    let bed = Bed::new("bytes");
+    let mut command = bed.command(&["list"]);
+    command.arg(OsStr::from_bytes(b"\xff")).env("NO_COLOR", "1");
+    let (code, shown) = Pty::start(command).end();
+    assert!(code == 1 && shown.contains("invalid UTF-8"), "{shown}");
+}
+
+#[test]
 fn content_is_readable() {
     let bed = Bed::new("content");
     let (_, shown) = demo(&bed, &["call", "gallery"]).end();

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
 /// A connection that lasted this long was a good one.
-const GOOD: Duration = Duration::from_secs(30);
+const GOOD: Duration = Duration::from_secs(5);
 /// After this many bad ones in a row, calls no longer wait.
 const MANY: u32 = 5;
 
