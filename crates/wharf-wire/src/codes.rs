@@ -91,7 +91,9 @@ pub fn kind(code: i32, revision: Revision) -> ErrorKind {
     }
     let says = |row: &&Row| if revision.is_modern() { row.2 == code } else { row.1 == code };
     // Where a number stands for many kinds, the first row that has it is the plain one.
-    let plain = ROWS.iter().find(says).map(|row| row.0);
+    // That a connection is closed is ours to find; servers use that number for any failure.
+    let plain = ROWS.iter().filter(|row| row.0 != ErrorKind::ConnectionClosed).find(says);
+    let plain = plain.map(|row| row.0);
     let refused = || ErrorKind::ALL.iter().copied().find(|kind| refusal(*kind) == Some(code));
     plain.or_else(refused).unwrap_or(ErrorKind::InternalError)
 }

@@ -25,6 +25,8 @@ const LATEST: Duration = Duration::from_secs(60);
 const GOOD: Duration = Duration::from_secs(1);
 /// How long the end of a stream is waited for once the reply is there.
 const SPENDING: Duration = Duration::from_secs(1);
+/// The longest pause of our own choice: whoever follows a server wants to know that it is gone.
+const LONG: Duration = Duration::from_secs(5);
 /// How often in a row a stream is taken up in vain.
 const ATTEMPTS: u32 = 8;
 
@@ -40,7 +42,7 @@ impl Pause {
     /// What the server asked for, longer each time it was in vain, and not the same for everybody.
     pub(super) fn length(&self) -> Duration {
         let base = self.retry.unwrap_or(RETRY).clamp(SOONEST, LATEST);
-        let longer = base.saturating_mul(1 << self.in_vain.min(10)).min(LATEST);
+        let longer = base.saturating_mul(1 << self.in_vain.min(10)).min(base.max(LONG));
         let random = RandomState::new().hash_one(self.in_vain) % 1000;
         longer + longer.mul_f64(random as f64 / 10_000.0)
     }
@@ -130,6 +132,7 @@ impl Resumed {
             Ok(answer) => answer,
             Err(error) => {
                 self.pause.in_vain += 1;
+                self.voice.http.options.note(format_args!("cannot go on with a stream: {error}"));
                 // Nothing else of this conversation can be reached either.
                 return self.may_go_on(error).map_err(|miss| Miss::Gone(miss.into_error()));
             }

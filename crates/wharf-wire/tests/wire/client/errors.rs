@@ -23,7 +23,7 @@ fn numbers_by_revision() {
         (-32020, (InternalError, true), (HeaderMismatch, false)),
         (-32021, (InternalError, true), (MissingClientCapability, false)),
         (-32022, (InternalError, true), (UnsupportedProtocolVersion, false)),
-        (-32000, (ConnectionClosed, false), (InternalError, true)),
+        (-32000, (InternalError, true), (InternalError, true)),
         (-32800, (RequestCancelled, false), (RequestCancelled, false)),
         (-32801, (ContentTooLarge, false), (ContentTooLarge, false)),
         (-32099, (InternalError, true), (InternalError, true)),

@@ -35,7 +35,7 @@ fn garbage_over_http() {
         .goes(Http(400, json!({"id": null, "error": {"code": -32000, "message": "no"}})), SHAKE)
         .goes(
             Http(400, json!({"id": null, "error": {"code": -32000, "message": "no"}})),
-            "fail connection_closed",
+            "fail internal_error",
         );
 }
 
