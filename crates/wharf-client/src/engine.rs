@@ -208,7 +208,9 @@ impl<'a> Call<'a> {
 
     async fn reissue(&mut self, mut error: Error) -> Result<(), Error> {
         let tool = self.spec.target.as_deref().filter(|_| self.spec.method == Method::CallTool);
-        if let Some(tool) = tool.filter(|tool| !self.caller.memory().is_repeatable(tool)) {
+        if let Some(tool) = tool
+            && !is_repeatable(self.caller, tool).await
+        {
             let advice = format!(
                 "{}; the call was not sent again, because `{}` is not known to be safe to repeat",
                 error.message,
@@ -225,6 +227,15 @@ impl<'a> Call<'a> {
         self.reissues += 1;
         Ok(())
     }
+}
+
+/// Whether the tool is safe to repeat. What was known of it may be forgotten, for a server that was
+/// started again may be another.
+async fn is_repeatable(caller: &Caller, tool: &str) -> bool {
+    if caller.memory().forgot(tool) {
+        let _ = look_up(caller, tool).await;
+    }
+    caller.memory().is_repeatable(tool)
 }
 
 /// Lists tools afresh until `name` is among them.

@@ -67,15 +67,22 @@ async fn tools_are_sent_again_only_if_that_does_no_harm() {
     }
 }
 
-#[tokio::test]
-async fn a_tool_that_may_be_another_now_is_not_sent_again() {
-    let link = Fake::default().then(listed(ToolAnnotations::default().read_only(true)));
-    let link = link.then(lost()).link();
-    let caller = caller(&link);
-    caller.tools().all().await.unwrap();
-    link.say(Notification::ToolsChanged);
-    caller.call("t", ()).await.unwrap_err();
-    assert_eq!(link.count(), 2);
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_may_be_another_now_is_looked_up_before_it_is_sent_again() {
+    let safe = || ToolAnnotations::default().read_only(true);
+    for (now, again) in [(safe(), true), (ToolAnnotations::default(), false)] {
+        let link = Fake::default()
+            .then(listed(safe()))
+            .then(lost())
+            .then(listed(now))
+            .then(ToolResult::text("done"))
+            .link();
+        let caller = caller(&link);
+        caller.tools().all().await.unwrap();
+        link.say(Notification::ToolsChanged);
+        assert_eq!(caller.call("t", ()).await.is_ok(), again);
+        assert_eq!(link.count(), if again { 4 } else { 3 });
+    }
 }
 
 fn with_header() -> ToolInfo {
