@@ -7,9 +7,10 @@ use std::sync::{
 
 use serde_json::{Value, json};
 use wharf_model::{ErrorKind, Outcome, Reply};
+use wharf_transport::client::connect_http;
 
 use crate::{
-    bed::{connect, listen, says, soon},
+    bed::{connect, listen, options, says, soon},
     script::{Seen, Site, Wire, legacy, modern},
 };
 
@@ -128,4 +129,36 @@ async fn a_played_listen_follows_its_session() {
     link.close().await;
     let end = soon(listening.done()).await;
     assert!(matches!(end, Outcome::Complete(Reply::Listened)), "{end:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_played_listen_goes_on_when_the_servers_own_stream_cannot() {
+    let streams = Arc::new(AtomicUsize::new(0));
+    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+        let streams = streams.clone();
+        async move {
+            match seen.method() {
+                "initialize" => wire.hello(&seen, "2025-11-25", Some("s")).await,
+                "server/discover" => wire.status(404).await,
+                "resources/subscribe" => wire.json(200, &seen.text("x")).await,
+                "GET" => {
+                    wire.stream().await;
+                    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                    if streams.fetch_add(1, Ordering::SeqCst) == 0 {
+                        wire.event(None, &json!("x".repeat(10_000))).await;
+                    }
+                    wire.hold().await;
+                }
+                _ => _ = legacy(&seen, &mut wire).await,
+            }
+        }
+    })
+    .await;
+    let mut options = options();
+    options.limits.message = 5_000;
+    let link = connect_http(&site.url(), Vec::new(), options).await.unwrap();
+    let mut listening = listen(&link, &["a:b"]);
+    // Agreed once, and then told that anything may have changed meanwhile.
+    soon(listening.hear(2)).await;
+    assert_eq!(site.count("resources/subscribe"), 2);
 }

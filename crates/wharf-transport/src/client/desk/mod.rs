@@ -185,6 +185,13 @@ impl Desk {
         state.ears.push(ear);
     }
 
+    /// Whether a listen is played over this conversation.
+    #[cfg(feature = "http")]
+    pub(crate) fn has_listeners(&self) -> bool {
+        let is_played = |entry: &Entry| matches!(entry.place, Place::Played { .. });
+        self.lock().under_way.values().any(is_played)
+    }
+
     /// The connection is gone: everything under way fails, and open questions are withdrawn.
     pub(crate) fn lost(&self, error: &Error) {
         let mut state = self.lock();
