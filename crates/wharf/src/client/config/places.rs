@@ -39,8 +39,8 @@ pub fn places() -> Vec<Place> {
         let each = table.iter().map(|&(program, file)| (program, folder.join(file)));
         places.extend(each.map(|(program, path)| Place { program, path }));
     };
-    if let Some(project) = project() {
-        add(&project, &PROJECT);
+    for folder in projects() {
+        add(&folder, &PROJECT);
     }
     if let Some(home) = std::env::home_dir() {
         add(&home, &HOME);
@@ -58,11 +58,12 @@ pub fn places() -> Vec<Place> {
     places
 }
 
-/// The folder of the project we are in: the nearest one above that is a repository, else this one.
-fn project() -> Option<PathBuf> {
-    let here = std::env::current_dir().ok()?;
+/// The folder we are in, and the repository that it belongs to.
+fn projects() -> Vec<PathBuf> {
+    let Ok(here) = std::env::current_dir() else { return Vec::new() };
     let root = here.ancestors().find(|folder| folder.join(".git").exists());
-    Some(root.unwrap_or(&here).to_path_buf())
+    let root = root.map(Path::to_path_buf);
+    std::iter::once(here.clone()).chain(root).collect()
 }
 
 fn settings() -> Option<PathBuf> {
