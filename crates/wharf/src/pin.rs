@@ -23,6 +23,17 @@ use wharf_wire::Revision;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Pin(pub(crate) Revision);
 
+#[cfg(feature = "client")]
+impl Pin {
+    /// The newest revision of an era.
+    pub(crate) fn newest(era: crate::Era) -> Self {
+        Pin(match era {
+            crate::Era::Modern => Revision::MODERN,
+            crate::Era::Legacy => Revision::NEWEST_LEGACY,
+        })
+    }
+}
+
 impl FromStr for Pin {
     type Err = UnknownRevision;
 

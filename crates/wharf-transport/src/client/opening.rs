@@ -1,15 +1,13 @@
 //! Opens the conversation over a fresh connection: finds out the revision, and who is there.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use wharf_client::About;
-use wharf_model::{Error, ErrorKind};
-use wharf_wire::{
-    Answered, CallId, Carrier, Incoming, Line, Opening, Patience, Revision, Step, Talk,
-};
+use wharf_model::{Discovery, Error, ErrorKind, Implementation};
+use wharf_wire::{Answered, CallId, Carrier, Incoming, Line, Opening, Patience, Step, Talk};
 
 use super::{
     Traced,
@@ -17,9 +15,6 @@ use super::{
     desk::{Desk, Duty},
     dial::{Dial, Ends, Keeper, Sink, Source},
 };
-
-/// Nobody waits longer, whatever the options say: the clock has an end.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An open conversation.
 pub(super) struct Opened<D: Dial> {
@@ -64,9 +59,9 @@ struct Driver<'a, D: Dial> {
 impl<'a, D: Dial> Driver<'a, D> {
     fn new(dial: &'a D, desk: &'a Arc<Desk>, opening: Opening, ends: Ends<D>) -> Self {
         let options = desk.options();
-        let talk = Talk::new(Revision::NEWEST_LEGACY, options.client.clone());
-        let end =
-            Instant::now() + 2 * (options.probe.min(LONGEST) + options.handshake.min(LONGEST));
+        let talk = opening.talk();
+        let rounds = [Patience::Probe, Patience::Handshake].map(|it| 2 * options.time(it));
+        let end = Instant::now() + rounds[0] + rounds[1];
         Driver { dial, desk, opening, ends, talk, asked: None, garbage: 0, end }
     }
 
@@ -85,9 +80,7 @@ impl<'a, D: Dial> Driver<'a, D> {
                     if let Some(then) = then {
                         self.send(then).await;
                     }
-                    let mut about = About::new(info, discovery);
-                    about.revision = talk.revision().to_string();
-                    about.supported = supported;
+                    let about = introduced(&talk, info, discovery, supported);
                     return Ok(Opened { ends: self.ends, talk, about });
                 }
                 Step::TryEvents => self.opening.answered(Answered::Closed),
@@ -131,7 +124,7 @@ impl<'a, D: Dial> Driver<'a, D> {
 
     /// Waits for a reply, and for what the opening makes of it.
     async fn answer(&mut self, patience: Patience) -> Result<Step, Error> {
-        let deadline = (Instant::now() + self.time(patience)).min(self.end);
+        let deadline = (Instant::now() + self.desk.options().time(patience)).min(self.end);
         loop {
             // A timeout looks at the clock only if there is nothing to read.
             if Instant::now() >= deadline {
@@ -149,15 +142,6 @@ impl<'a, D: Dial> Driver<'a, D> {
                 Ok(Err(error)) => return Err(error),
             }
         }
-    }
-
-    fn time(&self, patience: Patience) -> Duration {
-        let options = self.desk.options();
-        let time = match patience {
-            Patience::Probe => options.probe,
-            Patience::Handshake => options.handshake,
-        };
-        time.min(LONGEST)
     }
 
     fn babbled(&mut self) -> Result<(), Error> {
@@ -198,6 +182,18 @@ impl<'a, D: Dial> Driver<'a, D> {
         }
         Ok(step)
     }
+}
+
+/// What the server said about itself when the conversation was opened.
+pub(super) fn introduced(
+    talk: &Talk,
+    info: Implementation,
+    discovery: Discovery,
+    supported: Vec<String>,
+) -> About {
+    let mut about = About::new(info, discovery);
+    (about.revision, about.supported) = (talk.revision().to_string(), supported);
+    about
 }
 
 /// The id of a request that we wrote.

@@ -3,9 +3,12 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use wharf_model::{Ask, BoxFuture, Error};
-use wharf_wire::{ClientSelf, Revision};
+use wharf_wire::{ClientSelf, Patience, Revision};
 
 use super::Verdicts;
+
+/// Nobody waits longer, whatever the options say: the clock has an end.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a link is told when it is made.
 ///
@@ -60,6 +63,15 @@ impl LinkOptions {
         if let Some(trace) = &self.trace {
             trace(what);
         }
+    }
+
+    /// How long to wait while a conversation is opened.
+    pub(crate) fn time(&self, patience: Patience) -> Duration {
+        let time = match patience {
+            Patience::Probe => self.probe,
+            Patience::Handshake => self.handshake,
+        };
+        time.min(LONGEST)
     }
 
     /// Tells whoever traces the link what happened.

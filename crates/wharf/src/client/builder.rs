@@ -17,7 +17,7 @@ use wharf_transport::{
         self as links, ChildCommand, LinkLimits, LinkOptions, Orphans, Stderr, Traced, Verdicts,
     },
 };
-use wharf_wire::{ClientSelf, Revision};
+use wharf_wire::ClientSelf;
 
 use super::{Client, Target};
 use crate::{Endpoint, Era, Pin};
@@ -53,7 +53,7 @@ pub struct ClientBuilder {
     info: Implementation,
     answer: Arc<dyn Answer>,
     capabilities: Option<ClientCapabilities>,
-    revision: Option<Revision>,
+    pin: Option<Pin>,
     calls: CallOptions,
     headers: Vec<(String, String)>,
     stderr: Option<Stderr>,
@@ -69,7 +69,7 @@ impl ClientBuilder {
             info: Implementation::new("wharf", env!("CARGO_PKG_VERSION")),
             answer: Arc::new(Answers::new()),
             capabilities: None,
-            revision: None,
+            pin: None,
             calls: CallOptions::default(),
             headers: Vec::new(),
             stderr: None,
@@ -106,17 +106,13 @@ impl ClientBuilder {
 
     /// Speaks this revision and no other.
     pub fn pin(mut self, pin: Pin) -> Self {
-        self.revision = Some(pin.0);
+        self.pin = Some(pin);
         self
     }
 
     /// Speaks the newest revision of this era and no other.
-    pub fn era(mut self, era: Era) -> Self {
-        self.revision = Some(match era {
-            Era::Modern => Revision::MODERN,
-            Era::Legacy => Revision::NEWEST_LEGACY,
-        });
-        self
+    pub fn era(self, era: Era) -> Self {
+        self.pin(Pin::newest(era))
     }
 
     /// How long a call may take without a sign of life. Progress starts it again.
@@ -222,7 +218,7 @@ impl ClientBuilder {
 
     /// A server in this process is called as it is; one that must speak some revision is spoken to.
     async fn join(&self, server: Endpoint, options: LinkOptions) -> Result<Arc<dyn Link>, Error> {
-        if self.revision.is_none() && self.trace.is_none() {
+        if self.pin.is_none() && self.trace.is_none() {
             let info = server.host.wire.about().clone();
             return wharf_client::local(server.service(), info).await;
         }
@@ -265,7 +261,7 @@ impl ClientBuilder {
         let capabilities = declared.unwrap_or_else(|| self.answer.capabilities());
         let client = ClientSelf { info: self.info.clone(), capabilities };
         let mut options = LinkOptions::new(Arc::new(client));
-        options.pin = self.revision;
+        options.pin = self.pin.map(|pin| pin.0);
         options.limits = self.limits;
         options.trace = self.trace.clone();
         options.verdicts = self.verdicts.clone();

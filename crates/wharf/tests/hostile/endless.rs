@@ -31,6 +31,27 @@ async fn is_refused(server: Played, url: String) {
     drop(server);
 }
 
+/// An HTTP server that answers a call with `head`, and then `piece` for ever.
+async fn is_refused_over_http(head: String, piece: String) {
+    let server = Played::http(move |asked| match asked.method() {
+        "tools/call" => Act::Repeat(head.clone().into_bytes(), piece.clone().into_bytes()),
+        _ => upright_http(asked),
+    });
+    let server = server.await;
+    let url = server.url();
+    is_refused(server, url).await;
+}
+
+fn head(media: &str, length: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-type: {media}\r\n{length}\r\n\r\n")
+}
+
+fn chunk(piece: &str) -> String {
+    format!("{:x}\r\n{piece}\r\n", piece.len())
+}
+
+const CHUNKED: &str = "transfer-encoding: chunked";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_without_end() {
     let server = Played::lines(|asked| match asked.method() {
@@ -44,46 +65,20 @@ async fn a_line_without_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_without_end() {
-    let head =
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
-    let chunk = format!("{CHUNK:x}\r\n{}\r\n", "x".repeat(CHUNK));
-    let server = Played::http(move |asked| match asked.method() {
-        "tools/call" => Act::Repeat(head.as_bytes().to_vec(), chunk.clone().into_bytes()),
-        _ => upright_http(asked),
-    });
-    let server = server.await;
-    let url = server.url();
-    is_refused(server, url).await;
+    let head = head("application/json", CHUNKED);
+    is_refused_over_http(head, chunk(&"x".repeat(CHUNK))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_whose_length_is_a_threat() {
-    let head = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        u64::MAX / 4
-    );
-    let server = Played::http(move |asked| match asked.method() {
-        "tools/call" => Act::Repeat(head.as_bytes().to_vec(), vec![b'x'; CHUNK]),
-        _ => upright_http(asked),
-    });
-    let server = server.await;
-    let url = server.url();
-    is_refused(server, url).await;
+    let head = head("application/json", &format!("content-length: {}", u64::MAX / 4));
+    is_refused_over_http(head, "x".repeat(CHUNK)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_without_end() {
-    let head =
-        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     for piece in [format!("data: {}\n", "x".repeat(CHUNK - 7)), "x".repeat(CHUNK)] {
-        let chunk = format!("{:x}\r\n{piece}\r\n", piece.len());
-        let server = Played::http(move |asked| match asked.method() {
-            "tools/call" => Act::Repeat(head.as_bytes().to_vec(), chunk.clone().into_bytes()),
-            _ => upright_http(asked),
-        });
-        let server = server.await;
-        let url = server.url();
-        is_refused(server, url).await;
+        is_refused_over_http(head("text/event-stream", CHUNKED), chunk(&piece)).await;
     }
 }
 

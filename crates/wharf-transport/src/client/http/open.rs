@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode};
 use tokio::time::timeout;
 use wharf_client::About;
 use wharf_model::{Error, ErrorKind};
-use wharf_wire::{Answered, Carrier, Incoming, Opening, Patience, Step, Talk};
+use wharf_wire::{Answered, Carrier, Incoming, Opening, Step, Talk};
 
 use super::{
     answer::{Answer, EventStream, Media, on_one_line},
@@ -16,7 +16,7 @@ use super::{
     send::Http,
     voice::{closed, headers, session_id},
 };
-use crate::client::Traced;
+use crate::client::{Traced, opening::introduced};
 
 /// How much is read of an answer that is no message.
 const GARBAGE: usize = 1 << 20;
@@ -52,11 +52,7 @@ pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
     loop {
         step = match step {
             Step::Send { message, headers, patience, .. } => {
-                let patience = match patience {
-                    Patience::Probe => options.probe,
-                    Patience::Handshake => options.handshake,
-                };
-                match timeout(patience, road.send(message, &headers)).await {
+                match timeout(options.time(patience), road.send(message, &headers)).await {
                     Ok(answered) => {
                         let (status, body) = answered?;
                         opening.answered(Answered::Http { status: status.as_u16(), body: &body })
@@ -77,8 +73,7 @@ pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
                 if options.pin.is_none() {
                     options.verdicts.put(key, talk.revision());
                 }
-                let mut about = About::new(info, discovery);
-                (about.revision, about.supported) = (talk.revision().to_string(), supported);
+                let about = introduced(&talk, info, discovery, supported);
                 let speech = road.speech(&talk)?;
                 return Ok(Opened { talk, about, then, speech });
             }

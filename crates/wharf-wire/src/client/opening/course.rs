@@ -96,7 +96,12 @@ impl Opening {
     /// How to read what comes while the opening is under way.
     #[must_use]
     pub fn talk(&self) -> Talk {
-        Talk::new(Revision::MODERN, self.client.clone())
+        // Over lines, a legacy server may ping or ask before it is open; over HTTP only replies come.
+        let revision = match self.carrier {
+            Carrier::Lines => Revision::NEWEST_LEGACY,
+            Carrier::Http => Revision::MODERN,
+        };
+        Talk::new(revision, self.client.clone())
     }
 
     /// The first step.
@@ -114,6 +119,9 @@ impl Opening {
     /// The next step, after `what` happened.
     pub fn answered(&mut self, what: Answered<'_>) -> Step {
         match what {
+            Answered::Reply(id, Err(error)) => {
+                self.replied(&id, Err(&reading::as_modern(error.clone())))
+            }
             Answered::Reply(id, result) => self.replied(&id, result),
             Answered::Http { status, body } => self.http(status, body),
             Answered::Silence => self.silent(),

@@ -59,6 +59,14 @@ fn modern_kind(error: &Error) -> Option<ErrorKind> {
     }
 }
 
+/// What the error says if its number is one that only modern servers have, however it was read.
+pub(super) fn as_modern(mut error: Error) -> Error {
+    if let Some(kind) = modern_kind(&error) {
+        (error.kind, error.code) = (kind, None);
+    }
+    error
+}
+
 /// The versions that an error says the server speaks.
 pub(super) fn supported(error: &Error) -> Vec<String> {
     let listed = error.data.as_deref().and_then(|data| data["supported"].as_array());
