@@ -1,10 +1,16 @@
 //! A listen that is passed on, while what it wants may change.
 
-use std::{collections::BTreeSet, future::poll_fn, pin::pin, sync::Arc, task::Poll};
+use std::{
+    collections::BTreeSet,
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
 
 use wharf_model::{
-    Deadlines, Event, Exchange, Filter, LiveFilter, Method, Notification, Outbox, Outcome,
-    RequestBuilder,
+    Deadlines, Event, Exchange, Filter, LiveFilter, Method, Notification, Outbox, Outcome, Peer,
+    Request, RequestBuilder, Scope,
 };
 
 use crate::Link;
@@ -13,6 +19,9 @@ use crate::Link;
 /// over once it is agreed on, so that nothing is missed in between.
 pub(crate) struct Overheard {
     link: Arc<dyn Link>,
+    /// Who listens.
+    scope: Scope,
+    peer: Arc<Peer>,
     /// What the front wants to hear.
     live: LiveFilter,
     /// How many changes of it were seen.
@@ -34,10 +43,27 @@ enum Happened {
 }
 
 impl Overheard {
-    pub(crate) fn new(link: Arc<dyn Link>, live: LiveFilter, outbox: Outbox) -> Self {
+    pub(crate) fn new(
+        link: Arc<dyn Link>,
+        request: &Request,
+        live: LiveFilter,
+        outbox: Outbox,
+    ) -> Self {
+        let (scope, peer) = (request.scope.clone(), request.peer());
         let followed = live.read(|filter| filter.uris.clone());
-        let heard = listen(&*link, &live, &outbox);
-        Overheard { link, live, edits: 0, followed, heard, next: None, begun: false, outbox }
+        let heard = listen(&*link, &scope, &peer, &live, &outbox);
+        Overheard {
+            link,
+            scope,
+            peer,
+            live,
+            edits: 0,
+            followed,
+            heard,
+            next: None,
+            begun: false,
+            outbox,
+        }
     }
 
     /// Until the back ends it.
@@ -46,7 +72,7 @@ impl Overheard {
             match self.whichever().await {
                 Happened::Edited(count) => {
                     self.edits = count;
-                    self.next = Some(listen(&*self.link, &self.live, &self.outbox));
+                    self.next = Some(self.listen_anew());
                 }
                 Happened::Heard(Event::Done(outcome)) => return outcome,
                 Happened::Heard(Event::Notify(notification)) => self.tell(notification).await,
@@ -86,8 +112,17 @@ impl Overheard {
         }
     }
 
+    fn listen_anew(&self) -> Exchange {
+        listen(&*self.link, &self.scope, &self.peer, &self.live, &self.outbox)
+    }
+
     fn take_over(&mut self) {
         let Some(next) = self.next.take() else { return };
+        // What it still has to say was said before the other one began.
+        let cx = &mut Context::from_waker(Waker::noop());
+        while let Poll::Ready(Event::Notify(unheard)) = self.heard.poll_event(cx) {
+            self.outbox.notify(unheard);
+        }
         self.heard = next;
         // The front was promised these before the back knew of them.
         let promised = self.live.read(|filter| filter.uris.clone());
@@ -99,8 +134,15 @@ impl Overheard {
 }
 
 /// A listen that lasts until it is dropped.
-fn listen(link: &dyn Link, live: &LiveFilter, outbox: &Outbox) -> Exchange {
-    let mut request = RequestBuilder::new(Method::Listen).build();
+fn listen(
+    link: &dyn Link,
+    scope: &Scope,
+    peer: &Arc<Peer>,
+    live: &LiveFilter,
+    outbox: &Outbox,
+) -> Exchange {
+    let mut request = RequestBuilder::new(Method::Listen).build().from_peer(peer.clone());
+    request.scope = scope.clone();
     request.filter = Some(LiveFilter::new(live.read(Filter::clone)));
     let endless = Deadlines { idle: None, total: None };
     Exchange::start(link, request, outbox.timer().clone(), endless)

@@ -56,12 +56,16 @@ impl Front {
 impl Parking {
     /// The call that this request goes on with.
     fn take(&self, request: &Request, front: &Front, now: Instant) -> Option<Parked> {
-        let state = request.request_state()?;
+        let state = request.request_state();
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |parked: &Parked| parked.state == state && parked.front == *front;
+        let is_it = |parked: &Parked| {
+            state.as_ref().is_some_and(|state| parked.state == *state) && parked.front == *front
+        };
         let index = held.iter().position(is_it);
         let taken = index.map(|index| held.swap_remove(index));
-        held.retain(|parked| now.saturating_duration_since(parked.since) < LONGEST);
+        let late = late(&mut held, now);
+        drop(held);
+        drop(late);
         taken
     }
 
@@ -74,14 +78,22 @@ impl Parking {
         let state = format!("{:032x}", u128::from_ne_bytes(random));
         let requests = asked.iter().map(|(id, ask)| (key(*id), ask.clone())).collect();
         let required = InputRequired { requests, state: Some(state.clone()) };
+        // Declared before the lock, and so dropped after it.
+        let _late;
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.retain(|parked| now.saturating_duration_since(parked.since) < LONGEST);
+        _late = late(&mut held, now);
         if held.len() >= MOST {
             return Error::overloaded(Duration::from_secs(1)).into();
         }
         held.push(Parked { state, front, since: now, call, asked });
         Outcome::InputRequired(Box::new(required))
     }
+}
+
+/// Those that waited too long. Dropping them runs the code of others: not under the lock.
+fn late(held: &mut Vec<Parked>, now: Instant) -> Vec<Parked> {
+    let is_late = |it: &mut Parked| now.saturating_duration_since(it.since) >= LONGEST;
+    held.extract_if(.., is_late).collect()
 }
 
 fn key(id: AskId) -> String {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use wharf_model::{
-    Asks, BoxFuture, Error, ErrorKind, Exchange, InputRequired, LogLevel, Method, Outbox, Outcome,
-    Page, PageBody, Peer, Reply, Request, Scope, Service, ToolInfo,
+    Asks, BoxFuture, Deadlines, Error, ErrorKind, Exchange, InputRequired, LogLevel, Method,
+    Outbox, Outcome, Page, PageBody, Peer, Reply, Request, Scope, Service, ToolInfo,
 };
 
 use crate::{
@@ -40,7 +40,7 @@ impl Service for Relay {
             }
             Method::CallTool if link.mirrors() => self.carry(request, outbox),
             Method::Listen => match request.filter.clone() {
-                Some(live) => Box::pin(Overheard::new(link, live, outbox).run()),
+                Some(live) => Box::pin(Overheard::new(link, &request, live, outbox).run()),
                 None => link.call(request, outbox),
             },
             _ if asks_here => self.carry(request, outbox),
@@ -55,7 +55,9 @@ impl Relay {
     fn park(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let link = self.caller.link();
         let (timer, deadlines) = (outbox.timer().clone(), outbox.deadlines());
-        let begin = move |request| Exchange::start(&*link, request, timer, deadlines).for_caller();
+        // The call keeps its own time, which it may change.
+        outbox.set_deadlines(Deadlines { idle: None, total: None });
+        let begin = move |request| Exchange::start(&*link, request, timer, deadlines);
         Box::pin(parked::run(self.parking.clone(), begin, request, outbox))
     }
 

@@ -3,7 +3,11 @@
 
 mod support;
 
-use std::{future::poll_fn, sync::Arc};
+use std::{
+    future::poll_fn,
+    sync::{Arc, Mutex},
+    task::Poll,
+};
 
 use serde_json::{Value, json};
 use support::{Fake, TokioTimer, caller, names, page, required, tool, tools};
@@ -178,6 +182,54 @@ async fn a_call_that_waits_is_its_callers_own() {
     assert_eq!(link.count(), 2);
     let (again, _) = asked(round(&relay, Some(&state), json!({})).await);
     assert_eq!(again, "ask-0");
+}
+
+#[tokio::test]
+async fn nothing_is_missed_when_a_listen_changes_and_it_stays_its_callers_own() {
+    let first: Arc<Mutex<Option<Outbox>>> = Arc::default();
+    let kept = first.clone();
+    let link = Fake::default()
+        .play(async move |request: Request, outbox: Outbox| {
+            assert_eq!(request.principal(), Some(&Principal::new("ann")));
+            outbox.notify(Notification::Acknowledged(Filter::default()));
+            *kept.lock().unwrap() = Some(outbox);
+            std::future::pending().await
+        })
+        .play(async |request: Request, outbox: Outbox| {
+            assert_eq!(request.principal(), Some(&Principal::new("ann")));
+            outbox.notify(Notification::Acknowledged(Filter::default()));
+            std::future::pending().await
+        })
+        .link();
+    let live = LiveFilter::new(Filter { tools: true, ..Filter::default() });
+    let mut request = RequestBuilder::new(Method::Listen).build();
+    request.filter = Some(live.clone());
+    request.scope.insert(Principal::new("ann"));
+    let relay = caller(&link).relay();
+    let deadlines = Deadlines { idle: None, total: None };
+    let mut listen = Exchange::start(&*relay, request, Arc::new(TokioTimer), deadlines);
+    poll_fn(|cx| listen.poll_event(cx)).await;
+    assert!(poll_fn(|cx| Poll::Ready(listen.poll_event(cx).is_pending())).await);
+    live.edit(|filter| filter.uris.insert("toy://a".into()));
+    first.lock().unwrap().as_ref().unwrap().notify(Notification::ToolsChanged);
+    let event = poll_fn(|cx| listen.poll_event(cx)).await;
+    assert!(matches!(event, Event::Notify(Notification::ToolsChanged)), "{event:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_front_that_never_comes_back_is_not_waited_for() {
+    let link = Fake::default()
+        .play(async |_, outbox: Outbox| {
+            ToolResult::text(outbox.ask(Ask::Roots).await.unwrap()).into()
+        })
+        .then(ToolResult::text("done"))
+        .link();
+    let relay = caller(&link).relay();
+    let _ = asked(round(&relay, None, Value::Null).await);
+    assert_eq!(link.dropped(), 0);
+    tokio::time::advance(std::time::Duration::from_secs(601)).await;
+    assert_eq!(text(&round(&relay, None, Value::Null).await), "done");
+    assert_eq!(link.dropped(), 1);
 }
 
 #[tokio::test]

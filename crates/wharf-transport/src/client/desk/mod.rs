@@ -185,11 +185,12 @@ impl Desk {
         state.ears.push(ear);
     }
 
-    /// Whether a listen is played over this conversation.
+    /// Whether listens are played over this conversation, and nothing else is under way.
     #[cfg(feature = "http")]
-    pub(crate) fn has_listeners(&self) -> bool {
-        let is_played = |entry: &Entry| matches!(entry.place, Place::Played { .. });
-        self.lock().under_way.values().any(is_played)
+    pub(crate) fn only_listens(&self) -> bool {
+        let state = self.lock();
+        let mut places = state.under_way.values().map(|entry| &entry.place);
+        !state.under_way.is_empty() && places.all(|place| matches!(place, Place::Played { .. }))
     }
 
     /// The connection is gone: everything under way fails, and open questions are withdrawn.

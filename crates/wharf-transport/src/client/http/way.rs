@@ -134,8 +134,9 @@ async fn read_own(voice: Arc<Voice>, tasks: Arc<Tasks>, answered: oneshot::Sende
             Err(Miss::Gone(error)) => return voice.leave(&error),
             Err(Miss::Failed(error)) => {
                 voice.http.options.note(format_args!("the server's own stream ended: {error}"));
-                // A listener would wait for ever for what cannot come: it begins anew elsewhere.
-                if voice.desk.has_listeners() {
+                // A listener would wait for ever for what cannot come: it begins anew elsewhere,
+                // unless that would end a call.
+                if voice.desk.only_listens() {
                     voice.leave(&error);
                 }
                 return;
