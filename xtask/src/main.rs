@@ -1,5 +1,6 @@
 //! Development tasks of Wharf: `cargo xtask help` lists them.
 
+mod bench;
 mod conformance;
 mod files;
 mod foreign;
@@ -47,6 +48,11 @@ const TASKS: &[Task] = &[
         name: "conformance",
         about: "runs the official conformance suite and writes target/conformance/report.md",
         stages: &[stage::CONFORMANCE],
+    },
+    Task {
+        name: "bench",
+        about: "measures Wharf beside its peers and writes docs/bench; `bench --help` has the options",
+        stages: &[stage::BENCH],
     },
 ];
 

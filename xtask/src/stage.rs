@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::bench;
 use crate::conformance;
 use crate::foreign;
 use crate::workspace::Workspace;
@@ -55,6 +56,9 @@ pub(crate) const DOCS: Stage = Stage {
     run: |workspace| workspace.cargo("doc --no-deps --workspace --all-features"),
     advice: "mend what rustdoc printed above",
 };
+
+pub(crate) const BENCH: Stage =
+    Stage { name: "bench", run: bench::run, advice: "see `cargo xtask bench --help`" };
 
 /// Runs the stages in turn and stops at the first that fails.
 pub(crate) fn run(stages: &[Stage], workspace: &Workspace) -> Result<(), String> {

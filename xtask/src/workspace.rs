@@ -36,6 +36,11 @@ impl Workspace {
         self.target.join("debug").join(name).with_extension(env::consts::EXE_EXTENSION)
     }
 
+    /// A program that cargo has built for release.
+    pub(crate) fn release_program(&self, name: &str) -> PathBuf {
+        self.target.join("release").join(name).with_extension(env::consts::EXE_EXTENSION)
+    }
+
     pub(crate) fn has_cargo(&self, subcommand: &str) -> bool {
         let mut command = self.command();
         command.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());

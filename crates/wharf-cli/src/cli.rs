@@ -1,11 +1,14 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{serve::Serve, shared::Shared};
+use crate::{
+    serve::Serve,
+    shared::{Shared, seconds, seconds_or_none},
+};
 
 const TARGET: &str = "\
 TARGET is a URL (http, https, ws, wss, tcp, unix), a configured server's name, or a file to start.
@@ -46,6 +49,8 @@ pub(crate) enum Verb {
     Rpc(Rpc),
     /// Show all about a server: versions, capabilities, instructions, everything listed
     Inspect(Inspect),
+    /// Call over and over, and tell how many calls a second and how long they take
+    Bench(Bench),
     /// Start the demo server, which shows everything a server can offer
     Serve(Serve),
     /// Show the servers that other programs have configured, and where
@@ -178,6 +183,40 @@ pub(crate) struct Inspect {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = format!("Without a TOOL, the least that every server answers is called: \
+server/discover, or ping in the legacy era.\n\n{ARGUMENTS}\n\n{TARGET}"), override_usage = "\
+wharf bench [OPTIONS] TARGET [TOOL [ARG]...]
+       wharf bench [OPTIONS] [TOOL [ARG]...] -- COMMAND...")]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    pub(crate) words: Words,
+    /// Connect so often, each time for a session of its own; a command is started so often
+    #[arg(long, value_name = "N", default_value_t = 8,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) connections: u16,
+    /// Keep so many calls under way on each connection [default: 1; with --rate at most 128]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) in_flight: Option<u16>,
+    /// Begin so many calls a second in all, whether or not earlier ones have ended
+    #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+    /// Call for so long [default: 10s]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "count")]
+    pub(crate) duration: Option<Duration>,
+    /// Call so often, instead of for a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Call for so long before anything counts [default: 1s; with --count not at all]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_none)]
+    pub(crate) warmup: Option<Duration>,
+    /// Call the tool even if it is marked as destructive
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Config {
     #[command(subcommand)]
     pub(crate) what: Option<ConfigVerb>,
@@ -205,6 +244,11 @@ pub(crate) enum ConfigVerb {
 fn pair(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("write it as KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| (0.001..=1_000_000.0).contains(rate));
+    rate.ok_or_else(|| "give a number of calls from 0.001 to 1000000".to_owned())
 }
 
 #[cfg(test)]

@@ -6,7 +6,11 @@ use std::{
     time::Duration,
 };
 
-use wharf::{Answers, Calling, Client, ClientBuilder, Implementation, Stderr, Target, Traced};
+use tokio::task::JoinSet;
+use wharf::{
+    Answers, Calling, Client, ClientBuilder, Error, ErrorKind, Implementation, Stderr, Target,
+    Traced,
+};
 
 use crate::{
     fail::Fail,
@@ -26,8 +30,8 @@ pub(crate) struct Context {
     pub(crate) out: Out,
     pub(crate) screen: Arc<Screen>,
     pub(crate) questions: Questions,
-    /// The connection, once there is one.
-    client: OnceLock<Client>,
+    /// The connections, once there are any.
+    clients: OnceLock<Vec<Client>>,
 }
 
 impl Context {
@@ -38,24 +42,53 @@ impl Context {
             questions: Questions::new(screen.clone()),
             screen,
             shared,
-            client: OnceLock::new(),
+            clients: OnceLock::new(),
         }
     }
 
     /// Connects to the server.
     pub(crate) async fn connect(&self, target: Target) -> Result<&Client, Fail> {
-        let (target, headers) = self.located(target)?;
-        let name = target.to_string();
-        self.questions.server_is(&name);
-        let builder =
-            headers.into_iter().fold(self.builder()?, |it, (name, value)| it.header(name, value));
-        let client = builder.connect(target).await.map_err(Fail::connecting)?;
+        self.questions.server_is(&target.to_string());
+        let connecting = self.connecting(target, self.questions.answers())?;
+        let client = connecting.await.map_err(Fail::connecting)?;
         self.questions.server_is(&client.about().info.name);
-        let client = self.client.get_or_init(|| client);
+        let client = &self.clients.get_or_init(|| vec![client])[0];
         if let Some(level) = self.shared.log_level.filter(|_| client.capabilities().logging) {
             client.set_log_level(level).await?;
         }
         Ok(client)
+    }
+
+    /// Connects `count` times, at least once. Nobody is there to answer what the server asks.
+    pub(crate) async fn connect_many(
+        &self,
+        target: Target,
+        count: usize,
+    ) -> Result<&[Client], Fail> {
+        let connect = || self.connecting(target.clone(), Answers::new());
+        // What the first finds out about the server, the others need not.
+        let mut clients = vec![connect()?.await.map_err(Fail::connecting)?];
+        let mut others = JoinSet::new();
+        for _ in 1..count {
+            others.spawn(connect()?);
+        }
+        while let Some(client) = others.join_next().await {
+            let client = client.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)));
+            clients.push(client.map_err(Fail::connecting)?);
+        }
+        Ok(self.clients.get_or_init(|| clients))
+    }
+
+    /// A connection to come.
+    fn connecting(
+        &self,
+        target: Target,
+        answers: Answers,
+    ) -> Result<impl Future<Output = Result<Client, Error>> + Send + use<>, Fail> {
+        let (target, headers) = self.located(target)?;
+        let builder = self.builder(answers)?;
+        let builder = headers.into_iter().fold(builder, |it, (name, value)| it.header(name, value));
+        Ok(builder.connect(target))
     }
 
     /// The target itself, and the headers that go to it.
@@ -82,10 +115,12 @@ impl Context {
         Ok((target, headers))
     }
 
-    fn builder(&self) -> Result<ClientBuilder, Fail> {
+    fn builder(&self, answers: Answers) -> Result<ClientBuilder, Fail> {
+        let roots = self.shared.roots()?;
+        let answers = if roots.is_empty() { answers } else { answers.fixed_roots(roots) };
         let mut builder = Client::builder()
             .info(Implementation::new("wharf", env!("CARGO_PKG_VERSION")).title("Wharf"))
-            .answers(self.answers()?)
+            .answers(answers)
             .stderr(Stderr::Null);
         if self.shared.trace || self.shared.stderr {
             let trace = Trace::new(self.shared.trace, self.screen.clone());
@@ -109,13 +144,6 @@ impl Context {
         })
     }
 
-    /// What the server may ask: only what somebody is there to answer.
-    fn answers(&self) -> Result<Answers, Fail> {
-        let roots = self.shared.roots()?;
-        let answers = self.questions.answers();
-        Ok(if roots.is_empty() { answers } else { answers.fixed_roots(roots) })
-    }
-
     /// Makes a call, and shows how it is going.
     pub(crate) async fn watch<T: 'static>(&self, mut calling: Calling<T>) -> Result<T, Fail> {
         if self.screen.draws() {
@@ -136,11 +164,11 @@ impl Context {
         Ok(result?)
     }
 
-    /// Ends the conversation, if there is one.
+    /// Ends every conversation there is, side by side.
     pub(crate) async fn close(&self) {
-        if let Some(client) = self.client.get() {
-            client.close().await;
-        }
+        let clients = self.clients.get().cloned().unwrap_or_default();
+        let closing = clients.into_iter().map(|client| async move { client.close().await });
+        closing.collect::<JoinSet<()>>().join_all().await;
     }
 
     /// Tells something on stderr, to people only.

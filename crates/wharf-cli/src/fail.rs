@@ -77,6 +77,11 @@ impl Fail {
         Self::new(Exit::Tool, ErrorKind::ToolExecutionFailed.name(), message)
     }
 
+    /// Nothing came back in time.
+    pub(crate) fn unanswered(message: &'static str) -> Self {
+        Self::new(Exit::Unreachable, ErrorKind::RequestTimeout.name(), message)
+    }
+
     /// Says what to do.
     pub(crate) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
         self.hint = hint.into().or(self.hint);

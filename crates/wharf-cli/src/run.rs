@@ -97,12 +97,16 @@ fn serve_until_end(serve: crate::serve::Serve) -> ExitCode {
     told(served, false, &Screen::new())
 }
 
-/// One call needs one thread, which starts sooner than many.
 fn with_server(mut verb: Verb) -> ExitCode {
     let Some(shared) = shared(&mut verb) else { return ExitCode::FAILURE };
     let context = Context::new(shared);
     let json = context.shared.json;
-    let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
+    // One call needs one thread, which starts sooner than many.
+    let mut runtime = match verb {
+        Verb::Bench(_) => runtime::Builder::new_multi_thread(),
+        _ => runtime::Builder::new_current_thread(),
+    };
+    let runtime = match runtime.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return told(Err(error.into()), json, &context.screen),
     };
@@ -114,18 +118,10 @@ fn with_server(mut verb: Verb) -> ExitCode {
 
 /// Does what the verb says until Ctrl-C; a second Ctrl-C does not wait for the server.
 async fn interruptible(verb: &Verb, context: &Context) -> Result<(), Fail> {
-    let result = {
-        let work = pin!(run(verb, context));
-        // The work goes first: until it waits for something, Ctrl-C ends the process as ever.
-        tokio::select! {
-            biased;
-            result = work => result,
-            enough = enough() => {
-                context.questions.end();
-                Err(enough)
-            }
-        }
-        // The end of this block drops the call, and that cancels it.
+    let result = match verb {
+        // It has something to tell, however it ends.
+        Verb::Bench(bench) => bench.run(context, enough()).await,
+        verb => until_enough(verb, context).await,
     };
     context.screen.clear();
     tokio::select! {
@@ -134,6 +130,20 @@ async fn interruptible(verb: &Verb, context: &Context) -> Result<(), Fail> {
         _ = enough() => {}
     }
     result
+}
+
+async fn until_enough(verb: &Verb, context: &Context) -> Result<(), Fail> {
+    let work = pin!(run(verb, context));
+    // The work goes first: until it waits for something, Ctrl-C ends the process as ever.
+    tokio::select! {
+        biased;
+        result = work => result,
+        enough = enough() => {
+            context.questions.end();
+            Err(enough)
+        }
+    }
+    // The end drops the call, and that cancels it.
 }
 
 /// Waits until somebody says that it is enough. Being told to end is heard too, because a server
@@ -160,7 +170,7 @@ async fn run(verb: &Verb, context: &Context) -> Result<(), Fail> {
         Verb::Listen(verb) => verb.run(context).await,
         Verb::Rpc(verb) => verb.run(context).await,
         Verb::Inspect(verb) => verb.run(context).await,
-        Verb::Serve(_) | Verb::Config(_) | Verb::Completions { .. } => Ok(()),
+        Verb::Bench(_) | Verb::Serve(_) | Verb::Config(_) | Verb::Completions { .. } => Ok(()),
     }
 }
 
@@ -175,6 +185,7 @@ fn shared(verb: &mut Verb) -> Option<Shared> {
         Verb::Listen(verb) => &mut verb.shared,
         Verb::Rpc(verb) => &mut verb.shared,
         Verb::Inspect(verb) => &mut verb.shared,
+        Verb::Bench(verb) => &mut verb.shared,
         Verb::Serve(_) | Verb::Config(_) | Verb::Completions { .. } => return None,
     };
     Some(std::mem::take(shared))

@@ -58,11 +58,27 @@ impl Speak {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "this is no number of seconds".to_owned())?;
+/// What a number of seconds may end with, and how many seconds that is.
+const UNITS: [(&str, f64); 3] = [("ms", 0.001), ("s", 1.0), ("m", 60.0)];
+
+/// `10`, `10s`, `500ms` or `2m`.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    seconds_or_none(text).and_then(|time| match time {
+        Duration::ZERO => Err("give a number of seconds above 0".to_owned()),
+        time => Ok(time),
+    })
+}
+
+/// The same, and 0.
+pub(crate) fn seconds_or_none(text: &str) -> Result<Duration, String> {
+    let with_unit =
+        UNITS.iter().find_map(|(unit, length)| Some((text.strip_suffix(unit)?, *length)));
+    let (number, length) = with_unit.unwrap_or((text, 1.0));
+    let number: f64 = number.parse().map_err(|_| "this is no number of seconds".to_owned())?;
+    let seconds = number * length;
     // A year is as good as for ever, and no clock overflows.
-    if !(seconds > 0.0 && seconds <= 31_536_000.0) {
-        return Err("give a number of seconds above 0".to_owned());
+    if !(0.0..=31_536_000.0).contains(&seconds) {
+        return Err("give a number of seconds, up to a year".to_owned());
     }
     Ok(Duration::from_secs_f64(seconds))
 }
@@ -138,10 +154,14 @@ mod tests {
 
     #[test]
     fn times_and_eras_are_checked() {
-        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
-        for wrong in ["0", "-1", "NaN", "inf", "soon", "1e99"] {
+        for (text, ms) in [("1.5", 1500), ("1.5s", 1500), ("250ms", 250), ("2m", 120_000)] {
+            assert_eq!(seconds(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for wrong in ["0", "0s", "-1", "NaN", "inf", "soon", "s", "1h", "1e99", "1e99ms"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(seconds_or_none("0"), Ok(Duration::ZERO));
+        assert!(seconds_or_none("-1ms").is_err());
         assert!(Speak::parse("2025-06-18").is_ok() && Speak::parse("modern").is_ok());
         assert!(Speak::parse("1999-01-01").unwrap_err().contains("2025-06-18"));
         assert_eq!(level("Warning"), Ok(LogLevel::Warning));

@@ -81,7 +81,7 @@ async fn what_is_not_checked_is_named_with_the_reason() {
     client.tools().all().await.unwrap();
     client.call("t", ()).await.unwrap();
     client.call("t", ()).await.unwrap();
-    let long = ToolInfo::without_parameters("u").output_schema(json!({"pattern": "^a"}));
+    let long = ToolInfo::without_parameters("u").output_schema(json!({"pattern": "(a?){20}b"}));
     let text = to_raw_value(&"a".repeat(2 << 20)).unwrap();
     let link = Fake::default().then(tool(long)).then(ToolResult::text("x").structured(text)).link();
     let client = caller(&link);

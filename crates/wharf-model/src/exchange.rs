@@ -173,8 +173,9 @@ impl Exchange {
 
     /// A handler's destructors are its own code, and may panic too.
     fn drop_call(&mut self) {
-        let call = self.call.take();
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(call)));
+        if let Some(call) = self.call.take() {
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(call)));
+        }
     }
 
     fn next_message(&mut self) -> Option<Event> {

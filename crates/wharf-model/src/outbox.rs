@@ -61,26 +61,49 @@ struct Shared {
     queue: Mutex<Queue>,
 }
 
-#[derive(Default)]
 struct Queue {
-    messages: VecDeque<Message>,
+    /// What a call that sends nothing never needs.
+    busy: Option<Box<Busy>>,
     reader: Option<Waker>,
+    held: Option<Arc<dyn Release>>,
+    deadlines: Deadlines,
+    touched: bool,
+}
+
+#[derive(Default)]
+struct Busy {
+    messages: VecDeque<Message>,
     waiting_for_room: Vec<Waker>,
     waiting_for_close: Vec<Waker>,
     asks: Vec<Slot>,
     next_ask: u32,
-    held: Option<Arc<dyn Release>>,
     held_more: Vec<Arc<dyn Release>>,
-    deadlines: Deadlines,
-    touched: bool,
+}
+
+impl Queue {
+    fn busy(&mut self) -> &mut Busy {
+        self.busy.get_or_insert_default()
+    }
+
+    fn messages(&self) -> usize {
+        self.busy.as_ref().map_or(0, |busy| busy.messages.len())
+    }
+
+    fn asks(&mut self) -> &mut [Slot] {
+        self.busy.as_mut().map_or(&mut [], |busy| &mut busy.asks)
+    }
 }
 
 /// A box that no exchange ever closed ends with its last clone.
 impl Drop for Shared {
     fn drop(&mut self) {
         let queue = self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let held = queue.held.take().into_iter().chain(mem::take(&mut queue.held_more));
-        held.for_each(|held| held.release());
+        if let Some(held) = queue.held.take() {
+            held.release();
+        }
+        if let Some(busy) = queue.busy.take() {
+            busy.held_more.into_iter().for_each(|held| held.release());
+        }
     }
 }
 
@@ -94,7 +117,8 @@ impl Outbox {
     /// An empty box for a call that may take as long as `deadlines` say.
     #[must_use]
     pub fn new(timer: Arc<dyn Timer>, deadlines: Deadlines) -> Self {
-        let queue = Mutex::new(Queue { deadlines, ..Queue::default() });
+        let queue = Queue { busy: None, reader: None, held: None, deadlines, touched: false };
+        let queue = Mutex::new(queue);
         let (dirty, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         Outbox { shared: Arc::new(Shared { timer, dirty, closed, queue }) }
     }
@@ -119,12 +143,10 @@ impl Outbox {
                 return Poll::Ready(());
             }
             let mut queue = outbox.lock();
-            if queue.messages.len() < ROOM || outbox.is_closed() {
+            if queue.messages() < ROOM || outbox.is_closed() {
                 return Poll::Ready(());
             }
-            if !queue.waiting_for_room.iter().any(|waker| waker.will_wake(cx.waker())) {
-                queue.waiting_for_room.push(cx.waker().clone());
-            }
+            wait(&mut queue.busy().waiting_for_room, cx.waker());
             Poll::Pending
         })
     }
@@ -141,7 +163,8 @@ impl Outbox {
     pub fn let_go(&self) {
         let queue = self.lock();
         // Once is enough, however often a loop says so.
-        if !matches!(queue.messages.back(), Some(Message::LetGo)) {
+        let last = queue.busy.as_ref().and_then(|busy| busy.messages.back());
+        if !matches!(last, Some(Message::LetGo)) {
             self.send(queue, Message::LetGo);
         }
     }
@@ -172,7 +195,7 @@ impl Outbox {
         } else if queue.held.is_none() {
             queue.held = Some(held);
         } else {
-            queue.held_more.push(held);
+            queue.busy().held_more.push(held);
         }
     }
 
@@ -193,9 +216,7 @@ impl Outbox {
             if outbox.is_closed() {
                 return Poll::Ready(());
             }
-            if !queue.waiting_for_close.iter().any(|waker| waker.will_wake(cx.waker())) {
-                queue.waiting_for_close.push(cx.waker().clone());
-            }
+            wait(&mut queue.busy().waiting_for_close, cx.waker());
             Poll::Pending
         })
     }
@@ -212,9 +233,10 @@ impl Outbox {
             return None;
         }
         let mut queue = self.lock();
-        let message = queue.messages.pop_front();
-        if queue.messages.len() < ROOM {
-            let waiting = mem::take(&mut queue.waiting_for_room);
+        let busy = queue.busy.as_mut()?;
+        let message = busy.messages.pop_front();
+        if busy.messages.len() < ROOM {
+            let waiting = mem::take(&mut busy.waiting_for_room);
             drop(queue);
             waiting.into_iter().for_each(Waker::wake);
         }
@@ -233,7 +255,7 @@ impl Outbox {
     /// Whether anything happened since the last look, and whether an ask is open.
     pub(crate) fn signs(&self) -> (bool, bool) {
         let mut queue = self.lock();
-        let open = queue.asks.iter().any(|slot| slot.answer.is_none());
+        let open = queue.asks().iter().any(|slot| slot.answer.is_none());
         (mem::take(&mut queue.touched), open)
     }
 
@@ -243,22 +265,28 @@ impl Outbox {
             return;
         }
         let mut queue = self.lock();
-        queue.messages.clear();
-        queue.reader = None;
-        let held = (queue.held.take(), mem::take(&mut queue.held_more));
-        let mut wakers = mem::take(&mut queue.waiting_for_close);
-        wakers.append(&mut queue.waiting_for_room);
-        wakers.extend(queue.asks.iter_mut().filter_map(|slot| slot.waker.take()));
+        let (reader, held, busy) = (queue.reader.take(), queue.held.take(), queue.busy.take());
+        // Dropping, releasing and waking may run anybody's code, which may want the lock.
         drop(queue);
-        held.0.into_iter().chain(held.1).for_each(|held| held.release());
-        wakers.into_iter().for_each(Waker::wake);
+        drop(reader);
+        if let Some(held) = held {
+            held.release();
+        }
+        if let Some(busy) = busy {
+            let Busy { messages, waiting_for_room, waiting_for_close, asks, held_more, .. } = *busy;
+            drop(messages);
+            held_more.into_iter().for_each(|held| held.release());
+            let asking = asks.into_iter().filter_map(|slot| slot.waker);
+            let waiting = waiting_for_close.into_iter().chain(waiting_for_room).chain(asking);
+            waiting.for_each(Waker::wake);
+        }
     }
 
     fn send(&self, mut queue: MutexGuard<'_, Queue>, message: Message) {
         if self.is_closed() {
             return;
         }
-        queue.messages.push_back(message);
+        queue.busy().messages.push_back(message);
         queue.touched = true;
         self.shared.dirty.store(true, Ordering::Release);
         let reader = queue.reader.clone();
@@ -271,6 +299,13 @@ impl Outbox {
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts a waker among those that wait, unless it is there.
+fn wait(waiting: &mut Vec<Waker>, waker: &Waker) {
+    if !waiting.iter().any(|other| other.will_wake(waker)) {
+        waiting.push(waker.clone());
     }
 }
 
@@ -289,7 +324,7 @@ impl Answers {
     pub fn deliver(&self, id: AskId, answer: Result<String, Error>) -> bool {
         let mut queue = self.0.lock();
         queue.touched = true;
-        let Some(slot) = queue.asks.iter_mut().find(|slot| slot.id == id) else { return false };
+        let Some(slot) = queue.asks().iter_mut().find(|slot| slot.id == id) else { return false };
         slot.answer = Some(answer);
         let waker = slot.waker.take();
         drop(queue);
@@ -328,9 +363,10 @@ impl Future for Answering {
         let id = match &mut self.state {
             AnsweringState::Unsent(ask) => {
                 let ask = ask.take();
-                let id = AskId(queue.next_ask);
-                queue.next_ask += 1;
-                queue.asks.push(Slot { id, answer: None, waker: Some(cx.waker().clone()) });
+                let busy = queue.busy();
+                let id = AskId(busy.next_ask);
+                busy.next_ask += 1;
+                busy.asks.push(Slot { id, answer: None, waker: Some(cx.waker().clone()) });
                 self.state = AnsweringState::Sent(id);
                 if let Some(ask) = ask {
                     outbox.send(queue, Message::Ask(id, ask));
@@ -340,16 +376,17 @@ impl Future for Answering {
             AnsweringState::Sent(id) => *id,
             AnsweringState::Done => return Poll::Pending,
         };
-        let Some(index) = queue.asks.iter().position(|slot| slot.id == id) else {
+        let asks = &mut queue.busy().asks;
+        let Some(index) = asks.iter().position(|slot| slot.id == id) else {
             return Poll::Ready(Err(Error::new(ErrorKind::RequestCancelled)));
         };
-        if let Some(answer) = queue.asks[index].answer.take() {
-            queue.asks.swap_remove(index);
+        if let Some(answer) = asks[index].answer.take() {
+            asks.swap_remove(index);
             drop(queue);
             self.state = AnsweringState::Done;
             return Poll::Ready(answer);
         }
-        queue.asks[index].waker = Some(cx.waker().clone());
+        asks[index].waker = Some(cx.waker().clone());
         Poll::Pending
     }
 }
@@ -358,7 +395,9 @@ impl Drop for Answering {
     fn drop(&mut self) {
         if let AnsweringState::Sent(id) = self.state {
             let mut queue = self.outbox.lock();
-            queue.asks.retain(|slot| slot.id != id);
+            if let Some(busy) = &mut queue.busy {
+                busy.asks.retain(|slot| slot.id != id);
+            }
             self.outbox.send(queue, Message::Withdraw(id));
         }
     }

@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    ops::{Deref, DerefMut},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -102,9 +103,17 @@ impl Peer {
     }
 }
 
-/// One call in canonical form: owned, small, and raw until the handler's own types read it.
+/// One call in canonical form: owned, and raw until the handler's own types read it.
+///
+/// It is one pointer, because every layer between the wire and the handler passes it on. What it
+/// holds are the fields of [`Envelope`], which are read and set as if they were its own.
 #[derive(Debug)]
-pub struct Request {
+pub struct Request(Box<Envelope>);
+
+/// What a [`Request`] holds.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Envelope {
     /// What is called.
     pub method: Method,
     /// How asks are met.
@@ -128,7 +137,7 @@ impl Request {
     /// A call whose parts lie in `body` as `parts` says.
     #[must_use]
     pub fn new(method: Method, body: ByteString, parts: Parts) -> Self {
-        Request {
+        Request(Box::new(Envelope {
             method,
             asks: Asks::Suspend,
             log_level: None,
@@ -139,7 +148,7 @@ impl Request {
             peer: None,
             body,
             parts,
-        }
+        }))
     }
 
     /// The same call, from a client that said who it is earlier.
@@ -232,11 +241,26 @@ impl Request {
     fn text(&self, span: Span) -> Option<Cow<'_, str>> {
         let quoted = self.json(span)?;
         let inside = quoted.strip_prefix('"')?.strip_suffix('"')?;
-        if inside.contains('\\') {
+        // Names are short: too short for a search by vectors to pay.
+        if inside.bytes().any(|byte| byte == b'\\') {
             serde_json::from_str(quoted).ok().map(Cow::Owned)
         } else {
             Some(Cow::Borrowed(inside))
         }
+    }
+}
+
+impl Deref for Request {
+    type Target = Envelope;
+
+    fn deref(&self) -> &Envelope {
+        &self.0
+    }
+}
+
+impl DerefMut for Request {
+    fn deref_mut(&mut self) -> &mut Envelope {
+        &mut self.0
     }
 }
 

@@ -1,10 +1,10 @@
 //! JSON Schemas from elsewhere: bounded, checked, never fetched.
 //!
 //! What a server does before it offers a schema and what a client does with a schema it was
-//! offered have most of their parts in common; those parts are here.
+//! offered have most of their parts in common; those parts are here, with a validator of our own:
+//! [`validate`].
 #![forbid(unsafe_code)]
 
-pub mod cost;
 pub mod form;
 pub mod header;
 pub mod lenient;
@@ -12,3 +12,4 @@ pub mod mirror;
 pub mod output;
 pub mod problems;
 pub mod survey;
+pub mod validate;

@@ -1,81 +1,112 @@
-//! Schemas compiled, and what is wrong with a value in words.
+//! What is wrong with a value, and where in it.
 
-use jsonschema::{PatternOptions, ValidationError, Validator, error::ValidationErrorKind};
-use serde_json::Value;
-
-use crate::cost;
+use std::fmt;
 
 /// How many problems are told at once, and how long each may be: values come from callers.
-const TOLD: usize = 8;
-const LENGTH: usize = 300;
+pub(crate) const TOLD: usize = 8;
+pub(crate) const LENGTH: usize = 300;
 
-/// How many looks at parts of a value finding its problems may take.
-const LOOKS: usize = 4096;
-
-/// What is told where finding out more could take very long.
-pub const UNTOLD: &str = "- they do not match the schema; finding out where would take too long";
-
-/// Compiles a schema of this side's own author.
-///
-/// # Errors
-/// What is wrong with the schema.
-pub fn compile(schema: &Value) -> Result<Validator, String> {
-    let options = || jsonschema::options().should_validate_formats(true).offline();
-    // Patterns match in linear time where they can; look-around needs the other engine, which
-    // gives up after a while.
-    let linear = options().with_pattern_options(PatternOptions::regex()).build(schema);
-    linear
-        .or_else(|_| {
-            let bounded = PatternOptions::fancy_regex().backtrack_limit(100_000);
-            options().with_pattern_options(bounded).build(schema)
-        })
-        .map_err(|error| shorten(error.to_string()))
+/// Where in a value something is.
+pub(crate) struct Path<'a> {
+    outer: Option<&'a Path<'a>>,
+    last: Segment<'a>,
 }
 
-/// The problems of a value, a line each, unless finding them could take very long. `quotes`:
-/// whether they may quote the value.
-#[must_use]
-pub fn tell(schema: &Value, validator: &Validator, value: &Value, quotes: bool) -> Option<String> {
-    if !cost::is_told_quickly(schema, value, LOOKS) {
-        return None;
+enum Segment<'a> {
+    Root,
+    Key(&'a str),
+    Index(usize),
+}
+
+impl<'a> Path<'a> {
+    pub(crate) const ROOT: Path<'static> = Path { outer: None, last: Segment::Root };
+
+    pub(crate) fn key(&'a self, key: &'a str) -> Path<'a> {
+        Path { outer: Some(self), last: Segment::Key(key) }
     }
-    let mut told = Vec::new();
-    for error in validator.iter_errors(value) {
-        for problem in nearest(&error).into_iter().map(|it| line(it, quotes)) {
-            // Schemas that repeat themselves find the same problem again and again.
-            if told.len() < TOLD && !told.contains(&problem) {
-                told.push(problem);
+
+    pub(crate) fn index(&'a self, index: usize) -> Path<'a> {
+        Path { outer: Some(self), last: Segment::Index(index) }
+    }
+
+    /// The keys and indices on the way, with dots between them.
+    pub(crate) fn dotted(&self) -> String {
+        let mut segments = Vec::new();
+        let mut at = Some(self);
+        while let Some(path) = at {
+            match path.last {
+                Segment::Root => {}
+                // A key with a line end in it could pass for another problem.
+                Segment::Key(key) => segments.push(key.replace(char::is_control, "\u{FFFD}")),
+                Segment::Index(index) => segments.push(index.to_string()),
             }
+            at = path.outer;
+        }
+        segments.reverse();
+        segments.join(".")
+    }
+}
+
+/// What kind of problem it is, as far as it says which schema was meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Type,
+    Constant,
+    Other,
+}
+
+/// One problem.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) kind: Kind,
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Problem { path, text, .. } = self;
+        if path.is_empty() { write!(f, "- {text}") } else { write!(f, "- `{path}`: {text}") }
+    }
+}
+
+/// The problems of a value. Shown, they are a line each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems {
+    lines: Vec<String>,
+    is_cut_short: bool,
+}
+
+impl Problems {
+    pub(crate) fn new(problems: Vec<Problem>, is_cut_short: bool) -> Self {
+        let lines = problems.iter().map(|it| shorten(it.to_string())).collect();
+        Problems { lines, is_cut_short }
+    }
+
+    /// Whether none were found.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The first of them, without the mark of a line.
+    #[must_use]
+    pub fn first(&self) -> Option<&str> {
+        self.lines.first().map(|line| line.trim_start_matches("- "))
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.lines.join("\n"))?;
+        match (self.is_cut_short, self.lines.is_empty()) {
+            (false, _) => Ok(()),
+            (true, true) => {
+                f.write_str("- they do not match the schema; finding out where would take too long")
+            }
+            (true, false) => f.write_str("\n- finding out what else is wrong would take too long"),
         }
     }
-    Some(told.join("\n"))
-}
-
-/// What is wrong by the one schema of several that was meant, if that can be told: by the type of
-/// the value, such as an object where it may also be null, or by its tag.
-fn nearest<'e>(error: &'e ValidationError<'_>) -> Vec<&'e ValidationError<'e>> {
-    let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) =
-        error.kind()
-    else {
-        return vec![error];
-    };
-    let is_other = |it: &ValidationError<'_>| match it.kind() {
-        ValidationErrorKind::Type { .. } => it.instance_path() == error.instance_path(),
-        ValidationErrorKind::Constant { .. } => true,
-        _ => false,
-    };
-    let mut meant = context.iter().filter(|branch| !branch.iter().any(is_other));
-    match (meant.next(), meant.next()) {
-        (Some(one), None) if !one.is_empty() => one.iter().flat_map(nearest).collect(),
-        _ => vec![error],
-    }
-}
-
-fn line(error: &ValidationError<'_>, quotes: bool) -> String {
-    let path = error.instance_path().to_string();
-    let text = if quotes { error.to_string() } else { error.masked().to_string() };
-    let path = path.trim_start_matches('/').replace('/', ".");
-    shorten(if path.is_empty() { format!("- {text}") } else { format!("- `{path}`: {text}") })
 }
 
 /// As much of a text as one problem may take.

@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt};
 
 use serde_json::{Map, Value};
 
-use crate::cost;
+use crate::validate::{dialect::Draft, uri};
 
 /// How a keyword holds subschemas.
 enum Holds {
@@ -60,26 +60,12 @@ pub fn subschemas(
     })
 }
 
-/// Dialects of JSON Schema that can be validated.
-const DIALECTS: &[&str] = &[
-    "json-schema.org/draft/2020-12/schema",
-    "json-schema.org/draft/2019-09/schema",
-    "json-schema.org/draft-07/schema",
-    "json-schema.org/draft-06/schema",
-    "json-schema.org/draft-04/schema",
-];
-
-fn is_known_dialect(uri: &str) -> bool {
-    let bare = uri.strip_prefix("https://").or_else(|| uri.strip_prefix("http://"));
-    bare.is_some_and(|bare| DIALECTS.contains(&bare.trim_end_matches('#')))
-}
-
 /// How much a schema may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// How deep it may nest.
     pub depth: usize,
-    /// How many subschemas it may have, and how many any value may be held against.
+    /// How many subschemas it may have.
     pub subschemas: usize,
 }
 
@@ -91,8 +77,6 @@ pub enum Problem {
     TooMany(usize),
     /// It nests deeper than this.
     TooDeep(usize),
-    /// It holds one value against more subschemas than this.
-    TooCostly(usize),
     /// Something in it is neither an object nor a boolean.
     NoSchema,
     /// It is written in this dialect, which nobody here knows.
@@ -106,9 +90,6 @@ impl fmt::Display for Problem {
         match self {
             Problem::TooMany(most) => write!(f, "the schema has more than {most} subschemas"),
             Problem::TooDeep(most) => write!(f, "the schema is nested more than {most} deep"),
-            Problem::TooCostly(most) => {
-                write!(f, "the schema holds one value against more than {most} subschemas")
-            }
             Problem::NoSchema => f.write_str("a schema is an object or a boolean"),
             Problem::Dialect(uri) => write!(f, "the dialect `{uri}` is not supported"),
             Problem::Outside(to) => write!(
@@ -124,31 +105,24 @@ impl fmt::Display for Problem {
 pub fn problems(schema: &Value, bounds: Bounds) -> Vec<Problem> {
     let mut survey =
         Survey { bounds, count: 0, ids: HashSet::new(), refs: Vec::new(), found: vec![] };
-    survey.visit(schema, 1);
+    survey.visit(schema, "", 1);
     let Survey { ids, refs, mut found, .. } = survey;
-    if found.is_empty() && cost::is_too_high(schema, bounds.subschemas) {
-        found.push(Problem::TooCostly(bounds.subschemas));
-    }
-    for to in refs {
-        let document = to.split('#').next().unwrap_or_default();
-        let is_inside = document.is_empty() || ids.contains(document);
-        if !is_inside && !is_known_dialect(document) {
-            found.push(Problem::Outside(to.to_owned()));
-        }
-    }
+    let outside = refs.into_iter().filter(|(address, _)| !ids.contains(address));
+    found.extend(outside.map(|(_, to)| Problem::Outside(to.to_owned())));
     found
 }
 
 struct Survey<'a> {
     bounds: Bounds,
     count: usize,
-    ids: HashSet<&'a str>,
-    refs: Vec<&'a str>,
+    ids: HashSet<String>,
+    /// What references lead to, made whole, and as they are written.
+    refs: Vec<(String, &'a str)>,
     found: Vec<Problem>,
 }
 
 impl<'a> Survey<'a> {
-    fn visit(&mut self, schema: &'a Value, depth: usize) {
+    fn visit(&mut self, schema: &'a Value, base: &str, depth: usize) {
         self.count += 1;
         // Each is told once, at the first schema that is too many.
         if self.count == self.bounds.subschemas + 1 {
@@ -167,13 +141,16 @@ impl<'a> Survey<'a> {
             _ => return self.found.push(Problem::NoSchema),
         };
         let text = |keyword| map.get(keyword).and_then(Value::as_str);
-        if let Some(dialect) = text("$schema").filter(|it| !is_known_dialect(it)) {
+        if let Some(dialect) = text("$schema").filter(|it| Draft::at(it).is_none()) {
             self.found.push(Problem::Dialect(dialect.to_owned()));
         }
-        self.ids.extend(text("$id").or_else(|| text("id")).map(|id| id.trim_end_matches('#')));
-        self.refs.extend(text("$ref").into_iter().chain(text("$dynamicRef")));
+        let whole = |to: &str| uri::resolve(base, uri::split(to).0);
+        let base = text("$id").or_else(|| text("id")).map_or_else(|| base.to_owned(), whole);
+        let refs = text("$ref").into_iter().chain(text("$dynamicRef"));
+        self.refs.extend(refs.map(|to| (uri::resolve(&base, uri::split(to).0), to)));
+        self.ids.insert(base.clone());
         for (_, _, inner) in subschemas(map) {
-            self.visit(inner, depth + 1);
+            self.visit(inner, &base, depth + 1);
         }
     }
 }

@@ -7,6 +7,7 @@ use wharf_schema::{
     mirror::Mirrors,
     output::{Checker, Verdict},
     survey::{self, Bounds, Problem},
+    validate::Schema,
 };
 
 fn check(schema: Value, value: &Value) -> Verdict {
@@ -34,19 +35,146 @@ fn values_fit_or_are_told_why_not() {
 #[test]
 fn schemas_beyond_the_bounds_are_not_compiled() {
     let hidden: Vec<Value> = (0..70_000).map(|n| json!(n)).collect();
-    let two = json!({"unevaluatedItems": false, "unevaluatedProperties": false});
+    let circle = json!({"$ref": "#/$defs/a", "$defs": {
+        "a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}}});
     for (schema, reason) in [
         (json!({"x": hidden}), "65536 values"),
-        (json!({"$dynamicRef": "#a"}), "cannot be told"),
-        (json!({"$ref": "#/$defs/a", "$defs": {"a": {"$id": "b:c"}}}), "cannot be told"),
-        (json!({"allOf": [two, two, two]}), "unevaluated"),
-        (json!({"$ref": "#/x", "x": two}), "unevaluated"),
+        (json!({"$dynamicRef": "#a"}), "leads nowhere"),
+        (json!({"$ref": "#/$defs/a", "$defs": {}}), "leads nowhere"),
+        (json!({"$ref": "#"}), "circle"),
+        (circle, "circle"),
         (json!({"patternProperties": {"(": {}}}), "("),
+        (json!({"pattern": "(a{1000}){1000}"}), "too large"),
+        (json!({"allOf": vec![json!({"pattern": "a{10000}"}); 10]}), "too large"),
+        (json!({"pattern": r"(?<x>a)\k<x>"}), "refers back"),
+        (json!({"properties": {"a": {"type": "text"}}}), "`/properties/a`: `type`"),
+        (json!({"items": {"minimum": "1"}}), "a number, not \"1\""),
+        (json!({"multipleOf": 0}), "greater than 0"),
+        (json!({"required": "a"}), "a list of strings"),
+        (json!({"items": [true]}), "prefixItems"),
     ] {
         let error = Checker::new(&schema).unwrap_err();
         assert!(error.contains(reason), "{error}");
     }
-    assert_eq!(check(two, &json!({})), Verdict::Fits);
+}
+
+#[test]
+fn work_ends_when_its_steps_are_spent() {
+    let turn = json!({"properties": {"a": {"$dynamicRef": "#x"}}});
+    let twice = json!({"$dynamicAnchor": "x", "allOf": [turn, turn]});
+    let deep = (0..60).fold(json!(1), |inner, _| json!({"a": inner}));
+    let wide = json!({"items": {"enum": (0..20_000).collect::<Vec<u32>>()}});
+    let slow = json!({"pattern": "(a?){500}(a?){500}b"});
+    for (schema, value) in
+        [(twice, deep), (wide, json!(vec![19_999; 20_000])), (slow, json!("a".repeat(100_000)))]
+    {
+        assert!(matches!(check(schema, &value), Verdict::Unchecked(_)));
+    }
+}
+
+#[test]
+fn what_references_lead_to_again_is_judged_once() {
+    let turn = json!({"properties": {"a": {"$ref": "#/$defs/node"}}});
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        let node = json!({"type": "object", keyword: [turn, turn, {"not": turn}]});
+        let schema = json!({"$ref": "#/$defs/node", "$defs": {"node": node}});
+        let deep = (0..100).fold(json!({}), |inner, _| json!({"a": inner}));
+        assert!(!matches!(check(schema, &deep), Verdict::Unchecked(_)), "{keyword}");
+    }
+}
+
+#[test]
+fn neither_deep_values_nor_deep_schemas_end_the_stack() {
+    let turn = json!({"$dynamicAnchor": "x", "allOf": [{"anyOf": [{"oneOf": [
+        {"items": {"$dynamicRef": "#x"}, "properties": {"a": {"$dynamicRef": "#x"}}}]}]}]});
+    for open in ["[", "{\"a\":"] {
+        let close = if open == "[" { "]" } else { "}" };
+        let value = format!("{}1{}", open.repeat(120), close.repeat(120));
+        assert_eq!(Checker::new(&turn).unwrap().check(&value), Verdict::Fits);
+    }
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        let endless = json!({"$dynamicAnchor": "x", "unevaluatedItems": true,
+            keyword: [{"$dynamicRef": "#x"}, false]});
+        let schema = Schema::compile(&endless).unwrap();
+        assert!(schema.fits(&json!([1]), 100_000).is_err());
+        assert!(schema.problems(&json!([1]), 100_000, true).to_string().contains("too long"));
+    }
+    let groups = format!("{}{}", "(".repeat(100_000), ")".repeat(100_000));
+    assert!(Checker::new(&json!({"pattern": groups})).is_err());
+}
+
+#[test]
+fn problems_say_where_and_what() {
+    let tagged = json!({"oneOf": [
+        {"properties": {"kind": {"const": "a"}, "n": {"type": "integer"}}, "required": ["kind", "n"]},
+        {"properties": {"kind": {"const": "b"}, "s": {"type": "string"}}, "required": ["kind", "s"]}]});
+    for (schema, value, told) in [
+        (json!({"type": ["null", "string"]}), json!(1), "- 1 is not of types \"null\", \"string\""),
+        (json!({"enum": [1, 2, 3, 4]}), json!(5), "- 5 is not one of 1, 2 or 2 other candidates"),
+        (json!({"const": "x"}), json!("y"), "- \"x\" was expected"),
+        (
+            json!({"required": ["a", "b"]}),
+            json!({}),
+            "- \"a\" is a required property\n- \"b\" is a required property",
+        ),
+        (
+            json!({"additionalProperties": false}),
+            json!({"a": 1, "b": 2}),
+            "- Additional properties are not allowed ('a', 'b' were unexpected)",
+        ),
+        (
+            json!({"prefixItems": [true], "items": false}),
+            json!([1, 2]),
+            "- Additional items are not allowed (2 was unexpected)",
+        ),
+        (
+            json!({"properties": {"a": {"items": {"maxLength": 1}}}}),
+            json!({"a": ["b", "cc"]}),
+            "- `a.1`: \"cc\" is longer than 1 character",
+        ),
+        (
+            json!({"not": {"type": "null"}}),
+            json!(null),
+            "- {\"type\":\"null\"} is not allowed for null",
+        ),
+        (tagged, json!({"kind": "b", "s": 1}), "- `s`: 1 is not of type \"string\""),
+        (
+            json!({"anyOf": [{"type": "null"}, {"minimum": 3}]}),
+            json!(1),
+            "- 1 is less than the minimum of 3",
+        ),
+        (
+            json!({"anyOf": [{"minimum": 3}, {"multipleOf": 2}]}),
+            json!(1),
+            "- 1 is not valid under any of the schemas listed in the 'anyOf' keyword",
+        ),
+        (
+            json!({"propertyNames": {"pattern": "^a"}}),
+            json!({"b": 1}),
+            "- \"b\" does not match \"^a\"",
+        ),
+        (
+            json!({"contains": {"type": "null"}}),
+            json!([1]),
+            "- None of [1] are valid under the given schema",
+        ),
+        (
+            json!({"properties": {"a\nb": false}}),
+            json!({"a\nb": 1}),
+            "- `a\u{FFFD}b`: False schema does not allow 1",
+        ),
+    ] {
+        assert_eq!(check(schema, &value), Verdict::Misfit(told.into()));
+    }
+}
+
+#[test]
+fn values_are_not_told_where_they_must_not_be() {
+    let schema = json!({"type": "string", "enum": [1], "properties": {"a": {"maximum": 1}}, "maxProperties": 0});
+    let schema = Schema::compile(&schema).unwrap();
+    let told = schema.problems(&json!({"a": 424_242}), 1000, false).to_string();
+    assert!(told.contains("`a`: value is greater than the maximum of 1"), "{told}");
+    assert!(!told.contains("424242"), "{told}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::{
     hub::Hub,
     limits::Limits,
     memory::MemoryNonces,
-    middleware::{Chain, Middleware, RateLimit},
+    middleware::{Middleware, Next, RateLimit},
     prepare::Preparing,
     prompt::Prompt,
     resource::Resource,
@@ -254,7 +254,7 @@ impl RouterBuilder {
             return Ok(bare);
         }
         let core = bare.core.clone();
-        Ok(Router { core, chain: Some(Arc::new(Chain::new(layers, Arc::new(bare)))) })
+        Ok(Router { core, chain: Some(Next::chain(layers, Arc::new(bare))) })
     }
 }
 

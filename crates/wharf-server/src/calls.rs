@@ -46,12 +46,13 @@ fn call_tool(
         return now(Error::tool_not_found(&request.target()).into());
     };
     // Types read lists as well, by position.
-    if !request.arguments().trim_start().starts_with('{') {
+    let arguments = request.arguments();
+    if !arguments.starts_with('{') && !arguments.trim_start().starts_with('{') {
         let text = "Invalid arguments: they must be a JSON object";
         return now(Error::new(ErrorKind::InvalidToolArguments).with_message(text).into());
     }
     if let Some(mirrored) = &request.mirrored
-        && let Err(error) = tool.extra.mirrors.check(request.arguments(), mirrored)
+        && let Err(error) = tool.extra.mirrors.check(arguments, mirrored)
     {
         return now(error.into());
     }

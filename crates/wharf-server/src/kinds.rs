@@ -1,7 +1,11 @@
 //! What kinds of value the schema of an argument is about, and what its author got wrong there.
 
 use serde_json::Value;
-use wharf_schema::{problems, survey::subschemas};
+use wharf_schema::{
+    problems,
+    survey::subschemas,
+    validate::{STEPS_OF_TELLING, Schema},
+};
 
 use crate::schema::properties;
 
@@ -124,8 +128,7 @@ fn slip_of_default(root: &Value, name: &str, property: &Value) -> Option<String>
     if let (Some(defs), Some(alone)) = (root.get("$defs"), alone.as_object_mut()) {
         alone.insert("$defs".into(), defs.clone());
     }
-    let validator = problems::compile(&alone).ok()?;
-    let problem = validator.validate(default).err()?;
-    let text = problems::shorten(problem.to_string());
-    Some(format!("the default of `{name}` does not fit its own schema: {text}"))
+    let schema = Schema::compile(&alone).ok()?;
+    let found = schema.problems(default, STEPS_OF_TELLING, true);
+    found.first().map(|text| format!("the default of `{name}` does not fit its own schema: {text}"))
 }

@@ -10,7 +10,7 @@ use wharf_model::{
 
 use crate::{
     builder::RouterBuilder, calls, core::Core, function::now, gate::Admission, hub, limits::Limits,
-    middleware::Chain, page, registry::Registry, snapshot::Snapshot,
+    middleware::Next, page, registry::Registry, snapshot::Snapshot,
 };
 
 /// Everything a server offers, as one service. Clones share it.
@@ -30,7 +30,7 @@ use crate::{
 pub struct Router {
     pub(crate) core: Arc<Core>,
     /// None if there is no middleware: then the handler's own future is returned.
-    pub(crate) chain: Option<Arc<Chain>>,
+    pub(crate) chain: Option<Next>,
 }
 
 impl Router {
@@ -73,10 +73,20 @@ impl fmt::Debug for Router {
 }
 
 /// Brings a call to its handler, past the middleware.
-fn dispatch(core: &Arc<Core>, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+fn dispatch(core: &Arc<Core>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
     if let Some(upstream) = &core.upstream {
         return pass_on(core, upstream.clone(), request, outbox);
     }
+    match request.method {
+        Method::CallTool | Method::ReadResource | Method::GetPrompt | Method::Complete => {
+            in_turn(core, request, outbox, answer)
+        }
+        _ => answer(core, request, outbox),
+    }
+}
+
+/// Answers a call whose turn it is, from what the server offers now.
+fn answer(core: &Arc<Core>, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
     let snapshot = core.snapshot.load();
     if !snapshot.discovery.capabilities.logging {
         request.log_level = None;
@@ -86,17 +96,15 @@ fn dispatch(core: &Arc<Core>, mut request: Request, outbox: Outbox) -> BoxFuture
         return now(not_supported(method).into());
     }
     match method {
+        Method::CallTool | Method::ReadResource | Method::GetPrompt | Method::Complete => {
+            calls::run(core, lists, request, outbox)
+        }
         Method::Discover => now(discover(&snapshot)),
         Method::ListTools => now(page::list(core, &lists.tools, &request)),
         Method::ListResources => now(page::list(core, &lists.resources, &request)),
         Method::ListTemplates => now(page::list(core, &lists.templates, &request)),
         Method::ListPrompts => now(page::list(core, &lists.prompts, &request)),
         Method::Listen => listen(core, &snapshot, &request, outbox),
-        Method::CallTool | Method::ReadResource | Method::GetPrompt | Method::Complete => {
-            in_turn(core, request, outbox, |core, request, outbox| {
-                calls::run(core, &core.snapshot.load().lists, request, outbox)
-            })
-        }
         _ => now(Error::method_not_found(method.name()).into()),
     }
 }

@@ -5,9 +5,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use jsonschema::Validator;
 use serde_json::{Map, Value};
-use wharf_schema::problems::{UNTOLD, compile, shorten, tell};
+use wharf_schema::{
+    problems::shorten,
+    validate::{STEPS_OF_TELLING, Schema, Verdict},
+};
 
 use crate::{
     kinds, lenient,
@@ -24,7 +26,7 @@ pub(crate) struct Rules {
     quotes: bool,
     /// Whether an empty object surely fits: the only thing most tools without parameters are sent.
     takes_nothing: bool,
-    compiled: OnceLock<Result<Validator, String>>,
+    compiled: OnceLock<Result<Schema, String>>,
 }
 
 impl Rules {
@@ -71,20 +73,18 @@ impl Rules {
         if !lenient::is_within(json, most) {
             return None;
         }
-        let (value, validator) = (serde_json::from_str(json).ok()?, self.compiled().as_ref().ok()?);
-        self.tell(validator, &value).filter(|told| !told.is_empty())
+        let (value, schema) = (serde_json::from_str(json).ok()?, self.compiled().as_ref().ok()?);
+        let found = schema.problems(&value, STEPS_OF_TELLING, self.quotes);
+        (!found.is_empty()).then(|| found.to_string())
     }
 
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
-        let Ok(validator) = self.compiled() else { return Ok(()) };
-        if validator.is_valid(value) {
-            return Ok(());
+        let Ok(schema) = self.compiled() else { return Ok(()) };
+        match schema.judge(value, self.quotes) {
+            Verdict::Fits => Ok(()),
+            Verdict::Misfit(told) => Err(told),
+            Verdict::Unchecked(reason) => Err(format!("- {reason}")),
         }
-        Err(self.tell(validator, value).unwrap_or_else(|| UNTOLD.into()))
-    }
-
-    fn tell(&self, validator: &Validator, value: &Value) -> Option<String> {
-        tell(&self.schema, validator, value, self.quotes)
     }
 
     /// The parameters in a line, for a model that got them wrong.
@@ -102,8 +102,8 @@ impl Rules {
         if all.is_empty() { "no arguments".into() } else { all.join(", ") }
     }
 
-    fn compiled(&self) -> &Result<Validator, String> {
-        self.compiled.get_or_init(|| compile(&self.schema))
+    fn compiled(&self) -> &Result<Schema, String> {
+        self.compiled.get_or_init(|| Schema::compile(&self.schema))
     }
 
     fn object(&self, pairs: &[(impl AsRef<str>, Strings)]) -> Value {

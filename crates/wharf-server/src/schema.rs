@@ -201,9 +201,6 @@ fn advice(problem: &Problem) -> Option<&'static str> {
     Some(match problem {
         Problem::TooMany(_) => "make it smaller, or raise `Limits::subschemas`",
         Problem::TooDeep(_) => "make it flatter, or raise `Limits::schema_depth`",
-        Problem::TooCostly(_) => {
-            "flatten its `allOf`, `anyOf`, `oneOf` and `$ref`, or raise `Limits::subschemas`"
-        }
         Problem::Dialect(_) => "use JSON Schema 2020-12, 2019-09, draft-07, draft-06 or draft-04",
         Problem::Outside(_) => "copy what it names into `$defs`",
         _ => return None,

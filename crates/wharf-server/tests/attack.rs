@@ -69,18 +69,17 @@ fn a_schema_that_repeats_itself_at_each_level_stays_quick() {
 }
 
 #[test]
-fn only_problems_that_are_quickly_found_are_told() {
+fn a_few_problems_are_told_however_many_there_are() {
     let numbers = json!({"type": "array", "items": {"type": "string"}});
     let schema = json!({"type": "object", "properties": {"texts": numbers}});
     let tool = Tool::dynamic("join", schema, async |_: RawArgs| "joined");
     let router = Router::builder().add(tool).build().unwrap();
-    let wrong = |count: usize| {
+    for count in [9, 4_095, 200_000] {
         let texts = vec!["0"; count].join(",");
-        error(now(&router, call("join", &format!(r#"{{"texts":[{texts}]}}"#)))).message
-    };
-    assert!(wrong(4_094).contains("`texts.0`: 0 is not of type \"string\""), "{}", wrong(4_094));
-    assert!(wrong(4_095).contains("too long"), "{}", wrong(4_095));
-    assert!(wrong(500_000).len() < 1000);
+        let told = error(now(&router, call("join", &format!(r#"{{"texts":[{texts}]}}"#)))).message;
+        assert!(told.contains("`texts.0`: 0 is not of type \"string\""), "{told}");
+        assert!(told.contains("`texts.7`") && !told.contains("`texts.8`"), "{told}");
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]

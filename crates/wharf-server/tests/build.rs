@@ -143,7 +143,7 @@ fn schemas_are_bounded() {
 }
 
 #[test]
-fn schemas_that_multiply_work_are_refused() {
+fn schemas_that_multiply_work_are_followed_once() {
     let mut defs = serde_json::Map::new();
     defs.insert("a0".into(), json!({"type": "object"}));
     for n in 1..=40 {
@@ -152,7 +152,19 @@ fn schemas_that_multiply_work_are_refused() {
     }
     let schema =
         json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/a40"}}, "$defs": defs});
-    assert!(one_problem(build(dynamic(schema))).contains("one value"));
+    let router = build(Tool::dynamic("t", schema, async |_: RawArgs| "ok")).unwrap();
+    assert_eq!(text(now(&router, call("t", r#"{"x":{}}"#))), "ok");
+    assert!(kind(now(&router, call("t", r#"{"x":1}"#))).is_invalid_tool_arguments());
+}
+
+#[test]
+fn schemas_that_go_in_circles_are_refused() {
+    for circle in [
+        json!({"type": "object", "$ref": "#"}),
+        json!({"type": "object", "anyOf": [{"not": {"$ref": "#"}}]}),
+    ] {
+        assert!(one_problem(build(dynamic(circle))).contains("circle"));
+    }
 }
 
 #[test]
@@ -173,6 +185,7 @@ fn schemas_that_are_none_are_refused() {
         json!({}),
         json!({"type": "object", "properties": {"x": {"type": "nonsense"}}}),
         json!({"type": "object", "properties": {"x": {"pattern": "("}}}),
+        json!({"type": "object", "properties": {"x": {"pattern": r"(a)\1"}}}),
     ] {
         assert!(build(dynamic(bad.clone())).is_err(), "{bad}");
     }

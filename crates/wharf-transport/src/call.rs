@@ -125,7 +125,9 @@ impl Call {
             }
             Event::LetGo => {}
             Event::Done(outcome) => {
-                self.withdraw_all(out);
+                if !self.asks.is_empty() {
+                    self.withdraw_all(out);
+                }
                 self.reply(&outcome, out);
                 return true;
             }

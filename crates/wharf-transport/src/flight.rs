@@ -13,7 +13,7 @@ use std::{
 use foldhash::fast::RandomState;
 use tokio::{sync::Notify, task::AbortHandle};
 use wharf_model::{Answers, AskId, Error, ErrorKind};
-use wharf_wire::CallId;
+use wharf_wire::{CallId, Codec};
 
 use crate::LineLimits;
 
@@ -26,6 +26,8 @@ pub(crate) struct Flight {
     table: Mutex<Table>,
     /// How many calls are in the table, so that a quiet connection never takes its lock.
     aboard: AtomicUsize,
+    /// How many of them the client can name.
+    named: AtomicUsize,
     /// How many bytes the messages of these calls hold.
     held: AtomicUsize,
     /// Whether the reader works on messages it has read.
@@ -63,9 +65,14 @@ impl Flight {
         self.aboard.load(Ordering::Acquire) == 0
     }
 
-    /// Whether a call with this id is under way.
-    pub(crate) fn holds(&self, id: &CallId) -> bool {
-        self.lock().ids.contains_key(id)
+    /// Whether a call with the id of `codec` is under way.
+    pub(crate) fn holds(&self, codec: &Codec) -> bool {
+        self.named.load(Ordering::Acquire) > 0 && self.lock().ids.contains_key(&codec.id())
+    }
+
+    fn count(&self, table: &Table) {
+        self.aboard.store(table.calls.len(), Ordering::Release);
+        self.named.store(table.ids.len(), Ordering::Release);
     }
 
     /// How many calls are under way, listens aside.
@@ -96,12 +103,14 @@ impl Flight {
         self.changed.notify_waiters();
     }
 
+    /// Whether the calls under way, listens and all, leave room for another.
+    pub(crate) fn has_slot(&self, limits: &LineLimits) -> bool {
+        self.aboard.load(Ordering::Acquire) < limits.calls && self.has_memory(limits)
+    }
+
     /// Waits until the calls under way leave room for another. False if that may need an answer of
     /// the client's, for which reading must go on.
     pub(crate) async fn slot(&self, limits: &LineLimits) -> bool {
-        if self.aboard.load(Ordering::Acquire) < limits.calls && self.has_memory(limits) {
-            return true;
-        }
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -134,7 +143,7 @@ impl Flight {
         table.listens += usize::from(listen);
         table.calls.insert(number, Entry { id, listen, held, cancelled: false, task: None });
         self.hold(held);
-        self.aboard.store(table.calls.len(), Ordering::Release);
+        self.count(&table);
         drop(table);
         // A runtime that shuts down drops the call here and now, and its seat needs the lock.
         let task = start(number);
@@ -152,10 +161,12 @@ impl Flight {
         let mut table = self.lock();
         let Table { calls, ids, .. } = &mut *table;
         let Some(entry) = calls.get_mut(&number) else { return false };
+        let cancelled = entry.cancelled;
         if let Some(id) = entry.id.take() {
             ids.remove(&id);
         }
-        !entry.cancelled
+        self.count(&table);
+        !cancelled
     }
 
     /// Gives the call's seat back.
@@ -169,7 +180,7 @@ impl Flight {
                 table.ids.remove(&id);
             }
         }
-        self.aboard.store(table.calls.len(), Ordering::Release);
+        self.count(&table);
         drop(table);
         self.release(held);
     }
@@ -182,6 +193,7 @@ impl Flight {
         entry.id = None;
         entry.cancelled = true;
         let task = entry.task.take();
+        self.count(&table);
         drop(table);
         if let Some(task) = task {
             task.abort();

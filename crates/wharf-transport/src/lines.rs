@@ -185,17 +185,18 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
             let mut room = buffer.limit(CHUNK);
             let read = tokio::select! {
                 biased;
-                () = &mut closing => return,
                 read = reader.read_buf(&mut room) => read,
+                () = &mut closing => return,
             };
             // A client that is gone without a word is no different from one that closed its end.
             let ended = read.unwrap_or(0) == 0;
             shared.flight.reading(true);
-            if !shared.closing.is_stopped() {
+            let closed = shared.closing.is_stopped();
+            if !closed {
                 self.drain(ended).await;
             }
             shared.flight.reading(false);
-            if ended || self.hung_up {
+            if closed || ended || self.hung_up {
                 return;
             }
         }
@@ -203,8 +204,10 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
 
     /// Works on every line there is, then writes what came of it.
     async fn drain(&mut self, ended: bool) {
-        let mut clock = Instant::now();
         while let Some(line) = self.next_line(ended) {
+            // The last reply is held back by nothing.
+            let more = !self.lines.buffer().is_empty();
+            let began = more.then(Instant::now);
             match line {
                 Line::Message(message) if self.is_http(&message) => break,
                 Line::Message(message) => self.message(message).await,
@@ -213,11 +216,9 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
                     self.received(refusal, None).await;
                 }
             }
-            let now = Instant::now();
-            if self.out.len() >= FULL || now.duration_since(clock) > SLOW {
+            if self.out.len() >= FULL || began.is_some_and(|began| began.elapsed() > SLOW) {
                 self.flush().await;
             }
-            clock = now;
         }
         self.flush().await;
     }
@@ -327,7 +328,7 @@ async fn admit(shared: &Shared, codec: &Codec, batch: Option<&Arc<Batch>>) -> Re
     if codec.is_silent() {
         return Ok(());
     }
-    if !flight.is_empty() && flight.holds(&codec.id()) {
+    if flight.holds(codec) {
         return Err(id_taken());
     }
     let free = if batch.is_some_and(|batch| batch.is_full()) {
@@ -336,7 +337,8 @@ async fn admit(shared: &Shared, codec: &Codec, batch: Option<&Arc<Batch>>) -> Re
         flight.listens() < limits.listens && flight.has_memory(limits)
     } else {
         // A client may be about to cancel what holds it up, so reading goes on after a while.
-        timeout(limits.patience, flight.slot(limits)).await.unwrap_or(false)
+        flight.has_slot(limits)
+            || timeout(limits.patience, flight.slot(limits)).await.unwrap_or(false)
     };
     if free { Ok(()) } else { Err(no_place()) }
 }
@@ -361,8 +363,11 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
 async fn write(sink: &mut (impl AsyncWrite + Unpin), output: &Output, last: &[u8]) {
     let waiting = output.take();
     let written = async {
-        sink.write_all(&waiting).await?;
-        sink.write_all(last).await?;
+        for bytes in [&waiting, last] {
+            if !bytes.is_empty() {
+                sink.write_all(bytes).await?;
+            }
+        }
         sink.flush().await
     };
     let written: io::Result<()> = written.await;

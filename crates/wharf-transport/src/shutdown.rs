@@ -1,8 +1,13 @@
 //! Asking servers to stop.
 
-use std::{future::Future, sync::Arc};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::{Poll, Waker},
+};
 
-use tokio::sync::watch;
+use tokio::{sync::watch, task::coop::unconstrained};
 
 /// Asks whatever serves with it to stop in good order. Clones stop together.
 ///
@@ -35,11 +40,23 @@ impl Shutdown {
 
     /// Completes when somebody asks to stop.
     pub fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (sender, mut receiver) = (self.0.clone(), self.0.subscribe());
+        let (shutdown, mut receiver) = (self.clone(), self.0.subscribe());
         async move {
-            // The sender lives as long as this future, so the wait ends only by the flag.
-            let _ = receiver.wait_for(|stopped| *stopped).await;
-            drop(sender);
+            // Its turn must not be put off: it is asked only once.
+            let mut changed = pin!(unconstrained(receiver.changed()));
+            let mut told: Option<Waker> = None;
+            poll_fn(|cx| {
+                if shutdown.is_stopped() {
+                    return Poll::Ready(());
+                }
+                // Whoever waits for other things too is polled often, and noted only once.
+                if told.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                    return Poll::Pending;
+                }
+                told = Some(cx.waker().clone());
+                changed.as_mut().poll(cx).map(|_| ())
+            })
+            .await;
         }
     }
 }

@@ -47,11 +47,11 @@ pub async fn serve(host: Arc<Host>, shutdown: Shutdown) -> io::Result<()> {
         })
     };
     let (stdin, stdout) = take_over()?;
-    let (line, incoming, outgoing) = lines::open(host, Scope::new(), Blocking(stdout));
+    let (line, incoming, outgoing) = lines::open(host, Scope::new(), Blocking::new(stdout));
     let runtime = Handle::current();
     // Calls polled in place share one poll of the reader, and must not share its budget.
-    let reading =
-        on_thread("wharf-stdin", runtime.clone(), unconstrained(incoming.run(Blocking(stdin))))?;
+    let incoming = unconstrained(incoming.run(Blocking::new(stdin)));
+    let reading = on_thread("wharf-stdin", runtime.clone(), incoming)?;
     let writing = on_thread("wharf-stdout", runtime, outgoing.run())?;
     line.supervise(reading, writing, shutdown).await;
     orphaned.abort();
@@ -92,7 +92,11 @@ fn take_over() -> io::Result<(File, File)> {
 }
 
 /// A file whose reads and writes block the thread they are polled on, which must be its own.
-struct Blocking(File);
+struct Blocking {
+    file: File,
+    /// Where reads go first, because a reader's buffer would have to be cleared for each of them.
+    scratch: Vec<u8>,
+}
 
 #[derive(Clone, Copy)]
 enum Direction {
@@ -101,14 +105,18 @@ enum Direction {
 }
 
 impl Blocking {
+    fn new(file: File) -> Self {
+        Blocking { file, scratch: Vec::new() }
+    }
+
     /// Repeats `act` until it neither was interrupted nor found a stream that does not block.
     fn retry<T>(
         &mut self,
         direction: Direction,
-        mut act: impl FnMut(&mut File) -> io::Result<T>,
+        mut act: impl FnMut(&mut Self) -> io::Result<T>,
     ) -> io::Result<T> {
         loop {
-            match act(&mut self.0) {
+            match act(self) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(direction)?,
                 result => return result,
@@ -123,7 +131,7 @@ impl Blocking {
             Direction::Read => PollFlags::IN,
             Direction::Write => PollFlags::OUT,
         };
-        match poll(&mut [PollFd::new(&self.0, wanted)], None) {
+        match poll(&mut [PollFd::new(&self.file, wanted)], None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -141,9 +149,12 @@ impl AsyncRead for Blocking {
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let unfilled = buffer.initialize_unfilled();
-        let read = self.retry(Direction::Read, |file| file.read(unfilled));
-        Poll::Ready(read.map(|length| buffer.advance(length)))
+        let room = buffer.remaining();
+        if self.scratch.len() < room {
+            self.scratch.resize(room, 0);
+        }
+        let read = self.retry(Direction::Read, |it| it.file.read(&mut it.scratch[..room]));
+        Poll::Ready(read.map(|length| buffer.put_slice(&self.scratch[..length])))
     }
 }
 
@@ -153,7 +164,7 @@ impl AsyncWrite for Blocking {
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Poll::Ready(self.retry(Direction::Write, |file| file.write(bytes)))
+        Poll::Ready(self.retry(Direction::Write, |it| it.file.write(bytes)))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

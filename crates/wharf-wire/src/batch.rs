@@ -8,7 +8,7 @@ use wharf_model::ErrorKind;
 use crate::{
     Received, Wire,
     decode::Era,
-    members::{Members, Slot},
+    members::{Fault, Slot},
     message::Message,
     origin::Origin,
     revision::{Feature, Verb},
@@ -67,9 +67,9 @@ impl Wire {
     }
 
     fn request_in(&self, member: &ByteString) -> Option<Message> {
-        let members = Members::of(member, self.limits.depth).ok()?;
-        let message = Message { body: member.clone(), members };
-        (message.members.has(Slot::Method) && message.raw(Slot::Id).is_some()).then_some(message)
+        let message = Message::of(member.clone(), self.limits.depth);
+        let asks = message.has(Slot::Method) && message.raw(Slot::Id).is_some();
+        (asks && message.members.fault != Some(Fault::Malformed)).then_some(message)
     }
 
     fn stands_alone(&self, request: &Message, origin: &Origin<'_>) -> bool {

@@ -11,7 +11,7 @@ use crate::{
     Eras, Received, Revision, Wire, codes,
     failure::{read_error, write_error},
     legacy::{Legacy, not_initialized},
-    members::{Fault, Members, Slot},
+    members::{Fault, Slot, Slots},
     message::{Message, Refusal, is_id, unknown_method},
     modern,
     origin::Origin,
@@ -39,40 +39,42 @@ impl Wire {
         origin: &mut Origin<'_>,
     ) -> Received {
         use ErrorKind::{InvalidRequest, ParseError};
-        let Ok(members) = Members::of(&body, self.limits.depth) else {
+        let mut message = Message::of(body, self.limits.depth);
+        let fault = message.members.fault;
+        if fault == Some(Fault::Malformed) {
             return self.refuse_unread(None, ParseError, "malformed JSON");
-        };
-        let id_span = members.span(Slot::Id);
-        let id = id_span.of(&body).filter(|id| is_id(id, self.limits.id));
-        let id = id.filter(|_| members.fault != Some(Fault::Duplicate(Slot::Id)));
-        let is_answer = members.has(Slot::Result) || members.has(Slot::Error);
+        }
+        let is_answer = message.members.has_any(ANSWER);
+        let is_request = message.has(Slot::Method);
+        let id = message.members.span(Slot::Id).of(&message.body);
+        let id = id.filter(|id| is_id(id, self.limits.id));
+        let id = id.filter(|_| fault != Some(Fault::Duplicate(Slot::Id)));
         // The id of an answer is ours: an error under it would answer a request of the client's.
-        let id = id.filter(|_| members.has(Slot::Method) || !is_answer);
+        let id = id.filter(|_| is_request || !is_answer);
         let invalid = |problem: &'static str| self.refuse_unread(id, InvalidRequest, problem);
-        match members.fault {
+        match fault {
             Some(Fault::Deep) => return invalid("the message is nested too deep"),
             Some(_) => return invalid("a member is there twice"),
             None => {}
         }
-        if members.text(&body, Slot::Jsonrpc).as_deref() != Some("2.0") {
+        if message.text(Slot::Jsonrpc).as_deref() != Some("2.0") {
             return invalid("`jsonrpc` must be \"2.0\"");
         }
-        match (members.has(Slot::Method), is_answer) {
+        match (is_request, is_answer) {
             (false, false) => return invalid("there is no method"),
             (true, true) => return invalid("a request has no result"),
-            (false, true) => return self.read_answer(&body, &members, origin),
+            (false, true) => return self.read_answer(&message, origin),
             (true, false) => {}
         }
-        if members.text(&body, Slot::Method).is_none() {
+        if !message.is_text(Slot::Method) {
             return invalid("the method must be a string");
         }
-        if !id_span.is_some() {
-            return origin.notified(self, &Message { body, members });
+        if !message.has(Slot::Id) {
+            return origin.notified(self, &message);
         }
         if id.is_none() {
             return invalid("the id must be a string or an integer");
         }
-        let mut message = Message { body, members };
         match self.read_request(&mut message, origin) {
             Ok(received) => received,
             Err(refusal) => self.refuse(message.raw(Slot::Id), &refusal),
@@ -140,9 +142,9 @@ impl Wire {
         }
     }
 
-    fn read_answer(&self, body: &ByteString, members: &Members, origin: &Origin<'_>) -> Received {
+    fn read_answer(&self, message: &Message, origin: &Origin<'_>) -> Received {
         use ErrorKind::InvalidRequest;
-        if members.has(Slot::Result) && members.has(Slot::Error) {
+        if message.has(Slot::Result) && message.has(Slot::Error) {
             return self.refuse_unread(None, InvalidRequest, "an answer has a result or an error");
         }
         if let Err(refusal) = origin.check_version(self) {
@@ -153,13 +155,13 @@ impl Wire {
             Ok(None) => return Received::Ignore,
             Err(problem) => return self.refuse_unread(None, InvalidRequest, problem),
         };
-        let id = members.raw(body, Slot::Id).and_then(|id| id.parse().ok());
+        let id = message.raw(Slot::Id).and_then(|id| id.parse().ok());
         let Some(number) = id else { return Received::Ignore };
         Received::Answer(
             number,
-            match members.span(Slot::Result).of(body) {
+            match message.members.span(Slot::Result).of(&message.body) {
                 Some(result) => Ok(result.to_owned()),
-                None => Err(read_error(members.raw(body, Slot::Error).unwrap_or("{}"), revision)),
+                None => Err(read_error(message.raw(Slot::Error).unwrap_or("{}"), revision)),
             },
         )
     }
@@ -250,11 +252,16 @@ impl Wire {
     }
 }
 
+/// What only answers carry.
+const ANSWER: Slots = Slots::of(&[Slot::Result, Slot::Error]);
+
+/// What only modern requests carry.
+const MARKS: Slots =
+    Slots::of(&[Slot::MetaVersion, Slot::MetaCapabilities, Slot::MetaClient, Slot::MetaLevel]);
+
 /// Whether a request carries any of what only modern ones carry.
 fn is_marked(message: &Message) -> bool {
-    use Slot::{MetaCapabilities, MetaClient, MetaLevel, MetaVersion};
-    let marks = [MetaVersion, MetaCapabilities, MetaClient, MetaLevel];
-    marks.into_iter().any(|slot| message.members.has(slot))
+    message.members.has_any(MARKS)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

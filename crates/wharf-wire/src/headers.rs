@@ -83,7 +83,8 @@ impl Heads<'_> {
 
     /// The revision that the version header names, if we know it.
     pub(crate) fn revision(&self) -> Option<Revision> {
-        plain(self.version.one()?)?.parse().ok()
+        let date = trimmed(self.version.one()?);
+        Revision::ALL.into_iter().rev().find(|revision| revision.as_str().as_bytes() == date)
     }
 
     /// Refuses a request without a version header.
@@ -97,10 +98,8 @@ impl Heads<'_> {
     /// Compares the headers that every modern request has with the body.
     pub(crate) fn check(&self, message: &Message, method: Option<Method>) -> Result<(), Error> {
         let said = |slot| message.text(slot);
-        compare(VERSION, self.version, said(Slot::MetaVersion), |value| {
-            plain(value).map(Cow::from)
-        })?;
-        compare(METHOD, self.method, said(Slot::Method), |value| plain(value).map(Cow::from))?;
+        compare(VERSION, self.version, said(Slot::MetaVersion), |it| visible(it).map(Cow::from))?;
+        compare(METHOD, self.method, said(Slot::Method), |it| visible(it).map(Cow::from))?;
         match method.and_then(|method| method.info().mirrored) {
             Some("uri") => compare(NAME, self.name, said(Slot::Uri), decode),
             Some(_) => compare(NAME, self.name, said(Slot::Name), decode),
@@ -111,7 +110,8 @@ impl Heads<'_> {
     /// The parameters that headers repeat, for those who know which of them count.
     pub(crate) fn mirrored(&self) -> Mirrored {
         let read = |&(name, value): &(&str, &[u8])| {
-            (name.to_ascii_lowercase(), decode(value).map(Cow::into_owned))
+            let text = decode(value).map(Cow::into_owned);
+            (name.to_ascii_lowercase(), text.and_then(|text| String::from_utf8(text).ok()))
         };
         self.params.iter().map(read).collect()
     }
@@ -121,7 +121,7 @@ fn compare(
     header: &str,
     field: Field<'_>,
     body: Option<Cow<'_, str>>,
-    read: fn(&[u8]) -> Option<Cow<'_, str>>,
+    read: fn(&[u8]) -> Option<Cow<'_, [u8]>>,
 ) -> Result<(), Error> {
     let problem = match (field, body) {
         // What the body lacks is refused as a parameter.
@@ -130,7 +130,7 @@ fn compare(
         (Field::Several, _) => "is there more than once",
         (Field::One(value), body) => match read(value) {
             None => "is malformed",
-            Some(value) if Some(&value) == body.as_ref() => return Ok(()),
+            Some(value) if body.is_some_and(|body| *value == *body.as_bytes()) => return Ok(()),
             Some(_) => "does not match the body",
         },
     };
@@ -140,21 +140,34 @@ fn compare(
 /// The text of a header's value: what is around it does not count, and what HTTP does not allow in
 /// it has no reading that all agree on.
 pub(crate) fn plain(value: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
-    text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')).then_some(text)
+    std::str::from_utf8(visible(value)?).ok()
+}
+
+fn visible(value: &[u8]) -> Option<&[u8]> {
+    let text = trimmed(value);
+    text.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~')).then_some(text)
+}
+
+/// A header's value without what is around it.
+fn trimmed(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
 }
 
 const OPENS: &str = "=?base64?";
 const CLOSES: &str = "?=";
 
 /// The text that a header's value stands for: itself, or what is encoded between the marks.
-fn decode(value: &[u8]) -> Option<Cow<'_, str>> {
-    let text = plain(value)?;
-    match text.strip_prefix(OPENS).and_then(|rest| rest.strip_suffix(CLOSES)) {
+fn decode(value: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let text = visible(value)?;
+    let marked = text.strip_prefix(OPENS.as_bytes());
+    match marked.and_then(|rest| rest.strip_suffix(CLOSES.as_bytes())) {
         None => Some(Cow::Borrowed(text)),
         Some(encoded) => {
             let bytes = STANDARD.decode(encoded).ok()?;
-            String::from_utf8(bytes).ok().map(Cow::Owned)
+            String::from_utf8(bytes).ok().map(|text| Cow::Owned(text.into_bytes()))
         }
     }
 }

@@ -327,9 +327,7 @@ impl Message {
         let context = self.members.span(Slot::Context).range();
         let (before, after) = (&self.body[..context.start], &self.body[context.end..]);
         let body = ByteString::from([before, "{}", after].concat());
-        if let Ok(members) = Members::of(&body, u32::MAX) {
-            *self = Message { body, members };
-        }
+        *self = Message::of(body, u32::MAX);
     }
 }
 

@@ -56,6 +56,9 @@ impl Lines {
     /// The next line that is not blank.
     #[expect(clippy::should_implement_trait, reason = "more may come after None")]
     pub fn next(&mut self) -> Option<Line> {
+        if self.buffer.is_empty() {
+            return None;
+        }
         loop {
             let Some(offset) = memchr(b'\n', &self.buffer[self.searched..]) else {
                 self.searched = self.buffer.len();

@@ -6,9 +6,11 @@ use wharf_model::Span;
 
 use crate::scan::{Malformed, Scan};
 
-/// What is wrong with a message that is JSON nonetheless.
+/// What is wrong with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
+    /// It is no JSON at all.
+    Malformed,
     /// A member that we read is there twice, so that two readers might read two things.
     Duplicate(Slot),
     /// It is nested too deep.
@@ -48,109 +50,158 @@ pub(crate) enum Slot {
 
 const SLOTS: usize = Slot::MetaLevel as usize + 1;
 
-/// The objects whose members we read, by how deep they lie.
-#[derive(Clone, Copy, Debug)]
-enum Level {
-    Message = 1,
-    Params = 2,
-    Meta = 3,
+/// An object whose members we read.
+trait Level {
+    /// How deep it lies.
+    const DEPTH: u32;
+
+    fn slot(key: &[u8]) -> Option<Slot>;
 }
 
-impl Level {
-    fn slot(self, key: &[u8]) -> Option<Slot> {
-        Some(match self {
-            Level::Message => match key {
-                b"jsonrpc" => Slot::Jsonrpc,
-                b"id" => Slot::Id,
-                b"method" => Slot::Method,
-                b"params" => Slot::Params,
-                b"result" => Slot::Result,
-                b"error" => Slot::Error,
-                _ => return None,
-            },
-            Level::Params => match key {
-                b"name" => Slot::Name,
-                b"arguments" => Slot::Arguments,
-                b"_meta" => Slot::Meta,
-                b"uri" => Slot::Uri,
-                b"cursor" => Slot::Cursor,
-                b"limit" => Slot::Limit,
-                b"inputResponses" => Slot::InputResponses,
-                b"requestState" => Slot::RequestState,
-                b"requestId" => Slot::RequestId,
-                b"level" => Slot::Level,
-                b"protocolVersion" => Slot::ProtocolVersion,
-                b"capabilities" => Slot::Capabilities,
-                b"clientInfo" => Slot::ClientInfo,
-                b"notifications" => Slot::Notifications,
-                b"context" => Slot::Context,
-                _ => return None,
-            },
-            Level::Meta => match key {
-                b"progressToken" => Slot::Token,
-                b"io.modelcontextprotocol/protocolVersion" => Slot::MetaVersion,
-                b"io.modelcontextprotocol/clientInfo" => Slot::MetaClient,
-                b"io.modelcontextprotocol/clientCapabilities" => Slot::MetaCapabilities,
-                b"io.modelcontextprotocol/logLevel" => Slot::MetaLevel,
-                _ => return None,
-            },
-        })
-    }
+macro_rules! levels {
+    ($($name:ident $depth:literal: $($key:literal $slot:ident)*;)*) => {
+        $(struct $name;
+
+        impl Level for $name {
+            const DEPTH: u32 = $depth;
+
+            #[inline(always)]
+            fn slot(key: &[u8]) -> Option<Slot> {
+                Some(match key {
+                    $($key => Slot::$slot,)*
+                    _ => return None,
+                })
+            }
+        })*
+    };
+}
+
+levels! {
+    Whole 1:
+        b"jsonrpc" Jsonrpc
+        b"id" Id
+        b"method" Method
+        b"params" Params
+        b"result" Result
+        b"error" Error;
+    Params 2:
+        b"name" Name
+        b"arguments" Arguments
+        b"_meta" Meta
+        b"uri" Uri
+        b"cursor" Cursor
+        b"limit" Limit
+        b"inputResponses" InputResponses
+        b"requestState" RequestState
+        b"requestId" RequestId
+        b"level" Level
+        b"protocolVersion" ProtocolVersion
+        b"capabilities" Capabilities
+        b"clientInfo" ClientInfo
+        b"notifications" Notifications
+        b"context" Context;
+    Meta 3:
+        b"progressToken" Token
+        b"io.modelcontextprotocol/protocolVersion" MetaVersion
+        b"io.modelcontextprotocol/clientInfo" MetaClient
+        b"io.modelcontextprotocol/clientCapabilities" MetaCapabilities
+        b"io.modelcontextprotocol/logLevel" MetaLevel;
 }
 
 /// Where the members of a message lie.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Members {
     spans: [Span; SLOTS],
-    /// One bit a slot: whether its value is a string with escapes.
-    escaped: u32,
+    there: Slots,
+    nulls: Slots,
+    strings: Slots,
+    escaped: Slots,
     pub(crate) fault: Option<Fault>,
+}
+
+/// A set of slots.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Slots(u32);
+
+impl Slots {
+    pub(crate) const fn of(slots: &[Slot]) -> Self {
+        let (mut bits, mut index) = (0, 0);
+        while index < slots.len() {
+            bits |= 1 << slots[index] as u32;
+            index += 1;
+        }
+        Slots(bits)
+    }
+
+    fn put(&mut self, slot: Slot, present: bool) {
+        self.0 |= u32::from(present) << slot as u32;
+    }
+
+    fn has(self, slot: Slot) -> bool {
+        self.0 >> slot as u32 & 1 == 1
+    }
 }
 
 impl Members {
     /// Reads the one JSON value in `body`; anything but an object has no members.
-    pub(crate) fn of(body: &str, depth: u32) -> Result<Members, Malformed> {
+    pub(crate) fn find(&mut self, body: &str, depth: u32) {
         let mut scan = Scan::new(body, depth);
-        let mut members = Members::default();
-        match scan.token() {
-            b'{' => members.read(Level::Message, &mut scan)?,
-            _ => scan.skip(0)?,
+        let found = match scan.token() {
+            b'{' => self.read::<Whole>(&mut scan),
+            _ => scan.skip(0),
+        };
+        if found.and_then(|()| scan.end()).is_err() {
+            self.fault = Some(Fault::Malformed);
+        } else if scan.deep {
+            self.fault.get_or_insert(Fault::Deep);
         }
-        scan.end()?;
-        members.fault = members.fault.or(scan.deep.then_some(Fault::Deep));
-        Ok(members)
     }
 
-    fn read(&mut self, level: Level, scan: &mut Scan<'_>) -> Result<(), Malformed> {
+    fn read<L: Level>(&mut self, scan: &mut Scan<'_>) -> Result<(), Malformed> {
         let mut more = scan.enter(b'{')?;
         while more {
             let slot = match scan.key()? {
-                (key, false) => level.slot(&key[1..key.len() - 1]),
+                (key, false) => L::slot(&key[1..key.len() - 1]),
                 // A key spelt with escapes must not hide a duplicate.
-                (key, true) => {
-                    let key = serde_json::from_slice::<String>(key).unwrap_or_default();
-                    level.slot(key.as_bytes())
-                }
+                (key, true) => spelt_out::<L>(key),
             };
-            let start = scan.at();
-            match (slot, scan.peek()) {
-                (Some(Slot::Params), b'{') => self.read(Level::Params, scan)?,
-                (Some(Slot::Meta), b'{') => self.read(Level::Meta, scan)?,
-                (Some(slot), b'"') => self.escaped |= u32::from(scan.string()?) << slot as u32,
-                _ => scan.skip(level as u32)?,
-            }
-            if let Some(slot) = slot {
-                match self.fault {
-                    _ if !self.has(slot) => {}
-                    // The first fault counts, but for one that leaves no id to answer under.
-                    Some(_) if slot != Slot::Id => {}
-                    _ => self.fault = Some(Fault::Duplicate(slot)),
-                }
-                self.spans[slot as usize] = scan.since(start);
+            match slot {
+                Some(slot) => self.read_slot(slot, L::DEPTH, scan)?,
+                None => scan.skip(L::DEPTH)?,
             }
             more = scan.more(b'}')?;
         }
         Ok(())
+    }
+
+    #[inline]
+    fn read_slot(&mut self, slot: Slot, depth: u32, scan: &mut Scan<'_>) -> Result<(), Malformed> {
+        let (start, first) = (scan.at(), scan.peek());
+        match (first, slot) {
+            (b'"', _) => {
+                let escaped = scan.string()?;
+                self.escaped.put(slot, escaped);
+            }
+            (b'{', Slot::Params) => self.read::<Params>(scan)?,
+            (b'{', Slot::Meta) => self.read::<Meta>(scan)?,
+            _ => scan.skip(depth)?,
+        }
+        if self.has(slot) {
+            self.repeated(slot);
+        }
+        self.there.put(slot, true);
+        self.strings.put(slot, first == b'"');
+        self.nulls.put(slot, first == b'n');
+        self.spans[slot as usize] = scan.since(start);
+        Ok(())
+    }
+
+    /// The first fault counts, but for one that leaves no id to answer under.
+    #[cold]
+    fn repeated(&mut self, slot: Slot) {
+        if self.fault.is_none() || slot == Slot::Id {
+            self.fault = Some(Fault::Duplicate(slot));
+        }
     }
 
     /// Where the member lies, be it `null` or not.
@@ -158,25 +209,50 @@ impl Members {
         self.spans[slot as usize]
     }
 
+    /// Where the member lies; `null` counts as absent.
+    pub(crate) fn value(&self, slot: Slot) -> Span {
+        match self.nulls.has(slot) {
+            true => Span::default(),
+            false => self.span(slot),
+        }
+    }
+
     /// Whether the member is there, be it `null` or not.
     pub(crate) fn has(&self, slot: Slot) -> bool {
-        self.span(slot).is_some()
+        self.there.has(slot)
+    }
+
+    /// Whether any of these is there, be it `null` or not.
+    pub(crate) fn has_any(&self, slots: Slots) -> bool {
+        self.there.0 & slots.0 != 0
+    }
+
+    /// Whether the member is a string that can be read.
+    pub(crate) fn is_text(&self, body: &str, slot: Slot) -> bool {
+        self.strings.has(slot) && (!self.escaped.has(slot) || self.text(body, slot).is_some())
     }
 
     /// The member's JSON text; `null` counts as absent.
     pub(crate) fn raw<'a>(&self, body: &'a str, slot: Slot) -> Option<&'a str> {
-        self.span(slot).of(body).filter(|json| *json != "null")
+        self.value(slot).of(body)
     }
 
     /// The member's text, if it is a string.
     pub(crate) fn text<'a>(&self, body: &'a str, slot: Slot) -> Option<Cow<'a, str>> {
-        let json = self.span(slot).of(body)?;
-        let inside = json.strip_prefix('"')?.strip_suffix('"')?;
-        match self.escaped >> slot as u32 & 1 {
-            0 => Some(Cow::Borrowed(inside)),
-            _ => serde_json::from_str(json).ok().map(Cow::Owned),
+        if !self.strings.has(slot) {
+            return None;
+        }
+        let quoted = self.span(slot).range();
+        match self.escaped.has(slot) {
+            false => body.get(quoted.start + 1..quoted.end - 1).map(Cow::Borrowed),
+            true => serde_json::from_str(&body[quoted]).ok().map(Cow::Owned),
         }
     }
+}
+
+#[cold]
+fn spelt_out<L: Level>(key: &[u8]) -> Option<Slot> {
+    L::slot(serde_json::from_slice::<String>(key).unwrap_or_default().as_bytes())
 }
 
 /// The text of a JSON string.
@@ -193,14 +269,20 @@ pub(crate) fn unquote(json: &str) -> Option<Cow<'_, str>> {
 mod tests {
     use super::*;
 
+    fn members(body: &str) -> Members {
+        let mut members = Members::default();
+        members.find(body, 128);
+        members
+    }
+
     fn fault(body: &str) -> Option<Fault> {
-        Members::of(body, 128).unwrap().fault
+        members(body).fault
     }
 
     #[test]
     fn finds_members_and_their_spans() {
         let body = r#" { "id" : 7 , "params":{"name":"a\"b","_meta":{"progressToken":[1]},"x":{"name":1}}, "method":null } "#;
-        let members = Members::of(body, 128).unwrap();
+        let members = members(body);
         assert_eq!(members.raw(body, Slot::Id), Some("7"));
         assert_eq!(members.text(body, Slot::Name).unwrap(), "a\"b");
         assert_eq!(members.raw(body, Slot::Token), Some("[1]"));
@@ -234,8 +316,8 @@ mod tests {
         assert_eq!(fault(&nested(127)), None);
         assert_eq!(fault(&nested(128)), Some(Fault::Deep));
         assert_eq!(fault(&nested(100_000)), Some(Fault::Deep));
-        assert!(Members::of(&"[".repeat(100_000), 128).is_err());
+        assert_eq!(fault(&"[".repeat(100_000)), Some(Fault::Malformed));
         let body = nested(200);
-        assert_eq!(Members::of(&body, 128).unwrap().raw(&body, Slot::Id), Some("5"));
+        assert_eq!(members(&body).raw(&body, Slot::Id), Some("5"));
     }
 }

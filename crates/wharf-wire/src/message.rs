@@ -32,6 +32,21 @@ impl Refusal {
 }
 
 impl Message {
+    /// Finds the members of `body`.
+    pub(crate) fn of(body: ByteString, depth: u32) -> Self {
+        let mut message = Message { body, members: Members::default() };
+        message.members.find(&message.body, depth);
+        message
+    }
+
+    pub(crate) fn has(&self, slot: Slot) -> bool {
+        self.members.has(slot)
+    }
+
+    pub(crate) fn is_text(&self, slot: Slot) -> bool {
+        self.members.is_text(&self.body, slot)
+    }
+
     pub(crate) fn raw(&self, slot: Slot) -> Option<&str> {
         self.members.raw(&self.body, slot)
     }
@@ -42,10 +57,7 @@ impl Message {
 
     /// Where the member lies, unless it is `null`.
     pub(crate) fn span(&self, slot: Slot) -> Span {
-        match self.raw(slot) {
-            Some(_) => self.members.span(slot),
-            None => Span::default(),
-        }
+        self.members.value(slot)
     }
 
     /// The id in a form in which equal ids are equal text.
@@ -77,9 +89,9 @@ impl Message {
     }
 
     fn want_text(&self, slot: Slot, field: &str) -> Result<(), Error> {
-        match self.raw(slot) {
-            Some(_) if self.text(slot).is_none() => Err(bad_field(field, "must be a string")),
-            _ => Ok(()),
+        match self.span(slot).is_some() && !self.is_text(slot) {
+            true => Err(bad_field(field, "must be a string")),
+            false => Ok(()),
         }
     }
 
@@ -137,9 +149,9 @@ impl Message {
     }
 
     fn named(&self, slot: Slot, field: &str) -> Result<Span, Error> {
-        match self.text(slot) {
-            Some(_) => Ok(self.members.span(slot)),
-            None => Err(bad_field(field, "must be a string")),
+        match self.is_text(slot) {
+            true => Ok(self.members.span(slot)),
+            false => Err(bad_field(field, "must be a string")),
         }
     }
 
@@ -175,7 +187,7 @@ impl Message {
             capabilities: self.span(Slot::MetaCapabilities),
             retried: [Slot::InputResponses, Slot::RequestState]
                 .into_iter()
-                .any(|slot| self.raw(slot).is_some()),
+                .any(|slot| self.span(slot).is_some()),
             method,
             revision,
             role: Default::default(),
@@ -185,8 +197,8 @@ impl Message {
 
 /// Whether `json` is an integer or a string, one that can be read, of at most `limit` bytes.
 pub(crate) fn is_id(json: &str, limit: usize) -> bool {
-    let integer = || json.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
-    json.len() <= limit && (integer() || unquote(json).is_some())
+    let integer = || json.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    json.len() <= limit && if json.starts_with('"') { unquote(json).is_some() } else { integer() }
 }
 
 pub(crate) fn invalid_request(problem: &'static str) -> Error {

@@ -2,7 +2,7 @@
 
 use wharf_model::Span;
 
-use crate::text::plain_run;
+use crate::text::{plain_end, plain_end_nearby};
 
 /// The text is no JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads a key and goes on to its value; the quoted key, and whether it has escapes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key(&mut self) -> Result<(&'a [u8], bool), Malformed> {
         let start = self.at;
         let escaped = self.string()?;
@@ -135,7 +135,7 @@ impl<'a> Scan<'a> {
     }
 
     /// From behind a key to its value.
-    #[inline]
+    #[inline(always)]
     fn colon(&mut self) -> Result<(), Malformed> {
         if self.token() != b':' {
             return Err(Malformed);
@@ -146,15 +146,27 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads a string; whether it has escapes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn string(&mut self) -> Result<bool, Malformed> {
         if self.peek() != b'"' {
             return Err(Malformed);
         }
         self.at += 1;
+        if let Some(end) = plain_end_nearby(self.bytes, self.at)
+            && self.bytes[end] == b'"'
+        {
+            self.at = end + 1;
+            return Ok(false);
+        }
+        self.rest_of_string()
+    }
+
+    /// What is not short, or has escapes, or ends near the end of the text.
+    #[inline(never)]
+    fn rest_of_string(&mut self) -> Result<bool, Malformed> {
         let mut escaped = false;
         loop {
-            self.at += plain_run(&self.bytes[self.at..]);
+            self.at = plain_end(self.bytes, self.at);
             match self.peek() {
                 b'"' => {
                     self.at += 1;

@@ -26,8 +26,29 @@ pub fn event(out: &mut Vec<u8>, id: Option<&str>, message: &[u8]) {
     if let Some(id) = id {
         field(out, "id", id.as_bytes());
     }
-    field(out, "data", message);
-    out.push(b'\n');
+    open(out);
+    out.extend_from_slice(message);
+    close(out);
+}
+
+/// Begins an event whose one message the caller appends, and then [closes](close).
+///
+/// ```
+/// use wharf_wire::sse;
+///
+/// let mut out = Vec::new();
+/// sse::open(&mut out);
+/// out.extend_from_slice(b"{}");
+/// sse::close(&mut out);
+/// assert_eq!(out, b"data: {}\n\n");
+/// ```
+pub fn open(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"data: ");
+}
+
+/// Ends an event that was [opened](open).
+pub fn close(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\n\n");
 }
 
 /// Appends an event that says nothing but where to resume, and when if `retry` is given.

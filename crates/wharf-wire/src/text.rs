@@ -7,14 +7,14 @@ use serde::Serialize;
 
 /// Writes a JSON string.
 pub(crate) fn quoted(out: &mut Vec<u8>, text: &str) {
-    let mut rest = text.as_bytes();
+    let (bytes, mut at) = (text.as_bytes(), 0);
     out.push(b'"');
     loop {
-        let run = plain_run(rest);
-        out.extend_from_slice(&rest[..run]);
-        let Some(&special) = rest.get(run) else { break };
+        let end = plain_end(bytes, at);
+        out.extend_from_slice(&bytes[at..end]);
+        let Some(&special) = bytes.get(end) else { break };
         escape(out, special);
-        rest = &rest[run + 1..];
+        at = end + 1;
     }
     out.push(b'"');
 }
@@ -81,6 +81,7 @@ impl<'a> Object<'a> {
     }
 
     /// Writes a key that needs no escapes; the value is the caller's to write.
+    #[inline]
     pub(crate) fn key(&mut self, key: &str) -> &mut Vec<u8> {
         self.out.extend_from_slice(if self.started { b",\"" } else { b"\"" });
         self.out.extend_from_slice(key.as_bytes());
@@ -159,47 +160,49 @@ fn special_bytes(word: u64) -> u64 {
     (quote | backslash | control) & HIGHS
 }
 
-/// Where the first special byte among the whole words of `bytes` lies, or where the words end.
-#[inline]
-fn plain_words(bytes: &[u8]) -> (usize, bool) {
-    let (words, _) = bytes.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        let special = special_bytes(u64::from_le_bytes(*word));
-        if special != 0 {
-            return (index * 8 + special.trailing_zeros() as usize / 8, true);
-        }
-    }
-    (words.len() * 8, false)
-}
-
-/// How many bytes from the start need no escape and end no string.
-#[inline]
-pub(crate) fn plain_run(bytes: &[u8]) -> usize {
-    // Most strings are short.
-    match plain_words(&bytes[..bytes.len().min(SHORT)]) {
-        (end, true) => end,
-        (end, false) => plain_run_on(bytes, end),
+/// Where the first special byte lies in the eight bytes from `at` on, if it can be told so.
+#[inline(always)]
+pub(crate) fn plain_end_nearby(bytes: &[u8], at: usize) -> Option<usize> {
+    let word = bytes.get(at..)?.first_chunk()?;
+    match special_bytes(u64::from_le_bytes(*word)) {
+        0 => None,
+        special => Some(at + special.trailing_zeros() as usize / 8),
     }
 }
 
-const SHORT: usize = 48;
-
-#[inline(never)]
-fn plain_run_on(bytes: &[u8], mut at: usize) -> usize {
-    // Long text goes by blocks that the compiler turns into vector instructions.
-    while let Some(block) = bytes[at..].first_chunk::<64>() {
-        if block.iter().fold(false, |any, byte| any | is_special(*byte)) {
-            break;
-        }
-        at += block.len();
+/// Where, from `at` on, the first byte lies that needs an escape or ends a string; the end of
+/// `bytes` if there is none.
+pub(crate) fn plain_end(bytes: &[u8], at: usize) -> usize {
+    let start = at;
+    let mut at = plain_blocks::<16>(bytes, at, SHORT);
+    if at == start + 16 * SHORT {
+        at = plain_blocks::<64>(bytes, at, usize::MAX);
     }
-    let (end, found) = plain_words(&bytes[at..]);
-    at += end;
-    if found {
-        return at;
+    while bytes.len() - at >= 8 {
+        if let Some(end) = plain_end_nearby(bytes, at) {
+            return end;
+        }
+        at += 8;
     }
     let rest = &bytes[at..];
     at + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
+}
+
+/// How many blocks most strings have at most: longer ones are worth wider steps.
+const SHORT: usize = 4;
+
+/// Goes on by blocks, which the compiler turns into vector instructions, up to one with a special
+/// byte.
+#[inline(always)]
+fn plain_blocks<const N: usize>(bytes: &[u8], mut at: usize, most: usize) -> usize {
+    for _ in 0..most {
+        let Some(block) = bytes[at..].first_chunk::<N>() else { break };
+        if block.iter().fold(false, |any, byte| any | is_special(*byte)) {
+            break;
+        }
+        at += N;
+    }
+    at
 }
 
 #[cfg(test)]
@@ -239,11 +242,12 @@ mod tests {
         for length in 0..200 {
             for special in [b'"', b'\\', b'\n', 0x1f] {
                 let mut bytes = vec![b'x'; length];
-                assert_eq!(plain_run(&bytes), length);
+                assert_eq!(plain_end(&bytes, 0), length);
                 bytes.extend_from_slice("ä".as_bytes());
                 bytes.push(special);
                 bytes.extend_from_slice(b"\"\"tail");
-                assert_eq!(plain_run(&bytes), length + 2);
+                assert_eq!(plain_end(&bytes, 0), length + 2);
+                assert_eq!(plain_end(&bytes, length), length + 2);
             }
         }
     }

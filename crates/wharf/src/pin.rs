@@ -34,6 +34,21 @@ impl Pin {
     }
 }
 
+impl Pin {
+    /// The era it belongs to.
+    ///
+    /// ```
+    /// use wharf::{Era, Pin};
+    ///
+    /// let pin: Pin = "2025-06-18".parse().unwrap();
+    /// assert_eq!(pin.era(), Era::Legacy);
+    /// ```
+    #[must_use]
+    pub fn era(self) -> crate::Era {
+        if self.0.is_modern() { crate::Era::Modern } else { crate::Era::Legacy }
+    }
+}
+
 impl FromStr for Pin {
     type Err = UnknownRevision;
 

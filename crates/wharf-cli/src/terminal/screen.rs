@@ -67,13 +67,16 @@ impl Screen {
 
     /// Shows how far a call has come, where somebody sees it.
     pub(crate) fn progress(&self, progress: &Progress) {
-        if !self.draws {
-            return;
-        }
         let message = progress.message.as_deref().unwrap_or_default();
-        let bar = bar(progress.progress, progress.total);
-        let line = cut(&format!("{bar} {}", clean_line(message)), columns() - 1);
-        draw(&mut self.lock(), line);
+        self.bar(progress.progress, progress.total, message);
+    }
+
+    /// Shows how far something has come, with `text` beside it, where somebody sees it.
+    pub(crate) fn bar(&self, done: f64, total: Option<f64>, text: &str) {
+        if self.draws {
+            let line = format!("{} {}", bar(done, total), clean_line(text));
+            draw(&mut self.lock(), cut(&line, columns() - 1));
+        }
     }
 
     /// Shows a log message: in words at a terminal, else as one line of JSON.

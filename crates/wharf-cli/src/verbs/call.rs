@@ -28,30 +28,13 @@ impl Run for Call {
         let client = context.connect(target).await?;
         let tool = find(client, name).await?;
         let arguments = arguments(&format!("The tool `{name}`"), &tool.input_schema, words)?;
-        self.agreed(context, &tool).await?;
+        agreed(context, &tool, self.yes).await?;
         let result = context.watch(client.call(name, arguments)).await?;
         self.show(context, &result)
     }
 }
 
 impl Call {
-    /// What may destroy something is called only if somebody says so.
-    async fn agreed(&self, context: &Context, tool: &ToolInfo) -> Result<(), Fail> {
-        if self.yes || !is_destructive(tool) {
-            return Ok(());
-        }
-        let name = clean_line(&tool.name);
-        if !somebody_there() {
-            return Err(Fail::usage(format!("The tool `{name}` is marked as destructive"))
-                .hint("Say --yes to call it all the same.".to_owned()));
-        }
-        let question = format!("`{name}` may destroy something. Call it?");
-        if context.questions.agree(question).await? {
-            return Ok(());
-        }
-        Err(Fail::usage(format!("`{name}` was not called")))
-    }
-
     fn show(&self, context: &Context, result: &ToolResult) -> Result<(), Fail> {
         let out = context.out;
         match &self.output {
@@ -77,8 +60,25 @@ fn failed(result: &ToolResult, json: bool) -> Fail {
     })
 }
 
+/// What may destroy something is called only if somebody says so.
+pub(super) async fn agreed(context: &Context, tool: &ToolInfo, yes: bool) -> Result<(), Fail> {
+    if yes || !is_destructive(tool) {
+        return Ok(());
+    }
+    let name = clean_line(&tool.name);
+    if !somebody_there() {
+        return Err(Fail::usage(format!("The tool `{name}` is marked as destructive"))
+            .hint("Say --yes to call it all the same.".to_owned()));
+    }
+    let question = format!("`{name}` may destroy something. Call it?");
+    if context.questions.agree(question).await? {
+        return Ok(());
+    }
+    Err(Fail::usage(format!("`{name}` was not called")))
+}
+
 /// The tool with this name.
-async fn find(client: &Client, name: &str) -> Result<Arc<ToolInfo>, Fail> {
+pub(super) async fn find(client: &Client, name: &str) -> Result<Arc<ToolInfo>, Fail> {
     let mut tools = client.tools();
     let mut names = Vec::new();
     while let Some(tool) = tools.next().await {

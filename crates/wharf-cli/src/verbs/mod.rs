@@ -1,5 +1,6 @@
 //! The verbs that speak with a server, one file each.
 
+mod bench;
 mod call;
 mod complete;
 mod config;

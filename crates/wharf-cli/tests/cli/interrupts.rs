@@ -20,14 +20,14 @@ use crate::{
 };
 
 /// `wharf` while it runs.
-struct Running {
-    child: Child,
+pub(crate) struct Running {
+    pub(crate) child: Child,
     out: Receiver<String>,
     err: Receiver<String>,
 }
 
 impl Running {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let out = lines(child.stdout.take().unwrap());
@@ -36,17 +36,17 @@ impl Running {
     }
 
     /// Reads stderr until a line has `text`.
-    fn told(&self, text: &str) -> String {
+    pub(crate) fn told(&self, text: &str) -> String {
         let mut lines = std::iter::from_fn(|| self.err.recv_timeout(PATIENCE).ok());
         lines.find(|line| line.contains(text)).expect("it is told in time")
     }
 
-    fn line(&self) -> Value {
+    pub(crate) fn line(&self) -> Value {
         let line = self.out.recv_timeout(PATIENCE).expect("a line comes in time");
         serde_json::from_str(&line).unwrap()
     }
 
-    fn end(mut self) -> (i32, String) {
+    pub(crate) fn end(mut self) -> (i32, String) {
         let code = ended(&mut self.child).code().unwrap();
         (code, rest(&self.err))
     }

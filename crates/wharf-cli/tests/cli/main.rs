@@ -3,6 +3,7 @@
 
 mod arguments;
 mod bed;
+mod bench;
 mod config;
 mod exits;
 #[cfg(unix)]

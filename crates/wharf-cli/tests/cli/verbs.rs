@@ -141,7 +141,8 @@ fn completions_are_written_for_every_shell() {
 #[test]
 fn every_verb_explains_how_to_name_a_server() {
     let bed = Bed::new("help");
-    for verb in ["list", "call", "read", "prompt", "complete", "listen", "rpc", "inspect"] {
+    for verb in ["list", "call", "read", "prompt", "complete", "listen", "rpc", "inspect", "bench"]
+    {
         let help = bed.run(&[verb, "--help"]);
         assert_eq!(help.code, 0);
         assert!(

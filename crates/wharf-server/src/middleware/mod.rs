@@ -53,45 +53,45 @@ pub trait Middleware: Send + Sync + 'static {
 
 /// What lies behind a middleware.
 #[derive(Clone)]
-pub struct Next {
-    chain: Arc<Chain>,
-    index: usize,
+pub struct Next(Link);
+
+#[derive(Clone)]
+enum Link {
+    Layer(Arc<Layer>),
+    Service(Arc<dyn Service>),
+}
+
+struct Layer {
+    middleware: Box<dyn Middleware>,
+    next: Next,
 }
 
 impl Next {
     /// Passes the call on.
     #[must_use]
-    pub fn run(mut self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let chain = self.chain.clone();
-        match chain.layers.get(self.index) {
-            Some(layer) => {
-                self.index += 1;
-                layer.call(request, outbox, self)
-            }
-            None => chain.inner.call(request, outbox),
+    pub fn run(self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        self.call(request, outbox)
+    }
+
+    /// All `layers`, the outermost first, around `service`.
+    pub(crate) fn chain(layers: Vec<Box<dyn Middleware>>, service: Arc<dyn Service>) -> Self {
+        let around = |next, middleware| Next(Link::Layer(Arc::new(Layer { middleware, next })));
+        layers.into_iter().rev().fold(Next(Link::Service(service)), around)
+    }
+}
+
+impl Service for Next {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        match &self.0 {
+            Link::Layer(layer) => layer.middleware.call(request, outbox, layer.next.clone()),
+            Link::Service(service) => service.call(request, outbox),
         }
     }
 }
 
 impl fmt::Debug for Next {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Next").field("index", &self.index).finish_non_exhaustive()
-    }
-}
-
-/// All layers, built once.
-pub(crate) struct Chain {
-    layers: Vec<Box<dyn Middleware>>,
-    inner: Arc<dyn Service>,
-}
-
-impl Chain {
-    pub(crate) fn new(layers: Vec<Box<dyn Middleware>>, inner: Arc<dyn Service>) -> Self {
-        Chain { layers, inner }
-    }
-
-    pub(crate) fn call(self: &Arc<Self>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        Next { chain: self.clone(), index: 0 }.run(request, outbox)
+        f.debug_struct("Next").finish_non_exhaustive()
     }
 }
 
@@ -110,13 +110,5 @@ impl Chain {
 /// ```
 #[must_use]
 pub fn layered(service: Arc<dyn Service>, layer: impl Middleware) -> Arc<dyn Service> {
-    Arc::new(Layered(Arc::new(Chain::new(vec![Box::new(layer)], service))))
-}
-
-struct Layered(Arc<Chain>);
-
-impl Service for Layered {
-    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        self.0.call(request, outbox)
-    }
+    Arc::new(Next::chain(vec![Box::new(layer)], service))
 }

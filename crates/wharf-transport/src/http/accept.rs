@@ -3,13 +3,13 @@
 use std::{
     convert::Infallible,
     future::{pending, ready},
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
-use http::Request;
+use http::{Request, StatusCode};
 use hyper::{
     body::Incoming,
     server::conn::{http1, http2},
@@ -26,7 +26,14 @@ use tokio::{
 
 use wharf_model::Scope;
 
-use super::{HttpLimits, HttpService, io::Io, respond, service::Site, streams::Streams};
+use super::{
+    HttpLimits, HttpService,
+    io::{Io, Patience},
+    respond,
+    service::Site,
+    streams::Streams,
+    turn::{Turn, Turns},
+};
 use crate::sockets::welcome;
 
 /// What an HTTP/2 connection begins with.
@@ -79,13 +86,18 @@ where
     let Some(Some((begun, is_http2))) = in_time(site, first_bytes(&mut stream)).await else {
         return;
     };
-    let io = TokioIo::new(Io::new(stream, begun, limits.write, seat));
-    let answer = service_fn(|request| answer(site.clone(), request, scope.clone()));
+    let turns = Turns::default();
+    // The streams of HTTP/2 see to it themselves that nobody stays who asks for nothing.
+    let head = (!is_http2).then(|| (limits.head, turns.clone()));
+    let patience = Patience { head, write: limits.write };
+    let io = TokioIo::new(Io::new(stream, begun, patience, seat));
+    let answer = service_fn(|request| answer(site.clone(), request, scope.clone(), turns.take()));
     // Both kinds of connection are driven alike, but have no type in common.
     macro_rules! drive {
         ($connection:expr, $idle:expr, $drained:expr) => {{
             let mut connection = pin!($connection);
             tokio::select! {
+                biased;
                 _ = &mut connection => return,
                 () = site.shutdown.stopped() => {}
                 () = $idle(limits.head) => {}
@@ -108,7 +120,6 @@ where
         let idle = |patience| streams.idle(patience);
         drive!(connection, idle, streams.idle(Duration::ZERO));
     } else {
-        // It looks after itself while it is idle.
         let connection = http1(&limits).serve_connection(io, answer).with_upgrades();
         drive!(connection, |_| pending(), ready(()));
     }
@@ -125,8 +136,8 @@ async fn in_time<T>(site: &Site, beginning: impl Future<Output = T>) -> Option<T
 fn http1(limits: &HttpLimits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head)
+        // The stream beneath it sees to that.
+        .header_read_timeout(None)
         .max_buf_size(limits.headers.max(8 << 10));
     builder
 }
@@ -162,15 +173,30 @@ async fn first_bytes(stream: &mut (impl AsyncRead + Unpin)) -> Option<(Bytes, bo
     }
 }
 
-async fn answer(
+type Answer = Result<respond::Reply, Infallible>;
+
+/// Answers a request. It is our turn until the answer's end.
+fn answer(
     site: Arc<Site>,
-    mut request: Request<Incoming>,
+    request: Request<Incoming>,
     scope: Scope,
-) -> Result<respond::Reply, Infallible> {
-    if !site.http.serves(request.uri().path()) {
-        let problem = format!("There is nothing here: the endpoint is {}", site.http.path);
-        return Ok(respond::refuse(404, &problem));
+    turn: Turn,
+) -> impl Future<Output = Answer> {
+    let (mut parts, mut body) = request.into_parts();
+    let mut own = std::mem::take(&mut parts.extensions);
+    own.extend(scope);
+    async move {
+        let mut reply = match site.http.serves(parts.uri.path()) {
+            true => site.request(&parts, own, Pin::new(&mut body)).await,
+            false => {
+                let problem = format!("There is nothing here: the endpoint is {}", site.http.path);
+                respond::refuse(404, &problem)
+            }
+        };
+        match reply.status() {
+            StatusCode::SWITCHING_PROTOCOLS => turn.keep(),
+            _ => reply.body_mut().hold(turn),
+        }
+        Ok(reply)
     }
-    request.extensions_mut().extend(scope);
-    Ok(site.request(request).await)
 }

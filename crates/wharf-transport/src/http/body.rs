@@ -18,6 +18,7 @@ use super::{
     sse2024::Feed,
     stream::{BatchStream, CallStream, FULL},
     streams,
+    turn::Turn,
 };
 
 /// What a response carries: nothing, one message, or a stream of events.
@@ -25,7 +26,11 @@ use super::{
 /// A stream is polled in place: a client that reads nothing holds its call back, and one that goes
 /// away drops it.
 #[derive(Debug, Default)]
-pub struct HttpBody(Inner);
+pub struct HttpBody {
+    inner: Inner,
+    /// Given back when the response ends.
+    turn: Option<Turn>,
+}
 
 #[derive(Default)]
 enum Inner {
@@ -67,16 +72,27 @@ impl Source {
 
 impl HttpBody {
     pub(crate) fn empty() -> Self {
-        HttpBody(Inner::Empty)
+        HttpBody::default()
     }
 
     pub(crate) fn whole(message: Vec<u8>) -> Self {
-        HttpBody(Inner::Whole(message.into()))
+        Inner::Whole(message.into()).into()
     }
 
     /// A stream that shows that it is alive after `every` so much silence.
     pub(crate) fn events(source: Source, every: Duration) -> Self {
-        HttpBody(Inner::Events(Box::new(Events { source, every, alarm: None })))
+        Inner::Events(Box::new(Events { source, every, alarm: None })).into()
+    }
+
+    /// Holds a turn until the response ends.
+    pub(crate) fn hold(&mut self, turn: Turn) {
+        self.turn = Some(turn);
+    }
+}
+
+impl From<Inner> for HttpBody {
+    fn from(inner: Inner) -> Self {
+        HttpBody { inner, turn: None }
     }
 }
 
@@ -104,8 +120,8 @@ impl Inner {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let chunk = match self {
             Inner::Empty => None,
-            // A client that takes nothing of it does not get all of it either.
-            Inner::Whole(message) if message.len() > FULL => {
+            // A client of HTTP/2 that takes nothing of it does not get all of it either.
+            Inner::Whole(message) if message.len() > FULL && streams::is_one() => {
                 return Poll::Ready(Some(message.split_to(FULL)));
             }
             Inner::Whole(message) => Some(mem::take(message)),
@@ -127,17 +143,17 @@ impl Body for HttpBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let polled = self.0.poll_chunk(cx);
+        let polled = self.inner.poll_chunk(cx);
         streams::polled(matches!(polled, Poll::Ready(Some(_))));
         polled.map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Inner::Empty)
+        matches!(self.inner, Inner::Empty)
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.inner {
             Inner::Empty => SizeHint::with_exact(0),
             Inner::Whole(message) => SizeHint::with_exact(message.len() as u64),
             Inner::Events(_) => SizeHint::default(),

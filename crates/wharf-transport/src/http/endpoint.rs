@@ -1,17 +1,20 @@
 //! Messages that stand alone: all modern ones, and legacy ones where there are no sessions.
 
-use std::{future::poll_fn, pin::pin};
+use std::{
+    future::poll_fn,
+    task::{Context, Poll, Waker},
+};
 
 use bytes::Bytes;
 use tokio::time::timeout;
-use wharf_model::{Exchange, Request, Scope};
+use wharf_model::{Exchange, Outcome, Request, Scope};
 use wharf_wire::{Codec, Heads, Received};
 
 use super::{
     HttpBody, Streaming,
     body::Source,
     heads::Accept,
-    respond::{self, Reply},
+    respond::{self, Due, Reply},
     service::Site,
     stream::{BatchStream, CallStream},
 };
@@ -28,24 +31,34 @@ enum Form {
     Smart,
 }
 
+impl Form {
+    /// How the call ended, if it did so without a word, or without one that the client reads.
+    fn poll(self, call: &mut CallStream, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
+        match self {
+            Form::Json => call.poll_end(cx).map(Some),
+            Form::Events | Form::Smart => call.poll_silent(cx),
+        }
+    }
+}
+
 impl Site {
     /// Answers a message that stands alone.
-    pub(crate) async fn answer(
+    pub(crate) fn answer(
         &self,
         message: Bytes,
         heads: &Heads<'_>,
         accept: Accept,
         scope: Scope,
-    ) -> Reply {
-        match self.host.wire.receive_http(message, heads) {
+    ) -> Due<'_> {
+        Due::Now(match self.host.wire.receive_http(message, heads) {
             Received::Call(mut request, codec) => {
                 request.scope = scope;
-                self.call(request, codec, accept).await
+                return self.call(request, codec, accept);
             }
+            Received::Batch(members) => return Due::later(self.batch(members, accept, scope)),
             Received::Reply(reply, status) => respond::json(status, reply),
-            Received::Batch(members) => self.batch(members, accept, scope).await,
             Received::Answer(..) | Received::Cancel(_) | Received::Ignore => respond::status(202),
-        }
+        })
     }
 
     fn form(&self, accept: Accept, listen: bool) -> Form {
@@ -59,18 +72,32 @@ impl Site {
         }
     }
 
-    async fn call(&self, request: Request, codec: Codec, accept: Accept) -> Reply {
+    fn call(&self, request: Request, codec: Codec, accept: Accept) -> Due<'_> {
         let form = self.form(accept, codec.is_listen());
         if form == Form::Json && codec.is_listen() {
-            return respond::refuse(406, "A listen is a stream: accept text/event-stream");
+            let problem = "A listen is a stream: accept text/event-stream";
+            return Due::Now(respond::refuse(406, problem));
         }
         let host = &self.host;
         let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
         let mut call = CallStream::new(exchange, codec, &self.shutdown);
-        let silent = match form {
-            Form::Json => Some(poll_fn(|cx| call.poll_end(cx)).await),
-            Form::Events | Form::Smart => self.silent(&mut call).await,
-        };
+        // Most calls end at once. Nobody need be woken: one that goes on is polled again at once.
+        match form.poll(&mut call, &mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(silent) => Due::Now(self.begin(call, form, silent)),
+            Poll::Pending => Due::later(async move {
+                let first = poll_fn(|cx| form.poll(&mut call, cx));
+                let silent = match form {
+                    Form::Json => first.await,
+                    // Before anybody could think that it is dead.
+                    _ => timeout(self.http.limits.keep_alive, first).await.unwrap_or_default(),
+                };
+                self.begin(call, form, silent)
+            }),
+        }
+    }
+
+    /// Answers with how the call ended, if it did so without a word, else with what it says.
+    fn begin(&self, mut call: CallStream, form: Form, silent: Option<Outcome>) -> Reply {
         if let Some(outcome) = silent {
             let mut reply = Vec::new();
             let status = call.codec().encode(&outcome, &mut reply);
@@ -81,16 +108,6 @@ impl Site {
             call.end_with(&reply);
         }
         respond::events(HttpBody::events(Source::Call(call), self.http.limits.keep_alive))
-    }
-
-    /// How the call ended, if it did so without a word and before anybody could think it is dead.
-    async fn silent(&self, call: &mut CallStream) -> Option<wharf_model::Outcome> {
-        let mut silent = pin!(poll_fn(|cx| call.poll_silent(cx)));
-        // Most calls end at once, and need no timer.
-        if let std::task::Poll::Ready(silent) = poll_once(&mut silent).await {
-            return silent;
-        }
-        timeout(self.http.limits.keep_alive, silent).await.unwrap_or_default()
     }
 
     async fn batch(&self, members: Vec<Received>, accept: Accept, scope: Scope) -> Reply {
@@ -116,8 +133,4 @@ impl Site {
         stream.replies = replies;
         respond::events(HttpBody::events(Source::Batch(stream), self.http.limits.keep_alive))
     }
-}
-
-async fn poll_once<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
-    poll_fn(|cx| std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(cx))).await
 }

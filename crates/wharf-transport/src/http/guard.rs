@@ -63,21 +63,21 @@ fn same(one: &str, other: &str) -> bool {
 
 /// The host without its port.
 fn name_of(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    }
+    let name = host.trim_end_matches(|it: char| it.is_ascii_digit());
+    name.strip_suffix(':').unwrap_or(host)
 }
+
+/// The names of the loopback that nearly everybody uses.
+static USUAL: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Names that no name server answers for.
 fn is_loopback(name: &str) -> bool {
-    let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
-    match bare {
+    if USUAL.iter().any(|usual| same(usual, name)) {
+        return true;
+    }
+    match name.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
         Some(bare) => bare.parse().is_ok_and(|ip: std::net::Ipv6Addr| ip.is_loopback()),
-        None => {
-            same(name, "localhost")
-                || name.parse().is_ok_and(|ip: std::net::Ipv4Addr| ip.is_loopback())
-        }
+        None => name.parse().is_ok_and(|ip: std::net::Ipv4Addr| ip.is_loopback()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a request's headers say, found in one walk over them.
 
 use http::HeaderMap;
+use memchr::memchr;
 use wharf_wire::{Field, Heads};
 
 /// What the headers say that matters here.
@@ -45,9 +46,11 @@ impl<'a> Seen<'a> {
 
     /// Whether the body is JSON, by its type.
     pub(crate) fn is_json(&self) -> bool {
-        let kind = self.content_type.one().unwrap_or_default();
-        let essence = kind.split(|byte| *byte == b';').next().unwrap_or_default();
-        essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
+        let kind = self.content_type.one().unwrap_or_default().trim_ascii_start();
+        kind.split_at_checked(JSON.len()).is_some_and(|(essence, rest)| {
+            let ends = matches!(rest.trim_ascii_start(), [] | [b';', ..]);
+            ends && essence.eq_ignore_ascii_case(JSON.as_bytes())
+        })
     }
 }
 
@@ -69,14 +72,15 @@ impl Default for Accept {
 #[derive(Default)]
 struct Ranges([Option<bool>; 5]);
 
+const JSON: &str = "application/json";
+
 /// What counts here, the narrowest first.
-static MEDIA: [&str; 5] =
-    ["application/json", "text/event-stream", "application/*", "text/*", "*/*"];
+static MEDIA: [&str; 5] = [JSON, "text/event-stream", "application/*", "text/*", "*/*"];
 
 impl Ranges {
     fn add(&mut self, value: &[u8]) {
-        for range in value.split(|byte| *byte == b',') {
-            let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        for range in split(value, b',') {
+            let mut parts = split(range, b';');
             let name = parts.next().unwrap_or_default();
             let named = MEDIA.iter().position(|it| name.eq_ignore_ascii_case(it.as_bytes()));
             if let Some(index) = named {
@@ -84,6 +88,17 @@ impl Ranges {
             }
         }
     }
+}
+
+/// What stands between the marks, trimmed.
+fn split(text: &[u8], mark: u8) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = memchr(mark, text);
+        rest = end.map(|end| &text[end + 1..]);
+        Some(text[..end.unwrap_or(text.len())].trim_ascii())
+    })
 }
 
 impl From<Ranges> for Accept {

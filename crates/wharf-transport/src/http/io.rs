@@ -11,20 +11,34 @@ use bytes::{Buf, Bytes};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::OwnedSemaphorePermit,
-    time::{Sleep, sleep},
+    time::{Instant, Sleep, sleep, sleep_until},
 };
+
+use super::turn::Turns;
 
 /// How long a peer that is still sending may go on when nothing more is written to it.
 const LINGER: Duration = Duration::from_secs(1);
 /// How much it may send meanwhile.
 const LEFT: usize = 32 << 20;
 
+/// How long a peer may make us wait.
+pub(crate) struct Patience {
+    /// For the head of a request, while it is the peer's turn.
+    pub(crate) head: Option<(Duration, Turns)>,
+    /// For its reading what is written.
+    pub(crate) write: Duration,
+}
+
 /// A byte stream that begins with what was read of it already, and that breaks when the peer reads
-/// nothing for too long.
+/// nothing for too long, or owes a request for too long.
 pub(crate) struct Io<S> {
     stream: S,
     begun: Bytes,
-    patience: Duration,
+    patience: Patience,
+    /// The turn in which the peer owes a request, and since when.
+    owing: Option<(u64, Instant)>,
+    /// Goes off when the peer may have owed one for too long.
+    alarm: Option<Pin<Box<Sleep>>>,
     stalled: Option<Pin<Box<Sleep>>>,
     /// Set once nothing more is written.
     lingers: Option<Pin<Box<Sleep>>>,
@@ -38,13 +52,49 @@ impl<S> Io<S> {
     pub(crate) fn new(
         stream: S,
         begun: Bytes,
-        patience: Duration,
+        patience: Patience,
         seat: OwnedSemaphorePermit,
     ) -> Self {
-        Io { stream, begun, patience, stalled: None, lingers: None, left: LEFT, _seat: seat }
+        let (owing, alarm, stalled, lingers) = (None, None, None, None);
+        Io { stream, begun, patience, owing, alarm, stalled, lingers, left: LEFT, _seat: seat }
     }
 
-    /// Passes on how a write went, and notes how long none did.
+    /// Notes that the peer sends nothing. Ready when it has owed a request for too long.
+    fn poll_owed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some((patience, turns)) = &self.patience.head else { return Poll::Pending };
+        let Some(turn) = turns.of_client() else { return Poll::Pending };
+        let since = match self.owing {
+            Some((owed, since)) if owed == turn => since,
+            _ => self.owing.insert((turn, Instant::now())).1,
+        };
+        let end = since + *patience;
+        // The alarm of an earlier request is left as it is: setting it anew each time costs more
+        // than it does to be woken in vain now and then.
+        let alarm = match &mut self.alarm {
+            Some(alarm) if !alarm.is_elapsed() => return Poll::Pending,
+            Some(_) if end <= Instant::now() => return Poll::Ready(()),
+            Some(alarm) => {
+                alarm.as_mut().reset(end);
+                alarm
+            }
+            None => self.alarm.insert(Box::pin(sleep_until(end))),
+        };
+        alarm.as_mut().poll(cx)
+    }
+
+    /// Passes on how a write went. What is written may end our turn, so the peer's begins after it.
+    fn wrote(
+        &mut self,
+        wrote: Poll<io::Result<usize>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if wrote.is_ready() {
+            self.owing = None;
+        }
+        self.watch(wrote, cx)
+    }
+
+    /// Passes on how a write or a flush went, and notes how long none did.
     fn watch<T>(
         &mut self,
         wrote: Poll<io::Result<T>>,
@@ -54,7 +104,7 @@ impl<S> Io<S> {
             self.stalled = None;
             return wrote;
         }
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(self.patience)));
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(self.patience.write)));
         ready!(stalled.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
@@ -67,7 +117,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.begun.is_empty() {
-            return Pin::new(&mut self.stream).poll_read(cx, buffer);
+            let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+            if read.is_pending() {
+                ready!(self.poll_owed(cx));
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            return read;
         }
         let size = self.begun.len().min(buffer.remaining());
         buffer.put_slice(&self.begun[..size]);
@@ -83,7 +138,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Io<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.watch(wrote, cx)
+        self.wrote(wrote, cx)
     }
 
     fn poll_write_vectored(
@@ -92,7 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Io<S> {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
-        self.watch(wrote, cx)
+        self.wrote(wrote, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -108,7 +163,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Io<S> {
         if self.lingers.is_none() {
             let wrote = Pin::new(&mut self.stream).poll_shutdown(cx);
             ready!(self.watch(wrote, cx))?;
-            self.lingers = Some(Box::pin(sleep(LINGER.min(self.patience))));
+            self.lingers = Some(Box::pin(sleep(LINGER.min(self.patience.write))));
         }
         self.poll_linger(cx)
     }

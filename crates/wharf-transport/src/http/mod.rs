@@ -26,6 +26,7 @@ mod streams;
 pub(crate) mod tasks;
 #[cfg(feature = "tls")]
 mod tls;
+mod turn;
 #[cfg(feature = "websocket")]
 mod websocket;
 

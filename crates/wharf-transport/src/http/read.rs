@@ -1,11 +1,13 @@
 //! A request's body, within its limits.
 
 use std::{
-    pin::pin,
+    future::poll_fn,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -63,28 +65,30 @@ impl Drop for Taken {
 
 /// Reads the body, at most `limit` bytes of it, in `patience` and the time that `RATE` grants.
 pub(crate) async fn read<B: Body>(
-    body: B,
+    mut body: Pin<&mut B>,
     limit: usize,
     patience: Duration,
     taken: &mut Taken,
 ) -> Result<Bytes, Unread> {
-    let mut body = pin!(body);
     if body.size_hint().lower() > limit as u64 {
         return Err(Unread::TooLong);
     }
-    let begun = Instant::now();
+    let mut begun = None;
     let mut pieces = Pieces::default();
     while !body.is_end_stream() {
         let had = pieces.len();
-        let deadline = begun + patience + Duration::from_millis(had as u64 * 1000 / RATE);
-        let frame = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx));
-        let frame = match timeout_at(deadline, frame).await {
-            Err(_) => return Err(Unread::TooSlow),
-            Ok(None) => break,
-            Ok(Some(Err(_))) => return Err(Unread::Broken),
-            Ok(Some(Ok(frame))) => frame,
+        let mut frame = poll_fn(|cx| body.as_mut().poll_frame(cx).map_err(|_| Unread::Broken));
+        // Most bodies come with their heads, and need no timer.
+        let frame = match poll_once(&mut frame).await {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                let begun = *begun.get_or_insert_with(Instant::now);
+                let deadline = begun + patience + Duration::from_millis(had as u64 * 1000 / RATE);
+                timeout_at(deadline, frame).await.map_err(|_| Unread::TooSlow)?
+            }
         };
-        let Ok(mut data) = frame.into_data() else { continue };
+        let Some(frame) = frame else { break };
+        let Ok(mut data) = frame?.into_data() else { continue };
         let size = data.remaining();
         if had + size > limit {
             return Err(Unread::TooLong);
@@ -94,6 +98,11 @@ pub(crate) async fn read<B: Body>(
         pieces.add(data.copy_to_bytes(size), expected);
     }
     Ok(pieces.whole())
+}
+
+/// Polls the future once, whatever comes of it.
+async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
 }
 
 /// A body as it comes. Most come in one piece, which is kept as it is.

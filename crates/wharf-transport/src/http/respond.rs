@@ -1,11 +1,26 @@
 //! Responses, each in one line.
 
+use std::pin::Pin;
+
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use wharf_model::{Error, Outcome};
 
 use super::HttpBody;
 
 pub(crate) type Reply = Response<HttpBody>;
+
+/// A reply that is there, as most are, or one that takes a while.
+pub(crate) enum Due<'a> {
+    Now(Reply),
+    Later(Pin<Box<dyn Future<Output = Reply> + Send + 'a>>),
+}
+
+impl<'a> Due<'a> {
+    /// What becomes of `reply`, which is boxed so that those that are there need no room for it.
+    pub(crate) fn later(reply: impl Future<Output = Reply> + Send + 'a) -> Self {
+        Due::Later(Box::pin(reply))
+    }
+}
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");

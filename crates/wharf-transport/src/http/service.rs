@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     fmt,
     future::Future,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
 };
@@ -21,7 +21,7 @@ use super::{
     heads::Seen,
     options,
     read::{Room, Taken, Unread, read},
-    respond::{self, Reply},
+    respond::{self, Due, Reply},
     session::Sessions,
     sse2024::Sse2024,
     tasks::Tasks,
@@ -79,13 +79,16 @@ impl HttpService {
 
 impl Site {
     /// Answers one request.
-    pub(crate) async fn request<B: Body>(self: &Arc<Self>, request: Request<B>) -> Reply {
-        let (mut parts, body) = request.into_parts();
-        let scope = std::mem::take(&mut parts.extensions);
+    pub(crate) async fn request<B: Body>(
+        self: &Arc<Self>,
+        parts: &Parts,
+        scope: Scope,
+        body: Pin<&mut B>,
+    ) -> Reply {
         let seen = Seen::of(&parts.headers);
-        let mut reply = match guard::check(&self.http, &parts, &seen) {
+        let mut reply = match guard::check(&self.http, parts, &seen) {
             Err(refusal) => return *refusal,
-            Ok(()) => self.dispatch(&parts, &seen, body, scope).await,
+            Ok(()) => self.dispatch(parts, &seen, body, scope).await,
         };
         cors::expose(&self.http, &seen, &mut reply);
         reply
@@ -95,7 +98,7 @@ impl Site {
         self: &Arc<Self>,
         parts: &Parts,
         seen: &Seen<'_>,
-        body: B,
+        body: Pin<&mut B>,
         scope: Scope,
     ) -> Reply {
         if parts.method == Method::OPTIONS
@@ -119,7 +122,10 @@ impl Site {
         }
         match (&parts.method, &self.sessions) {
             (&Method::POST, _) => match self.read_post(parts, seen, body, &mut taken).await {
-                Ok(message) => self.post(seen, message, scope).await,
+                Ok(message) => match self.post(seen, message, scope) {
+                    Due::Now(reply) => reply,
+                    Due::Later(reply) => reply.await,
+                },
                 Err(refusal) => *refusal,
             },
             #[cfg(feature = "websocket")]
@@ -142,12 +148,10 @@ impl Site {
         if self.sessions.is_some() { "POST, GET, DELETE" } else { "POST" }
     }
 
-    async fn post(self: &Arc<Self>, seen: &Seen<'_>, message: Bytes, scope: Scope) -> Reply {
+    fn post<'a>(&'a self, seen: &'a Seen<'_>, message: Bytes, scope: Scope) -> Due<'a> {
         match &self.sessions {
-            Some(sessions) if !seen.message.is_modern() => {
-                sessions.post(seen, message, scope).await
-            }
-            _ => self.answer(message, &seen.message, seen.accept, scope).await,
+            Some(sessions) if !seen.message.is_modern() => sessions.post(seen, message, scope),
+            _ => self.answer(message, &seen.message, seen.accept, scope),
         }
     }
 
@@ -156,7 +160,7 @@ impl Site {
         &self,
         parts: &Parts,
         seen: &Seen<'_>,
-        body: B,
+        body: Pin<&mut B>,
         taken: &mut Taken,
     ) -> Result<Bytes, Box<Reply>> {
         let refuse = |status, problem: &str| Err(Box::new(respond::refuse(status, problem)));
@@ -200,7 +204,11 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let site = self.site.clone();
-        Box::pin(async move { Ok(site.request(request).await) })
+        let (mut parts, body) = request.into_parts();
+        Box::pin(async move {
+            let scope = std::mem::take(&mut parts.extensions);
+            Ok(site.request(&parts, scope, pin!(body)).await)
+        })
     }
 }
 

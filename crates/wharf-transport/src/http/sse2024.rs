@@ -91,7 +91,7 @@ impl Sse2024 {
 
     /// Gives a client a place under an id that nobody can guess. None if there is no place.
     fn admit(self: &Arc<Self>, client: Client) -> Option<Seat> {
-        let id = format!("{:032x}", unguessable()?);
+        let id = unguessable()?;
         let mut clients = self.lock();
         if clients.len() >= self.limits.sessions {
             return None;

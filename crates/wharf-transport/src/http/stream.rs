@@ -107,10 +107,12 @@ impl CallStream {
     fn write(&mut self, event: Event) -> bool {
         match event {
             Event::Notify(notification) => {
-                let mut message = Vec::new();
-                let told = self.codec.notify(&notification, &mut message);
-                if told {
-                    sse::event(&mut self.said, None, &message);
+                let before = self.said.len();
+                sse::open(&mut self.said);
+                let told = self.codec.notify(&notification, &mut self.said);
+                match told {
+                    true => sse::close(&mut self.said),
+                    false => self.said.truncate(before),
                 }
                 told
             }

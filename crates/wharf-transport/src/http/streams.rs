@@ -22,6 +22,11 @@ pub(crate) fn polled(gave: bool) {
     let _ = POLLED.try_with(|polled| polled.set((polled.get().0 + 1, gave)));
 }
 
+/// Whether what is polled right now is a stream of HTTP/2.
+pub(crate) fn is_one() -> bool {
+    POLLED.try_with(|_| ()).is_ok()
+}
+
 /// Runs the streams of one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {

@@ -8,7 +8,7 @@ use super::{Incoming, Talk, ask::read_ask, notice};
 use crate::{
     CallId,
     failure::read_error,
-    members::{Fault, Members, Slot},
+    members::{Fault, Slot},
     message::{Message, bad_field, unknown_method},
     revision::Feature,
     scan,
@@ -68,10 +68,10 @@ impl Talk {
 
     fn hear_one(&self, body: ByteString) -> Result<Incoming, Error> {
         use ErrorKind::{InvalidRequest, ParseError};
-        let Ok(members) = Members::of(&body, DEPTH) else {
+        let message = Message::of(body, DEPTH);
+        if message.members.fault == Some(Fault::Malformed) {
             return Err(unreadable(ParseError, "malformed JSON"));
-        };
-        let message = Message { body, members };
+        }
         let invalid = |problem| Err(unreadable(InvalidRequest, problem));
         if message.text(Slot::Jsonrpc).as_deref() != Some("2.0") {
             return invalid("`jsonrpc` must be \"2.0\"");

@@ -201,7 +201,7 @@ fn parameters_in_headers_travel_with_a_tool_call_only() {
     let params = [("region", "us-west1"), ("REGION", "=?base64?w6Q=?="), ("bad", "=?base64?x?=")];
     let pairs = [&[V, M, N][..], &params].concat();
     let (request, _) = call(send(&tool_call("add"), &pairs));
-    let mirrored = request.mirrored.unwrap();
+    let mirrored = request.mirrored.as_ref().unwrap();
     assert_eq!(mirrored.of("Region").collect::<Vec<_>>(), [Some("us-west1"), Some("ä")]);
     assert_eq!(mirrored.of("bad").collect::<Vec<_>>(), [None]);
     assert_eq!(mirrored.of("none").count(), 0);

@@ -1,6 +1,7 @@
 //! A response that follows one stream of a session.
 
 use std::{
+    fmt::Write as _,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -60,20 +61,28 @@ impl Follower {
         self.log.poll_first(self.ticket, cx)
     }
 
+    /// The reply, if it is all there is to say: the stream is of no use any more then.
+    pub(crate) fn into_reply(self) -> Vec<u8> {
+        self.visit.forget_stream(self.log.number);
+        self.log.take_reply()
+    }
+
     /// All that is there to be sent, in one piece.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.ended {
             return Poll::Ready(None);
         }
         let mut chunk = std::mem::take(&mut self.opening);
-        match self.log.poll_read(self.ticket, cx) {
+        let mut id = format!("{}-", self.log.number);
+        let stem = id.len();
+        let polled = self.log.poll_read(self.ticket, cx, |event, message| {
+            id.truncate(stem);
+            let _ = write!(id, "{event}");
+            sse::event(&mut chunk, Some(&id), message);
+        });
+        match polled {
             Poll::Pending if chunk.is_empty() => return Poll::Pending,
-            Poll::Pending => {}
-            Poll::Ready(Read::Events(first, messages)) => {
-                for (event, message) in (first..).zip(messages) {
-                    sse::event(&mut chunk, Some(&id(self.log.number, event)), &message);
-                }
-            }
+            Poll::Pending | Poll::Ready(Read::Events) => {}
             Poll::Ready(Read::LetGo) => {
                 sse::retry(&mut chunk, self.visit.common.limits.retry);
                 self.ended = true;

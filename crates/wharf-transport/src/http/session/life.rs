@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use wharf_model::{Principal, Scope};
 use wharf_wire::Connection;
 
-use super::{kept::Kept, log::Log};
+use super::{kept::Kept, log::Log, run::Begun};
 use crate::{Host, Shutdown, flight::Flight, http::HttpLimits};
 
 /// How many streams that have ended a session keeps.
@@ -53,7 +53,6 @@ pub(crate) struct Session {
     /// Whether streams are primed, and may be closed before they end.
     pub(crate) polls: bool,
     pub(crate) flight: Flight,
-    pub(crate) own: Arc<Log>,
     streams: Mutex<Streams>,
     visits: AtomicUsize,
     /// When the last visit ended.
@@ -63,9 +62,15 @@ pub(crate) struct Session {
     ended: AtomicBool,
 }
 
-/// The streams of calls.
+/// The streams of a session.
 #[derive(Default)]
 struct Streams {
+    /// Its own, once there is anybody to read it.
+    own: Option<Arc<Log>>,
+    /// Its listen, until there is anybody to hear it: a session that nobody hears needs no task.
+    unheard: Option<Box<Begun>>,
+    ended: bool,
+    /// The number of the newest stream of a call, and the streams of calls.
     newest: u64,
     logs: HashMap<u64, Arc<Log>, RandomState>,
     /// Those that have ended, the first to end first.
@@ -83,7 +88,6 @@ impl Session {
             polls: connection.polls(),
             connection: Mutex::new(connection),
             flight: Flight::default(),
-            own: Log::new(OWN, common.clone()),
             streams: Mutex::default(),
             visits: AtomicUsize::new(0),
             left: AtomicU64::new(common.now()),
@@ -132,16 +136,22 @@ impl Session {
     /// Ends the session, its calls and its streams.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
+        let mut streams = self.streams();
+        streams.ended = true;
+        let (own, unheard) = (streams.own.take(), streams.unheard.take());
+        let logs = std::mem::take(&mut streams.logs);
+        drop(streams);
+        drop(unheard);
         // Before the calls, which would take their questions back.
-        self.own.close();
-        let logs = std::mem::take(&mut self.streams().logs);
-        logs.values().for_each(|log| log.close());
+        own.iter().chain(logs.values()).for_each(|log| log.close());
         self.flight.abort_all();
     }
 
     /// Ends what would never end by itself: the server stops.
     pub(crate) fn wind_up(&self) {
-        self.own.end(None);
+        let (own, unheard) = self.hear();
+        drop(unheard);
+        own.end(None);
         self.flight.close();
     }
 
@@ -155,10 +165,35 @@ impl Session {
     }
 
     pub(crate) fn stream(&self, number: u64) -> Option<Arc<Log>> {
-        if number == OWN {
-            return Some(self.own.clone());
+        match number {
+            OWN => self.streams().own.clone(),
+            _ => self.streams().logs.get(&number).cloned(),
         }
-        self.streams().logs.get(&number).cloned()
+    }
+
+    /// The session's own stream, and its listen if nobody has heard it yet.
+    pub(crate) fn hear(&self) -> (Arc<Log>, Option<Box<Begun>>) {
+        let mut streams = self.streams();
+        let own = streams.own.get_or_insert_with(|| Log::new(OWN, self.common.clone())).clone();
+        let unheard = streams.unheard.take();
+        if streams.ended {
+            drop(streams);
+            own.close();
+        }
+        (own, unheard)
+    }
+
+    /// Keeps the session's listen until somebody hears it, who is told then of all that has changed
+    /// since. Gives it back if somebody does already.
+    pub(crate) fn keep(&self, listen: Begun) -> Option<Box<Begun>> {
+        let mut streams = self.streams();
+        if streams.own.is_some() {
+            return Some(Box::new(listen));
+        }
+        let before = (!streams.ended).then(|| streams.unheard.replace(Box::new(listen)));
+        drop(streams);
+        drop(before);
+        None
     }
 
     /// Forgets a stream that nobody can come back to.

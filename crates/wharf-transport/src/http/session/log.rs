@@ -8,7 +8,6 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use bytes::Bytes;
 use tokio::{sync::Notify, time::timeout};
 use wharf_model::Error;
 
@@ -29,7 +28,7 @@ pub(crate) struct Log {
 #[derive(Default)]
 struct State {
     /// The newest events.
-    events: VecDeque<Bytes>,
+    events: VecDeque<Vec<u8>>,
     /// How many bytes they take.
     bytes: usize,
     /// The number of the newest event.
@@ -69,7 +68,7 @@ pub(crate) struct Ending {
 /// What a stream begins with.
 pub(crate) enum First {
     /// The reply, so that there is no need for a stream.
-    Reply(Bytes, Ending),
+    Reply(Ending),
     /// Something else, or an early end of the response.
     Said,
     /// Nothing will be said.
@@ -78,8 +77,8 @@ pub(crate) enum First {
 
 /// What a reader gets.
 pub(crate) enum Read {
-    /// Events, the first of which has this number.
-    Events(u64, Vec<Bytes>),
+    /// Events, which have been written.
+    Events,
     /// The rest is for those who come back.
     LetGo,
     End,
@@ -92,18 +91,19 @@ impl Log {
 
     /// Appends a message as soon as the reader, if there is one, has read enough. A reader that
     /// reads nothing for too long is sent away.
-    pub(crate) async fn send(&self, message: Vec<u8>) {
-        loop {
+    pub(crate) async fn send(&self, message: &[u8]) {
+        while !self.has_room() {
             let mut room = pin!(self.room.notified());
             room.as_mut().enable();
             if self.has_room() {
-                return self.push(message);
+                break;
             }
             if timeout(self.common.limits.write, room).await.is_err() {
                 let reader = self.lock().reader.take();
                 self.part(reader);
             }
         }
+        self.push(message.to_vec());
     }
 
     fn has_room(&self) -> bool {
@@ -129,7 +129,7 @@ impl Log {
             return;
         }
         let size = message.len() + OVERHEAD;
-        state.events.push_back(message.into());
+        state.events.push_back(message);
         state.newest += 1;
         state.bytes += size;
         self.common.kept.add(size);
@@ -253,10 +253,9 @@ impl Log {
     pub(crate) fn poll_first(&self, ticket: u64, cx: &mut Context<'_>) -> Poll<First> {
         let mut state = self.lock();
         let (newest, ended, ending) = (state.newest, state.ended, state.ending.clone());
-        let event = state.events.back().cloned();
         let Some(reader) = state.reader(ticket) else { return Poll::Ready(First::Nothing) };
-        match (newest, event, ending) {
-            (1, Some(reply), Some(ending)) => Poll::Ready(First::Reply(reply, ending)),
+        match (newest, ending) {
+            (1, Some(ending)) => Poll::Ready(First::Reply(ending)),
             (1.., ..) => Poll::Ready(First::Said),
             _ if reader.leaves.is_some() => Poll::Ready(First::Said),
             _ if ended => Poll::Ready(First::Nothing),
@@ -267,8 +266,18 @@ impl Log {
         }
     }
 
-    /// What comes next, as much of it as fits into one piece.
-    pub(crate) fn poll_read(&self, ticket: u64, cx: &mut Context<'_>) -> Poll<Read> {
+    /// Takes out the newest message, the reply, because nobody can come back for it.
+    pub(crate) fn take_reply(&self) -> Vec<u8> {
+        self.lock().events.back_mut().map(mem::take).unwrap_or_default()
+    }
+
+    /// What comes next, as much of it as fits into one piece. `write` is given each event.
+    pub(crate) fn poll_read(
+        &self,
+        ticket: u64,
+        cx: &mut Context<'_>,
+        mut write: impl FnMut(u64, &[u8]),
+    ) -> Poll<Read> {
         let mut state = self.lock();
         let State { events, newest, sent, ended, reader, .. } = &mut *state;
         let Some(reader) = reader.as_mut().filter(|reader| reader.ticket == ticket) else {
@@ -276,23 +285,21 @@ impl Log {
         };
         let until = reader.leaves.unwrap_or(*newest);
         if reader.at < until {
-            let first = reader.at + 1;
-            let skip = events.len() - (*newest - reader.at) as usize;
-            let mut read = Vec::new();
+            let first = events.len() - (*newest - reader.at) as usize;
             let mut size = 0;
-            for event in events.iter().skip(skip).take((until - reader.at) as usize) {
+            for event in events.range(first..).take((until - reader.at) as usize) {
+                reader.at += 1;
+                write(reader.at, event);
                 size += event.len() + OVERHEAD;
-                read.push(event.clone());
                 if size >= FULL {
                     break;
                 }
             }
-            reader.at += read.len() as u64;
             reader.unread -= size;
             *sent = reader.at.max(*sent);
             drop(state);
             self.room.notify_waiters();
-            return Poll::Ready(Read::Events(first, read));
+            return Poll::Ready(Read::Events);
         }
         if reader.leaves.is_some() {
             return Poll::Ready(Read::LetGo);

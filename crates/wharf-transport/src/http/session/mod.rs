@@ -29,7 +29,7 @@ use self::{
 use super::{
     HttpLimits,
     heads::Seen,
-    respond::{self, Reply},
+    respond::{self, Due, Reply},
     stream::CallStream,
     tasks::Tasks,
 };
@@ -59,18 +59,18 @@ impl Sessions {
     }
 
     /// Answers a message that no modern header goes with.
-    pub(crate) async fn post(
-        self: &Arc<Self>,
-        seen: &Seen<'_>,
+    pub(crate) fn post<'a>(
+        self: &'a Arc<Self>,
+        seen: &'a Seen<'_>,
         message: Bytes,
         scope: Scope,
-    ) -> Reply {
+    ) -> Due<'a> {
         if seen.session == Field::Absent {
-            return self.open(seen, message, scope).await;
+            return Due::later(self.open(seen, message, scope));
         }
         match self.visit(seen, &scope) {
-            Ok(visit) => self.receive(visit, seen, message, scope).await,
-            Err(refusal) => *refusal,
+            Ok(visit) => self.receive(visit, seen, message, scope),
+            Err(refusal) => Due::Now(*refusal),
         }
     }
 
@@ -83,9 +83,8 @@ impl Sessions {
             Ok(visit) => visit,
             Err(refusal) => return *refusal,
         };
-        let own = visit.own.clone();
         match seen.last_event {
-            Field::Absent => match Follower::of(visit, own) {
+            Field::Absent => match self.hear(visit) {
                 Some(follower) => post::stream(follower),
                 None => respond::refuse(409, "The session's own stream is open already"),
             },
@@ -94,6 +93,15 @@ impl Sessions {
                 None => respond::refuse(400, "Last-Event-ID names no event of this session"),
             },
         }
+    }
+
+    /// Follows the session's own stream. None if somebody does already.
+    fn hear(&self, visit: Visit) -> Option<Follower> {
+        let (own, unheard) = visit.hear();
+        if let Some(listen) = unheard {
+            listen.listen(visit.session(), &own, &self.tasks);
+        }
+        Follower::of(visit, own)
     }
 
     /// Ends a session.
@@ -163,7 +171,7 @@ impl Sessions {
 fn opened(session: Arc<Session>, id: &str, seen: &Seen<'_>, reply: Vec<u8>) -> Reply {
     let mut reply = match seen.accept.json {
         true => respond::json(200, reply),
-        false => post::one_event(&Visit::new(session), &reply),
+        false => post::one_event(&Visit::new(session), reply),
     };
     if let Ok(id) = HeaderValue::from_str(id) {
         reply.headers_mut().insert(SESSION, id);

@@ -20,7 +20,7 @@ use crate::{
         HttpBody,
         body::Source,
         heads::{Accept, Seen},
-        respond::{self, Reply},
+        respond::{self, Due, Reply},
     },
 };
 
@@ -34,33 +34,33 @@ struct Posted {
 
 impl Sessions {
     /// Answers a message of a session.
-    pub(crate) async fn receive(
+    pub(crate) fn receive(
         &self,
         visit: Visit,
         seen: &Seen<'_>,
         message: Bytes,
         scope: Scope,
-    ) -> Reply {
+    ) -> Due<'static> {
         let (accept, length) = (seen.accept, message.len());
         // Its own statement, so that the next message can be read while this one is answered.
         let received = visit.connection().receive_http(message, &seen.message);
         let posted = Posted { visit, scope, accept, length };
         match received {
             Received::Call(request, codec) if !codec.is_silent() => {
-                self.call(posted, request, codec).await
+                self.call(posted, request, codec)
             }
-            Received::Reply(reply, status) => posted.whole(reply, status),
-            Received::Batch(members) => self.batch(posted, members).await,
+            Received::Reply(reply, status) => Due::Now(posted.whole(reply, status)),
+            Received::Batch(members) => self.batch(posted, members),
             other => {
                 self.note(&posted, other);
-                respond::status(202)
+                Due::Now(respond::status(202))
             }
         }
     }
 
-    async fn call(&self, mut posted: Posted, request: Request, codec: Codec) -> Reply {
+    fn call(&self, mut posted: Posted, request: Request, codec: Codec) -> Due<'static> {
         if let Err(error) = admit(&posted.visit, &codec) {
-            return refuse(&codec, error);
+            return Due::Now(refuse(&codec, error));
         }
         let scope = std::mem::take(&mut posted.scope);
         let begun = Begun::new(&posted.visit, request, codec, scope);
@@ -68,19 +68,18 @@ impl Sessions {
             let mut reply = Vec::new();
             let status = begun.codec.encode(outcome, &mut reply);
             // A status can be told only without a stream.
-            return match posted.accept.json || status != 200 {
+            return Due::Now(match posted.accept.json || status != 200 {
                 true => respond::ended(status, outcome, reply),
-                false => one_event(&posted.visit, &reply),
-            };
+                false => one_event(&posted.visit, reply),
+            });
         }
         let tally = posted.tally(false);
         let following = posted.follow(&tally);
         begun.go_on(&tally, posted.length, &self.tasks);
-        drop(tally);
-        following.await
+        Due::later(following)
     }
 
-    async fn batch(&self, posted: Posted, members: Vec<Received>) -> Reply {
+    fn batch(&self, posted: Posted, members: Vec<Received>) -> Due<'static> {
         let tally = posted.tally(true);
         let following = posted.follow(&tally);
         let mut due = false;
@@ -89,36 +88,35 @@ impl Sessions {
         }
         if !due {
             posted.visit.forget_stream(tally.log.number);
-            return respond::status(202);
+            return Due::Now(respond::status(202));
         }
         tally.hold(posted.length);
-        drop(tally);
-        following.await
+        Due::later(following)
     }
 
     /// Treats one member of a batch. True if a reply to it is due.
     fn member(&self, posted: &Posted, tally: &Arc<Tally>, member: Received) -> bool {
-        let reply = |text: &[u8]| tally.add(text, Ending { status: 200, refused: None });
+        let reply = |text: Vec<u8>| tally.add(text, Ending { status: 200, refused: None });
         match member {
             Received::Call(request, codec) if !codec.is_silent() => {
                 let full = if tally.is_full() { Err(no_place()) } else { Ok(()) };
                 if let Err(error) = full.and_then(|()| admit(&posted.visit, &codec)) {
                     let mut refusal = Vec::new();
                     codec.refuse(&error, &mut refusal);
-                    reply(&refusal);
+                    reply(refusal);
                     return true;
                 }
                 let begun = Begun::new(&posted.visit, request, codec, posted.scope.clone());
                 if let Some(Event::Done(outcome)) = &begun.first {
                     let mut text = Vec::new();
                     begun.codec.encode(outcome, &mut text);
-                    reply(&text);
+                    reply(text);
                 } else {
                     // The tally counts the message itself: any of its calls keeps all of it.
                     begun.go_on(tally, 0, &self.tasks);
                 }
             }
-            Received::Reply(text, _) => reply(&text),
+            Received::Reply(text, _) => reply(text),
             other => {
                 self.note(posted, other);
                 return false;
@@ -135,7 +133,9 @@ impl Sessions {
             Received::Cancel(id) => session.flight.cancel(&id),
             Received::Call(request, codec) => {
                 let begun = Begun::new(session, request, codec, posted.scope.clone());
-                begun.listen(session, &self.tasks);
+                if let Some(listen) = session.keep(begun) {
+                    listen.listen(session, &session.hear().0, &self.tasks);
+                }
             }
             // Batches do not nest.
             Received::Reply(..) | Received::Batch(_) | Received::Ignore => {}
@@ -153,13 +153,12 @@ impl Posted {
         if self.accept.json || status != 200 {
             return respond::json(status, reply);
         }
-        one_event(&self.visit, &reply)
+        one_event(&self.visit, reply)
     }
 
     /// Answers with one message if the reply is all there is to say, else with events.
     fn follow(&self, tally: &Tally) -> impl Future<Output = Reply> + Send + use<> {
         let (visit, accept, log) = (self.visit.clone(), self.accept, tally.log.clone());
-        let number = log.number;
         // Before the call begins to run, so that it cannot run far ahead of the client.
         let follower = Follower::of(visit.clone(), log);
         async move {
@@ -169,10 +168,9 @@ impl Posted {
                 First::Nothing if visit.is_ended() => Sessions::gone(),
                 First::Nothing if accept.events => respond::events(HttpBody::empty()),
                 First::Nothing => respond::status(202),
-                First::Reply(_, Ending { status: 200, .. }) if !accept.json => stream(follower),
-                First::Reply(reply, ending) => {
-                    visit.forget_stream(number);
-                    let mut reply = respond::json(ending.status, reply.into());
+                First::Reply(Ending { status: 200, .. }) if !accept.json => stream(follower),
+                First::Reply(ending) => {
+                    let mut reply = respond::json(ending.status, follower.into_reply());
                     if let Some(error) = ending.refused {
                         respond::explain(&mut reply, &error);
                     }
@@ -205,7 +203,7 @@ pub(crate) fn events(follower: Follower) -> Reply {
 }
 
 /// A stream of one reply, for a client that reads nothing but events.
-pub(crate) fn one_event(visit: &Visit, reply: &[u8]) -> Reply {
+pub(crate) fn one_event(visit: &Visit, reply: Vec<u8>) -> Reply {
     let tally = Tally::new(visit.session(), false, false);
     let follower = Follower::of(visit.clone(), tally.log.clone());
     tally.add(reply, Ending { status: 200, refused: None });
@@ -218,7 +216,7 @@ fn admit(session: &Session, codec: &Codec) -> Result<(), Error> {
     if flight.is_empty() {
         return Ok(());
     }
-    if flight.holds(&codec.id()) {
+    if flight.holds(codec) {
         return Err(id_taken());
     }
     let free = flight.calls() < common.limits.session_calls;

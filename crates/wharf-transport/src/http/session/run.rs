@@ -44,8 +44,8 @@ impl Begun {
     }
 
     /// Hands the session's listen to the runtime. What it says goes to the session's own stream.
-    pub(crate) fn listen(self, session: &Arc<Session>, tasks: &Tasks) {
-        self.launch(session, session.own.clone(), None, 0, tasks);
+    pub(crate) fn listen(self, session: &Arc<Session>, own: &Arc<Log>, tasks: &Tasks) {
+        self.launch(session, own.clone(), None, 0, tasks);
     }
 
     /// Hands the call, which keeps `held` bytes of its message, to the runtime.
@@ -65,7 +65,8 @@ impl Begun {
         let id = (!codec.is_silent()).then(|| codec.id());
         let visit = (!codec.is_silent()).then(|| Visit::new(session.clone()));
         let asks = Asks::default();
-        let call = Call { session: session.clone(), exchange, codec, log, tally, asks };
+        let (own, message) = (session.clone(), Vec::new());
+        let call = Call { session: own, exchange, codec, log, tally, asks, message };
         session.flight.board(id, visit.is_none(), held, |number| {
             let seat = Seat { session: session.clone(), number, _visit: visit };
             tasks.spawn(call.run(first, seat))
@@ -83,6 +84,8 @@ struct Call {
     /// Where its reply goes; a listen of a session has none.
     tally: Option<Arc<Tally>>,
     asks: Asks,
+    /// What it said last, whose memory is used for what it says next.
+    message: Vec<u8>,
 }
 
 impl Call {
@@ -122,7 +125,8 @@ impl Call {
 
     /// Puts what `event` says into the stream. The call is not polled again before there is room.
     async fn say(&mut self, event: Event) {
-        let mut message = Vec::new();
+        let mut message = std::mem::take(&mut self.message);
+        message.clear();
         let flight = &self.session.flight;
         let told = match event {
             Event::Ask(id, ask) if self.is_quiet() => {
@@ -151,8 +155,9 @@ impl Call {
             Event::Done(_) => false,
         };
         if told {
-            self.log.send(message).await;
+            self.log.send(&message).await;
         }
+        self.message = message;
     }
 
     /// Whether the client reads nothing but the reply.
@@ -169,7 +174,7 @@ impl Call {
                 (400.., Outcome::Failed(error)) => Some(error.clone()),
                 _ => None,
             };
-            tally.add(&reply, Ending { status, refused });
+            tally.add(reply, Ending { status, refused });
         }
     }
 
@@ -238,13 +243,15 @@ impl Tally {
         self.replies().text.len() > self.session.common.host.limits.message
     }
 
-    pub(crate) fn add(&self, reply: &[u8], ending: Ending) {
+    pub(crate) fn add(&self, reply: Vec<u8>, ending: Ending) {
         let mut replies = self.replies();
         if self.batch {
             let mark = if replies.text.is_empty() { b'[' } else { b',' };
             replies.text.push(mark);
+            replies.text.extend_from_slice(&reply);
+        } else {
+            replies.text = reply;
         }
-        replies.text.extend_from_slice(reply);
         // A batch is answered, however its members went.
         let answered = Ending { status: 200, refused: None };
         replies.ending = Some(if self.batch { answered } else { ending });

@@ -22,10 +22,13 @@ const SAFE: Duration = Duration::from_secs(30);
 /// How often sessions are looked through, at most and at least, for those that have expired.
 const SWEEPS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
+/// A session's id, as the client writes it.
+type Id = [u8; 32];
+
 /// The sessions of an endpoint.
 #[derive(Default)]
 pub(crate) struct Table {
-    sessions: HashMap<u128, Arc<Session>, RandomState>,
+    sessions: HashMap<Id, Arc<Session>, RandomState>,
     /// Whether somebody looks for those that have expired.
     swept: bool,
 }
@@ -33,7 +36,8 @@ pub(crate) struct Table {
 impl Sessions {
     /// Gives a session a place and an id that nobody can guess. None if there is no place left.
     pub(crate) fn insert(self: &Arc<Self>, session: &Arc<Session>) -> Option<String> {
-        let id = unguessable()?;
+        let name = unguessable()?;
+        let id = id(name.as_bytes())?;
         let mut table = self.lock();
         let full = table.sessions.len() >= self.common.limits.sessions;
         let gone = if full { table.evict() } else { None };
@@ -51,12 +55,12 @@ impl Sessions {
             let sweeping = sweep_up(Arc::downgrade(self), self.common.shutdown.clone());
             self.tasks.spawn(sweeping);
         }
-        free.then(|| write(id))
+        free.then_some(name)
     }
 
     /// The session of this id, for whoever opened it. There is no telling apart why there is none.
-    pub(crate) fn find(&self, id: &[u8], scope: &Scope) -> Option<Visit> {
-        let id = read(id)?;
+    pub(crate) fn find(&self, name: &[u8], scope: &Scope) -> Option<Visit> {
+        let id = id(name)?;
         let mut table = self.lock();
         let session = table.sessions.get(&id).filter(|session| session.belongs_to(scope))?;
         if !session.is_expired() {
@@ -70,8 +74,8 @@ impl Sessions {
     }
 
     /// Takes a session out of the table and ends it. False if it is out already.
-    pub(crate) fn remove(&self, id: &[u8]) -> bool {
-        let session = read(id).and_then(|id| self.lock().sessions.remove(&id));
+    pub(crate) fn remove(&self, name: &[u8]) -> bool {
+        let session = id(name).and_then(|id| self.lock().sessions.remove(&id));
         session.inspect(|session| session.end()).is_some()
     }
 
@@ -142,12 +146,6 @@ async fn sweep_up(sessions: Weak<Sessions>, shutdown: Shutdown) {
     }
 }
 
-fn write(id: u128) -> String {
-    format!("{id:032x}")
-}
-
-fn read(text: &[u8]) -> Option<u128> {
-    let id = u128::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()?;
-    // Only what we wrote ourselves is an id.
-    (write(id).as_bytes() == text).then_some(id)
+fn id(name: &[u8]) -> Option<Id> {
+    name.try_into().ok()
 }

@@ -1,0 +1,96 @@
+"""The server of the benchmarks, on FastMCP.
+
+server.py stdio TOOLS | http PORT TOOLS stateful|stateless|2026
+"""
+
+import asyncio
+import logging
+import sys
+
+import uvicorn
+from fastmcp import Context, FastMCP
+
+
+def prime_factors(n: int) -> int:
+    count, divisor = 0, 2
+    while divisor * divisor <= n:
+        while n % divisor == 0:
+            n //= divisor
+            count += 1
+        divisor += 1 if divisor == 2 else 2
+    return count + (n > 1)
+
+
+def build(tools: int) -> FastMCP:
+    server = FastMCP("bench")
+
+    @server.tool
+    async def echo(text: str) -> str:
+        """Says what it hears."""
+        return text
+
+    @server.tool
+    async def add(a: int, b: int) -> int:
+        """Adds two numbers."""
+        return a + b
+
+    @server.tool
+    async def progress(context: Context) -> str:
+        """Sends a hundred notifications."""
+        for done in range(1, 101):
+            await context.report_progress(done, 100)
+        return "done"
+
+    @server.tool
+    async def noop(n: int) -> int:
+        """Gives the number back."""
+        return n
+
+    @server.tool
+    async def compute(n: int) -> int:
+        """Counts prime factors."""
+        return prime_factors(n)
+
+    @server.tool
+    async def io(n: int) -> int:
+        """Counts prime factors between two waits."""
+        await asyncio.sleep(0.001)
+        result = prime_factors(n)
+        await asyncio.sleep(0.001)
+        return result
+
+    @server.resource("mem://static", mime_type="text/plain")
+    def static() -> str:
+        return "static"
+
+    @server.prompt
+    def hello() -> str:
+        """A greeting."""
+        return "hello"
+
+    for i in range(tools):
+        server.tool(numbered(i))
+    return server
+
+
+def numbered(i: int):
+    async def tool(text: str) -> str:
+        return text
+
+    tool.__name__ = f"tool_{i}"
+    tool.__doc__ = f"Generated tool number {i}"
+    return tool
+
+
+def main() -> None:
+    logging.disable(logging.WARNING)
+    match sys.argv[1:]:
+        case ["stdio", tools]:
+            build(int(tools)).run(transport="stdio", show_banner=False)
+        case ["http", port, tools, mode]:
+            alone = mode != "stateful"
+            app = build(int(tools)).http_app(path="/mcp", stateless_http=alone, json_response=alone)
+            uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="error", access_log=False)
+
+
+main()

@@ -1,0 +1,149 @@
+//! A hyper handler at `/mcp`.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bench::work::WAIT;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::Fallible;
+use crate::answer::{Answer, Answers, Progress};
+use crate::sessions::Sessions;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+struct Endpoint {
+    answers: Answers,
+    sessions: Sessions,
+}
+
+#[tokio::main]
+pub(crate) async fn serve(address: SocketAddr, answers: Answers) -> Fallible {
+    let endpoint = Arc::new(Endpoint { answers, sessions: Sessions::default() });
+    let listener = TcpListener::bind(address).await?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let endpoint = Arc::clone(&endpoint);
+        let handler = service_fn(move |request| handle(Arc::clone(&endpoint), request));
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), handler));
+    }
+}
+
+async fn handle(
+    endpoint: Arc<Endpoint>,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, Infallible> {
+    let session = request.headers().get(SESSION).map(HeaderValue::as_bytes);
+    let known = session.is_none_or(|id| endpoint.sessions.has(id));
+    if !known {
+        return Ok(status(StatusCode::NOT_FOUND));
+    }
+    match *request.method() {
+        Method::POST => Ok(post(&endpoint, request).await),
+        Method::DELETE if session.is_some_and(|id| endpoint.sessions.close(id)) => {
+            Ok(status(StatusCode::OK))
+        }
+        Method::DELETE => Ok(status(StatusCode::BAD_REQUEST)),
+        _ => Ok(status(StatusCode::METHOD_NOT_ALLOWED)),
+    }
+}
+
+async fn post(endpoint: &Endpoint, request: Request<Incoming>) -> Response<Reply> {
+    let Ok(body) = request.into_body().collect().await else {
+        return status(StatusCode::BAD_REQUEST);
+    };
+    match endpoint.answers.answer(&body.to_bytes()) {
+        Answer::Reply(reply) => typed(JSON, Reply::Whole(reply.into())),
+        Answer::Opening(reply) => {
+            let mut response = typed(JSON, Reply::Whole(reply.into()));
+            if let Ok(id) = HeaderValue::try_from(endpoint.sessions.open()) {
+                response.headers_mut().insert(SESSION, id);
+            }
+            response
+        }
+        Answer::Nothing => status(StatusCode::ACCEPTED),
+        Answer::Progress(progress, reply) => typed(EVENTS, Reply::Events(events(progress, reply))),
+        Answer::Waiting(reply) => {
+            sleep(WAIT).await;
+            sleep(WAIT).await;
+            typed(JSON, Reply::Whole(reply.into()))
+        }
+        Answer::Unreadable => status(StatusCode::BAD_REQUEST),
+    }
+}
+
+/// A task that sends each event as soon as it is made, as handlers of plain hyper do.
+fn events(progress: Progress, reply: Vec<u8>) -> mpsc::Receiver<Bytes> {
+    let (sender, receiver) = mpsc::channel(16);
+    tokio::spawn(async move {
+        for notification in progress.notifications() {
+            sender.send(format!("data: {notification}\n\n").into()).await?;
+        }
+        sender.send([b"data: ", &reply[..], b"\n\n"].concat().into()).await
+    });
+    receiver
+}
+
+fn status(code: StatusCode) -> Response<Reply> {
+    let mut response = Response::new(Reply::Whole(Full::default()));
+    *response.status_mut() = code;
+    response
+}
+
+fn typed(kind: HeaderValue, body: Reply) -> Response<Reply> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+enum Reply {
+    Whole(Full<Bytes>),
+    Events(mpsc::Receiver<Bytes>),
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Reply::Whole(body) => Pin::new(body).poll_frame(cx),
+            Reply::Events(events) => {
+                events.poll_recv(cx).map(|event| event.map(|e| Ok(Frame::data(e))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Reply::Whole(body) => body.is_end_stream(),
+            Reply::Events(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Reply::Whole(body) => body.size_hint(),
+            Reply::Events(_) => SizeHint::default(),
+        }
+    }
+}

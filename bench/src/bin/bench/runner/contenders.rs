@@ -1,0 +1,120 @@
+//! The servers that are compared.
+
+use std::env;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bench::command_line::Mode;
+use bench::process::{Cores, Server};
+
+/// What every other server is measured against.
+pub(crate) const BARE: &str = "bare";
+pub(crate) const RMCP: &str = "rmcp";
+pub(crate) const WHARF: &str = "wharf";
+
+/// A server of the comparison. All have the same command line.
+#[derive(Clone, Debug)]
+pub(crate) struct Contender {
+    pub(crate) name: &'static str,
+    words: Vec<OsString>,
+}
+
+/// The servers in Rust, each with the feature that builds it and its program.
+pub(crate) const RUST: [(&str, &str); 4] = [
+    (WHARF, "bench-wharf"),
+    (BARE, "bench-bare"),
+    (RMCP, "bench-rmcp"),
+    ("tower-mcp", "bench-tower-mcp"),
+];
+
+/// Servers of other languages: the variable that `cargo xtask bench` says the interpreter in, and the program.
+const FOREIGN: [(&str, &str, &str); 2] = [
+    ("fastmcp", "BENCH_PYTHON", "BENCH_PYTHON_SERVER"),
+    ("typescript", "BENCH_NODE", "BENCH_NODE_SERVER"),
+];
+
+impl Contender {
+    /// All that are there: the programs beside this one, and interpreters named in the environment.
+    pub(crate) fn all() -> Result<Vec<Self>, String> {
+        let here = env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+        let rust = RUST.iter().map(|(name, program)| (*name, here.with_file_name(program)));
+        let rust = rust.filter(|(_, program)| program.exists());
+        let mut all: Vec<_> =
+            rust.map(|(name, program)| Contender { name, words: vec![program.into()] }).collect();
+        for (name, interpreter, server) in FOREIGN {
+            if let (Some(interpreter), Some(server)) =
+                (env::var_os(interpreter), env::var_os(server))
+            {
+                all.push(Contender { name, words: vec![interpreter, server] });
+            }
+        }
+        if all.is_empty() {
+            return Err("no server is built: run `cargo xtask bench`".to_owned());
+        }
+        Ok(all)
+    }
+
+    /// Whether it is a program of this package.
+    pub(crate) fn is_rust(&self) -> bool {
+        self.words.len() == 1
+    }
+
+    pub(crate) fn program(&self) -> PathBuf {
+        PathBuf::from(&self.words[0])
+    }
+
+    /// Behind other words, such as those that start valgrind.
+    pub(crate) fn behind(&self, words: &[OsString]) -> Self {
+        Contender { name: self.name, words: [words, &self.words].concat() }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]);
+        command
+    }
+
+    pub(crate) fn stdio(&self) -> Command {
+        let mut command = self.command();
+        command.args(["stdio", "0"]);
+        command
+    }
+
+    /// Starts it over HTTP and waits until it listens.
+    pub(crate) fn listen(
+        &self,
+        cores: &Cores,
+        mode: Mode,
+        tools: usize,
+    ) -> Result<Listening, String> {
+        let address = free_address().map_err(|e| format!("no free port: {e}"))?;
+        let mut command = self.command();
+        let words =
+            ["http".to_owned(), address.port().to_string(), tools.to_string(), mode.to_string()];
+        let server = Server::without_pipes(cores, command.args(words));
+        let mut server = server.map_err(|e| format!("cannot start: {e}"))?;
+        let late = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(address).is_err() {
+            let ended = server.child().try_wait().is_ok_and(|status| status.is_some());
+            if ended || Instant::now() > late {
+                return Err("it does not listen".to_owned());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(Listening { server, address })
+    }
+}
+
+/// A server that listens until this is dropped.
+pub(crate) struct Listening {
+    pub(crate) server: Server,
+    pub(crate) address: SocketAddr,
+}
+
+fn free_address() -> std::io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}

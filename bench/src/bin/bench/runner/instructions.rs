@@ -1,0 +1,155 @@
+//! Instructions and allocations of one call, counted by callgrind.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use bench::command_line::Mode;
+use bench::load::{HttpLoad, Lines, Operation, Protocol, Sample, Script, Span};
+use bench::process::Cores;
+
+use super::contenders::Contender;
+
+/// The call that is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Counted {
+    Stdio(Operation, Protocol),
+    Http(Operation, Mode),
+}
+
+impl Counted {
+    /// Long texts take long, and vary less.
+    fn calls(self, usual: u64) -> u64 {
+        match self {
+            Counted::Stdio(Operation::Echo(LONG..), _)
+            | Counted::Http(Operation::Echo(LONG..), _) => usual / 5,
+            _ => usual,
+        }
+    }
+}
+
+const LONG: usize = 16 * 1024;
+
+/// Says how to get valgrind if it is missing.
+pub(crate) fn require_valgrind() -> Result<(), String> {
+    let mut valgrind = Command::new("valgrind");
+    let version = valgrind.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match version {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err("valgrind is missing: install the package `valgrind`".to_owned()),
+    }
+}
+
+/// What one more call costs: N and 2N calls are counted, so that starting and ending cancel out.
+pub(crate) fn count(
+    cores: &Cores,
+    contender: &Contender,
+    counted: Counted,
+    name: &str,
+    calls: u64,
+) -> Result<Sample, String> {
+    if !contender.is_rust() {
+        return Err("no program of ours, but an interpreter's".to_owned());
+    }
+    let calls = counted.calls(calls);
+    let directory = contender.program().with_file_name("callgrind");
+    fs::create_dir_all(&directory).map_err(|e| format!("cannot create a directory: {e}"))?;
+    let file = |calls: u64| directory.join(format!("{}-{name}-{calls}.out", contender.name));
+    let few = once(cores, contender, counted, calls, &file(calls))?;
+    let many = once(cores, contender, counted, 2 * calls, &file(2 * calls))?;
+    let each = |few: u64, many: u64| many.saturating_sub(few) as f64 / calls as f64;
+    Ok(Sample::from([
+        ("instructions", each(few.instructions, many.instructions).round()),
+        ("allocations", (each(few.allocations, many.allocations) * 10.0).round() / 10.0),
+    ]))
+}
+
+fn once(
+    cores: &Cores,
+    contender: &Contender,
+    counted: Counted,
+    calls: u64,
+    file: &PathBuf,
+) -> Result<Counts, String> {
+    let mut output = OsString::from("--callgrind-out-file=");
+    output.push(file);
+    let words = ["valgrind", "--quiet", "--tool=callgrind"].map(OsString::from);
+    let contender = contender.behind(&[&words[..], &[output]].concat());
+    let span = Span::Calls(calls);
+    match counted {
+        Counted::Stdio(operation, protocol) => {
+            let mut lines = Lines::open(cores, &mut contender.stdio(), protocol)?;
+            lines.one_by_one(operation, protocol, span)?;
+            lines.close().map_err(|e| format!("it does not end: {e}"))?;
+        }
+        Counted::Http(operation, mode) => {
+            let mut listening = contender.listen(cores, mode, 0)?;
+            let (address, script) = (listening.address, Script::Same(operation));
+            HttpLoad { address, mode, script, connections: 1, span }.run(&listening.server)?;
+            listening.server.stop().map_err(|e| format!("it does not end: {e}"))?;
+        }
+    }
+    Counts::read(file)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Counts {
+    instructions: u64,
+    allocations: u64,
+}
+
+/// The functions of the C library through which memory is asked for.
+const ALLOCATORS: [&str; 5] = ["malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc"];
+
+impl Counts {
+    fn read(file: &Path) -> Result<Self, String> {
+        let text = fs::read(file).map_err(|e| format!("callgrind wrote nothing: {e}"))?;
+        Self::parse(&String::from_utf8_lossy(&text))
+            .ok_or_else(|| "callgrind wrote no total".to_owned())
+    }
+
+    /// Reads the total and the calls of the allocators. A name is written where it first occurs, and is
+    /// a number in parentheses from there on.
+    fn parse(text: &str) -> Option<Self> {
+        let (mut instructions, mut allocations) = (None, 0);
+        let mut is_allocator = HashMap::new();
+        let mut callee = "";
+        for line in text.lines() {
+            let (key, value) = line.split_once(['=', ':']).unwrap_or((line, ""));
+            match key {
+                "fn" | "cfn" => {
+                    let (number, name) = value.split_once(' ').unwrap_or((value, ""));
+                    if !name.is_empty() {
+                        is_allocator.insert(number, ALLOCATORS.contains(&name));
+                    }
+                    if key == "cfn" {
+                        callee = number;
+                    }
+                }
+                "calls" if is_allocator.get(callee) == Some(&true) => {
+                    allocations += value.split(' ').next()?.parse::<u64>().ok()?;
+                }
+                "totals" | "summary" => {
+                    instructions = value.split_whitespace().next()?.parse().ok();
+                }
+                _ => {}
+            }
+        }
+        Some(Counts { instructions: instructions?, allocations })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_allocators_are_counted_wherever_they_are_named() {
+        let text = "fn=(1) main\n16 400\ncfn=(2) malloc\ncalls=3 0\n16 90\ncfn=(3) free\ncalls=7 0\n\
+                    fn=(2)\n16 90\nfn=(4) other\ncfn=(2)\ncalls=2 0\n16 60\nsummary: 640\n";
+        let counts = Counts { instructions: 640, allocations: 5 };
+        assert_eq!(Counts::parse(text), Some(counts));
+    }
+}

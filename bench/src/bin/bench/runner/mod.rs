@@ -1,0 +1,104 @@
+//! From the command line to the tables.
+
+mod chart;
+mod contenders;
+mod documents;
+mod figures;
+mod footprint;
+mod instructions;
+mod machine;
+mod options;
+mod results;
+mod rounds;
+mod table;
+mod targets;
+mod workloads;
+
+use std::env;
+use std::time::Instant;
+
+use bench::process::Cores;
+
+use contenders::{Contender, RUST};
+use documents::Report;
+use options::Options;
+use results::Outcome;
+use rounds::Rounds;
+use workloads::Workload;
+
+pub(crate) fn run() -> Result<(), String> {
+    let options = Options::read(env::args().skip(1))?;
+    let workloads = chosen(&options)?;
+    if options.list {
+        workloads.iter().for_each(|one| println!("{:<22}{}", one.name, one.title));
+        return Ok(());
+    }
+    if options.instructions {
+        instructions::require_valgrind()?;
+    }
+    let mut contenders = Contender::all()?;
+    contenders.retain(|contender| options.wants_server(contender.name));
+    let cores = Cores::choose().map_err(|e| format!("cannot pin processes to cores: {e}"))?;
+    if !cores.are_pinned() {
+        eprintln!("bench: there is one core only, which servers and generator share");
+    }
+    let mut made = machine::describe(cores.count());
+    let outcomes = measure(&options, &cores, &contenders, workloads);
+    made["load_average_after"] = machine::load_average().into();
+    made["rounds"] = options.rounds.into();
+    made["seconds"] = options.measured.as_secs_f64().into();
+    let verdicts = targets::judge(&outcomes);
+    println!("{}", table::outcomes(&outcomes));
+    println!("{}", table::notes(&outcomes));
+    println!("{}", table::verdicts(&verdicts));
+    let name = if options.instructions { "instructions" } else { "results" };
+    let report = Report { name, made, outcomes: &outcomes, verdicts: &verdicts };
+    let all_there = contenders.iter().filter(|one| one.is_rust()).count() == RUST.len();
+    publish(&report, all_there && options.is_whole())
+}
+
+/// Parts of a comparison do not belong in the documentation.
+fn publish(report: &Report<'_>, is_whole: bool) -> Result<(), String> {
+    if !is_whole {
+        println!("Not all workloads or servers: docs/bench is as it was.");
+        return Ok(());
+    }
+    report.write()?;
+    println!("Written to docs/bench.");
+    Ok(())
+}
+
+/// The workloads that the options ask for.
+fn chosen(options: &Options) -> Result<Vec<Workload>, String> {
+    let mut chosen = if options.instructions { workloads::counted() } else { workloads::all() };
+    // A build from nothing takes minutes.
+    chosen.retain(|one| options.wants(&one.name) && !(options.quick && one.name == "build"));
+    if chosen.is_empty() {
+        return Err("no workload has such a name: see --list".to_owned());
+    }
+    Ok(chosen)
+}
+
+fn measure(
+    options: &Options,
+    cores: &Cores,
+    contenders: &[Contender],
+    workloads: Vec<Workload>,
+) -> Vec<Outcome> {
+    let rounds = Rounds {
+        cores,
+        contenders,
+        rounds: options.rounds,
+        measured: options.measured,
+        counted_calls: if options.quick { 100 } else { 500 },
+    };
+    let count = workloads.len();
+    let run = |(at, workload): (usize, Workload)| {
+        eprint!("[{}/{count}] {} …", at + 1, workload.title);
+        let began = Instant::now();
+        let outcome = rounds.run(workload);
+        eprintln!(" {:.1} s", began.elapsed().as_secs_f32());
+        outcome
+    };
+    workloads.into_iter().enumerate().map(run).collect()
+}

@@ -1,0 +1,90 @@
+//! The command line of `cargo xtask bench`.
+
+use std::time::Duration;
+
+pub(crate) struct Options {
+    pub(crate) quick: bool,
+    /// Only workloads and servers whose names begin so.
+    pub(crate) only: Vec<String>,
+    pub(crate) servers: Vec<String>,
+    pub(crate) rounds: usize,
+    pub(crate) measured: Duration,
+    pub(crate) instructions: bool,
+    pub(crate) list: bool,
+}
+
+pub(crate) const USAGE: &str = "\
+usage: cargo xtask bench [OPTIONS]
+
+  --quick            one short round of each workload
+  --only NAME,…      only workloads whose names begin so
+  --list             the names of the workloads
+  --servers NAME,…   only these servers
+  --rounds N         rounds of each workload (5)
+  --seconds S        length of a round (0.5)
+  --instructions     count instructions and allocations under callgrind instead
+  --python           FastMCP 4 too
+  --node             the TypeScript SDK too
+
+A run of everything rewrites docs/bench; one with --quick, --only or --servers only prints.";
+
+impl Options {
+    pub(crate) fn read(words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Options {
+            quick: false,
+            only: Vec::new(),
+            servers: Vec::new(),
+            rounds: 5,
+            measured: Duration::from_millis(500),
+            instructions: false,
+            list: false,
+        };
+        let mut words = words;
+        while let Some(word) = words.next() {
+            let mut value =
+                || words.next().ok_or_else(|| format!("{word} needs a value\n\n{USAGE}"));
+            match word.as_str() {
+                "--quick" => options.quick = true,
+                "--list" => options.list = true,
+                "--instructions" => options.instructions = true,
+                "--only" => options.only = names(&value()?),
+                "--servers" => options.servers = names(&value()?),
+                "--rounds" => options.rounds = number(&value()?)?,
+                "--seconds" => {
+                    let seconds = Duration::try_from_secs_f64(number(&value()?)?);
+                    options.measured = seconds.map_err(|e| format!("--seconds: {e}"))?;
+                }
+                "--help" | "-h" => return Err(USAGE.to_owned()),
+                // `cargo xtask bench` has installed what they need.
+                "--python" | "--node" => {}
+                _ => return Err(format!("unknown option `{word}`\n\n{USAGE}")),
+            }
+        }
+        if options.quick {
+            options.rounds = 1;
+            options.measured = Duration::from_millis(200);
+        }
+        Ok(options)
+    }
+
+    /// Whether a run with these options may stand in the documentation.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.quick && self.only.is_empty() && self.servers.is_empty()
+    }
+
+    pub(crate) fn wants_server(&self, name: &str) -> bool {
+        self.servers.is_empty() || self.servers.iter().any(|server| server == name)
+    }
+
+    pub(crate) fn wants(&self, workload: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| workload.starts_with(name.as_str()))
+    }
+}
+
+fn names(list: &str) -> Vec<String> {
+    list.split(',').map(str::to_owned).collect()
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("`{text}` is no number\n\n{USAGE}"))
+}

@@ -1,0 +1,114 @@
+//! Runs a workload: all servers are started, then measured in turn, round after round.
+
+use std::time::Duration;
+
+use bench::load::{HttpLoad, Lines, Operation, Protocol, Sample, Span};
+use bench::process::Cores;
+
+use super::contenders::Contender;
+use super::results::{Entry, Outcome};
+use super::workloads::{Measure, Workload};
+use super::{footprint, instructions};
+
+pub(crate) struct Rounds<'a> {
+    pub(crate) cores: &'a Cores,
+    pub(crate) contenders: &'a [Contender],
+    pub(crate) rounds: usize,
+    pub(crate) measured: Duration,
+    /// How many calls callgrind counts, and twice as many.
+    pub(crate) counted_calls: u64,
+}
+
+/// Measures one round of one server, which it keeps running.
+type Measurement<'a> = Box<dyn FnMut() -> Result<Sample, String> + 'a>;
+
+/// Not measured, at the beginning of each round.
+const WARM: Duration = Duration::from_millis(100);
+
+impl Rounds<'_> {
+    pub(crate) fn run(&self, workload: Workload) -> Outcome {
+        let mut running = Vec::new();
+        for contender in self.contenders {
+            let entry = Entry::new(contender.name);
+            match self.prepare(&workload, contender) {
+                Ok(measurement) => running.push((entry, Some(measurement))),
+                Err(why) => running.push((entry.failed(why), None)),
+            }
+        }
+        for _ in 0..self.rounds_of(&workload.measure) {
+            for (entry, measurement) in &mut running {
+                let Some(measure) = measurement else { continue };
+                match measure() {
+                    Ok(sample) => entry.rounds.push(sample),
+                    Err(why) => {
+                        entry.error = Some(why);
+                        *measurement = None;
+                    }
+                }
+            }
+        }
+        let entries = running.into_iter().map(|(entry, _)| entry).collect();
+        let Workload { name, title, figures, .. } = workload;
+        Outcome { name, title, figures, entries }
+    }
+
+    fn rounds_of(&self, measure: &Measure) -> usize {
+        match measure {
+            // Short, and with much noise.
+            Measure::ColdStart => 4 * self.rounds,
+            Measure::Http { .. } | Measure::OneByOne(..) | Measure::Pipelined(_) => self.rounds,
+            _ => 1,
+        }
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        workload: &'a Workload,
+        contender: &'a Contender,
+    ) -> Result<Measurement<'a>, String> {
+        let cores = self.cores;
+        Ok(match &workload.measure {
+            Measure::Http { mode, script, connections, tools, idle_sessions } => {
+                let listening = contender.listen(cores, *mode, *tools)?;
+                footprint::open_sessions(listening.address, *idle_sessions)?;
+                let load = HttpLoad {
+                    address: listening.address,
+                    mode: *mode,
+                    script: script.clone(),
+                    connections: *connections,
+                    span: self.span(),
+                };
+                // The first calls of a server are not like the others.
+                HttpLoad { span: Span::Calls(10), ..load.clone() }.run(&listening.server)?;
+                Box::new(move || load.run(&listening.server))
+            }
+            Measure::OneByOne(operation, protocol) => {
+                let mut lines = Lines::open(cores, &mut contender.stdio(), *protocol)?;
+                Box::new(move || lines.one_by_one(*operation, *protocol, self.span()))
+            }
+            Measure::Pipelined(calls) => Box::new(move || {
+                let mut lines = Lines::open(cores, &mut contender.stdio(), Protocol::Legacy)?;
+                lines.pipelined(Operation::Echo(32), Protocol::Legacy, *calls)
+            }),
+            Measure::ColdStart => Box::new(move || {
+                Lines::cold_start(cores, &mut contender.stdio()).map_err(|e| e.to_string())
+            }),
+            Measure::Sessions(count) => {
+                Box::new(move || footprint::sessions(cores, contender, *count))
+            }
+            Measure::Listens(mode, count) => {
+                Box::new(move || footprint::listens(cores, contender, *mode, *count))
+            }
+            Measure::Size => Box::new(move || footprint::size(contender)),
+            Measure::Crates => Box::new(move || footprint::crates(contender)),
+            Measure::Build => Box::new(move || footprint::build(cores, contender)),
+            Measure::Counted(counted) => Box::new(move || {
+                instructions::count(cores, contender, *counted, &workload.name, self.counted_calls)
+            }),
+        })
+    }
+
+    fn span(&self) -> Span {
+        Span::Time { warm: WARM, measured: self.measured }
+    }
+}

@@ -1,0 +1,87 @@
+//! Tables, as Markdown: readable in a terminal too.
+
+use std::fmt::Write;
+
+use super::contenders::{BARE, RMCP, WHARF};
+use super::results::Outcome;
+use super::targets::Verdict;
+
+/// One row for each figure: all servers, then Wharf in terms of two of them.
+pub(crate) fn outcomes(outcomes: &[Outcome]) -> String {
+    let Some(first) = outcomes.first() else { return String::new() };
+    let servers: Vec<&str> = first.entries.iter().map(|entry| entry.server).collect();
+    let ratios = [BARE, RMCP].into_iter().filter(|server| servers.contains(server));
+    let ratios: Vec<&str> = ratios.collect();
+    let mut header = vec!["workload".to_owned(), "figure".to_owned()];
+    header.extend(servers.iter().map(|server| (*server).to_owned()));
+    header.extend(ratios.iter().map(|server| format!("wharf / {server}")));
+    let mut rows = Vec::new();
+    for outcome in outcomes {
+        for (at, figure) in outcome.figures.iter().enumerate() {
+            let title = if at == 0 { outcome.title.clone() } else { String::new() };
+            let mut row = vec![title, figure.title().to_owned()];
+            row.extend(servers.iter().map(|server| {
+                outcome.median(*figure, server).map_or("–".to_owned(), |value| figure.show(value))
+            }));
+            row.extend(ratios.iter().map(|other| {
+                let ratio = outcome.ratio(*figure, WHARF, other);
+                ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"))
+            }));
+            rows.push(row);
+        }
+    }
+    markdown(&header, &rows)
+}
+
+/// Why there are gaps, and which rates are the generator's.
+pub(crate) fn notes(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes {
+        for entry in &outcome.entries {
+            let note = match (&entry.error, entry.generator_share()) {
+                (Some(why), _) => why.clone(),
+                (None, Some(share)) if share > 0.95 => {
+                    "the generator kept its core busy: the rate is a lower bound".to_owned()
+                }
+                _ => continue,
+            };
+            let _ = writeln!(text, "- {}, {}: {note}", outcome.title, entry.server);
+        }
+    }
+    text
+}
+
+/// What was to be reached, and what was.
+pub(crate) fn verdicts(verdicts: &[Verdict]) -> String {
+    let header = ["what", "figure", "target", "measured", ""].map(str::to_owned);
+    let rows = verdicts.iter().map(|verdict| {
+        let mark = if verdict.is_met { "met" } else { "**MISSED**" };
+        vec![
+            verdict.title.clone(),
+            verdict.figure.title().to_owned(),
+            verdict.bound.clone(),
+            verdict.measured.clone(),
+            mark.to_owned(),
+        ]
+    });
+    markdown(&header, &rows.collect::<Vec<_>>())
+}
+
+fn markdown(header: &[String], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| &row[column]).chain([&header[column]]);
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let mut text = String::new();
+    let mut line = |cells: &[String]| {
+        for (cell, width) in cells.iter().zip(&widths) {
+            let _ = write!(text, "| {cell:<width$} ");
+        }
+        text.push_str("|\n");
+    };
+    line(header);
+    line(&widths.iter().map(|width| "-".repeat(*width)).collect::<Vec<_>>());
+    rows.iter().for_each(|row| line(row));
+    text
+}

@@ -1,0 +1,282 @@
+//! What is measured.
+
+use bench::command_line::Mode;
+use bench::load::{Operation, Protocol, Script};
+
+use super::figures::Figure;
+use super::instructions::Counted;
+
+pub(crate) struct Workload {
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) measure: Measure,
+    /// The figures that are printed; all are kept.
+    pub(crate) figures: &'static [Figure],
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Measure {
+    Http {
+        mode: Mode,
+        script: Script,
+        connections: u64,
+        /// Tools beside the usual ones.
+        tools: usize,
+        /// Sessions that are open, and idle, meanwhile.
+        idle_sessions: u64,
+    },
+    OneByOne(Operation, Protocol),
+    Pipelined(u64),
+    ColdStart,
+    /// Memory of so many open sessions.
+    Sessions(u64),
+    /// Memory of so many open streams.
+    Listens(Mode, u64),
+    Size,
+    Crates,
+    Build,
+    /// Instructions and allocations of a call.
+    Counted(Counted),
+}
+
+/// The length of the text where size is not what is measured.
+const SHORT: usize = 32;
+const KIB_64: usize = 64 * 1024;
+const MIB_1: usize = 1024 * 1024;
+
+const MODES: [(&str, &str, Mode); 3] = [
+    ("modern", "modern", Mode::Modern),
+    ("session", "legacy with a session", Mode::Stateful),
+    ("stateless", "legacy without sessions", Mode::Stateless),
+];
+
+const CPU: &[Figure] = &[Figure::Cpu, Figure::Rate];
+const ALONE: &[Figure] = &[Figure::Cpu, Figure::Median, Figure::Percentile99];
+const EVENTS: &[Figure] = &[Figure::Events, Figure::Lost, Figure::Cpu];
+
+/// All workloads, in the order they run.
+pub(crate) fn all() -> Vec<Workload> {
+    let mut all: Vec<_> = calls().collect();
+    all.extend(registries());
+    all.extend(streams_and_sizes());
+    all.extend(lines());
+    all.extend(minimcp());
+    all.extend(footprints());
+    all
+}
+
+fn workload(
+    name: impl Into<String>,
+    title: impl Into<String>,
+    measure: Measure,
+    figures: &'static [Figure],
+) -> Workload {
+    Workload { name: name.into(), title: title.into(), measure, figures }
+}
+
+fn plural(count: u64, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+fn http(mode: Mode, operation: Operation, connections: u64) -> Measure {
+    let script = Script::Same(operation);
+    Measure::Http { mode, script, connections, tools: 0, idle_sessions: 0 }
+}
+
+fn calls() -> impl Iterator<Item = Workload> {
+    let each =
+        MODES.into_iter().flat_map(|mode| [1, 16, 128].map(|connections| (mode, connections)));
+    each.map(|((name, title, mode), connections)| {
+        workload(
+            format!("http-{name}-{connections}"),
+            format!("HTTP call, {title}, {}", plural(connections, "connection")),
+            http(mode, Operation::Echo(SHORT), connections),
+            if connections == 1 { ALONE } else { CPU },
+        )
+    })
+}
+
+fn registries() -> [Workload; 4] {
+    let many = |mode, operation| Measure::Http {
+        mode,
+        script: Script::Same(operation),
+        connections: 16,
+        tools: 1000,
+        idle_sessions: 0,
+    };
+    let crowd = Measure::Http {
+        mode: Mode::Stateful,
+        script: Script::Same(Operation::Echo(SHORT)),
+        connections: 16,
+        tools: 0,
+        // With those of the connections, ten thousand: no more than the servers allow by default.
+        idle_sessions: 9_984,
+    };
+    let cycle = Measure::Http {
+        mode: Mode::Stateful,
+        script: Script::Sessions(Operation::Echo(SHORT)),
+        connections: 16,
+        tools: 0,
+        idle_sessions: 0,
+    };
+    [
+        workload(
+            "list-1000",
+            "tools/list of 1,000 tools",
+            many(Mode::Stateful, Operation::List(1000)),
+            CPU,
+        ),
+        workload(
+            "call-1000-tools",
+            "a call with 1,000 tools registered",
+            many(Mode::Stateless, Operation::Echo(SHORT)),
+            CPU,
+        ),
+        workload("call-10000-sessions", "a call with 10,000 sessions open", crowd, CPU),
+        workload("session-cycle", "a session opened, used once, closed", cycle, CPU),
+    ]
+}
+
+fn streams_and_sizes() -> [Workload; 5] {
+    [
+        workload(
+            "progress-modern",
+            "100 notifications and a result, modern",
+            http(Mode::Modern, Operation::Progress, 16),
+            EVENTS,
+        ),
+        workload(
+            "progress-session",
+            "100 notifications and a result, session",
+            http(Mode::Stateful, Operation::Progress, 16),
+            EVENTS,
+        ),
+        workload(
+            "progress-alone",
+            "the same on one connection",
+            http(Mode::Stateful, Operation::Progress, 1),
+            ALONE,
+        ),
+        workload(
+            "echo-64k-http",
+            "64 KiB echo over HTTP",
+            http(Mode::Stateless, Operation::Echo(KIB_64), 4),
+            CPU,
+        ),
+        workload(
+            "echo-1m-http",
+            "1 MiB echo over HTTP",
+            http(Mode::Stateless, Operation::Echo(MIB_1), 4),
+            CPU,
+        ),
+    ]
+}
+
+fn lines() -> [Workload; 6] {
+    const PIPELINED: &[Figure] = &[Figure::Rate, Figure::Cpu, Figure::Peak];
+    let short = |protocol| Measure::OneByOne(Operation::Echo(SHORT), protocol);
+    let long = Measure::OneByOne(Operation::Echo(KIB_64), Protocol::Legacy);
+    [
+        workload(
+            "stdio-legacy",
+            "stdio, one call after the other, legacy",
+            short(Protocol::Legacy),
+            ALONE,
+        ),
+        workload(
+            "stdio-modern",
+            "stdio, one call after the other, modern",
+            short(Protocol::Modern),
+            ALONE,
+        ),
+        workload("stdio-echo-64k", "64 KiB echo over stdio", long, CPU),
+        workload(
+            "pipelined-10000",
+            "stdio, 10,000 calls at once",
+            Measure::Pipelined(10_000),
+            PIPELINED,
+        ),
+        workload(
+            "pipelined-50000",
+            "stdio, 50,000 calls at once",
+            Measure::Pipelined(50_000),
+            PIPELINED,
+        ),
+        workload(
+            "cold-start",
+            "start to first reply over stdio",
+            Measure::ColdStart,
+            &[Figure::Cold, Figure::Memory],
+        ),
+    ]
+}
+
+/// The three workloads of MiniMCP's benchmark, at its numbers of clients.
+fn minimcp() -> impl Iterator<Item = Workload> {
+    type Numbered = fn(u64) -> Vec<Operation>;
+    /// The numbers that MiniMCP's client with this number sends.
+    fn numbers(client: u64) -> impl Iterator<Item = u64> {
+        (0..30).map(move |round| 100 + round * 100 + client * 10)
+    }
+    const KINDS: [(&str, Numbered); 3] = [
+        ("noop", |client| numbers(client).map(Operation::Noop).collect()),
+        ("compute", |client| numbers(client).map(Operation::Compute).collect()),
+        ("io", |client| numbers(client).map(Operation::Io).collect()),
+    ];
+    let each = KINDS.into_iter().flat_map(|kind| [1, 20, 100, 300].map(|clients| (kind, clients)));
+    each.map(|((kind, script), connections)| {
+        let (mode, script) = (Mode::Stateless, Script::Calls(script));
+        let measure = Measure::Http { mode, script, connections, tools: 0, idle_sessions: 0 };
+        let title = format!("MiniMCP's {kind}, {}", plural(connections, "client"));
+        workload(format!("minimcp-{kind}-{connections}"), title, measure, CPU)
+    })
+}
+
+fn footprints() -> [Workload; 6] {
+    const EACH: &[Figure] = &[Figure::BytesEach];
+    const LISTEN: &[Figure] = &[Figure::BytesEach, Figure::BytesWithConnection];
+    [
+        workload(
+            "memory-session",
+            "memory of an idle session, of 10,000",
+            Measure::Sessions(10_000),
+            EACH,
+        ),
+        workload(
+            "memory-listen",
+            "memory of subscriptions/listen, of 1,000",
+            Measure::Listens(Mode::Modern, 1000),
+            LISTEN,
+        ),
+        workload(
+            "memory-get-stream",
+            "memory of a legacy GET stream, of 1,000",
+            Measure::Listens(Mode::Stateful, 1000),
+            LISTEN,
+        ),
+        workload("size", "stripped program", Measure::Size, &[Figure::Size, Figure::Quickstart]),
+        workload("crates", "crates in the server's tree", Measure::Crates, &[Figure::Crates]),
+        workload("build", "clean release build, CPU", Measure::Build, &[Figure::BuildCpu]),
+    ]
+}
+
+/// The calls whose instructions are counted.
+pub(crate) fn counted() -> Vec<Workload> {
+    const COUNTED: &[Figure] = &[Figure::Instructions, Figure::Allocations];
+    let short = Operation::Echo(SHORT);
+    let long = Operation::Echo(KIB_64);
+    let rows = [
+        ("stdio-legacy", "stdio call, legacy", Counted::Stdio(short, Protocol::Legacy)),
+        ("stdio-modern", "stdio call, modern", Counted::Stdio(short, Protocol::Modern)),
+        (
+            "http-stateless",
+            "HTTP call, legacy without sessions",
+            Counted::Http(short, Mode::Stateless),
+        ),
+        ("http-session", "HTTP call, legacy with a session", Counted::Http(short, Mode::Stateful)),
+        ("http-modern", "HTTP call, modern", Counted::Http(short, Mode::Modern)),
+        ("stdio-echo-64k", "64 KiB echo over stdio", Counted::Stdio(long, Protocol::Legacy)),
+    ];
+    rows.map(|(name, title, counted)| workload(name, title, Measure::Counted(counted), COUNTED))
+        .into()
+}

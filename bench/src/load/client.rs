@@ -1,0 +1,148 @@
+//! One client over one connection.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use memchr::memmem;
+
+use super::connection::Connection;
+use super::message::{Check, INITIALIZE, INITIALIZED, Operation, Protocol, Template};
+use crate::command_line::Mode;
+
+/// A client, connected, with a session if its mode has one.
+#[derive(Debug)]
+pub struct Client {
+    connection: Connection,
+    address: SocketAddr,
+    mode: Mode,
+    session: Option<String>,
+    requests: Vec<Prepared>,
+    next: usize,
+}
+
+#[derive(Debug)]
+struct Prepared {
+    template: Template,
+    check: Check,
+    streams: bool,
+}
+
+/// What one request brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turn {
+    /// Notifications before the reply.
+    pub notifications: u64,
+}
+
+impl Client {
+    /// Connects and, in a mode with sessions, opens one.
+    pub async fn open(address: SocketAddr, mode: Mode) -> Result<Self, String> {
+        let connection = Connection::open(address).await.map_err(|e| format!("connect: {e}"))?;
+        let (requests, session) = (Vec::new(), None);
+        let mut client = Client { connection, address, mode, session, requests, next: 0 };
+        if mode == Mode::Stateful {
+            client.open_session().await?;
+        }
+        Ok(client)
+    }
+
+    /// Prepares what to send in turn.
+    pub fn prepare(&mut self, operations: &[Operation]) {
+        let prepared = operations.iter().map(|operation| {
+            let body = operation.request(self.mode.protocol());
+            let template = Template::new(self.request("POST", Some(*operation), &body));
+            let streams = operation.notifications() > 0;
+            Prepared { template, check: operation.check(), streams }
+        });
+        self.requests = prepared.collect();
+        self.next = 0;
+    }
+
+    /// Sends the next request and checks the reply.
+    pub async fn turn(&mut self, id: u64) -> Result<Turn, String> {
+        let at = self.next;
+        self.next = (at + 1) % self.requests.len();
+        let Prepared { template, check, streams } = &mut self.requests[at];
+        let reply =
+            self.connection.exchange(template.with_id(id)).await.map_err(|e| e.to_string())?;
+        if reply.status != 200 || !check.is_met(reply.body, id) {
+            return Err(wrong(reply.status, reply.body));
+        }
+        let notifications = if *streams {
+            memmem::find_iter(reply.body, b"notifications/progress").count() as u64
+        } else {
+            0
+        };
+        Ok(Turn { notifications })
+    }
+
+    /// Opens a session, and forgets the one before without closing it.
+    pub async fn open_session(&mut self) -> Result<(), String> {
+        self.session = None;
+        let reply = self.send("POST", INITIALIZE).await?;
+        self.session = reply;
+        if self.session.is_none() {
+            return Err("initialize brought no session".to_owned());
+        }
+        self.send("POST", INITIALIZED).await.map(|_| ())
+    }
+
+    /// Closes the session.
+    pub async fn close_session(&mut self) -> Result<(), String> {
+        self.send("DELETE", "").await?;
+        self.session = None;
+        Ok(())
+    }
+
+    /// Opens a stream that does not end: `subscriptions/listen` or, with a session, GET.
+    pub async fn listen(&mut self) -> Result<(), String> {
+        let request = match self.mode.protocol() {
+            Protocol::Modern => {
+                let body = Operation::Listen.request(Protocol::Modern);
+                self.request("POST", Some(Operation::Listen), &body)
+            }
+            Protocol::Legacy => self.request("GET", None, ""),
+        };
+        self.connection.open_stream(&request).await.map_err(|e| e.to_string())
+    }
+
+    async fn send(&mut self, verb: &str, body: &str) -> Result<Option<String>, String> {
+        let request = self.request(verb, None, body);
+        let reply = self.connection.exchange(&request).await.map_err(|e| e.to_string())?;
+        if !(200..300).contains(&reply.status) {
+            return Err(wrong(reply.status, reply.body));
+        }
+        Ok(reply.session)
+    }
+
+    fn request(&self, verb: &str, operation: Option<Operation>, body: &str) -> Vec<u8> {
+        let mut head = format!(
+            "{verb} /mcp HTTP/1.1\r\nhost: {}\r\naccept: application/json, text/event-stream\r\n",
+            self.address
+        );
+        let version = self.mode.protocol().version();
+        let mut header = |name: &str, value: &str| {
+            let _ = write!(head, "{name}: {value}\r\n");
+        };
+        header("mcp-protocol-version", version);
+        if let (Protocol::Modern, Some(operation)) = (self.mode.protocol(), operation) {
+            header("mcp-method", operation.method());
+            if let Some(name) = operation.name() {
+                header("mcp-name", name);
+            }
+        }
+        if let Some(session) = &self.session {
+            header("mcp-session-id", session);
+        }
+        if !body.is_empty() {
+            header("content-type", "application/json");
+            header("content-length", &body.len().to_string());
+        }
+        [head.as_bytes(), b"\r\n", body.as_bytes()].concat()
+    }
+}
+
+fn wrong(status: u16, body: &[u8]) -> String {
+    let body = &body[..body.len().min(300)];
+    format!("a wrong answer, status {status}: {}", String::from_utf8_lossy(body))
+}

@@ -1,0 +1,169 @@
+//! Many clients at once, in one thread.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Builder;
+use tokio::task::{JoinSet, LocalSet};
+use tokio::time::sleep;
+
+use super::client::{Client, Turn};
+use super::message::{Operation, Template};
+use super::sample::{Meter, Sample, Tally};
+use crate::command_line::Mode;
+use crate::process::Server;
+
+/// How long a run takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Span {
+    /// So long, after a while that is not measured.
+    Time {
+        /// Not measured.
+        warm: Duration,
+        /// Measured.
+        measured: Duration,
+    },
+    /// So many calls on each connection, all of them measured.
+    Calls(u64),
+}
+
+/// What the clients do in turn.
+#[derive(Clone, Debug)]
+pub enum Script {
+    /// The operations of the client with this number, over and over, in one session where there are sessions.
+    Calls(fn(u64) -> Vec<Operation>),
+    /// One operation, over and over.
+    Same(Operation),
+    /// A session for each call: opened, used, closed.
+    Sessions(Operation),
+}
+
+/// A load over HTTP.
+#[derive(Clone, Debug)]
+pub struct HttpLoad {
+    /// Where the server listens.
+    pub address: SocketAddr,
+    /// How to talk to it.
+    pub mode: Mode,
+    /// What to do.
+    pub script: Script,
+    /// How many clients, each with a connection of its own.
+    pub connections: u64,
+    /// How long.
+    pub span: Span,
+}
+
+#[derive(Debug, Default)]
+struct Board {
+    phase: Cell<Phase>,
+    tally: RefCell<Tally>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Warm,
+    Measured,
+    Over,
+}
+
+impl HttpLoad {
+    /// Runs the load. Any wrong answer ends it.
+    pub fn run(&self, server: &Server) -> Result<Sample, String> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| format!("no runtime: {e}"))?;
+        LocalSet::new().block_on(&runtime, self.drive(server))
+    }
+
+    async fn drive(&self, server: &Server) -> Result<Sample, String> {
+        let board = Rc::new(Board::default());
+        let mut clients = JoinSet::new();
+        for number in 0..self.connections {
+            let client = Client::open(self.address, self.mode_of_clients()).await?;
+            clients.spawn_local(self.clone().client(number, client, Rc::clone(&board)));
+        }
+        if let Span::Time { warm, .. } = self.span {
+            patiently(&mut clients, warm).await?;
+        }
+        board.phase.set(Phase::Measured);
+        let meter = Meter::start(server).map_err(|e| format!("the server is gone: {e}"))?;
+        if let Span::Time { measured, .. } = self.span {
+            patiently(&mut clients, measured).await?;
+        }
+        let by_count = matches!(self.span, Span::Calls(_));
+        if by_count {
+            all(&mut clients).await?;
+        }
+        board.phase.set(Phase::Over);
+        let sample = meter.stop(server, &mut board.tally.borrow_mut());
+        all(&mut clients).await?;
+        sample.map_err(|e| format!("the server is gone: {e}"))
+    }
+
+    /// A script that opens sessions itself wants clients without.
+    fn mode_of_clients(&self) -> Mode {
+        match self.script {
+            Script::Sessions(_) => Mode::Stateless,
+            _ => self.mode,
+        }
+    }
+
+    async fn client(self, number: u64, mut client: Client, board: Rc<Board>) -> Result<(), String> {
+        let operations = match &self.script {
+            Script::Calls(of) => of(number),
+            Script::Same(operation) | Script::Sessions(operation) => vec![*operation],
+        };
+        let cycles = matches!(self.script, Script::Sessions(_));
+        let expected = operations.first().map_or(0, |operation| operation.notifications());
+        client.prepare(&operations);
+        let most = match self.span {
+            Span::Time { .. } => u64::MAX,
+            Span::Calls(calls) => calls,
+        };
+        // Enough ids for each client, and none twice.
+        let mut id = Template::FIRST_ID + number * 10_000_000;
+        for _ in 0..most {
+            if board.phase.get() == Phase::Over {
+                break;
+            }
+            id += 1;
+            let began = Instant::now();
+            let turn = if cycles {
+                session(&mut client, &operations, id).await?
+            } else {
+                client.turn(id).await?
+            };
+            if board.phase.get() == Phase::Measured {
+                board.tally.borrow_mut().add(began.elapsed(), turn.notifications, expected);
+            }
+        }
+        if self.mode == Mode::Stateful && !cycles { client.close_session().await } else { Ok(()) }
+    }
+}
+
+async fn session(client: &mut Client, operations: &[Operation], id: u64) -> Result<Turn, String> {
+    client.open_session().await?;
+    client.prepare(operations);
+    let turn = client.turn(id).await?;
+    client.close_session().await?;
+    Ok(turn)
+}
+
+type Clients = JoinSet<Result<(), String>>;
+
+/// Waits, unless a client ends before its time.
+async fn patiently(clients: &mut Clients, time: Duration) -> Result<(), String> {
+    tokio::select! {
+        () = sleep(time) => Ok(()),
+        Some(ended) = clients.join_next() => ended.map_err(|e| e.to_string())?,
+    }
+}
+
+async fn all(clients: &mut Clients) -> Result<(), String> {
+    while let Some(ended) = clients.join_next().await {
+        ended.map_err(|e| e.to_string())??;
+    }
+    Ok(())
+}

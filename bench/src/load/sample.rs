@@ -1,0 +1,84 @@
+//! What a run measured.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::process::{Server, Usage};
+
+/// Named figures.
+pub type Sample = BTreeMap<&'static str, f64>;
+
+/// What the generator counted while it measured.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Calls that ended well.
+    pub calls: u64,
+    /// Notifications that came before replies.
+    pub notifications: u64,
+    /// Notifications that should have come, and did not.
+    pub lost: u64,
+    /// How long each call took.
+    pub latencies: Vec<Duration>,
+}
+
+impl Tally {
+    /// Adds a call that ended well.
+    pub fn add(&mut self, latency: Duration, notifications: u64, expected: u64) {
+        self.calls += 1;
+        self.notifications += notifications;
+        self.lost += expected.saturating_sub(notifications);
+        self.latencies.push(latency);
+    }
+
+    fn percentile(&self, share: f64) -> f64 {
+        let last = self.latencies.len().saturating_sub(1);
+        let at = (last as f64 * share).round() as usize;
+        self.latencies.get(at).map_or(0.0, |latency| microseconds(*latency))
+    }
+}
+
+/// The clocks at the beginning of what is measured.
+#[derive(Debug)]
+pub struct Meter {
+    began: Instant,
+    server_cpu: Duration,
+    own_cpu: Duration,
+}
+
+impl Meter {
+    /// Reads the clocks.
+    pub fn start(server: &Server) -> io::Result<Self> {
+        let server_cpu = server.usage()?.cpu;
+        let own_cpu = Usage::own()?.cpu;
+        Ok(Meter { began: Instant::now(), server_cpu, own_cpu })
+    }
+
+    /// Reads them again, and says what the calls in between cost.
+    pub fn stop(self, server: &Server, tally: &mut Tally) -> io::Result<Sample> {
+        let elapsed = self.began.elapsed().as_secs_f64();
+        let usage = server.usage()?;
+        let own_cpu = Usage::own()?.cpu - self.own_cpu;
+        tally.latencies.sort_unstable();
+        let calls = tally.calls.max(1) as f64;
+        let mut sample = Sample::from([
+            ("calls_per_second", tally.calls as f64 / elapsed),
+            ("cpu_us", microseconds(usage.cpu - self.server_cpu) / calls),
+            ("generator_cpu_us", microseconds(own_cpu) / calls),
+            ("p50_us", tally.percentile(0.5)),
+            ("p99_us", tally.percentile(0.99)),
+            ("max_us", tally.percentile(1.0)),
+            ("memory_bytes", usage.memory as f64),
+            ("peak_bytes", usage.peak as f64),
+        ]);
+        if tally.notifications + tally.lost > 0 {
+            sample.insert("events_per_second", tally.notifications as f64 / elapsed);
+            sample.insert("lost_per_call", tally.lost as f64 / calls);
+        }
+        Ok(sample)
+    }
+}
+
+fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}

@@ -1,0 +1,212 @@
+//! From a document to a list of schemas that refer to each other by number.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::{
+    Schema,
+    dialect::Draft,
+    document::{Document, Location},
+    keywords::KEYWORDS,
+    pattern::Pattern,
+    rule::{ANY, Id, NEVER, Named, Node, Rule},
+};
+
+/// How many operations the patterns of one schema may become.
+const OPERATIONS: usize = 65_536;
+
+/// What is being compiled.
+pub(super) struct Compiler<'d> {
+    document: Document<'d>,
+    nodes: Vec<Node>,
+    known: HashMap<*const Value, Id>,
+    waiting: Vec<Waiting<'d>>,
+    /// For patterns.
+    room: usize,
+    /// Whether some reference leads elsewhere by who follows it.
+    is_dynamic: bool,
+}
+
+/// A schema that has a number, but no rules yet.
+struct Waiting<'d> {
+    id: Id,
+    at: Location<'d>,
+    /// Where it stands, as a JSON pointer.
+    place: String,
+}
+
+/// Compiles a document.
+pub(super) fn compile(root: &Value) -> Result<Schema, String> {
+    let document = Document::new(root)?;
+    let never = Node { rules: [Rule::Never].into(), ..Node::default() };
+    let mut compiler = Compiler {
+        document,
+        nodes: vec![never, Node::default()],
+        known: HashMap::new(),
+        waiting: Vec::new(),
+        room: OPERATIONS,
+        is_dynamic: false,
+    };
+    let root = compiler.node(Location { schema: root, resource: 0 }, String::new())?;
+    compiler.drain()?;
+    let anchors = compiler.anchors()?;
+    compiler.refuse_circles()?;
+    Ok(Schema { root, nodes: compiler.nodes.into(), anchors })
+}
+
+impl<'d> Compiler<'d> {
+    /// The number of a schema.
+    fn node(&mut self, at: Location<'d>, place: String) -> Result<Id, String> {
+        match at.schema {
+            Value::Bool(false) => return Ok(NEVER),
+            Value::Bool(true) => return Ok(ANY),
+            Value::Object(_) => {}
+            _ => return Err(format!("`{place}`: a schema is an object or a boolean")),
+        }
+        if let Some(known) = self.known.get(&std::ptr::from_ref(at.schema)) {
+            return Ok(*known);
+        }
+        let id = self.nodes.len();
+        self.nodes.push(Node::default());
+        self.known.insert(at.schema, id);
+        self.waiting.push(Waiting { id, at, place });
+        Ok(id)
+    }
+
+    fn drain(&mut self) -> Result<(), String> {
+        while let Some(Waiting { id, at, place }) = self.waiting.pop() {
+            let Value::Object(map) = at.schema else { continue };
+            let resource = self.document.resource_of(at.schema, at.resource);
+            let draft = self.document.resources[resource].draft;
+            let mut reader =
+                Reader { compiler: self, map, draft, resource, place: &place, rules: Vec::new() };
+            reader.read().map_err(|problem| match &*place {
+                "" => problem,
+                place => format!("`{place}`: {problem}"),
+            })?;
+            let rules: Box<[Rule]> = reader.rules.into();
+            let is_last = |rule: &Rule| {
+                matches!(rule, Rule::UnevaluatedItems(_) | Rule::UnevaluatedProperties(_))
+            };
+            let wants_marks = rules.last().is_some_and(is_last);
+            self.nodes[id] = Node { resource, rules, wants_marks };
+        }
+        Ok(())
+    }
+
+    /// The dynamic anchors of each resource, if anything refers to one.
+    fn anchors(&mut self) -> Result<Vec<Named<Id>>, String> {
+        if !self.is_dynamic {
+            return Ok(Vec::new());
+        }
+        let mut anchors = Vec::new();
+        for resource in 0..self.document.resources.len() {
+            let mut named = Vec::new();
+            for (name, schema) in self.document.resources[resource].dynamic.clone() {
+                let id = self.node(Location { schema, resource }, format!("#{name}"))?;
+                named.push((name.into(), id));
+            }
+            anchors.push(named.into());
+        }
+        self.drain()?;
+        Ok(anchors)
+    }
+
+    /// A schema that is held against a value only if it already was would never be done.
+    fn refuse_circles(&self) -> Result<(), String> {
+        let mut into = vec![0_usize; self.nodes.len()];
+        for node in &self.nodes {
+            in_place(node).for_each(|id| into[id] += 1);
+        }
+        let mut free: Vec<Id> = (0..into.len()).filter(|id| into[*id] == 0).collect();
+        let mut seen = 0;
+        while let Some(id) = free.pop() {
+            seen += 1;
+            for next in in_place(&self.nodes[id]) {
+                into[next] -= 1;
+                if into[next] == 0 {
+                    free.push(next);
+                }
+            }
+        }
+        if seen == self.nodes.len() {
+            return Ok(());
+        }
+        Err("the schema refers to itself in a circle, without going into the value".into())
+    }
+}
+
+/// The schemas that judge the same value.
+fn in_place(node: &Node) -> impl Iterator<Item = Id> {
+    node.rules.iter().flat_map(|rule| match rule {
+        Rule::AllOf(ids) | Rule::AnyOf(ids) | Rule::OneOf(ids) => ids.to_vec(),
+        Rule::Not(id, _) | Rule::Reference(id) => vec![*id],
+        Rule::If { condition, then, otherwise } => vec![*condition, *then, *otherwise],
+        Rule::DependentSchemas(all) => all.iter().map(|(_, id)| *id).collect(),
+        _ => Vec::new(),
+    })
+}
+
+/// One schema that is read.
+pub(super) struct Reader<'c, 'd> {
+    compiler: &'c mut Compiler<'d>,
+    pub(super) map: &'d Map<String, Value>,
+    pub(super) draft: Draft,
+    resource: usize,
+    place: &'c str,
+    pub(super) rules: Vec<Rule>,
+}
+
+impl<'d> Reader<'_, 'd> {
+    fn read(&mut self) -> Result<(), String> {
+        let only_ref = self.draft.ref_stands_alone() && self.map.contains_key("$ref");
+        for (keywords, drafts, read) in KEYWORDS {
+            let is_meant = !only_ref || keywords.contains(&"$ref");
+            if is_meant
+                && drafts.contains(&self.draft)
+                && let Some(first) = keywords.iter().find(|it| self.map.contains_key(**it))
+            {
+                read(self, first)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn get(&self, keyword: &str) -> Option<&'d Value> {
+        self.map.get(keyword)
+    }
+
+    /// The number of a schema in this one, under a keyword or a keyword and a name.
+    pub(super) fn node(&mut self, schema: &'d Value, under: &str) -> Result<Id, String> {
+        let resource = self.compiler.document.resource_of(schema, self.resource);
+        self.compiler.node(Location { schema, resource }, format!("{}/{under}", self.place))
+    }
+
+    /// What a reference leads to.
+    pub(super) fn target(&mut self, keyword: &str, to: &str) -> Result<Target, String> {
+        let Some(at) = self.compiler.document.locate(self.resource, to) else {
+            return Err(format!("`{keyword}` to `{to}` leads nowhere in the schema"));
+        };
+        let dynamic = &self.compiler.document.resources[at.resource].dynamic;
+        let anchor = dynamic.iter().find(|(_, schema)| std::ptr::eq(*schema, at.schema));
+        let anchor = anchor.map(|(name, _)| (*name).into());
+        Ok(Target { id: self.compiler.node(at, to.to_owned())?, anchor })
+    }
+
+    /// Notes that references lead elsewhere by who follows them.
+    pub(super) fn is_dynamic(&mut self) {
+        self.compiler.is_dynamic = true;
+    }
+
+    pub(super) fn pattern(&mut self, source: &str) -> Result<Pattern, String> {
+        Pattern::new(source, &mut self.compiler.room)
+    }
+}
+
+/// What a reference leads to.
+pub(super) struct Target {
+    pub(super) id: Id,
+    /// The dynamic anchor that it has.
+    pub(super) anchor: Option<Box<str>>,
+}

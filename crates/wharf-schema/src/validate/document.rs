@@ -1,0 +1,153 @@
+//! A schema and what has a name in it, so that references find their way.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::{dialect::Draft, uri};
+use crate::survey::subschemas;
+
+/// How deep schemas may nest before anything of them is compiled.
+const DEPTH: usize = 256;
+
+/// A schema with an address of its own.
+pub(super) struct Resource<'d> {
+    pub(super) draft: Draft,
+    /// By which a reference finds it from elsewhere in the dynamic scope.
+    pub(super) dynamic: Vec<(&'d str, &'d Value)>,
+    uri: String,
+    root: &'d Value,
+    anchors: HashMap<&'d str, &'d Value>,
+}
+
+/// Where in a document something stands.
+#[derive(Clone, Copy)]
+pub(super) struct Location<'d> {
+    pub(super) schema: &'d Value,
+    pub(super) resource: usize,
+}
+
+/// A schema and all the schemas in it that have an address.
+pub(super) struct Document<'d> {
+    pub(super) resources: Vec<Resource<'d>>,
+    by_root: HashMap<*const Value, usize>,
+    by_uri: HashMap<String, usize>,
+}
+
+impl<'d> Document<'d> {
+    pub(super) fn new(root: &'d Value) -> Result<Self, String> {
+        let mut document =
+            Document { resources: Vec::new(), by_root: HashMap::new(), by_uri: HashMap::new() };
+        let draft = root.as_object().and_then(Draft::named_in).unwrap_or(Draft::Y2020);
+        document.add(root, String::new(), draft);
+        document.walk(Location { schema: root, resource: 0 }, 0)?;
+        Ok(document)
+    }
+
+    fn add(&mut self, root: &'d Value, uri: String, draft: Draft) -> usize {
+        let at = self.resources.len();
+        self.by_root.insert(root, at);
+        // Of two with one address, the first is found.
+        self.by_uri.entry(uri.clone()).or_insert(at);
+        let (dynamic, anchors) = (Vec::new(), HashMap::new());
+        self.resources.push(Resource { draft, dynamic, uri, root, anchors });
+        at
+    }
+
+    fn walk(&mut self, at: Location<'d>, depth: usize) -> Result<(), String> {
+        let Value::Object(map) = at.schema else { return Ok(()) };
+        if depth > DEPTH {
+            return Err(format!("the schema is nested more than {DEPTH} deep"));
+        }
+        let resource = self.note_id(at, map);
+        self.note_anchors(Location { resource, ..at }, map);
+        for (_, _, schema) in subschemas(map) {
+            self.walk(Location { schema, resource }, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Notes the address of a schema; says which resource it belongs to.
+    fn note_id(&mut self, at: Location<'d>, map: &'d Map<String, Value>) -> usize {
+        let outer = &self.resources[at.resource];
+        let draft = Draft::named_in(map).unwrap_or(outer.draft);
+        let id = map.get(draft.id_keyword()).and_then(Value::as_str);
+        let hidden = draft.ref_stands_alone() && map.contains_key("$ref");
+        let Some(id) = id.filter(|_| !hidden) else { return at.resource };
+        let (address, anchor) = uri::split(id);
+        let mut resource = at.resource;
+        if !address.is_empty() {
+            let uri = uri::resolve(&outer.uri, address);
+            resource = match self.by_root.get(&std::ptr::from_ref(at.schema)) {
+                Some(root) => {
+                    self.by_uri.entry(uri.clone()).or_insert(*root);
+                    self.resources[*root].uri = uri;
+                    *root
+                }
+                None => self.add(at.schema, uri, draft),
+            };
+        }
+        if !anchor.is_empty() {
+            self.resources[resource].anchors.entry(anchor).or_insert(at.schema);
+        }
+        resource
+    }
+
+    fn note_anchors(&mut self, at: Location<'d>, map: &'d Map<String, Value>) {
+        let resource = &mut self.resources[at.resource];
+        let text = |keyword| map.get(keyword).and_then(Value::as_str);
+        if resource.draft >= Draft::Y2019
+            && let Some(name) = text("$anchor")
+        {
+            resource.anchors.entry(name).or_insert(at.schema);
+        }
+        if resource.draft >= Draft::Y2020
+            && let Some(name) = text("$dynamicAnchor")
+        {
+            resource.anchors.entry(name).or_insert(at.schema);
+            resource.dynamic.push((name, at.schema));
+        }
+        let is_recursive = map.get("$recursiveAnchor") == Some(&Value::Bool(true));
+        if resource.draft == Draft::Y2019 && is_recursive {
+            // The older way is the newer one with an anchor that has no name.
+            resource.dynamic.push(("", at.schema));
+        }
+    }
+
+    /// The resource that `schema` belongs to where `outer` is the one around it.
+    pub(super) fn resource_of(&self, schema: &Value, outer: usize) -> usize {
+        self.by_root.get(&std::ptr::from_ref(schema)).copied().unwrap_or(outer)
+    }
+
+    /// What a reference in `resource` leads to.
+    pub(super) fn locate(&self, resource: usize, reference: &str) -> Option<Location<'d>> {
+        let (address, fragment) = uri::split(reference);
+        let resource = match address {
+            "" => resource,
+            address => *self.by_uri.get(&uri::resolve(&self.resources[resource].uri, address))?,
+        };
+        let target = &self.resources[resource];
+        let fragment = uri::decoded(fragment);
+        if fragment.is_empty() {
+            return Some(Location { schema: target.root, resource });
+        }
+        match fragment.strip_prefix('/') {
+            Some(pointer) => self.follow(Location { schema: target.root, resource }, pointer),
+            None => {
+                let schema = target.anchors.get(fragment.as_str())?;
+                Some(Location { schema, resource })
+            }
+        }
+    }
+
+    fn follow(&self, from: Location<'d>, pointer: &str) -> Option<Location<'d>> {
+        pointer.split('/').try_fold(from, |at, token| {
+            let schema = match at.schema {
+                Value::Object(map) => map.get(&token.replace("~1", "/").replace("~0", "~"))?,
+                Value::Array(items) => items.get(token.parse::<usize>().ok()?)?,
+                _ => return None,
+            };
+            Some(Location { schema, resource: self.resource_of(schema, at.resource) })
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! Whether values are the same: `1` is `1.0`, and the order of keys does not matter.
+
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use foldhash::quality::RandomState;
+use serde_json::Value;
+
+use super::{
+    fuel::{Fuel, Stop},
+    number,
+};
+
+/// Up to so many items, each is held against each.
+const FEW: usize = 8;
+
+/// Whether two values are the same.
+pub(super) fn equal(one: &Value, other: &Value, fuel: &mut Fuel) -> Result<bool, Stop> {
+    fuel.spend(1)?;
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            Ok(number::identity(one) == number::identity(other))
+        }
+        (Value::String(one), Value::String(other)) => {
+            fuel.spend_on_text(one)?;
+            Ok(one == other)
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            let pairs = one.iter().zip(other);
+            all(pairs, |(one, other)| equal(one, other, fuel))
+        }
+        (Value::Object(one), Value::Object(other)) if one.len() == other.len() => {
+            all(one.iter(), |(key, one)| match other.get(key) {
+                Some(other) => equal(one, other, fuel),
+                None => Ok(false),
+            })
+        }
+        (Value::Array(_), _) | (Value::Object(_), _) => Ok(false),
+        (one, other) => Ok(one == other),
+    }
+}
+
+/// Whether something is so of all.
+fn all<T>(
+    items: impl Iterator<Item = T>,
+    mut is_so: impl FnMut(T) -> Result<bool, Stop>,
+) -> Result<bool, Stop> {
+    for item in items {
+        if !is_so(item)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether no two items are the same.
+pub(super) fn are_unique(items: &[Value], fuel: &mut Fuel) -> Result<bool, Stop> {
+    if items.len() > FEW {
+        return are_many_unique(items, fuel);
+    }
+    for (at, one) in items.iter().enumerate() {
+        for other in &items[at + 1..] {
+            if equal(one, other, fuel)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn are_many_unique(items: &[Value], fuel: &mut Fuel) -> Result<bool, Stop> {
+    let state = RandomState::default();
+    let mut digests = Vec::with_capacity(items.len());
+    for item in items {
+        digests.push((digest(item, &state, fuel)?, item));
+    }
+    digests.sort_unstable_by_key(|(digest, _)| *digest);
+    for (at, (digest, one)) in digests.iter().enumerate() {
+        for (_, other) in digests[at + 1..].iter().take_while(|(next, _)| next == digest) {
+            if equal(one, other, fuel)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// The same for values that are the same.
+fn digest(value: &Value, state: &RandomState, fuel: &mut Fuel) -> Result<u64, Stop> {
+    fuel.spend(1)?;
+    let mut hasher = state.build_hasher();
+    match value {
+        Value::Null => 0_u8.hash(&mut hasher),
+        Value::Bool(it) => (1_u8, it).hash(&mut hasher),
+        Value::Number(it) => (2_u8, number::identity(it)).hash(&mut hasher),
+        Value::String(text) => {
+            fuel.spend_on_text(text)?;
+            (3_u8, text).hash(&mut hasher);
+        }
+        Value::Array(items) => {
+            4_u8.hash(&mut hasher);
+            for item in items {
+                digest(item, state, fuel)?.hash(&mut hasher);
+            }
+        }
+        Value::Object(map) => {
+            // A sum has no order.
+            let mut sum = 0_u64;
+            for (key, value) in map {
+                fuel.spend_on_text(key)?;
+                sum = sum.wrapping_add(state.hash_one((key, digest(value, state, fuel)?)));
+            }
+            (5_u8, sum).hash(&mut hasher);
+        }
+    }
+    Ok(hasher.finish())
+}

@@ -1,0 +1,52 @@
+//! Formats of strings.
+
+mod net;
+mod pointer;
+mod template;
+mod time;
+mod uri;
+
+use super::{
+    dialect::Draft::{self, Four, Seven, Six, Y2019},
+    pattern::is_pattern,
+};
+
+/// A format that is checked.
+#[derive(Debug)]
+pub(super) struct Format {
+    pub(super) name: &'static str,
+    /// The first dialect that knows it.
+    since: Draft,
+    pub(super) is_met: fn(&str) -> bool,
+}
+
+const fn format(name: &'static str, since: Draft, is_met: fn(&str) -> bool) -> Format {
+    Format { name, since, is_met }
+}
+
+static FORMATS: [Format; 19] = [
+    format("date-time", Four, time::is_date_time),
+    format("date", Four, time::is_date),
+    format("time", Four, time::is_time),
+    format("duration", Y2019, time::is_duration),
+    format("email", Four, net::is_email),
+    format("idn-email", Seven, net::is_idn_email),
+    format("hostname", Four, net::is_hostname),
+    format("idn-hostname", Seven, net::is_idn_hostname),
+    format("ipv4", Four, net::is_ipv4),
+    format("ipv6", Four, net::is_ipv6),
+    format("uri", Four, uri::is_uri),
+    format("uri-reference", Six, uri::is_uri_reference),
+    format("iri", Seven, uri::is_iri),
+    format("iri-reference", Seven, uri::is_iri_reference),
+    format("uri-template", Six, template::is_uri_template),
+    format("uuid", Y2019, net::is_uuid),
+    format("json-pointer", Six, pointer::is_json_pointer),
+    format("relative-json-pointer", Seven, pointer::is_relative_json_pointer),
+    format("regex", Four, is_pattern),
+];
+
+/// The format with this name; none if it is not checked.
+pub(super) fn named(name: &str, draft: Draft) -> Option<&'static Format> {
+    FORMATS.iter().find(|it| it.name == name && it.since <= draft)
+}

@@ -1,0 +1,91 @@
+//! Names of hosts, addresses and identifiers.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+pub(super) fn is_ipv4(text: &str) -> bool {
+    text.parse::<Ipv4Addr>().is_ok()
+}
+
+pub(super) fn is_ipv6(text: &str) -> bool {
+    text.parse::<Ipv6Addr>().is_ok()
+}
+
+/// Labels of letters, digits and hyphens. What a label in Punycode stands for is not looked at.
+pub(super) fn is_hostname(text: &str) -> bool {
+    let is_char = |it: u8| it.is_ascii_alphanumeric() || it == b'-';
+    let is_label = |label: &str| {
+        let has_prefix = label.get(2..4) == Some("--");
+        (1..=63).contains(&label.len())
+            && label.bytes().all(is_char)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && (!has_prefix || label.get(..4).is_some_and(|it| it.eq_ignore_ascii_case("xn--")))
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+/// The same with letters of any script: which of them may be registered is not looked at.
+pub(super) fn is_idn_hostname(text: &str) -> bool {
+    let is_char = |it: char| it.is_alphanumeric() || it == '-' || !it.is_ascii();
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.chars().count())
+            && label.chars().all(is_char)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    // These are dots too.
+    text.split(['.', '\u{3002}', '\u{FF0E}', '\u{FF61}']).all(is_label)
+}
+
+pub(super) fn is_email(text: &str) -> bool {
+    text.is_ascii() && is_mailbox(text, is_hostname)
+}
+
+pub(super) fn is_idn_email(text: &str) -> bool {
+    is_mailbox(text, is_idn_hostname)
+}
+
+fn is_mailbox(text: &str, is_host: fn(&str) -> bool) -> bool {
+    let Some((local, domain)) = text.rsplit_once('@') else { return false };
+    let literal = domain.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    let is_domain = match literal {
+        Some(literal) => match literal.get(..5) {
+            Some(tag) if tag.eq_ignore_ascii_case("IPv6:") => is_ipv6(&literal[5..]),
+            _ => is_ipv4(literal),
+        },
+        None => is_host(domain),
+    };
+    is_domain && local.len() <= 64 && (is_dotted_words(local) || is_quoted(local))
+}
+
+fn is_dotted_words(local: &str) -> bool {
+    let is_char =
+        |it: char| it.is_alphanumeric() || !it.is_ascii() || "!#$%&'*+-/=?^_`{|}~".contains(it);
+    local.split('.').all(|word| !word.is_empty() && word.chars().all(is_char))
+}
+
+fn is_quoted(local: &str) -> bool {
+    let inside = local.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+    let Some(inside) = inside else { return false };
+    let mut chars = inside.chars();
+    while let Some(next) = chars.next() {
+        let is_right = match next {
+            '\\' => chars.next().is_some_and(|it| !it.is_ascii_control()),
+            '"' => false,
+            other => !other.is_ascii_control(),
+        };
+        if !is_right {
+            return false;
+        }
+    }
+    true
+}
+
+pub(super) fn is_uuid(text: &str) -> bool {
+    let is_part = |(part, length): (&str, usize)| {
+        part.len() == length && part.bytes().all(|it| it.is_ascii_hexdigit())
+    };
+    text.len() == 36
+        && text.split('-').zip([8, 4, 4, 4, 12]).all(is_part)
+        && text.matches('-').count() == 4
+}

@@ -1,0 +1,98 @@
+//! URIs and IRIs, as RFC 3986 and RFC 3987 have them.
+
+use super::net::{is_ipv4, is_ipv6};
+
+const UNRESERVED: &str = "-._~";
+const SUB_DELIMITERS: &str = "!$&'()*+,;=";
+
+pub(super) fn is_uri(text: &str) -> bool {
+    text.is_ascii() && is_absolute(text)
+}
+
+pub(super) fn is_iri(text: &str) -> bool {
+    is_absolute(text)
+}
+
+pub(super) fn is_uri_reference(text: &str) -> bool {
+    text.is_ascii() && is_iri_reference(text)
+}
+
+pub(super) fn is_iri_reference(text: &str) -> bool {
+    // What stands before the first colon is a scheme, unless a slash comes before it.
+    let first = text.split(['/', '?', '#']).next().unwrap_or_default();
+    if first.contains(':') { is_absolute(text) } else { is_hierarchy(text) }
+}
+
+fn is_absolute(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let is_char = |it: u8| it.is_ascii_alphanumeric() || b"+-.".contains(&it);
+    scheme.starts_with(|it: char| it.is_ascii_alphabetic())
+        && scheme.bytes().all(is_char)
+        && is_hierarchy(rest)
+}
+
+/// What follows the scheme.
+fn is_hierarchy(text: &str) -> bool {
+    let (before, fragment) = text.split_once('#').unwrap_or((text, ""));
+    let (before, query) = before.split_once('?').unwrap_or((before, ""));
+    let is_path = match before.strip_prefix("//") {
+        Some(rest) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            is_authority(authority) && is_made_of(path, ":@/")
+        }
+        None => is_made_of(before, ":@/"),
+    };
+    is_path && is_made_of(query, ":@/?") && is_made_of(fragment, ":@/?")
+}
+
+fn is_authority(text: &str) -> bool {
+    let (user, host_and_port) = text.rsplit_once('@').unwrap_or(("", text));
+    let is_port = |port: &str| port.bytes().all(|it| it.is_ascii_digit());
+    let is_rest = match host_and_port.strip_prefix('[') {
+        Some(literal) => literal.split_once(']').is_some_and(|(address, port)| {
+            is_address(address) && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+        }),
+        None => {
+            let (host, port) = host_and_port.split_once(':').unwrap_or((host_and_port, ""));
+            is_made_of(host, "") && is_port(port)
+        }
+    };
+    is_made_of(user, ":") && is_rest
+}
+
+/// What stands in brackets: an IPv6 address, or one of a kind that is yet to come.
+fn is_address(text: &str) -> bool {
+    let future = text.strip_prefix(['v', 'V']).and_then(|it| it.split_once('.'));
+    match future {
+        Some((version, rest)) => {
+            !version.is_empty()
+                && version.bytes().all(|it| it.is_ascii_hexdigit())
+                && !rest.is_empty()
+                && !rest.contains('%')
+                && is_made_of(rest, ":")
+        }
+        None => is_ipv6(text) && !is_ipv4(text),
+    }
+}
+
+/// Whether a text has only what every part of a URI may have, and `more`.
+fn is_made_of(text: &str, more: &str) -> bool {
+    let mut chars = text.chars();
+    while let Some(next) = chars.next() {
+        let is_right = match next {
+            '%' => {
+                let mut hex = || chars.next().is_some_and(|it| it.is_ascii_hexdigit());
+                hex() && hex()
+            }
+            it if it.is_ascii() => {
+                it.is_ascii_alphanumeric()
+                    || [UNRESERVED, SUB_DELIMITERS, more].iter().any(|set| set.contains(it))
+            }
+            it => !it.is_control() && !it.is_whitespace(),
+        };
+        if !is_right {
+            return false;
+        }
+    }
+    true
+}

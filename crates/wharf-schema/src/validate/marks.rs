@@ -1,0 +1,43 @@
+//! Which parts of a value were looked at, for the keywords that ask.
+
+use serde_json::Value;
+
+/// A mark for each item or property of one value.
+#[derive(Debug)]
+pub(super) struct Marks(Vec<bool>);
+
+impl Marks {
+    pub(super) fn of(value: &Value) -> Self {
+        let parts = match value {
+            Value::Array(items) => items.len(),
+            Value::Object(map) => map.len(),
+            _ => 0,
+        };
+        Marks(vec![false; parts])
+    }
+
+    /// None set, for the same value.
+    pub(super) fn fresh(&self) -> Self {
+        Marks(vec![false; self.0.len()])
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn set(&mut self, at: usize) {
+        if let Some(mark) = self.0.get_mut(at) {
+            *mark = true;
+        }
+    }
+
+    pub(super) fn is_set(&self, at: usize) -> bool {
+        self.0.get(at).is_none_or(|mark| *mark)
+    }
+
+    pub(super) fn add(&mut self, others: &Marks) {
+        for (mark, other) in self.0.iter_mut().zip(&others.0) {
+            *mark |= other;
+        }
+    }
+}

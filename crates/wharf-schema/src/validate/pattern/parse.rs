@@ -1,0 +1,328 @@
+//! The syntax of patterns.
+
+use std::{iter::Peekable, str::Chars};
+
+use super::set::{DIGIT, LINE_END, SPACE, Set, Trait, WORD, property};
+
+/// How deep groups may nest.
+const DEPTH: usize = 64;
+
+/// The most characters between the braces that say how often something comes.
+const LONGEST_COUNT: usize = 24;
+
+/// How a group begins that only looks: whether it looks behind, and whether it must find something.
+const LOOKS: [(&str, bool, bool); 4] =
+    [("?=", false, true), ("?!", false, false), ("?<=", true, true), ("?<!", true, false)];
+
+/// A part of a pattern. Groups are not kept: nothing asks what they matched.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Char(char),
+    Set(Set),
+    Start,
+    End,
+    /// Whether one is wanted or must not be.
+    Boundary(bool),
+    Sequence(Vec<Piece>),
+    Either(Vec<Piece>),
+    Repeat(Box<Piece>, u32, Option<u32>),
+    Look {
+        inner: Box<Piece>,
+        is_behind: bool,
+        is_wanted: bool,
+    },
+}
+
+/// A pattern.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    pub(super) piece: Piece,
+    /// Whether ECMAScript has all that is in it: a little of what others have is let pass.
+    pub(super) is_ecma: bool,
+    /// Whether it refers back to what a group matched, which takes another way to match.
+    pub(super) refers_back: bool,
+}
+
+/// Reads a pattern.
+///
+/// # Errors
+/// What in it is no ECMAScript.
+pub(super) fn parse(pattern: &str) -> Result<Parsed, String> {
+    let rest = pattern.strip_prefix("(?i)");
+    let ignores_case = rest.is_some();
+    let chars = rest.unwrap_or(pattern).chars().peekable();
+    let (is_ecma, refers_back) = (!ignores_case, false);
+    let mut parser = Parser { rest: chars, depth: 0, ignores_case, is_ecma, refers_back };
+    let piece = parser.either()?;
+    let Parser { is_ecma, refers_back, .. } = parser;
+    match parser.rest.next() {
+        None => Ok(Parsed { piece, is_ecma, refers_back }),
+        Some(_) => Err("a group is closed that was not opened".into()),
+    }
+}
+
+/// What an escape stands for.
+enum Escape {
+    Char(char),
+    /// With whether those that have it are meant.
+    Trait(Trait, bool),
+    Boundary(bool),
+}
+
+struct Parser<'p> {
+    rest: Peekable<Chars<'p>>,
+    depth: usize,
+    ignores_case: bool,
+    is_ecma: bool,
+    refers_back: bool,
+}
+
+impl Parser<'_> {
+    fn takes(&mut self, char: char) -> bool {
+        self.rest.next_if_eq(&char).is_some()
+    }
+
+    fn takes_all(&mut self, text: &str) -> bool {
+        let mut ahead = self.rest.clone();
+        let is_next = text.chars().all(|char| ahead.next() == Some(char));
+        if is_next {
+            self.rest = ahead;
+        }
+        is_next
+    }
+
+    fn either(&mut self) -> Result<Piece, String> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return Err(format!("its groups are nested more than {DEPTH} deep"));
+        }
+        let mut all = vec![self.sequence()?];
+        while self.takes('|') {
+            all.push(self.sequence()?);
+        }
+        self.depth -= 1;
+        Ok(Piece::Either(all))
+    }
+
+    fn sequence(&mut self) -> Result<Piece, String> {
+        let mut all = Vec::new();
+        while let Some(next) = self.rest.next_if(|it| !matches!(it, '|' | ')')) {
+            let piece = self.atom(next)?;
+            all.push(self.repeated(piece)?);
+        }
+        Ok(Piece::Sequence(all))
+    }
+
+    fn atom(&mut self, next: char) -> Result<Piece, String> {
+        Ok(match next {
+            '^' => Piece::Start,
+            '$' => Piece::End,
+            '.' => Piece::Set(Set::of(LINE_END, false)),
+            '(' => self.group()?,
+            '[' => Piece::Set(self.class()?),
+            '\\' => match self.escape(false)? {
+                Escape::Char(char) => self.char(char),
+                Escape::Trait(one, has) => Piece::Set(Set::of(one, has)),
+                Escape::Boundary(is_wanted) => Piece::Boundary(is_wanted),
+            },
+            '*' | '+' | '?' => return Err(format!("there is nothing before `{next}` to repeat")),
+            other => self.char(other),
+        })
+    }
+
+    fn char(&self, char: char) -> Piece {
+        if !self.ignores_case {
+            return Piece::Char(char);
+        }
+        Piece::Set(Set { ignores_case: true, ..Set::new(vec![(char, char)], Vec::new()) })
+    }
+
+    fn group(&mut self) -> Result<Piece, String> {
+        let look = LOOKS.iter().find(|(opening, ..)| self.takes_all(opening));
+        if look.is_none() && !self.takes_all("?:") {
+            self.name()?;
+        }
+        let inner = self.either()?;
+        if !self.takes(')') {
+            return Err("a group is not closed".into());
+        }
+        Ok(match look {
+            Some((_, is_behind, is_wanted)) => {
+                Piece::Look { inner: inner.into(), is_behind: *is_behind, is_wanted: *is_wanted }
+            }
+            None => inner,
+        })
+    }
+
+    /// The name of a group, if it has one.
+    fn name(&mut self) -> Result<(), String> {
+        let is_python = self.takes_all("?P<");
+        self.is_ecma &= !is_python;
+        if is_python || self.takes_all("?<") {
+            let name: String = self.rest.by_ref().take_while(|it| *it != '>').collect();
+            let is_char = |it: char| it.is_alphanumeric() || it == '_' || it == '$';
+            let is_name = !name.is_empty() && name.chars().all(is_char);
+            return if is_name { Ok(()) } else { Err(format!("`{name}` is no name of a group")) };
+        }
+        match self.rest.peek() {
+            Some('?') => Err("ECMAScript knows no group that begins like that".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// A piece, as often as what follows it says.
+    fn repeated(&mut self, piece: Piece) -> Result<Piece, String> {
+        let count = match self.rest.peek() {
+            Some('*') => Some((0, None)),
+            Some('+') => Some((1, None)),
+            Some('?') => Some((0, Some(1))),
+            Some('{') => self.count()?,
+            _ => None,
+        };
+        let Some((least, most)) = count else { return Ok(piece) };
+        self.rest.next();
+        // Whether as few as possible are wanted does not matter to whether there is a match.
+        self.takes('?');
+        if most.is_some_and(|most| most < least) {
+            return Err("what may be repeated has a minimum above its maximum".into());
+        }
+        if matches!(self.rest.peek(), Some('*' | '+' | '?')) {
+            return Err("what is repeated cannot be repeated again without a group".into());
+        }
+        Ok(Piece::Repeat(piece.into(), least, most))
+    }
+
+    /// How often, up to the closing brace; none if the brace means itself.
+    fn count(&mut self) -> Result<Option<(u32, Option<u32>)>, String> {
+        let inside = self.rest.clone().skip(1).take(LONGEST_COUNT);
+        let inside: String = inside.take_while(|it| it.is_ascii_digit() || *it == ',').collect();
+        let is_closed = self.rest.clone().nth(inside.len() + 1) == Some('}');
+        let (least, most) = match inside.split_once(',') {
+            Some((least, most)) => (least, Some(most)),
+            None => (&*inside, Some(&*inside)),
+        };
+        if !is_closed || least.is_empty() || most.is_some_and(|it| it.contains(',')) {
+            return Ok(None);
+        }
+        // The closing brace is left for the caller, as `*` is.
+        self.rest.nth(inside.len());
+        let number = |text: &str| text.parse::<u32>().map_err(|_| "it is too large".to_owned());
+        let most = most.filter(|it| !it.is_empty()).map(number).transpose()?;
+        Ok(Some((number(least)?, most)))
+    }
+
+    fn escape(&mut self, in_class: bool) -> Result<Escape, String> {
+        let Some(next) = self.rest.next() else { return Err("it ends with a backslash".into()) };
+        Ok(match next {
+            'd' | 'D' => Escape::Trait(DIGIT, next == 'd'),
+            'w' | 'W' => Escape::Trait(WORD, next == 'w'),
+            's' | 'S' => Escape::Trait(SPACE, next == 's'),
+            'p' | 'P' => Escape::Trait(self.property()?, next == 'p'),
+            'n' => Escape::Char('\n'),
+            'r' => Escape::Char('\r'),
+            't' => Escape::Char('\t'),
+            'f' => Escape::Char('\u{C}'),
+            'v' => Escape::Char('\u{B}'),
+            'b' if in_class => Escape::Char('\u{8}'),
+            'b' | 'B' if !in_class => Escape::Boundary(next == 'b'),
+            'c' => Escape::Char(self.control()?),
+            'x' => Escape::Char(character(self.digits(2)?)?),
+            'u' => Escape::Char(self.unicode()?),
+            '0' if !self.rest.peek().is_some_and(char::is_ascii_digit) => Escape::Char('\0'),
+            '1'..='9' | 'k' if !in_class => {
+                self.refers_back = true;
+                // Whatever is made of it is not used.
+                Escape::Char(next)
+            }
+            other if other.is_ascii_alphanumeric() => {
+                return Err(format!("ECMAScript knows no `\\{other}`"));
+            }
+            other => Escape::Char(other),
+        })
+    }
+
+    fn control(&mut self) -> Result<char, String> {
+        match self.rest.next_if(char::is_ascii_alphabetic) {
+            Some(letter) => Ok(char::from(letter as u8 % 32)),
+            None => Err("a letter must follow `\\c`".into()),
+        }
+    }
+
+    fn digits(&mut self, count: usize) -> Result<u32, String> {
+        (0..count).try_fold(0, |sum, _| {
+            let digit = self.rest.next().and_then(|it| it.to_digit(16));
+            let missing = || format!("a character has {count} hexadecimal digits here");
+            digit.map(|digit| sum * 16 + digit).ok_or_else(missing)
+        })
+    }
+
+    /// After `\u`: four digits, two times four for a surrogate pair, or any number in braces.
+    fn unicode(&mut self) -> Result<char, String> {
+        if self.takes('{') {
+            let code: String = self.rest.by_ref().take_while(|it| *it != '}').collect();
+            return character(u32::from_str_radix(&code, 16).unwrap_or(u32::MAX));
+        }
+        let first = self.digits(4)?;
+        if !(0xD800..0xDC00).contains(&first) || !self.takes_all("\\u") {
+            return character(first);
+        }
+        let pair = [first as u16, self.digits(4)? as u16];
+        let found = char::decode_utf16(pair).next().and_then(Result::ok);
+        found.ok_or_else(|| "half of a character is missing".into())
+    }
+
+    fn property(&mut self) -> Result<Trait, String> {
+        if !self.takes('{') {
+            return Err("the name of a property must follow `\\p` in braces".into());
+        }
+        let name: String = self.rest.by_ref().take_while(|it| *it != '}').collect();
+        property(&name).ok_or_else(|| format!("the property `{name}` of characters is not known"))
+    }
+
+    /// After `[`.
+    fn class(&mut self) -> Result<Set, String> {
+        let is_negated = self.takes('^');
+        let (mut ranges, mut traits) = (Vec::new(), Vec::new());
+        let mut add = |ranges: &mut Vec<_>, member| match member {
+            Escape::Char(char) => ranges.push((char, char)),
+            Escape::Trait(one, has) => traits.push((one, has)),
+            Escape::Boundary(_) => {}
+        };
+        while let Some(from) = self.member()? {
+            // A hyphen between two characters makes them a range; any other is itself.
+            let mut ahead = self.rest.clone();
+            let is_range = ahead.next() == Some('-') && ahead.next().is_some_and(|it| it != ']');
+            let (Escape::Char(first), true) = (&from, is_range) else {
+                add(&mut ranges, from);
+                continue;
+            };
+            self.rest.next();
+            match self.member()? {
+                Some(Escape::Char(last)) if last < *first => {
+                    return Err(format!("the range from `{first}` to `{last}` is out of order"));
+                }
+                Some(Escape::Char(last)) => ranges.push((*first, last)),
+                Some(other) => {
+                    ranges.extend([(*first, *first), ('-', '-')]);
+                    add(&mut ranges, other);
+                }
+                None => break,
+            }
+        }
+        Ok(Set { is_negated, ignores_case: self.ignores_case, ..Set::new(ranges, traits) })
+    }
+
+    /// The next member of a class; none at its end.
+    fn member(&mut self) -> Result<Option<Escape>, String> {
+        match self.rest.next() {
+            None => Err("a class is not closed".into()),
+            Some(']') => Ok(None),
+            Some('\\') => self.escape(true).map(Some),
+            Some(other) => Ok(Some(Escape::Char(other))),
+        }
+    }
+}
+
+fn character(code: u32) -> Result<char, String> {
+    char::from_u32(code).ok_or_else(|| format!("there is no character {code:X}"))
+}
