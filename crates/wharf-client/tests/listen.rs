@@ -18,7 +18,7 @@ fn wanted() -> Filter {
 async fn a_listen_begins_with_what_the_server_agreed_to() {
     let link = Fake::default()
         .play(async |request: Request, outbox: Outbox| {
-            let filter = request.filter.unwrap().read(Filter::clone);
+            let filter = request.filter.as_ref().unwrap().read(Filter::clone);
             assert!(filter.tools && filter.prompts);
             // What comes before the agreement is nothing anybody waits for.
             outbox.notify(Notification::PromptsChanged);
@@ -40,7 +40,7 @@ async fn a_listen_begins_with_what_the_server_agreed_to() {
 async fn a_subscription_listens_to_one_resource() {
     let link = Fake::default()
         .play(async |request: Request, outbox: Outbox| {
-            let filter = request.filter.unwrap().read(Filter::clone);
+            let filter = request.filter.as_ref().unwrap().read(Filter::clone);
             assert_eq!(filter.uris, ["a:b".to_owned()].into());
             outbox.notify(Notification::Acknowledged(filter));
             // A part of what was subscribed to may be told by its own name.

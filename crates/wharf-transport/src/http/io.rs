@@ -35,9 +35,7 @@ pub(crate) struct Io<S> {
     stream: S,
     begun: Bytes,
     patience: Patience,
-    /// The turn in which the peer owes a request, and since when.
-    owing: Option<(u64, Instant)>,
-    /// Goes off when the peer may have owed one for too long.
+    /// Goes off when the peer may have owed a request for too long.
     alarm: Option<Pin<Box<Sleep>>>,
     stalled: Option<Pin<Box<Sleep>>>,
     /// Set once nothing more is written.
@@ -55,41 +53,37 @@ impl<S> Io<S> {
         patience: Patience,
         seat: OwnedSemaphorePermit,
     ) -> Self {
-        let (owing, alarm, stalled, lingers) = (None, None, None, None);
-        Io { stream, begun, patience, owing, alarm, stalled, lingers, left: LEFT, _seat: seat }
+        let (alarm, stalled, lingers) = (None, None, None);
+        Io { stream, begun, patience, alarm, stalled, lingers, left: LEFT, _seat: seat }
     }
 
     /// Notes that the peer sends nothing. Ready when it has owed a request for too long.
     fn poll_owed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some((patience, turns)) = &self.patience.head else { return Poll::Pending };
-        let Some(turn) = turns.of_client() else { return Poll::Pending };
-        let since = match self.owing {
-            Some((owed, since)) if owed == turn => since,
-            _ => self.owing.insert((turn, Instant::now())).1,
-        };
-        let end = since + *patience;
-        // The alarm of an earlier request is left as it is: setting it anew each time costs more
-        // than it does to be woken in vain now and then.
-        let alarm = match &mut self.alarm {
-            Some(alarm) if !alarm.is_elapsed() => return Poll::Pending,
-            Some(_) if end <= Instant::now() => return Poll::Ready(()),
-            Some(alarm) => {
-                alarm.as_mut().reset(end);
-                alarm
-            }
-            None => self.alarm.insert(Box::pin(sleep_until(end))),
-        };
+        // The alarm is left as it is from turn to turn: setting it anew each time costs more than
+        // it does to be woken in vain now and then.
+        if self.alarm.as_ref().is_some_and(|alarm| !alarm.is_elapsed()) {
+            return Poll::Pending;
+        }
+        let now = Instant::now();
+        // While it is our turn too: nobody may ask again when it ends.
+        let end = turns.theirs(now).unwrap_or(now) + *patience;
+        if end <= now {
+            return Poll::Ready(());
+        }
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(end)));
+        alarm.as_mut().reset(end);
         alarm.as_mut().poll(cx)
     }
 
-    /// Passes on how a write went. What is written may end our turn, so the peer's begins after it.
+    /// Passes on how a write went. The peer's turn begins only after it.
     fn wrote(
         &mut self,
         wrote: Poll<io::Result<usize>>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        if wrote.is_ready() {
-            self.owing = None;
+        if let (Poll::Ready(_), Some((_, turns))) = (&wrote, &self.patience.head) {
+            turns.told();
         }
         self.watch(wrote, cx)
     }

@@ -18,7 +18,7 @@ const CHOSEN: [&str; 8] = [
 ];
 
 const TICKS: [f64; 9] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0];
-const LEFT: f64 = 300.0;
+const LEFT: f64 = 320.0;
 const RIGHT: f64 = 780.0;
 const TOP: f64 = 64.0;
 const BAR: f64 = 13.0;
@@ -50,7 +50,7 @@ pub(crate) fn draw(outcomes: &[Outcome]) -> String {
     let rows: f64 = groups.iter().map(|(_, bars)| bars.len() as f64 * STEP + GAP).sum();
     let bottom = TOP + rows;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 840 {height}\" role=\"img\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 890 {height}\" role=\"img\">\n\
          <title>CPU of the server for one call, in terms of bare hyper</title>\n<style>{STYLE}</style>\n\
          <text class=\"title\" x=\"12\" y=\"24\">CPU of the server for one call: bare hyper = 1</text>\n\
          <text class=\"small\" x=\"12\" y=\"42\">shorter is better; logarithmic; left of the line is less than bare hyper</text>\n",

@@ -50,7 +50,9 @@ pub(crate) fn run() -> Result<(), String> {
     let verdicts = targets::judge(&outcomes);
     println!("{}", table::outcomes(&outcomes));
     println!("{}", table::notes(&outcomes));
-    println!("{}", table::verdicts(&verdicts));
+    if !verdicts.is_empty() {
+        println!("{}", table::verdicts(&verdicts));
+    }
     let name = if options.instructions { "instructions" } else { "results" };
     let report = Report { name, made, outcomes: &outcomes, verdicts: &verdicts };
     let all_there = contenders.iter().filter(|one| one.is_rust()).count() == RUST.len();

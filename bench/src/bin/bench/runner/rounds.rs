@@ -78,8 +78,8 @@ impl Rounds<'_> {
                     connections: *connections,
                     span: self.span(),
                 };
-                // The first calls of a server are not like the others.
-                HttpLoad { span: Span::Calls(10), ..load.clone() }.run(&listening.server)?;
+                // The first call of a server, and of a connection, is not like the others.
+                HttpLoad { span: Span::Calls(1), ..load.clone() }.run(&listening.server)?;
                 Box::new(move || load.run(&listening.server))
             }
             Measure::OneByOne(operation, protocol) => {

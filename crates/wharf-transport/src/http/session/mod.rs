@@ -24,6 +24,7 @@ use wharf_wire::{Codec, Connection, Field, Received};
 
 use self::{
     life::{Common, Session, Visit},
+    log::Log,
     table::Table,
 };
 use super::{
@@ -83,8 +84,9 @@ impl Sessions {
             Ok(visit) => visit,
             Err(refusal) => return *refusal,
         };
+        let own = self.hear(&visit);
         match seen.last_event {
-            Field::Absent => match self.hear(visit) {
+            Field::Absent => match Follower::of(visit, own) {
                 Some(follower) => post::stream(follower),
                 None => respond::refuse(409, "The session's own stream is open already"),
             },
@@ -95,13 +97,13 @@ impl Sessions {
         }
     }
 
-    /// Follows the session's own stream. None if somebody does already.
-    fn hear(&self, visit: Visit) -> Option<Follower> {
+    /// The session's own stream, for somebody who may read it.
+    fn hear(&self, visit: &Visit) -> Arc<Log> {
         let (own, unheard) = visit.hear();
         if let Some(listen) = unheard {
             listen.listen(visit.session(), &own, &self.tasks);
         }
-        Follower::of(visit, own)
+        own
     }
 
     /// Ends a session.
