@@ -236,7 +236,7 @@ async fn a_front_that_never_comes_back_is_not_waited_for() {
 async fn a_listen_passes() {
     let link = Fake::default()
         .play(async |request: Request, outbox: Outbox| {
-            let filter = request.filter.unwrap().read(Filter::clone);
+            let filter = request.filter.as_ref().unwrap().read(Filter::clone);
             outbox.notify(Notification::Acknowledged(filter));
             Reply::Listened.into()
         })

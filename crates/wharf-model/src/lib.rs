@@ -29,6 +29,7 @@ mod request;
 mod resource;
 mod roots;
 mod sampling;
+mod scope;
 mod service;
 mod tool;
 
@@ -55,5 +56,6 @@ pub use request::*;
 pub use resource::*;
 pub use roots::*;
 pub use sampling::*;
+pub use scope::*;
 pub use service::*;
 pub use tool::*;

@@ -12,9 +12,6 @@ use crate::{Outbox, Outcome, Request};
 /// An owned future on the heap.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 
-/// What travels with a message besides the message: whatever outer layers put there.
-pub type Scope = http::Extensions;
-
 /// Takes a request and an outbox for what happens on the way; ends with one outcome.
 ///
 /// A router, a connected client, a gateway and a middleware are all services. The trait is

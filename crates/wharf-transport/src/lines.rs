@@ -106,7 +106,7 @@ pub(crate) fn open<W>(
         connection: Connection::new(shared.host.wire.clone()),
         lines: Lines::new(limits.message),
         shared: shared.clone(),
-        scope,
+        scope: scope.shared(),
         fresh: true,
         hung_up: false,
         length: 0,

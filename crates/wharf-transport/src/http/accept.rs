@@ -86,7 +86,7 @@ where
     let Some(Some((begun, is_http2))) = in_time(site, first_bytes(&mut stream)).await else {
         return;
     };
-    let turns = Turns::default();
+    let (scope, turns) = (scope.shared(), Turns::default());
     // The streams of HTTP/2 see to it themselves that nobody stays who asks for nothing.
     let head = (!is_http2).then(|| (limits.head, turns.clone()));
     let patience = Patience { head, write: limits.write };
@@ -179,15 +179,14 @@ type Answer = Result<respond::Reply, Infallible>;
 fn answer(
     site: Arc<Site>,
     request: Request<Incoming>,
-    scope: Scope,
+    mut scope: Scope,
     turn: Turn,
 ) -> impl Future<Output = Answer> {
     let (mut parts, mut body) = request.into_parts();
-    let mut own = std::mem::take(&mut parts.extensions);
-    own.extend(scope);
+    scope.extend([std::mem::take(&mut parts.extensions)]);
     async move {
         let mut reply = match site.http.serves(parts.uri.path()) {
-            true => site.request(&parts, own, Pin::new(&mut body)).await,
+            true => site.request(&parts, scope, Pin::new(&mut body)).await,
             false => {
                 let problem = format!("There is nothing here: the endpoint is {}", site.http.path);
                 respond::refuse(404, &problem)

@@ -206,7 +206,7 @@ where
         let site = self.site.clone();
         let (mut parts, body) = request.into_parts();
         Box::pin(async move {
-            let scope = std::mem::take(&mut parts.extensions);
+            let scope = std::mem::take(&mut parts.extensions).into();
             Ok(site.request(&parts, scope, pin!(body)).await)
         })
     }
