@@ -1,6 +1,13 @@
 //! One connection of lines: read, poll in place, write when the input is drained.
 
-use std::{future::Future, io, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::{
@@ -183,11 +190,11 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
                 buffer.reserve(CHUNK);
             }
             let mut room = buffer.limit(CHUNK);
-            let read = tokio::select! {
-                biased;
-                read = reader.read_buf(&mut room) => read,
-                () = &mut closing => return,
-            };
+            let read = poll_fn(|cx| match pin!(reader.read_buf(&mut room)).poll(cx) {
+                Poll::Pending => closing.as_mut().poll(cx).map(|()| None),
+                read => read.map(Some),
+            });
+            let Some(read) = read.await else { return };
             // A client that is gone without a word is no different from one that closed its end.
             let ended = read.unwrap_or(0) == 0;
             shared.flight.reading(true);

@@ -38,7 +38,8 @@ impl Codec {
 
     pub(crate) fn complete(&self, reply: &Reply, out: &mut Vec<u8>) -> u16 {
         let modern = self.revision.is_modern();
-        out.reserve(128 + self.id.range().len() + rough_size(reply));
+        let frame = if modern { 256 + self.wire.server_info.len() } else { 128 };
+        out.reserve(frame + self.id.range().len() + rough_size(reply));
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         out.extend_from_slice(self.id_json().as_bytes());
         out.extend_from_slice(br#","result":"#);

@@ -194,11 +194,10 @@ impl<'a> Scan<'a> {
     }
 
     fn digits(&mut self) -> Result<(), Malformed> {
-        let start = self.at;
-        while self.peek().is_ascii_digit() {
-            self.at += 1;
-        }
-        if self.at > start { Ok(()) } else { Err(Malformed) }
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += digits;
+        if digits > 0 { Ok(()) } else { Err(Malformed) }
     }
 
     fn number(&mut self) -> Result<(), Malformed> {
