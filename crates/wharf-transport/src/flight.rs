@@ -61,6 +61,7 @@ struct Entry {
 
 impl Flight {
     /// Whether nothing is under way.
+    #[cfg(feature = "http")]
     pub(crate) fn is_empty(&self) -> bool {
         self.aboard.load(Ordering::Acquire) == 0
     }
