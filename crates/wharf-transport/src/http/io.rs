@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IoSlice},
-    pin::Pin,
+    pin::{Pin, pin},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -11,6 +11,7 @@ use bytes::{Buf, Bytes};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::OwnedSemaphorePermit,
+    task::coop::unconstrained,
     time::{Instant, Sleep, sleep, sleep_until},
 };
 
@@ -67,13 +68,16 @@ impl<S> Io<S> {
         }
         let now = Instant::now();
         // While it is our turn too: nobody may ask again when it ends.
-        let end = turns.theirs(now).unwrap_or(now) + *patience;
+        // Nor while it has yet to read what is written: that has its own patience.
+        let since = turns.theirs(now).filter(|_| self.stalled.is_none());
+        let end = since.unwrap_or(now) + *patience;
         if end <= now {
             return Poll::Ready(());
         }
         let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(end)));
         alarm.as_mut().reset(end);
-        alarm.as_mut().poll(cx)
+        // Whatever budget is left: it is asked only once.
+        pin!(unconstrained(alarm.as_mut())).poll(cx)
     }
 
     /// Passes on how a write went. The peer's turn begins only after it.
@@ -95,7 +99,9 @@ impl<S> Io<S> {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<T>> {
         if wrote.is_ready() {
-            self.stalled = None;
+            if let (Some(_), Some((_, turns))) = (self.stalled.take(), &self.patience.head) {
+                turns.told();
+            }
             return wrote;
         }
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(self.patience.write)));

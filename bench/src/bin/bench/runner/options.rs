@@ -26,7 +26,8 @@ usage: cargo xtask bench [OPTIONS]
   --python           FastMCP 4 too
   --node             the TypeScript SDK too
 
-A run of everything rewrites docs/bench; one with --quick, --only or --servers only prints.";
+A run of everything rewrites docs/bench; one with --quick, --only or --servers only prints. Clean builds,
+which take long, are measured with --only build.";
 
 impl Options {
     pub(crate) fn read(words: impl Iterator<Item = String>) -> Result<Self, String> {

@@ -190,9 +190,13 @@ impl Session {
         if streams.own.is_some() {
             return Some(Box::new(listen));
         }
-        let before = (!streams.ended).then(|| streams.unheard.replace(Box::new(listen)));
+        let mut listen = Some(Box::new(listen));
+        if !streams.ended {
+            std::mem::swap(&mut streams.unheard, &mut listen);
+        }
+        // Dropped without the lock, as it may run a user's code.
         drop(streams);
-        drop(before);
+        drop(listen);
         None
     }
 

@@ -133,7 +133,12 @@ impl Sessions {
             Received::Cancel(id) => session.flight.cancel(&id),
             Received::Call(request, codec) => {
                 let begun = Begun::new(session, request, codec, posted.scope.clone());
-                if let Some(listen) = session.keep(begun) {
+                // One that has not said yet that it begins must go on, or it misses what changes.
+                let kept = match begun.first {
+                    Some(_) => session.keep(begun),
+                    None => Some(Box::new(begun)),
+                };
+                if let Some(listen) = kept {
                     listen.listen(session, &session.hear().0, &self.tasks);
                 }
             }
@@ -170,7 +175,12 @@ impl Posted {
                 First::Nothing => respond::status(202),
                 First::Reply(Ending { status: 200, .. }) if !accept.json => stream(follower),
                 First::Reply(ending) => {
-                    let mut reply = respond::json(ending.status, follower.into_reply());
+                    let reply = follower.into_reply();
+                    // A session that ended just now took it along.
+                    if reply.is_empty() {
+                        return Sessions::gone();
+                    }
+                    let mut reply = respond::json(ending.status, reply);
                     if let Some(error) = ending.refused {
                         respond::explain(&mut reply, &error);
                     }

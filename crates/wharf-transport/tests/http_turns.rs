@@ -1,0 +1,179 @@
+//! Whose turn it is on a connection of HTTP/1.1, and what is heard before anybody listens.
+#![cfg(feature = "http")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::broadcast,
+    task::{JoinSet, coop, yield_now},
+    time::{sleep, timeout},
+};
+use wharf_model::{
+    BoxFuture, Deadlines, Implementation, Method, Notification, Outbox, Outcome, Reply, Request,
+    Service, ToolResult,
+};
+use wharf_transport::{
+    Host, LineLimits, Shutdown, TokioTimer,
+    http::{Http, HttpLimits, HttpService, serve},
+};
+use wharf_wire::Wire;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Tools that take budget from the scheduler, and return so many bytes. Its listen begins late.
+struct Toy(broadcast::Sender<()>);
+
+impl Service for Toy {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let changes = self.0.clone();
+        Box::pin(async move {
+            match request.method {
+                Method::Discover => Reply::Discover(Box::default()).into(),
+                Method::Listen => {
+                    yield_now().await;
+                    let mut changes = changes.subscribe();
+                    while changes.recv().await.is_ok() {
+                        outbox.notify(Notification::ToolsChanged);
+                        outbox.room().await;
+                    }
+                    Reply::Listened.into()
+                }
+                _ => {
+                    let arguments: Value = serde_json::from_str(request.arguments()).unwrap();
+                    for _ in 0..arguments["budget"].as_u64().unwrap_or(0) {
+                        coop::consume_budget().await;
+                    }
+                    let length = arguments["bytes"].as_u64().unwrap_or(1) as usize;
+                    ToolResult::text("x".repeat(length)).into()
+                }
+            }
+        })
+    }
+}
+
+async fn start(head: Duration, changes: broadcast::Sender<()>) -> SocketAddr {
+    let mut limits = HttpLimits::default();
+    (limits.head, limits.write) = (head, PATIENCE);
+    let host = Host {
+        wire: Arc::new(Wire::new(Implementation::new("toy", "1"))),
+        service: Arc::new(Toy(changes)),
+        timer: Arc::new(TokioTimer),
+        deadlines: Deadlines { idle: None, total: None },
+        limits: LineLimits::default(),
+    };
+    let service = HttpService::new(Arc::new(host), Http::new().limits(limits), Shutdown::new());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(serve(service, listener));
+    address
+}
+
+fn post(session: &str, body: &str) -> String {
+    format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\n{session}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn call(arguments: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","arguments":{arguments}}}}}"#
+    )
+}
+
+/// The head of the next reply, and its body as far as its length says.
+async fn reply(stream: &mut TcpStream) -> String {
+    let (mut all, mut piece) = (String::new(), [0; 4096]);
+    loop {
+        let length = stream.read(&mut piece).await.unwrap();
+        assert!(length > 0, "closed after {all:?}");
+        all.push_str(&String::from_utf8_lossy(&piece[..length]));
+        let Some((head, body)) = all.split_once("\r\n\r\n") else { continue };
+        let expected = head.split("content-length: ").nth(1).map(|it| it.lines().next().unwrap());
+        if body.len() >= expected.map_or(0, |it| it.parse().unwrap()) {
+            return all;
+        }
+    }
+}
+
+/// Opens a session; the header lines that name it.
+async fn session(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+    stream.write_all(post("", hello).as_bytes()).await.unwrap();
+    let reply = reply(&mut stream).await;
+    let id = reply.split("mcp-session-id: ").nth(1).unwrap().lines().next().unwrap();
+    format!("mcp-session-id: {id}\r\nmcp-protocol-version: 2025-11-25\r\n")
+}
+
+/// It has its own time for that, which is longer here than the one for its next request.
+#[tokio::test]
+async fn a_client_that_reads_slowly_is_not_cut_off_for_asking_nothing() {
+    let head = Duration::from_millis(300);
+    let address = start(head, broadcast::Sender::new(1)).await;
+    let session = session(address).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let large = post(&session, &call(r#"{"bytes":40000000}"#));
+    stream.write_all(large.as_bytes()).await.unwrap();
+    let mut piece = vec![0; 1 << 16];
+    let mut length = stream.read(&mut piece).await.unwrap();
+    sleep(4 * head).await;
+    while length < 40_000_000 {
+        let more = timeout(PATIENCE, stream.read(&mut piece)).await.unwrap().unwrap();
+        assert!(more > 0, "cut off after {length} bytes");
+        length += more;
+    }
+}
+
+/// The alarm must be heard even if a handler has used up what the scheduler grants in one go.
+#[tokio::test]
+async fn half_a_request_behind_another_does_not_stay() {
+    let address = start(Duration::from_millis(300), broadcast::Sender::new(1)).await;
+    let session = session(address).await;
+    let mut clients = JoinSet::new();
+    for budget in 100..=135 {
+        let call = post(&session, &call(&format!(r#"{{"budget":{budget}}}"#)));
+        clients.spawn(async move {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(format!("{call}POST /mc").as_bytes()).await.unwrap();
+            let mut rest = Vec::new();
+            let ended = timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+            assert!(ended.is_ok(), "still open after {budget}");
+        });
+    }
+    clients.join_all().await;
+}
+
+/// A listen that has to wait for something first goes on without anybody who reads its stream.
+#[tokio::test]
+async fn what_changes_before_anybody_reads_is_heard() {
+    let changes = broadcast::Sender::new(16);
+    let address = start(PATIENCE, changes.clone()).await;
+    let session = session(address).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    stream.write_all(post(&session, initialized).as_bytes()).await.unwrap();
+    reply(&mut stream).await;
+    let begun = async {
+        while changes.receiver_count() == 0 {
+            yield_now().await;
+        }
+    };
+    timeout(PATIENCE, begun).await.expect("the listen has not begun");
+    changes.send(()).unwrap();
+    let get = format!(
+        "GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n{session}\r\n"
+    );
+    stream.write_all(get.as_bytes()).await.unwrap();
+    let (mut all, mut piece) = (String::new(), [0; 4096]);
+    while !all.contains("notifications/tools/list_changed") {
+        let length = timeout(PATIENCE, stream.read(&mut piece)).await.expect(&all).unwrap();
+        assert!(length > 0, "closed after {all:?}");
+        all.push_str(&String::from_utf8_lossy(&piece[..length]));
+    }
+}
