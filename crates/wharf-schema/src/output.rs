@@ -15,7 +15,8 @@ use crate::{
 /// What a foreign schema may hold.
 const BOUNDS: Bounds = Bounds { depth: 64, subschemas: 1024 };
 
-/// How many values it may have in all, as JSON.
+/// How long it may be, and how many values it may have in all, as JSON.
+const LENGTH: usize = 256 * 1024;
 const SIZE: usize = 65_536;
 
 /// How many values one result may have.
@@ -31,11 +32,15 @@ impl Checker {
     /// # Errors
     /// Why the schema cannot be used.
     pub fn new(schema: &Value) -> Result<Self, String> {
+        let text = schema.to_string();
+        if text.len() > LENGTH {
+            return Err(format!("the schema has more than {LENGTH} bytes"));
+        }
+        if lenient::count(&text) > SIZE {
+            return Err(format!("the schema has more than {SIZE} values"));
+        }
         if let Some(problem) = survey::problems(schema, BOUNDS).first() {
             return Err(problems::shorten(problem.to_string()));
-        }
-        if lenient::count(&schema.to_string()) > SIZE {
-            return Err(format!("the schema has more than {SIZE} values"));
         }
         Schema::compile(schema).map(Checker)
     }

@@ -36,8 +36,7 @@ impl<'a> Path<'a> {
         while let Some(path) = at {
             match path.last {
                 Segment::Root => {}
-                // A key with a line end in it could pass for another problem.
-                Segment::Key(key) => segments.push(key.replace(char::is_control, "\u{FFFD}")),
+                Segment::Key(key) => segments.push(tame(key)),
                 Segment::Index(index) => segments.push(index.to_string()),
             }
             at = path.outer;
@@ -107,6 +106,13 @@ impl fmt::Display for Problems {
             (true, false) => f.write_str("\n- finding out what else is wrong would take too long"),
         }
     }
+}
+
+/// As much of a caller's text as may stand in a problem. One with a line end in it could pass for
+/// another problem.
+pub(crate) fn tame(text: &str) -> String {
+    let visible = |char: char| if char.is_control() { '\u{FFFD}' } else { char };
+    text.chars().take(LENGTH).map(visible).collect()
 }
 
 /// As much of a text as one problem may take.

@@ -69,6 +69,9 @@ pub struct Bounds {
     pub subschemas: usize,
 }
 
+/// How long a `$id` or a `$ref` may be: each may be made whole with another.
+const ADDRESS: usize = 2048;
+
 /// Why a schema cannot be used as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -81,6 +84,8 @@ pub enum Problem {
     NoSchema,
     /// It is written in this dialect, which nobody here knows.
     Dialect(String),
+    /// It refers, or is referred to, by more bytes than this.
+    LongAddress(usize),
     /// It refers to this, which would have to be fetched.
     Outside(String),
 }
@@ -92,6 +97,9 @@ impl fmt::Display for Problem {
             Problem::TooDeep(most) => write!(f, "the schema is nested more than {most} deep"),
             Problem::NoSchema => f.write_str("a schema is an object or a boolean"),
             Problem::Dialect(uri) => write!(f, "the dialect `{uri}` is not supported"),
+            Problem::LongAddress(most) => {
+                write!(f, "a `$id` or a `$ref` is longer than {most} bytes")
+            }
             Problem::Outside(to) => write!(
                 f,
                 "`$ref` to `{to}` leads outside the schema, where nothing is fetched from"
@@ -141,6 +149,10 @@ impl<'a> Survey<'a> {
             _ => return self.found.push(Problem::NoSchema),
         };
         let text = |keyword| map.get(keyword).and_then(Value::as_str);
+        let mut addresses = ["$id", "id", "$ref", "$dynamicRef"].into_iter().filter_map(text);
+        if addresses.any(|it| it.len() > ADDRESS) {
+            return self.found.push(Problem::LongAddress(ADDRESS));
+        }
         if let Some(dialect) = text("$schema").filter(|it| Draft::at(it).is_none()) {
             self.found.push(Problem::Dialect(dialect.to_owned()));
         }

@@ -1,7 +1,7 @@
 //! What both sides of the protocol do with schemas.
 #![allow(clippy::unwrap_used)]
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use wharf_schema::{
     form, header,
     mirror::Mirrors,
@@ -34,11 +34,17 @@ fn values_fit_or_are_told_why_not() {
 
 #[test]
 fn schemas_beyond_the_bounds_are_not_compiled() {
-    let hidden: Vec<Value> = (0..70_000).map(|n| json!(n)).collect();
+    let hidden = vec![json!(1); 70_000];
+    let long = |length| "a".repeat(length);
     let circle = json!({"$ref": "#/$defs/a", "$defs": {
         "a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}}});
     for (schema, reason) in [
         (json!({"x": hidden}), "65536 values"),
+        (json!({"x": long(300_000)}), "262144 bytes"),
+        (json!({"$id": long(3000)}), "2048 bytes"),
+        (json!({"items": {"$ref": long(3000)}}), "2048 bytes"),
+        (json!({"pattern": long(20_000)}), "16384 bytes"),
+        (json!({"pattern": format!("(?:a{}){{30000}}", "()".repeat(3000))}), "too large"),
         (json!({"$dynamicRef": "#a"}), "leads nowhere"),
         (json!({"$ref": "#/$defs/a", "$defs": {}}), "leads nowhere"),
         (json!({"$ref": "#"}), "circle"),
@@ -101,6 +107,29 @@ fn neither_deep_values_nor_deep_schemas_end_the_stack() {
     }
     let groups = format!("{}{}", "(".repeat(100_000), ")".repeat(100_000));
     assert!(Checker::new(&json!({"pattern": groups})).is_err());
+}
+
+/// What is written once is kept once, and what a caller wrote is told in part.
+#[test]
+fn what_is_repeated_or_long_takes_little() {
+    let class: String = (0..4000).filter_map(|n| char::from_u32(0x4E00 + 2 * n)).collect();
+    let schema = json!({"pattern": format!("^[{class}]{{20000}}$")});
+    assert!(matches!(check(schema, &json!("x")), Verdict::Misfit(_)));
+    let traits = json!({"pattern": format!("[{}]", r"\d".repeat(8000))});
+    assert!(matches!(check(traits, &json!("a".repeat(20_000))), Verdict::Misfit(_)));
+    let siblings: Map<String, Value> =
+        (0..1000).map(|n| (n.to_string(), json!({"type": "null"}))).collect();
+    let nested = json!({"properties": {"x".repeat(100_000): {"properties": siblings}}});
+    assert_eq!(check(nested, &json!({})), Verdict::Fits);
+    let options = vec![json!({"type": "object", "required": ["a"]}); 400];
+    let named = json!({"additionalProperties": {"anyOf": options}});
+    let value = json!({"k".repeat(1_000_000): {}});
+    assert!(!matches!(check(named, &value), Verdict::Fits));
+    let forged = json!({"a\n- `x`: fake\u{1b}[31m": 1});
+    let Verdict::Misfit(told) = check(json!({"additionalProperties": false}), &forged) else {
+        panic!("{forged}")
+    };
+    assert!(!told.contains(char::is_control), "{told:?}");
 }
 
 #[test]

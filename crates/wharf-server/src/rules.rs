@@ -17,6 +17,10 @@ use crate::{
     strings::Strings,
 };
 
+/// How many lists may be within each other where one string stands for them: types may refer to
+/// themselves.
+const NESTED: usize = 16;
+
 /// One schema, compiled when it is first needed.
 pub(crate) struct Rules {
     schema: Arc<Value>,
@@ -114,24 +118,27 @@ impl Rules {
             .map(|(name, value)| {
                 let name = name.as_ref();
                 let property = properties.and_then(|it| it.get(name)).unwrap_or(&anything);
-                (name.to_owned(), self.typed(property, value))
+                (name.to_owned(), self.typed(property, value, NESTED))
             })
             .collect();
         Value::Object(object)
     }
 
     /// Decoded strings as the JSON that `schema` is about.
-    fn typed(&self, schema: &Value, value: &Strings) -> Value {
+    fn typed(&self, schema: &Value, value: &Strings, depth: usize) -> Value {
         let leaves = kinds::leaves(&self.schema, schema);
         let takes = |kind: &str| leaves.iter().any(|leaf| kinds::takes(leaf, kind));
         let item = |text: &String| {
             let items = leaves.iter().find_map(|leaf| leaf.get("items"));
-            self.typed(items.unwrap_or(&Value::Null), &Strings::One(text.clone()))
+            let items = items.unwrap_or(&Value::Null);
+            self.typed(items, &Strings::One(text.clone()), depth.saturating_sub(1))
         };
         match value {
             Strings::Many(texts) => texts.iter().map(item).collect(),
             Strings::One(text) if takes("string") => Value::from(text.as_str()),
-            Strings::One(text) if takes("array") => [text].map(item).into_iter().collect(),
+            Strings::One(text) if depth > 0 && takes("array") => {
+                [text].map(item).into_iter().collect()
+            }
             Strings::One(text) => number_or_switch(text),
         }
     }

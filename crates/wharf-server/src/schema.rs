@@ -203,6 +203,7 @@ fn advice(problem: &Problem) -> Option<&'static str> {
         Problem::TooDeep(_) => "make it flatter, or raise `Limits::schema_depth`",
         Problem::Dialect(_) => "use JSON Schema 2020-12, 2019-09, draft-07, draft-06 or draft-04",
         Problem::Outside(_) => "copy what it names into `$defs`",
+        Problem::LongAddress(_) => "use shorter names",
         _ => return None,
     })
 }

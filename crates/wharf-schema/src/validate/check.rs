@@ -16,7 +16,10 @@ use super::{
 use crate::problems::{Kind, Path, Problem, TOLD};
 
 /// How many schemas within schemas one value within values may be held against: the stack ends.
-const DEPTH: usize = 768;
+const DEPTH: usize = 640;
+
+/// What it takes to remember how a part was judged, in steps.
+const REMEMBERING: usize = 8;
 
 /// After so many steps it is worth remembering what references led to.
 const LONG: usize = 4096;
@@ -147,7 +150,7 @@ impl<'s> Check<'s> {
             }
             Rule::Reference(id) => self.referred(*id, part, marks),
             Rule::DynamicReference(id, anchor) => {
-                let outermost = self.outermost(part.scope, anchor);
+                let outermost = self.outermost(part.scope, anchor)?;
                 self.node(outermost.unwrap_or(*id), part, marks)
             }
             leaf => match leaf::holds(leaf, part.value, &mut self.fuel)? {
@@ -158,15 +161,16 @@ impl<'s> Check<'s> {
     }
 
     /// The schema with this anchor that the check came through first.
-    fn outermost(&self, scope: &Scope<'_>, anchor: &str) -> Option<Id> {
+    fn outermost(&mut self, scope: &Scope<'_>, anchor: &str) -> Result<Option<Id>, Stop> {
         let (mut found, mut at) = (None, Some(scope));
         while let Some(scope) = at {
             let named = self.schema.anchors.get(scope.resource);
+            self.fuel.spend(1 + named.map_or(0, |all| all.len()))?;
             let here = named.and_then(|all| all.iter().find(|(name, _)| **name == *anchor));
             found = here.map(|(_, id)| *id).or(found);
             at = scope.outer;
         }
-        found
+        Ok(found)
     }
 
     /// Follows a reference. A part that references lead to again and again is judged once.
@@ -181,6 +185,7 @@ impl<'s> Check<'s> {
         }
         let fits = self.node(id, part, None)?;
         if let Some(known) = &mut self.known {
+            self.fuel.spend(REMEMBERING)?;
             known.insert(key, fits);
         }
         Ok(fits)

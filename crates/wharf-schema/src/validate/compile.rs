@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::problems;
+
 use super::{
     Schema,
     dialect::Draft,
@@ -180,7 +182,10 @@ impl<'d> Reader<'_, 'd> {
     /// The number of a schema in this one, under a keyword or a keyword and a name.
     pub(super) fn node(&mut self, schema: &'d Value, under: &str) -> Result<Id, String> {
         let resource = self.compiler.document.resource_of(schema, self.resource);
-        self.compiler.node(Location { schema, resource }, format!("{}/{under}", self.place))
+        self.compiler.node(
+            Location { schema, resource },
+            problems::shorten(format!("{}/{under}", self.place)),
+        )
     }
 
     /// What a reference leads to.
@@ -191,7 +196,7 @@ impl<'d> Reader<'_, 'd> {
         let dynamic = &self.compiler.document.resources[at.resource].dynamic;
         let anchor = dynamic.iter().find(|(_, schema)| std::ptr::eq(*schema, at.schema));
         let anchor = anchor.map(|(name, _)| (*name).into());
-        Ok(Target { id: self.compiler.node(at, to.to_owned())?, anchor })
+        Ok(Target { id: self.compiler.node(at, problems::shorten(to.to_owned()))?, anchor })
     }
 
     /// Notes that references lead elsewhere by who follows them.

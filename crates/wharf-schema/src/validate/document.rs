@@ -10,6 +10,9 @@ use crate::survey::subschemas;
 /// How deep schemas may nest before anything of them is compiled.
 const DEPTH: usize = 256;
 
+/// How long an id may be: references are made whole with it.
+const LONGEST_ID: usize = 2048;
+
 /// A schema with an address of its own.
 pub(super) struct Resource<'d> {
     pub(super) draft: Draft,
@@ -73,7 +76,8 @@ impl<'d> Document<'d> {
         let draft = Draft::named_in(map).unwrap_or(outer.draft);
         let id = map.get(draft.id_keyword()).and_then(Value::as_str);
         let hidden = draft.ref_stands_alone() && map.contains_key("$ref");
-        let Some(id) = id.filter(|_| !hidden) else { return at.resource };
+        let is_usable = |id: &&str| !hidden && id.len() <= LONGEST_ID;
+        let Some(id) = id.filter(is_usable) else { return at.resource };
         let (address, anchor) = uri::split(id);
         let mut resource = at.resource;
         if !address.is_empty() {

@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 
 use super::rule::{Bound, Contains, Count, Rule};
-use crate::problems::LENGTH;
+use crate::problems::{LENGTH, tame};
 
 /// How many choices, and how many names, are told.
 const CHOICES: usize = 3;
@@ -67,7 +67,9 @@ impl Words {
             Rule::Bound(bound, limit) => format!("{} is {} of {limit}", it(), beyond(*bound)),
             Rule::MultipleOf(step) => format!("{} is not a multiple of {step}", it()),
             Rule::Count(count, limit) => format!("{} {}", it(), miscounted(*count, *limit)),
-            Rule::Pattern(pattern) => format!("{} does not match \"{}\"", it(), pattern.source()),
+            Rule::Pattern(pattern) => {
+                format!("{} does not match \"{}\"", it(), tame(pattern.source()))
+            }
             Rule::Format(format) => format!("{} is not a \"{}\"", it(), format.name),
             Rule::UniqueItems => format!("{} has non-unique elements", it()),
             Rule::Not(_, schema) => format!("{schema} is not allowed for {}", it()),
@@ -103,7 +105,7 @@ impl Words {
 
     pub(super) fn unexpected_names(self, what: &str, names: &[&str]) -> String {
         let quoted: Vec<String> =
-            names.iter().take(NAMES).map(|name| format!("'{name}'")).collect();
+            names.iter().take(NAMES).map(|name| format!("'{}'", tame(name))).collect();
         format!("{what} are not allowed ({} unexpected)", were(&quoted, names.len()))
     }
 

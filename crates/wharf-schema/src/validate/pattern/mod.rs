@@ -20,6 +20,9 @@ pub(super) struct Pattern {
     program: Program,
 }
 
+/// How many characters of a pattern that cannot be used are shown.
+const SHOWN: usize = 100;
+
 impl Pattern {
     /// Compiles a pattern into at most `room` operations, which it takes away.
     ///
@@ -27,7 +30,11 @@ impl Pattern {
     /// Why it cannot be used.
     pub(super) fn new(source: &str, room: &mut usize) -> Result<Self, String> {
         let program = parse::parse(source).and_then(|parsed| Program::new(&parsed, room));
-        let program = program.map_err(|reason| format!("the pattern `{source}`: {reason}"))?;
+        let program = program.map_err(|reason| {
+            let shown: String = source.chars().take(SHOWN).collect();
+            let rest = if shown.len() < source.len() { "…" } else { "" };
+            format!("the pattern `{shown}{rest}`: {reason}")
+        })?;
         Ok(Pattern { source: source.into(), program })
     }
 

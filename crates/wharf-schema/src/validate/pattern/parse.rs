@@ -1,11 +1,14 @@
 //! The syntax of patterns.
 
-use std::{iter::Peekable, str::Chars};
+use std::{iter::Peekable, str::Chars, sync::Arc};
 
 use super::set::{DIGIT, LINE_END, SPACE, Set, Trait, WORD, property};
 
 /// How deep groups may nest.
 const DEPTH: usize = 64;
+
+/// How long a pattern may be, in bytes.
+const LONGEST: usize = 16 * 1024;
 
 /// The most characters between the braces that say how often something comes.
 const LONGEST_COUNT: usize = 24;
@@ -18,7 +21,7 @@ const LOOKS: [(&str, bool, bool); 4] =
 #[derive(Debug)]
 pub(super) enum Piece {
     Char(char),
-    Set(Set),
+    Set(Arc<Set>),
     Start,
     End,
     /// Whether one is wanted or must not be.
@@ -48,6 +51,9 @@ pub(super) struct Parsed {
 /// # Errors
 /// What in it is no ECMAScript.
 pub(super) fn parse(pattern: &str) -> Result<Parsed, String> {
+    if pattern.len() > LONGEST {
+        return Err(format!("it is longer than {LONGEST} bytes"));
+    }
     let rest = pattern.strip_prefix("(?i)");
     let ignores_case = rest.is_some();
     let chars = rest.unwrap_or(pattern).chars().peekable();
@@ -117,12 +123,12 @@ impl Parser<'_> {
         Ok(match next {
             '^' => Piece::Start,
             '$' => Piece::End,
-            '.' => Piece::Set(Set::of(LINE_END, false)),
+            '.' => Piece::Set(Set::of(LINE_END, false).into()),
             '(' => self.group()?,
-            '[' => Piece::Set(self.class()?),
+            '[' => Piece::Set(self.class()?.into()),
             '\\' => match self.escape(false)? {
                 Escape::Char(char) => self.char(char),
-                Escape::Trait(one, has) => Piece::Set(Set::of(one, has)),
+                Escape::Trait(one, has) => Piece::Set(Set::of(one, has).into()),
                 Escape::Boundary(is_wanted) => Piece::Boundary(is_wanted),
             },
             '*' | '+' | '?' => return Err(format!("there is nothing before `{next}` to repeat")),
@@ -134,7 +140,8 @@ impl Parser<'_> {
         if !self.ignores_case {
             return Piece::Char(char);
         }
-        Piece::Set(Set { ignores_case: true, ..Set::new(vec![(char, char)], Vec::new()) })
+        let set = Set { ignores_case: true, ..Set::new(vec![(char, char)], Vec::new()) };
+        Piece::Set(set.into())
     }
 
     fn group(&mut self) -> Result<Piece, String> {

@@ -1,5 +1,7 @@
 //! A pattern as a list of operations.
 
+use std::sync::Arc;
+
 use super::{
     parse::{Parsed, Piece},
     set::Set,
@@ -9,7 +11,8 @@ use super::{
 #[derive(Debug)]
 pub(super) enum Op {
     Char(char),
-    Set(Box<Set>),
+    /// Shared, because a repetition repeats it.
+    Set(Arc<Set>),
     Start,
     End,
     Boundary {
@@ -74,9 +77,11 @@ impl Writer<'_> {
     }
 
     fn piece(&mut self, piece: &Piece) -> Result<(), String> {
+        // Even what becomes no operation takes time, and may be repeated.
+        *self.room = self.room.checked_sub(1).ok_or("it is too large")?;
         match piece {
             Piece::Char(char) => drop(self.push(Op::Char(*char))?),
-            Piece::Set(set) => drop(self.push(Op::Set(set.clone().into()))?),
+            Piece::Set(set) => drop(self.push(Op::Set(set.clone()))?),
             Piece::Start => drop(self.push(Op::Start)?),
             Piece::End => drop(self.push(Op::End)?),
             Piece::Boundary(is_wanted) => {

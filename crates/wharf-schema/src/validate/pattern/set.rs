@@ -7,6 +7,16 @@ pub(super) enum Trait {
     Property(Has),
 }
 
+impl Trait {
+    fn is(self, other: Trait) -> bool {
+        match (self, other) {
+            (Trait::Ranges(one), Trait::Ranges(other)) => one == other,
+            (Trait::Property(one), Trait::Property(other)) => std::ptr::fn_addr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
 pub(super) const DIGIT: Trait = Trait::Ranges(&[('0', '9')]);
 pub(super) const WORD: Trait = Trait::Ranges(&[('0', '9'), ('A', 'Z'), ('_', '_'), ('a', 'z')]);
 pub(super) const LINE_END: Trait =
@@ -65,7 +75,13 @@ pub(super) struct Set {
 }
 
 impl Set {
-    pub(super) fn new(mut ranges: Vec<(char, char)>, traits: Vec<(Trait, bool)>) -> Self {
+    pub(super) fn new(mut ranges: Vec<(char, char)>, all: Vec<(Trait, bool)>) -> Self {
+        let mut traits: Vec<(Trait, bool)> = Vec::new();
+        for (one, has) in all {
+            if !traits.iter().any(|it| it.1 == has && it.0.is(one)) {
+                traits.push((one, has));
+            }
+        }
         ranges.sort_unstable();
         ranges.dedup_by(|next, kept| {
             let overlaps = next.0 <= kept.1;
