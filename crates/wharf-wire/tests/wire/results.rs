@@ -325,7 +325,13 @@ fn listening() {
     let mut connection = connection();
     let (request, codec) =
         call(receive(&mut connection, &modern("L\n1", "subscriptions/listen", filter)));
-    assert!(request.filter.as_ref().unwrap().read(|it| it.tools && !it.prompts && it.uris.contains("a:b")));
+    assert!(
+        request
+            .filter
+            .as_ref()
+            .unwrap()
+            .read(|it| it.tools && !it.prompts && it.uris.contains("a:b"))
+    );
     let (message, _) = encoded(&codec, Reply::Listened);
     assert_eq!(message["result"]["resultType"], "complete");
     assert_eq!(message["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "L\n1");
