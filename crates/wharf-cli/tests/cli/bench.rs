@@ -310,8 +310,11 @@ mod at_a_terminal {
         let words = ["bench", "add", "a=1", "b=2", "--duration", "10m", "--warmup", "0"];
         let environment = [("NO_COLOR", "1")];
         let mut pty = demo(&bed, &words, &environment);
-        // Drawn four times a second, so by the second time calls were made.
-        pty.until("s left").until("s left").interrupt();
+        // Drawn four times a second, so by then calls were made.
+        for _ in 0..8 {
+            pty.until("s left");
+        }
+        pty.interrupt();
         let (code, shown) = pty.end();
         let shown = result(&shown);
         assert_eq!(code, 130, "{shown}");
