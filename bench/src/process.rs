@@ -157,11 +157,6 @@ impl Usage {
             peak: kilobytes(&status, "VmHWM:"),
         })
     }
-
-    /// What this process has used so far.
-    pub fn own() -> io::Result<Self> {
-        Self::of(std::process::id())
-    }
 }
 
 fn cpu(process: u32) -> io::Result<Duration> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::process::{Server, Usage};
+use crate::process::Server;
 
 /// Named figures.
 pub type Sample = BTreeMap<&'static str, f64>;
@@ -43,28 +43,24 @@ impl Tally {
 pub struct Meter {
     began: Instant,
     server_cpu: Duration,
-    own_cpu: Duration,
 }
 
 impl Meter {
     /// Reads the clocks.
     pub fn start(server: &Server) -> io::Result<Self> {
         let server_cpu = server.usage()?.cpu;
-        let own_cpu = Usage::own()?.cpu;
-        Ok(Meter { began: Instant::now(), server_cpu, own_cpu })
+        Ok(Meter { began: Instant::now(), server_cpu })
     }
 
     /// Reads them again, and says what the calls in between cost.
     pub fn stop(self, server: &Server, tally: &mut Tally) -> io::Result<Sample> {
         let elapsed = self.began.elapsed().as_secs_f64();
         let usage = server.usage()?;
-        let own_cpu = Usage::own()?.cpu - self.own_cpu;
         tally.latencies.sort_unstable();
         let calls = tally.calls.max(1) as f64;
         let mut sample = Sample::from([
             ("calls_per_second", tally.calls as f64 / elapsed),
             ("cpu_us", microseconds(usage.cpu - self.server_cpu) / calls),
-            ("generator_cpu_us", microseconds(own_cpu) / calls),
             ("p50_us", tally.percentile(0.5)),
             ("p99_us", tally.percentile(0.99)),
             ("max_us", tally.percentile(1.0)),

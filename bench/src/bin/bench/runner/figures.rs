@@ -4,6 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Figure {
     Cpu,
+    TimesPlain,
     Rate,
     Median,
     Percentile99,
@@ -25,8 +26,9 @@ pub(crate) enum Figure {
 /// Name in a sample, what it is, unit, and how many of the figure make one of the unit.
 type Row = (Figure, &'static str, &'static str, &'static str, f64);
 
-const FIGURES: [Row; 17] = [
+const FIGURES: [Row; 18] = [
     (Figure::Cpu, "cpu_us", "CPU of the server a call", "µs", 1.0),
+    (Figure::TimesPlain, "times_plain", "CPU, times that of a call without", "", 1.0),
     (Figure::Rate, "calls_per_second", "calls a second", "/s", 1.0),
     (Figure::Median, "p50_us", "median latency", "µs", 1.0),
     (Figure::Percentile99, "p99_us", "99th percentile", "µs", 1.0),

@@ -20,8 +20,8 @@ usage: cargo xtask bench [OPTIONS]
   --only NAME,…      only workloads whose names begin so
   --list             the names of the workloads
   --servers NAME,…   only these servers
-  --rounds N         rounds of each workload (5)
-  --seconds S        length of a round (0.5)
+  --rounds N         rounds of each workload (20)
+  --seconds S        length of a round (0.1)
   --instructions     count instructions and allocations under callgrind instead
   --python           FastMCP 4 too
   --node             the TypeScript SDK too
@@ -35,8 +35,8 @@ impl Options {
             quick: false,
             only: Vec::new(),
             servers: Vec::new(),
-            rounds: 5,
-            measured: Duration::from_millis(500),
+            rounds: 20,
+            measured: Duration::from_millis(100),
             instructions: false,
             list: false,
         };

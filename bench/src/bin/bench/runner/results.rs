@@ -37,9 +37,9 @@ impl Entry {
         median(self.rounds.iter().filter_map(|round| round.get(key).copied()))
     }
 
-    /// How much of its core the generator used.
-    pub(crate) fn generator_share(&self) -> Option<f64> {
-        let microseconds = self.median("generator_cpu_us")? * self.median("calls_per_second")?;
+    /// How much of its core the server used.
+    pub(crate) fn share(&self) -> Option<f64> {
+        let microseconds = self.median("cpu_us")? * self.median("calls_per_second")?;
         Some(microseconds / 1e6)
     }
 

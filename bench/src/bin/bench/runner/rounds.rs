@@ -7,7 +7,7 @@ use bench::process::Cores;
 
 use super::contenders::Contender;
 use super::results::{Entry, Outcome};
-use super::workloads::{Measure, Workload};
+use super::workloads::{Measure, Traffic, Workload};
 use super::{footprint, instructions};
 
 pub(crate) struct Rounds<'a> {
@@ -23,7 +23,7 @@ pub(crate) struct Rounds<'a> {
 type Measurement<'a> = Box<dyn FnMut() -> Result<Sample, String> + 'a>;
 
 /// Not measured, at the beginning of each round.
-const WARM: Duration = Duration::from_millis(100);
+const WARM: Duration = Duration::from_millis(50);
 
 impl Rounds<'_> {
     pub(crate) fn run(&self, workload: Workload) -> Outcome {
@@ -54,9 +54,11 @@ impl Rounds<'_> {
 
     fn rounds_of(&self, measure: &Measure) -> usize {
         match measure {
-            // Short, and with much noise.
-            Measure::ColdStart => 4 * self.rounds,
-            Measure::Http { .. } | Measure::OneByOne(..) | Measure::Pipelined(_) => self.rounds,
+            Measure::Http(_)
+            | Measure::Crowded(_)
+            | Measure::OneByOne(..)
+            | Measure::Pipelined(_)
+            | Measure::ColdStart => self.rounds,
             _ => 1,
         }
     }
@@ -68,19 +70,16 @@ impl Rounds<'_> {
     ) -> Result<Measurement<'a>, String> {
         let cores = self.cores;
         Ok(match &workload.measure {
-            Measure::Http { mode, script, connections, tools, idle_sessions } => {
-                let listening = contender.listen(cores, *mode, *tools)?;
-                footprint::open_sessions(listening.address, *idle_sessions)?;
-                let load = HttpLoad {
-                    address: listening.address,
-                    mode: *mode,
-                    script: script.clone(),
-                    connections: *connections,
-                    span: self.span(),
-                };
-                // The first call of a server, and of a connection, is not like the others.
-                HttpLoad { span: Span::Calls(1), ..load.clone() }.run(&listening.server)?;
-                Box::new(move || load.run(&listening.server))
+            Measure::Http(traffic) => self.http(contender, traffic)?,
+            Measure::Crowded(traffic) => {
+                let plain = Traffic { tools: 0, idle_sessions: 0, ..traffic.clone() };
+                let mut plain = self.http(contender, &plain)?;
+                let mut crowded = self.http(contender, traffic)?;
+                Box::new(move || {
+                    let (plain, mut crowded) = (plain()?, crowded()?);
+                    crowded.insert("times_plain", crowded["cpu_us"] / plain["cpu_us"]);
+                    Ok(crowded)
+                })
             }
             Measure::OneByOne(operation, protocol) => {
                 let mut lines = Lines::open(cores, &mut contender.stdio(), *protocol)?;
@@ -106,6 +105,17 @@ impl Rounds<'_> {
                 instructions::count(cores, contender, *counted, &workload.name, self.counted_calls)
             }),
         })
+    }
+
+    fn http(&self, contender: &Contender, traffic: &Traffic) -> Result<Measurement<'_>, String> {
+        let Traffic { mode, connections, tools, idle_sessions, .. } = *traffic;
+        let listening = contender.listen(self.cores, mode, tools)?;
+        footprint::open_sessions(listening.address, idle_sessions)?;
+        let (address, script) = (listening.address, traffic.script.clone());
+        let load = HttpLoad { address, mode, script, connections, span: self.span() };
+        // The first call of a server, and of a connection, is not like the others.
+        HttpLoad { span: Span::Calls(1), ..load.clone() }.run(&listening.server)?;
+        Ok(Box::new(move || load.run(&listening.server)))
     }
 
     fn span(&self) -> Span {

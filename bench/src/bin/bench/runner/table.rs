@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::contenders::{BARE, RMCP, WHARF};
+use super::figures::Figure;
 use super::results::Outcome;
 use super::targets::Verdict;
 
@@ -33,19 +34,26 @@ pub(crate) fn outcomes(outcomes: &[Outcome]) -> String {
     markdown(&header, &rows)
 }
 
-/// Why there are gaps, and which rates are the generator's.
+/// Why there are gaps, and which rates are not the servers' limit.
 pub(crate) fn notes(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
-        for entry in &outcome.entries {
-            let note = match (&entry.error, entry.generator_share()) {
-                (Some(why), _) => why.clone(),
-                (None, Some(share)) if share > 0.95 => {
-                    "the generator kept its core busy: the rate is a lower bound".to_owned()
-                }
-                _ => continue,
-            };
-            let _ = writeln!(text, "- {}, {}: {note}", outcome.title, entry.server);
+        let failed = outcome.entries.iter().filter_map(|it| Some((it.server, it.error.as_ref()?)));
+        for (server, why) in failed {
+            let _ = writeln!(text, "- {}, {server}: {why}", outcome.title);
+        }
+        let idle = outcome.entries.iter().filter(|_| outcome.figures.contains(&Figure::Rate));
+        let idle =
+            idle.filter_map(|it| Some((it.server, it.share()?)).filter(|(_, share)| *share < 0.9));
+        let idle: Vec<String> =
+            idle.map(|(server, share)| format!("{server} {:.0} %", share * 100.0)).collect();
+        if !idle.is_empty() {
+            let _ = writeln!(
+                text,
+                "- {}: cores were not busy ({}), so the rates are not what these servers can do",
+                outcome.title,
+                idle.join(", ")
+            );
         }
     }
     text

@@ -17,8 +17,6 @@ enum Bound {
     /// Times the figure of another server in the same rounds.
     MostTimes(f64, &'static str),
     LeastTimes(f64, &'static str),
-    /// Times what the same call costs in another workload, both measured in bare hyper's.
-    MostTimesCall(f64, &'static str),
     /// Times Wharf's own figure in another workload.
     MostTimesOwn(f64, &'static str),
 }
@@ -67,8 +65,8 @@ const TARGETS: &[Target] = &[
     target("progress-session", Figure::Events, Bound::LeastTimes(1.5, BARE)),
     target("progress-session", Figure::Lost, Bound::Most(0.0)),
     like_bare("list-1000"),
-    target("call-1000-tools", Figure::Cpu, Bound::MostTimesCall(1.1, "http-stateless-16")),
-    target("call-10000-sessions", Figure::Cpu, Bound::MostTimesCall(1.1, "http-session-16")),
+    target("call-1000-tools", Figure::TimesPlain, Bound::Most(1.1)),
+    target("call-10000-sessions", Figure::TimesPlain, Bound::Most(1.1)),
     target("echo-1m-http", Figure::Cpu, Bound::MostTimes(0.65, BARE)),
     target("memory-session", Figure::BytesEach, Bound::Most(512.0)),
     target("memory-listen", Figure::BytesEach, Bound::Most(4096.0)),
@@ -109,10 +107,6 @@ impl Target {
             Bound::LeastTimes(least, of) => {
                 let ratio = times(of)?;
                 (multiple(ratio, of), format!("≥ {least} × {of}"), ratio >= least)
-            }
-            Bound::MostTimesCall(most, name) => {
-                let ratio = times(BARE)? / find(name)?.ratio(figure, WHARF, BARE)?;
-                (multiple(ratio, name), format!("≤ {most} × {name}"), ratio <= most)
             }
             Bound::MostTimesOwn(most, name) => {
                 let ratio = outcome.median(figure, WHARF)? / find(name)?.median(figure, WHARF)?;

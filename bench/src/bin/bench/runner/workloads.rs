@@ -16,15 +16,9 @@ pub(crate) struct Workload {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Measure {
-    Http {
-        mode: Mode,
-        script: Script,
-        connections: u64,
-        /// Tools beside the usual ones.
-        tools: usize,
-        /// Sessions that are open, and idle, meanwhile.
-        idle_sessions: u64,
-    },
+    Http(Traffic),
+    /// Beside the same without the tools and the idle sessions, in the same rounds.
+    Crowded(Traffic),
     OneByOne(Operation, Protocol),
     Pipelined(u64),
     ColdStart,
@@ -39,6 +33,24 @@ pub(crate) enum Measure {
     Counted(Counted),
 }
 
+/// What clients do over HTTP.
+#[derive(Clone, Debug)]
+pub(crate) struct Traffic {
+    pub(crate) mode: Mode,
+    pub(crate) script: Script,
+    pub(crate) connections: u64,
+    /// Tools beside the usual ones.
+    pub(crate) tools: usize,
+    /// Sessions that are open, and idle, meanwhile.
+    pub(crate) idle_sessions: u64,
+}
+
+impl Traffic {
+    pub(crate) fn new(mode: Mode, script: Script, connections: u64) -> Self {
+        Traffic { mode, script, connections, tools: 0, idle_sessions: 0 }
+    }
+}
+
 /// The length of the text where size is not what is measured.
 const SHORT: usize = 32;
 const KIB_64: usize = 64 * 1024;
@@ -51,6 +63,7 @@ const MODES: [(&str, &str, Mode); 3] = [
 ];
 
 const CPU: &[Figure] = &[Figure::Cpu, Figure::Rate];
+const CROWDED: &[Figure] = &[Figure::Cpu, Figure::TimesPlain];
 const ALONE: &[Figure] = &[Figure::Cpu, Figure::Median, Figure::Percentile99];
 const EVENTS: &[Figure] = &[Figure::Events, Figure::Lost, Figure::Cpu];
 
@@ -79,8 +92,7 @@ fn plural(count: u64, thing: &str) -> String {
 }
 
 fn http(mode: Mode, operation: Operation, connections: u64) -> Measure {
-    let script = Script::Same(operation);
-    Measure::Http { mode, script, connections, tools: 0, idle_sessions: 0 }
+    Measure::Http(Traffic::new(mode, Script::Same(operation), connections))
 }
 
 fn calls() -> impl Iterator<Item = Workload> {
@@ -97,43 +109,29 @@ fn calls() -> impl Iterator<Item = Workload> {
 }
 
 fn registries() -> [Workload; 4] {
-    let many = |mode, operation| Measure::Http {
-        mode,
-        script: Script::Same(operation),
-        connections: 16,
-        tools: 1000,
-        idle_sessions: 0,
-    };
-    let crowd = Measure::Http {
-        mode: Mode::Stateful,
-        script: Script::Same(Operation::Echo(SHORT)),
-        connections: 16,
-        tools: 0,
-        // With those of the connections, ten thousand: no more than the servers allow by default.
-        idle_sessions: 9_984,
-    };
-    let cycle = Measure::Http {
-        mode: Mode::Stateful,
-        script: Script::Sessions(Operation::Echo(SHORT)),
-        connections: 16,
-        tools: 0,
-        idle_sessions: 0,
-    };
+    let among = |mode, script| Traffic::new(mode, script, 16);
+    let echo = || Script::Same(Operation::Echo(SHORT));
+    let list = Script::Same(Operation::List(1000));
+    let list = Traffic { tools: 1000, ..among(Mode::Stateful, list) };
+    let tools = Traffic { tools: 1000, ..among(Mode::Stateless, echo()) };
+    // With those of the connections, ten thousand: no more than the servers allow by default.
+    let sessions = Traffic { idle_sessions: 9_984, ..among(Mode::Stateful, echo()) };
+    let cycle = among(Mode::Stateful, Script::Sessions(Operation::Echo(SHORT)));
     [
-        workload(
-            "list-1000",
-            "tools/list of 1,000 tools",
-            many(Mode::Stateful, Operation::List(1000)),
-            CPU,
-        ),
+        workload("list-1000", "tools/list of 1,000 tools", Measure::Http(list), CPU),
         workload(
             "call-1000-tools",
             "a call with 1,000 tools registered",
-            many(Mode::Stateless, Operation::Echo(SHORT)),
-            CPU,
+            Measure::Crowded(tools),
+            CROWDED,
         ),
-        workload("call-10000-sessions", "a call with 10,000 sessions open", crowd, CPU),
-        workload("session-cycle", "a session opened, used once, closed", cycle, CPU),
+        workload(
+            "call-10000-sessions",
+            "a call with 10,000 sessions open",
+            Measure::Crowded(sessions),
+            CROWDED,
+        ),
+        workload("session-cycle", "a session opened, used once, closed", Measure::Http(cycle), CPU),
     ]
 }
 
@@ -225,10 +223,9 @@ fn minimcp() -> impl Iterator<Item = Workload> {
     ];
     let each = KINDS.into_iter().flat_map(|kind| [1, 20, 100, 300].map(|clients| (kind, clients)));
     each.map(|((kind, script), connections)| {
-        let (mode, script) = (Mode::Stateless, Script::Calls(script));
-        let measure = Measure::Http { mode, script, connections, tools: 0, idle_sessions: 0 };
+        let traffic = Traffic::new(Mode::Stateless, Script::Calls(script), connections);
         let title = format!("MiniMCP's {kind}, {}", plural(connections, "client"));
-        workload(format!("minimcp-{kind}-{connections}"), title, measure, CPU)
+        workload(format!("minimcp-{kind}-{connections}"), title, Measure::Http(traffic), CPU)
     })
 }
 
