@@ -261,7 +261,8 @@ impl Outbox {
 
     /// Ends the call: nothing is sent any more, and what it held is given back.
     pub(crate) fn close(&self) {
-        if self.shared.closed.swap(true, Ordering::AcqRel) {
+        // Most often it is closed twice, and looking is cheaper.
+        if self.is_closed() || self.shared.closed.swap(true, Ordering::AcqRel) {
             return;
         }
         let mut queue = self.lock();

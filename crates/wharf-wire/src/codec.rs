@@ -83,6 +83,19 @@ pub struct Codec {
 }
 
 impl Codec {
+    /// Keeps of the message only what is needed here: else all of it would stay as long as the call.
+    pub(crate) fn without_the_rest(mut self) -> Self {
+        let mut kept = String::new();
+        for span in [&mut self.id, &mut self.token, &mut self.uri, &mut self.capabilities] {
+            let Some(json) = span.of(&self.body) else { continue };
+            let start = kept.len() as u32;
+            kept.push_str(json);
+            *span = Span::new(start, kept.len() as u32);
+        }
+        self.body = kept.into();
+        self
+    }
+
     /// The call's id, unlike that of any other call of the connection.
     #[must_use]
     pub fn id(&self) -> CallId {

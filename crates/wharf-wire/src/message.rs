@@ -178,7 +178,7 @@ impl Message {
 
     /// What remains of the message for the codec that answers it.
     pub(crate) fn codec(&self, wire: &Arc<Wire>, method: Method, revision: Revision) -> Codec {
-        Codec {
+        let codec = Codec {
             wire: wire.clone(),
             body: self.body.clone(),
             id: self.members.span(Slot::Id),
@@ -191,9 +191,13 @@ impl Message {
             method,
             revision,
             role: Default::default(),
-        }
+        };
+        if self.body.len() > LONG { codec.without_the_rest() } else { codec }
     }
 }
+
+/// How long a message is that is not kept for what its codec needs of it.
+const LONG: usize = 4 << 10;
 
 /// Whether `json` is an integer or a string, one that can be read, of at most `limit` bytes.
 pub(crate) fn is_id(json: &str, limit: usize) -> bool {

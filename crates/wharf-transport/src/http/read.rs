@@ -124,7 +124,10 @@ impl Pieces {
             return;
         }
         if self.joined.is_empty() {
-            self.joined.reserve(self.first.len() + piece.len() + expected);
+            let size = self.first.len() + piece.len() + expected;
+            // Alike for bodies of about one size: an allocator then keeps the room for the next
+            // one, and the system need not clear new pages for it.
+            self.joined.reserve(size.next_power_of_two());
             self.joined.extend_from_slice(&self.first);
         }
         self.joined.extend_from_slice(&piece);
