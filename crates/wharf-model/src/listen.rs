@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     future::Future,
+    num::NonZeroU64,
     sync::{Arc, Mutex, PoisonError, RwLock},
     task::{Poll, Waker},
 };
@@ -92,6 +93,28 @@ impl Filter {
             Notification::ResourceUpdated { uri } => self.uris.contains(&**uri),
             _ => false,
         }
+    }
+}
+
+/// A moment between two changes of which a service tells its listeners.
+///
+/// ```
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::Moment;
+///
+/// assert!(Moment::FIRST < Moment::FIRST.next());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(NonZeroU64);
+
+impl Moment {
+    /// Before anything has changed.
+    pub const FIRST: Moment = Moment(NonZeroU64::MIN);
+
+    /// After one more change.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Moment(self.0.saturating_add(1))
     }
 }
 

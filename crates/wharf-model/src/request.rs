@@ -12,8 +12,8 @@ use std::{
 use bytestring::ByteString;
 
 use crate::{
-    Asks, ClientCapabilities, Implementation, LiveFilter, LogLevel, Method, Mirrored, Principal,
-    Scope,
+    Asks, ClientCapabilities, Implementation, LiveFilter, LogLevel, Method, Mirrored, Moment,
+    Principal, Scope,
 };
 
 /// Where a JSON value lies in a message. The default is nowhere.
@@ -74,13 +74,20 @@ pub struct Parts {
     pub client_capabilities: Span,
 }
 
-/// The client at the other end.
-#[derive(Debug, Default)]
-pub struct Peer {
+/// What a client says about itself.
+#[derive(Debug, Default, PartialEq)]
+pub struct Introduction {
     /// What the client calls itself. Nobody has verified it.
     pub info: Option<Implementation>,
     /// What the client can do.
     pub capabilities: ClientCapabilities,
+}
+
+/// The client at the other end: what it said about itself, and that it is nobody else.
+#[derive(Debug, Default)]
+pub struct Peer {
+    /// Sessions of one program may share it.
+    said: Arc<Introduction>,
     roots_generation: AtomicU64,
 }
 
@@ -88,7 +95,13 @@ impl Peer {
     /// A client that calls itself `info` and can do `capabilities`.
     #[must_use]
     pub fn new(info: Option<Implementation>, capabilities: ClientCapabilities) -> Self {
-        Peer { info, capabilities, roots_generation: AtomicU64::new(0) }
+        Peer::introduced(Arc::new(Introduction { info, capabilities }))
+    }
+
+    /// A client that says this about itself, as others may do too.
+    #[must_use]
+    pub fn introduced(said: Arc<Introduction>) -> Self {
+        Peer { said, roots_generation: AtomicU64::new(0) }
     }
 
     /// How often the client has said that its roots are others now.
@@ -100,6 +113,14 @@ impl Peer {
     /// Notes that the client's roots are others now.
     pub fn roots_changed(&self) {
         self.roots_generation.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Deref for Peer {
+    type Target = Introduction;
+
+    fn deref(&self) -> &Introduction {
+        &self.said
     }
 }
 
@@ -124,6 +145,8 @@ pub struct Envelope {
     pub progress: bool,
     /// What a listen listens to.
     pub filter: Option<LiveFilter>,
+    /// Since when a listen hears of changes; from its beginning on if `None`.
+    pub since: Option<Moment>,
     /// What headers say about the arguments; `None` if the call came without headers.
     pub mirrored: Option<Mirrored>,
     /// What outer layers put beside the message.
@@ -143,6 +166,7 @@ impl Request {
             log_level: None,
             progress: false,
             filter: None,
+            since: None,
             mirrored: None,
             scope: Scope::new(),
             peer: None,

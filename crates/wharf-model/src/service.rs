@@ -7,7 +7,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use crate::{Outbox, Outcome, Request};
+use crate::{Moment, Outbox, Outcome, Request};
 
 /// An owned future on the heap.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
@@ -33,11 +33,22 @@ pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 pub trait Service: Send + Sync + 'static {
     /// Begins the call. Dropping the future cancels it.
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome>;
+
+    /// What time it is for listeners: a listen that begins later [since](crate::Envelope::since)
+    /// this moment hears all that it would have heard of lists and elicitations. None, as by
+    /// default, if the service cannot look back.
+    fn moment(&self) -> Option<Moment> {
+        None
+    }
 }
 
 impl<S: Service + ?Sized> Service for Arc<S> {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         (**self).call(request, outbox)
+    }
+
+    fn moment(&self) -> Option<Moment> {
+        (**self).moment()
     }
 }
 

@@ -43,17 +43,18 @@ const SUBSCHEMAS: &[(&str, Holds)] = &[
 pub fn subschemas(
     schema: &Map<String, Value>,
 ) -> impl Iterator<Item = (&'static str, Option<&str>, &Value)> {
-    SUBSCHEMAS.iter().flat_map(move |(keyword, holds)| {
-        let value = schema.get(*keyword);
+    schema.iter().flat_map(|(key, value)| {
         let mut found: Vec<(&'static str, Option<&str>, &Value)> = Vec::new();
+        let known = SUBSCHEMAS.iter().find(|(keyword, _)| keyword == key);
+        let Some((keyword, holds)) = known else { return found };
         match (holds, value) {
-            (Holds::Named, Some(Value::Object(map))) => {
+            (Holds::Named, Value::Object(map)) => {
                 found.extend(map.iter().map(|(name, it)| (*keyword, Some(name.as_str()), it)));
             }
-            (Holds::List | Holds::OneOrList, Some(Value::Array(list))) => {
+            (Holds::List | Holds::OneOrList, Value::Array(list)) => {
                 found.extend(list.iter().map(|it| (*keyword, None, it)));
             }
-            (Holds::One | Holds::OneOrList, Some(one)) => found.push((*keyword, None, one)),
+            (Holds::One | Holds::OneOrList, one) => found.push((*keyword, None, one)),
             _ => {}
         }
         found

@@ -6,15 +6,17 @@ use std::{
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Waker},
 };
 
-use wharf_model::{Filter, LiveFilter, Notification, Outbox, Peer, Principal, ServerCapabilities};
+use wharf_model::{
+    Filter, LiveFilter, Moment, Notification, Outbox, Peer, Principal, ServerCapabilities,
+};
 
-/// How many finished elicitations wait for one listener, and how many unfinished ones are
-/// remembered: the oldest gives way.
+/// How many finished elicitations wait for one listener, and how many are remembered: the oldest
+/// gives way, of those remembered the oldest that is done.
 const ELICITATIONS: usize = 1024;
 
 /// All listeners of one server.
@@ -22,9 +24,33 @@ pub(crate) struct Hub {
     limit: usize,
     subscriptions: usize,
     closed: AtomicBool,
-    next: AtomicU64,
-    listeners: Mutex<BTreeMap<u64, Arc<Listener>>>,
-    elicitations: Mutex<VecDeque<(String, Weak<Peer>)>>,
+    listeners: Mutex<Listeners>,
+    elicitations: Mutex<VecDeque<Elicitation>>,
+}
+
+/// Who listens, and what those who come late have missed.
+struct Listeners {
+    next: u64,
+    all: BTreeMap<u64, Arc<Listener>>,
+    now: Moment,
+    tools: Moment,
+    prompts: Moment,
+    resources: Moment,
+}
+
+/// A client that was sent to a URL.
+struct Elicitation {
+    id: String,
+    peer: Weak<Peer>,
+    /// Whether it is done, and the client has yet to listen.
+    complete: bool,
+}
+
+impl Elicitation {
+    /// Whether it is done, or its client is gone.
+    fn is_spare(&self) -> bool {
+        self.complete || self.peer.strong_count() == 0
+    }
 }
 
 /// One listen. What it has yet to hear is a set, so a slow listener holds little however much
@@ -59,27 +85,44 @@ impl Hub {
             limit,
             subscriptions,
             closed: AtomicBool::new(false),
-            next: AtomicU64::new(0),
-            listeners: Mutex::default(),
+            listeners: Mutex::new(Listeners {
+                next: 0,
+                all: BTreeMap::new(),
+                now: Moment::FIRST,
+                tools: Moment::FIRST,
+                prompts: Moment::FIRST,
+                resources: Moment::FIRST,
+            }),
             elicitations: Mutex::default(),
         })
     }
 
-    /// Takes a listener in; `None` if there are too many.
+    /// What time it is for those who listen later.
+    pub(crate) fn moment(&self) -> Moment {
+        lock(&self.listeners).now
+    }
+
+    /// Takes a listener in, who hears of what has changed since then; `None` if there are too many.
     pub(crate) fn listen(
         self: &Arc<Self>,
         filter: LiveFilter,
+        since: Option<Moment>,
         principal: Option<Principal>,
         peer: Arc<Peer>,
     ) -> Option<Listening> {
         let mut listeners = lock(&self.listeners);
-        if listeners.len() >= self.limit {
+        if listeners.all.len() >= self.limit {
             return None;
         }
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let listener = Arc::new(Listener { filter, principal, peer, pending: Mutex::default() });
-        listeners.insert(number, listener.clone());
+        let number = listeners.next;
+        listeners.next += 1;
+        let pending = Mutex::new(since.map_or_else(Pending::default, |it| listeners.missed(it)));
+        let listener = Arc::new(Listener { filter, principal, peer, pending });
+        listeners.all.insert(number, listener.clone());
         drop(listeners);
+        if since.is_some() {
+            self.tell_of_elicitations(&listener);
+        }
         Some(Listening { hub: self.clone(), number, listener })
     }
 
@@ -89,8 +132,12 @@ impl Hub {
         notification: &Notification,
         may_hear: impl Fn(Option<&Principal>) -> bool,
     ) {
-        let listeners: Vec<_> = lock(&self.listeners).values().cloned().collect();
-        for listener in listeners {
+        let mut listeners = lock(&self.listeners);
+        // Together, so that a listener who comes just now hears it once.
+        listeners.note(notification);
+        let everybody = listeners.everybody();
+        drop(listeners);
+        for listener in everybody {
             if listener.filter.read(|filter| filter.wants(notification))
                 && may_hear(listener.principal.as_ref())
             {
@@ -103,29 +150,76 @@ impl Hub {
     pub(crate) fn remember_elicitation(&self, id: &str, peer: &Arc<Peer>) {
         let mut elicitations = lock(&self.elicitations);
         if elicitations.len() >= ELICITATIONS {
-            elicitations.pop_front();
+            // Many clients never listen: what they could be told must not displace what goes on.
+            let spare = elicitations.iter().position(Elicitation::is_spare).unwrap_or(0);
+            elicitations.remove(spare);
         }
-        elicitations.push_back((id.to_owned(), Arc::downgrade(peer)));
+        let peer = Arc::downgrade(peer);
+        elicitations.push_back(Elicitation { id: id.to_owned(), peer, complete: false });
     }
 
-    /// Tells the client that was sent to a URL that what it should do there is done.
+    /// Tells the client that was sent to a URL that what it should do there is done: now, or when
+    /// it comes to listen.
     pub(crate) fn elicitation_complete(&self, id: &str) {
         let mut elicitations = lock(&self.elicitations);
-        let Some(index) = elicitations.iter().position(|(it, _)| it == id) else { return };
-        let peer = elicitations.remove(index).and_then(|(_, peer)| peer.upgrade());
+        let index = elicitations.iter().position(|it| it.id == id && !it.complete);
+        let Some(asked) = index.and_then(|index| elicitations.remove(index)) else { return };
+        let Some(peer) = asked.peer.upgrade() else { return };
+        let mut listeners = lock(&self.listeners).everybody();
+        listeners.retain(|it| Arc::ptr_eq(&it.peer, &peer));
+        if listeners.is_empty() {
+            elicitations.push_back(Elicitation { complete: true, ..asked });
+        }
         drop(elicitations);
-        let Some(peer) = peer else { return };
-        let listeners: Vec<_> = lock(&self.listeners).values().cloned().collect();
-        for listener in listeners.iter().filter(|it| Arc::ptr_eq(&it.peer, &peer)) {
+        for listener in listeners {
             listener.add(&Notification::ElicitationComplete { id: id.to_owned() }, 0);
         }
+    }
+
+    /// Tells a listener who comes late which of its elicitations were done before.
+    fn tell_of_elicitations(&self, listener: &Listener) {
+        let is_told =
+            |it: &Elicitation| it.complete && it.peer.as_ptr() == Arc::as_ptr(&listener.peer);
+        let mut elicitations = lock(&self.elicitations);
+        for Elicitation { id, .. } in elicitations.iter().filter(|it| is_told(it)) {
+            listener.add(&Notification::ElicitationComplete { id: id.clone() }, 0);
+        }
+        elicitations.retain(|it| !is_told(it));
     }
 
     /// Ends every listen in good order, and every later one as soon as it begins.
     pub(crate) fn shutdown(&self) {
         self.closed.store(true, Ordering::Release);
-        let listeners: Vec<_> = lock(&self.listeners).values().cloned().collect();
+        let listeners = lock(&self.listeners).everybody();
         listeners.iter().for_each(|listener| listener.wake(lock(&listener.pending)));
+    }
+}
+
+impl Listeners {
+    fn everybody(&self) -> Vec<Arc<Listener>> {
+        self.all.values().cloned().collect()
+    }
+
+    /// Remembers a change of a list for those who listen later. Whoever follows a resource listens
+    /// already.
+    fn note(&mut self, notification: &Notification) {
+        let changed = match notification {
+            Notification::ToolsChanged => &mut self.tools,
+            Notification::PromptsChanged => &mut self.prompts,
+            Notification::ResourcesChanged => &mut self.resources,
+            _ => return,
+        };
+        self.now = self.now.next();
+        *changed = self.now;
+    }
+
+    fn missed(&self, since: Moment) -> Pending {
+        Pending {
+            tools: self.tools > since,
+            prompts: self.prompts > since,
+            resources: self.resources > since,
+            ..Pending::default()
+        }
     }
 }
 
@@ -185,7 +279,7 @@ impl Pending {
 
 impl Listening {
     /// Passes notifications on, no faster than the client reads, until the server shuts down.
-    pub(crate) async fn run(self, outbox: Outbox) {
+    pub(crate) async fn run(&self, outbox: &Outbox) {
         while let Some(notification) = poll_fn(|cx| self.poll_next(cx)).await {
             // A session may have edited its filter since.
             let wanted = matches!(notification, Notification::ElicitationComplete { .. })
@@ -212,7 +306,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        lock(&self.hub.listeners).remove(&self.number);
+        lock(&self.hub.listeners).all.remove(&self.number);
     }
 }
 

@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use wharf_model::{
-    BoxFuture, Deadlines, Error, ErrorKind, Filter, LiveFilter, Method, Notification, Outbox,
-    Outcome, Reply, Request, ServerCapabilities, Service,
+    BoxFuture, Deadlines, Error, ErrorKind, Filter, LiveFilter, Method, Moment, Notification,
+    Outbox, Outcome, Reply, Request, ServerCapabilities, Service,
 };
 
 use crate::{
@@ -62,6 +62,13 @@ impl Service for Router {
         match &self.chain {
             None => dispatch(&self.core, request, outbox),
             Some(chain) => chain.call(request, outbox),
+        }
+    }
+
+    fn moment(&self) -> Option<Moment> {
+        match &self.core.upstream {
+            None => Some(self.core.hub.moment()),
+            Some(upstream) => upstream.moment(),
         }
     }
 }
@@ -195,13 +202,13 @@ fn listen(
         filter.clone()
     });
     let principal = request.principal().cloned();
-    let Some(listening) = core.hub.listen(filter, principal, request.peer()) else {
+    let Some(listening) = core.hub.listen(filter, request.since, principal, request.peer()) else {
         return now(Error::overloaded(Duration::from_secs(1)).into());
     };
     outbox.set_deadlines(Deadlines { idle: None, total: None });
     outbox.notify(Notification::Acknowledged(agreed));
     Box::pin(async move {
-        listening.run(outbox).await;
+        listening.run(&outbox).await;
         Reply::Listened.into()
     })
 }

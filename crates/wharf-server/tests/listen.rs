@@ -15,7 +15,7 @@ use std::{
 use support::*;
 use wharf_model::{
     ErrorKind, Event, Exchange, Filter, LiveFilter, Method, Notification, Outcome, Peer, Principal,
-    Reply, Request, RequestBuilder,
+    Reply, Request, RequestBuilder, Service,
 };
 use wharf_server::{Item, Limits, Prompt, Resource, Router, RouterBuilder, Tool};
 
@@ -115,6 +115,32 @@ fn listeners_hear_what_they_want_and_nothing_else() {
     assert_eq!(hear(&mut updates), ["x:a"]);
     assert_eq!(hear(&mut wants_all), ["tools", "prompts", "resources", "x:a"]);
     assert!(hear(&mut wants_all).is_empty());
+}
+
+#[test]
+fn a_listen_that_begins_late_hears_once_what_it_has_missed() {
+    let router = everything().build().unwrap();
+    let registry = router.registry();
+    registry.prompts_changed();
+    let since = router.moment().unwrap();
+    registry.tools_changed();
+    registry.resources_changed();
+    registry.tools_changed();
+    let late = |since, filter| {
+        let mut request = listen(&LiveFilter::new(filter));
+        request.since = since;
+        let mut exchange = start_still(&router, request);
+        assert!(matches!(poll(&mut exchange), Poll::Ready(Event::Notify(_))));
+        exchange
+    };
+    let mut wants_all = late(Some(since), all());
+    assert_eq!(hear(&mut wants_all), ["tools", "resources"]);
+    let wants = Filter { resources: true, prompts: true, ..Filter::default() };
+    assert_eq!(hear(&mut late(Some(since), wants)), ["resources"]);
+    assert!(hear(&mut late(None, all())).is_empty());
+    assert!(hear(&mut late(router.moment(), all())).is_empty());
+    registry.tools_changed();
+    assert_eq!(hear(&mut wants_all), ["tools"]);
 }
 
 #[test]

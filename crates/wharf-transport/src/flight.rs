@@ -32,6 +32,8 @@ pub(crate) struct Flight {
     held: AtomicUsize,
     /// Whether the reader works on messages it has read.
     reading: AtomicBool,
+    /// Whether somebody may wait for the end of it.
+    closing: AtomicBool,
     changed: Notify,
 }
 
@@ -253,13 +255,15 @@ impl Flight {
     /// Says whether the reader works on messages it has read.
     pub(crate) fn reading(&self, working: bool) {
         self.reading.store(working, Ordering::SeqCst);
-        if !working {
+        if !working && self.closing.load(Ordering::SeqCst) {
             self.changed.notify_waiters();
         }
     }
 
     /// Completes when nothing is under way.
     pub(crate) async fn idle(&self) {
+        // Before the look at the reader, which looks here after it has said that it is done.
+        self.closing.store(true, Ordering::SeqCst);
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();

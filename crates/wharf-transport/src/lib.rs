@@ -1,7 +1,7 @@
 //! Byte movers: they carry messages between a client and a [`Host`], and know nothing of either.
 //!
 //! Most transports here speak the same framing, one JSON-RPC message a line, and are driven by the
-//! same code ([`serve_lines`]): a call is polled in place as soon as its line is read, and only a
+//! same code ([`serve_lines`]): a call is polled in place, where its line was read, and only a
 //! call that has to wait becomes a task. What differs is where the bytes come from: the process's
 //! own stdin and stdout ([`stdio`]), a socket ([`tcp`], [`unix`]) or memory ([`memory`]). HTTP
 //! (the feature and module `http`) is one request a message. The other direction, from a client to
@@ -13,7 +13,9 @@ mod batch;
 mod call;
 mod flight;
 mod host;
+mod incoming;
 mod lines;
+mod outgoing;
 mod output;
 mod parent;
 mod replies;

@@ -3,7 +3,10 @@
 use std::{
     mem,
     pin::pin,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use tokio::sync::Notify;
@@ -14,6 +17,8 @@ use crate::Shutdown;
 #[derive(Debug)]
 pub(crate) struct Output {
     queue: Mutex<Queue>,
+    /// Whether anything is queued, so that a quiet connection never takes the lock.
+    waiting: AtomicBool,
     limit: usize,
     ready: Notify,
     room: Notify,
@@ -30,6 +35,7 @@ impl Output {
     pub(crate) fn new(limit: usize) -> Self {
         Output {
             queue: Mutex::default(),
+            waiting: AtomicBool::new(false),
             limit,
             ready: Notify::new(),
             room: Notify::new(),
@@ -72,13 +78,20 @@ impl Output {
     fn append(&self, queue: &mut Queue, bytes: &[u8]) {
         if !queue.closed {
             queue.bytes.extend_from_slice(bytes);
+            self.waiting.store(true, Ordering::Release);
             self.ready.notify_one();
         }
     }
 
     /// Takes what is queued.
     pub(crate) fn take(&self) -> Vec<u8> {
-        let bytes = mem::take(&mut self.lock().bytes);
+        if !self.waiting.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut queue = self.lock();
+        self.waiting.store(false, Ordering::Release);
+        let bytes = mem::take(&mut queue.bytes);
+        drop(queue);
         if bytes.len() >= self.limit {
             self.room.notify_waiters();
         }

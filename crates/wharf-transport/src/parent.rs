@@ -16,12 +16,11 @@ pub(crate) fn gone() -> impl Future<Output = ()> + Send {
 mod unix {
     use std::{
         future::{self, Future},
-        thread,
         time::Duration,
     };
 
     use rustix::process::{Pid, getppid};
-    use tokio::sync::oneshot;
+    use tokio::time::sleep;
 
     /// How often to look, where the system cannot wake us.
     const INTERVAL: Duration = Duration::from_secs(2);
@@ -40,36 +39,24 @@ mod unix {
     }
 
     async fn wait(parent: Pid) {
-        let (sender, receiver) = oneshot::channel::<()>();
-        let watch = move || {
-            wait_for_end(parent);
-            drop(sender);
-        };
-        match thread::Builder::new().name("wharf-parent".into()).spawn(watch) {
-            Ok(_) => drop(receiver.await),
-            Err(_) => future::pending().await,
-        }
-    }
-
-    fn wait_for_end(parent: Pid) {
         #[cfg(target_os = "linux")]
-        wait_for_exit(parent);
+        wait_for_exit(parent).await;
         // Reached while the parent lives only if the system could not wait for it.
         while getppid() == Some(parent) {
-            thread::sleep(INTERVAL);
+            sleep(INTERVAL).await;
         }
     }
 
-    /// Blocks until `parent` has exited, if this kernel can tell.
+    /// Waits until `parent` has exited, if this kernel can tell.
     #[cfg(target_os = "linux")]
-    fn wait_for_exit(parent: Pid) {
-        use rustix::{
-            event::{PollFd, PollFlags, poll},
-            io::Errno,
-            process::{PidfdFlags, pidfd_open},
-        };
+    async fn wait_for_exit(parent: Pid) {
+        use rustix::process::{PidfdFlags, pidfd_open};
+        use tokio::io::{Interest, unix::AsyncFd};
         let Ok(process) = pidfd_open(parent, PidfdFlags::empty()) else { return };
-        let mut processes = [PollFd::new(&process, PollFlags::IN)];
-        while poll(&mut processes, None) == Err(Errno::INTR) {}
+        #[allow(deprecated, reason = "what replaces it is unsafe, for files that others may close")]
+        let process = AsyncFd::with_interest(process, Interest::READABLE);
+        if let Ok(process) = process {
+            drop(process.readable().await);
+        }
     }
 }

@@ -8,6 +8,7 @@
 
 use std::{
     fs::File,
+    future,
     io::{self, Read, Write},
     pin::Pin,
     sync::Arc,
@@ -23,7 +24,7 @@ use tokio::{
 };
 use wharf_model::Scope;
 
-use crate::{Host, Shutdown, lines, parent, signals};
+use crate::{Host, Shutdown, lines, outgoing::Outgoing, parent, signals};
 
 /// Serves the client at the other end of stdin and stdout, until it closes stdin or stops reading
 /// stdout, the parent process dies, the process is told to end (SIGTERM or SIGINT; a second signal
@@ -31,20 +32,22 @@ use crate::{Host, Shutdown, lines, parent, signals};
 ///
 /// Must run inside a tokio runtime with everything enabled. A thread of its own reads stdin and
 /// polls each call where it is; it may still wait in a read after this returns, which only the end
-/// of the process ends.
+/// of the process ends. Another is started for calls that go on, when the first of them says
+/// something.
 ///
 /// # Errors
-/// If the streams cannot be taken over, or a thread cannot be started.
+/// If the streams cannot be taken over, or the thread that reads cannot be started.
 pub async fn serve(host: Arc<Host>, shutdown: Shutdown) -> io::Result<()> {
     // Never aborted: as long as the process goes on, another signal must be able to end it.
     tokio::spawn(signals::watch(shutdown.clone()));
     let parent_gone = parent::gone();
     let orphaned = {
         let shutdown = shutdown.clone();
-        tokio::spawn(async move {
+        async move {
             parent_gone.await;
             shutdown.stop();
-        })
+            future::pending().await
+        }
     };
     let (stdin, stdout) = take_over()?;
     let (line, incoming, outgoing) = lines::open(host, Scope::new(), Blocking::new(stdout));
@@ -52,10 +55,22 @@ pub async fn serve(host: Arc<Host>, shutdown: Shutdown) -> io::Result<()> {
     // Calls polled in place share one poll of the reader, and must not share its budget.
     let incoming = unconstrained(incoming.run(Blocking::new(stdin)));
     let reading = on_thread("wharf-stdin", runtime.clone(), incoming)?;
-    let writing = on_thread("wharf-stdout", runtime, outgoing.run())?;
-    line.supervise(reading, writing, shutdown).await;
-    orphaned.abort();
+    let writing = tokio::spawn(write_beside(outgoing, runtime));
+    let writing = async { drop(writing.await) };
+    tokio::select! {
+        () = line.supervise(reading, writing, shutdown) => {}
+        () = orphaned => {}
+    }
     Ok(())
+}
+
+/// Writes on a thread that is not started before there is something to write.
+async fn write_beside(outgoing: Outgoing<Blocking>, runtime: Handle) {
+    if outgoing.is_needed().await
+        && let Ok(writing) = on_thread("wharf-stdout", runtime, outgoing.run())
+    {
+        writing.await;
+    }
 }
 
 /// Runs `work`, which may block, on a thread inside the runtime's context; completes at its end.
@@ -95,8 +110,15 @@ fn take_over() -> io::Result<(File, File)> {
 struct Blocking {
     file: File,
     /// Where reads go first, because a reader's buffer would have to be cleared for each of them.
+    /// It grows while they fill it.
     scratch: Vec<u8>,
+    /// How much of it the last read filled.
+    filled: usize,
 }
+
+/// How much is read at first, and how much at most. A pipe holds no more.
+const FEW: usize = 4 << 10;
+const MANY: usize = 64 << 10;
 
 #[derive(Clone, Copy)]
 enum Direction {
@@ -106,7 +128,7 @@ enum Direction {
 
 impl Blocking {
     fn new(file: File) -> Self {
-        Blocking { file, scratch: Vec::new() }
+        Blocking { file, scratch: Vec::new(), filled: 0 }
     }
 
     /// Repeats `act` until it neither was interrupted nor found a stream that does not block.
@@ -149,12 +171,14 @@ impl AsyncRead for Blocking {
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let room = buffer.remaining();
-        if self.scratch.len() < room {
-            self.scratch.resize(room, 0);
+        if self.filled == self.scratch.len() {
+            let length = (2 * self.filled).clamp(FEW, MANY);
+            self.scratch.resize(length, 0);
         }
-        let read = self.retry(Direction::Read, |it| it.file.read(&mut it.scratch[..room]));
-        Poll::Ready(read.map(|length| buffer.put_slice(&self.scratch[..length])))
+        let room = buffer.remaining().min(self.scratch.len());
+        self.filled = self.retry(Direction::Read, |it| it.file.read(&mut it.scratch[..room]))?;
+        buffer.put_slice(&self.scratch[..self.filled]);
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -166,6 +166,33 @@ async fn reading_stops_at_the_limit_of_calls_and_goes_on_when_one_ends() {
     assert!(ids[1] == 4 && (ids[0] == 1 || ids[0] == 3), "{ids:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_session_that_comes_in_one_piece_is_answered_in_order() {
+    let mut bed = Bed::new(|_| {});
+    let hello = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    });
+    let mut said = vec![
+        json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": hello}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+    ];
+    let calls = (0..100).map(|id| legacy_call(&id.to_string(), "now"));
+    said.extend(calls);
+    // What is no call, and a call that goes on, are in nobody's way.
+    said.insert(50, json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"}));
+    said.insert(60, legacy_call("gate", "gate"));
+    let piece: String = said.iter().map(|message| format!("{message}\n")).collect();
+    bed.writer.write_all(piece.as_bytes()).await.unwrap();
+    let answered = said.iter().filter_map(|message| message.get("id"));
+    for id in answered.filter(|id| *id != "gate") {
+        assert_eq!(bed.id().await, *id);
+    }
+    bed.gate.add_permits(1);
+    assert_eq!(bed.id().await, "gate");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_blocks_does_not_hold_its_own_reply_back() {
     let mut bed = Bed::new(|_| {});

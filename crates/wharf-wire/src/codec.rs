@@ -7,8 +7,8 @@ use wharf_model::{Ask, ClientCapabilities, ClientCapability, Method, Notificatio
 
 use crate::{
     Revision, Wire, ask,
-    legacy::Opening,
     members::unquote,
+    offer::Opening,
     revision::Feature,
     text::{self, Object},
 };
@@ -84,7 +84,8 @@ pub struct Codec {
 
 impl Codec {
     /// Keeps of the message only what is needed here: else all of it would stay as long as the call.
-    pub(crate) fn without_the_rest(mut self) -> Self {
+    #[cold]
+    pub(crate) fn drop_the_rest(&mut self) {
         let mut kept = String::new();
         for span in [&mut self.id, &mut self.token, &mut self.uri, &mut self.capabilities] {
             let Some(json) = span.of(&self.body) else { continue };
@@ -93,7 +94,6 @@ impl Codec {
             *span = Span::new(start, kept.len() as u32);
         }
         self.body = kept.into();
-        self
     }
 
     /// The call's id, unlike that of any other call of the connection.

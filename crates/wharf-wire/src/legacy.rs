@@ -1,19 +1,20 @@
 //! The session that `initialize` opens, and what legacy requests do without one.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use bytestring::ByteString;
 use wharf_model::{
-    Asks, ClientCapabilities, Error, ErrorKind, Filter, LiveFilter, LogLevel, Method, Parts, Peer,
-    Request, ServerCapabilities,
+    Asks, ClientCapabilities, Error, ErrorKind, Filter, Introduction, LiveFilter, LogLevel, Method,
+    Moment, Parts, Peer, Request,
 };
 
 use crate::{
-    CallId, Codec, Heads, Received, Revision, Wire,
+    Codec, Heads, Received, Revision, Wire,
     codec::Role,
     members::{Members, Slot},
     message::{Message, bad_field, invalid_request, too_many_subscriptions, unknown_method},
+    offer::{Handshake, Offer, Opening},
     origin::Origin,
     revision::{Feature, Verb},
 };
@@ -59,7 +60,7 @@ impl Connection {
 
     fn read(&mut self, message: Bytes, heads: Option<&Heads<'_>>) -> Received {
         // A handshake that failed opened nothing.
-        self.session.take_if(|session| session.opening.has_failed());
+        self.session.take_if(|session| !session.handshake.settle());
         let legacy = Legacy::Session(&mut self.session);
         self.wire.read(message, &mut Origin { legacy, heads })
     }
@@ -67,7 +68,7 @@ impl Connection {
     /// Whether `initialize` was answered with success.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.opening.offers(|_| true))
+        self.session.as_ref().is_some_and(|session| session.handshake.offers(|_| true))
     }
 
     /// Whether the session's streams are primed, and may be closed before they end.
@@ -75,6 +76,29 @@ impl Connection {
     pub fn polls(&self) -> bool {
         let polls = |session: &Session| session.revision.has(Feature::StreamPolling);
         self.is_open() && self.session.as_ref().is_some_and(polls)
+    }
+
+    /// Lets the session's listen, which it was about to begin, wait until it is
+    /// [due](Connection::due_listen). It will hear of what changes from `since` on.
+    pub fn put_off_listen(&mut self, since: Moment) {
+        if let Some(session) = &mut self.session {
+            session.listen = Listen::PutOff(since);
+            session.filter.take_if(|filter| filter.read(|filter| filter.uris.is_empty()));
+        }
+    }
+
+    /// The listen that was put off, if it is due by now: because somebody hears it, or because the
+    /// session follows resources, of whose updates nobody else takes note.
+    pub fn due_listen(&mut self, is_heard: bool) -> Option<(Request, Codec)> {
+        let session = self.session.as_mut()?;
+        match session.listen {
+            Listen::PutOff(since) if is_heard || session.filter.is_some() => {
+                let (mut request, codec) = session.listen(&self.wire);
+                request.since = Some(since);
+                Some((request, codec))
+            }
+            _ => None,
+        }
     }
 
     /// The answer to a message that is longer than the limit, of which nothing else is known.
@@ -89,44 +113,20 @@ impl Connection {
 pub(crate) struct Session {
     revision: Revision,
     peer: Arc<Peer>,
-    opening: Arc<Opening>,
-    opening_id: Option<CallId>,
-    filter: LiveFilter,
+    handshake: Handshake,
+    /// What the session's listen hears; made when that begins, or with the first subscription.
+    filter: Option<LiveFilter>,
     level: LogLevel,
-    listening: bool,
+    listen: Listen,
 }
 
-/// What the answer to `initialize` offered; nothing before it is written.
-#[derive(Debug, Default)]
-pub(crate) struct Opening(OnceLock<Option<Offer>>);
-
+/// The session's own listen.
 #[derive(Clone, Copy, Debug)]
-struct Offer {
-    logging: bool,
-    subscribe: bool,
-}
-
-impl Opening {
-    pub(crate) fn answered(&self, offered: &ServerCapabilities) {
-        let subscribe = offered.resources.as_ref().is_some_and(|it| it.subscribe);
-        let _ = self.0.set(Some(Offer { logging: offered.logging, subscribe }));
-    }
-
-    pub(crate) fn failed(&self) {
-        let _ = self.0.set(None);
-    }
-
-    fn is_pending(&self) -> bool {
-        self.0.get().is_none()
-    }
-
-    fn has_failed(&self) -> bool {
-        matches!(self.0.get(), Some(None))
-    }
-
-    fn offers(&self, what: impl Fn(Offer) -> bool) -> bool {
-        self.0.get().copied().flatten().is_some_and(what)
-    }
+enum Listen {
+    /// The client is not ready for it.
+    Early,
+    PutOff(Moment),
+    Begun,
 }
 
 /// Where legacy messages go: to a connection's session, or nowhere, as the revision that was said.
@@ -183,23 +183,23 @@ impl Legacy<'_> {
         message.want_client(wire, Slot::Capabilities, "capabilities")?;
         message.want_client(wire, Slot::ClientInfo, "clientInfo")?;
         let revision = negotiate(&version);
-        let peer = Arc::new(peer(message, revision));
-        let opening = Arc::<Opening>::default();
-        let opening_id = message.call_id(Slot::Id, wire.limits.id).map(|id| id.detached());
+        let said = wire.introductions.share(introduction(message, revision));
+        let peer = Arc::new(Peer::introduced(said));
+        let id = message.call_id(Slot::Id, wire.limits.id).map(|id| id.detached());
         let mut codec = message.codec(wire, Method::Discover, revision);
         let mut request = message.take_request(wire, Method::Discover, revision)?;
         request.asks = Asks::Deliver;
         codec.role = Role::Greeting;
         if let Legacy::Session(session) = self {
+            let opening = Opening::new(id);
             codec.role = Role::Opening(opening.clone());
             **session = Some(Session {
                 revision,
                 peer: peer.clone(),
-                opening,
-                opening_id,
-                filter: LiveFilter::new(session_filter()),
+                handshake: Handshake::Begun(opening),
+                filter: None,
                 level: wire.log_level,
-                listening: false,
+                listen: Listen::Early,
             });
         }
         Ok(Received::Call(request.from_peer(peer), codec))
@@ -219,7 +219,7 @@ impl Legacy<'_> {
         let mut request = message.take_request(wire, method, revision)?;
         request.asks = Asks::Deliver;
         if let Some(session) = self.session() {
-            request.log_level = session.opening.offers(|it| it.logging).then_some(session.level);
+            request.log_level = session.handshake.offers(|it| it.logging).then_some(session.level);
             request = request.from_peer(session.peer.clone());
             codec.role = Role::Peer(session.peer.clone());
         }
@@ -227,7 +227,7 @@ impl Legacy<'_> {
     }
 
     fn set_level(&mut self, message: &Message) -> Result<Received, Error> {
-        let offered = |session: &&mut Session| session.opening.offers(|it| it.logging);
+        let offered = |session: &&mut Session| session.handshake.offers(|it| it.logging);
         let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
         let level = message.raw(Slot::Level).and_then(|json| serde_json::from_str(json).ok());
         session.level = level.ok_or_else(|| bad_field("level", "must be a log level"))?;
@@ -235,12 +235,12 @@ impl Legacy<'_> {
     }
 
     fn subscribe(&mut self, wire: &Wire, verb: Verb, message: &Message) -> Result<Received, Error> {
-        let offered = |session: &&mut Session| session.opening.offers(|it| it.subscribe);
+        let offered = |session: &&mut Session| session.handshake.offers(|it| it.subscribe);
         let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
         message.uri(wire.limits.uri)?;
         let uri = message.text(Slot::Uri).unwrap_or_default();
         let most = wire.limits.subscriptions;
-        let done = session.filter.edit(|filter| match verb {
+        let done = session.filter().edit(|filter| match verb {
             Verb::Unsubscribe => {
                 filter.uris.remove(&*uri);
                 true
@@ -262,7 +262,7 @@ impl Legacy<'_> {
         match &*message.text(Slot::Method).unwrap_or_default() {
             "notifications/cancelled" => self.cancelled(wire, message),
             "notifications/initialized" => match self.session() {
-                Some(session) => session.listen(wire),
+                Some(session) => session.initialized(wire),
                 None => Received::Ignore,
             },
             "notifications/roots/list_changed" => {
@@ -279,10 +279,7 @@ impl Legacy<'_> {
         let Some(id) = message.call_id(Slot::RequestId, wire.limits.id) else {
             return Received::Ignore;
         };
-        let opens = |session: &mut Session| {
-            session.opening.is_pending() && session.opening_id.as_ref() == Some(&id)
-        };
-        match self.session().is_some_and(opens) {
+        match self.session().is_some_and(|session| session.handshake.waits_for(&id)) {
             true => Received::Ignore,
             false => Received::Cancel(id),
         }
@@ -290,20 +287,33 @@ impl Legacy<'_> {
 }
 
 impl Session {
-    /// The session's own listen, which subscriptions edit. It begins once.
-    fn listen(&mut self, wire: &Arc<Wire>) -> Received {
-        if self.listening || !wire.streams {
-            return Received::Ignore;
+    fn initialized(&mut self, wire: &Arc<Wire>) -> Received {
+        match self.listen {
+            Listen::Early if wire.streams => {
+                let (request, codec) = self.listen(wire);
+                Received::Call(request, codec)
+            }
+            _ => Received::Ignore,
         }
-        self.listening = true;
+    }
+
+    /// The session's own listen, which subscriptions edit. It begins once.
+    fn listen(&mut self, wire: &Arc<Wire>) -> (Request, Codec) {
+        self.listen = Listen::Begun;
         let body = ByteString::from_static("{}");
         let message = Message { body: body.clone(), members: Members::default() };
         let mut codec: Codec = message.codec(wire, Method::Listen, self.revision);
         codec.role = Role::Silent;
         let mut request = Request::new(Method::Listen, body, Parts::default());
         request.asks = Asks::Deliver;
-        request.filter = Some(self.filter.clone());
-        Received::Call(request.from_peer(self.peer.clone()), codec)
+        request.filter = Some(self.filter().clone());
+        (request.from_peer(self.peer.clone()), codec)
+    }
+
+    fn filter(&mut self) -> &LiveFilter {
+        let offer = self.handshake.offer();
+        self.filter
+            .get_or_insert_with(|| LiveFilter::new(offer.map_or_else(everything, Offer::filter)))
     }
 }
 
@@ -337,12 +347,13 @@ fn negotiate(version: &str) -> Revision {
     known.unwrap_or(Revision::NEWEST_LEGACY)
 }
 
-fn session_filter() -> Filter {
+/// What a session wants to hear that does not know yet what it will be offered.
+fn everything() -> Filter {
     Filter { tools: true, prompts: true, resources: true, ..Filter::default() }
 }
 
-/// The client, with what it declared as far as its revision has it.
-fn peer(message: &Message, revision: Revision) -> Peer {
+/// What the client said about itself, as far as its revision has it.
+fn introduction(message: &Message, revision: Revision) -> Introduction {
     let info = message.raw(Slot::ClientInfo).and_then(|json| serde_json::from_str(json).ok());
     let declared = message.raw(Slot::Capabilities).and_then(|json| serde_json::from_str(json).ok());
     let mut capabilities: ClientCapabilities = declared.unwrap_or_default();
@@ -360,7 +371,7 @@ fn peer(message: &Message, revision: Revision) -> Peer {
         // There, whoever samples may include context without saying so.
         (sampling.tools, sampling.context) = (false, true);
     }
-    Peer::new(info, capabilities)
+    Introduction { info, capabilities }
 }
 
 /// The error for a request that comes before any way to open.

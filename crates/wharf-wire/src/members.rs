@@ -232,6 +232,12 @@ impl Members {
         self.strings.has(slot) && (!self.escaped.has(slot) || self.text(body, slot).is_some())
     }
 
+    /// Whether the member is an object.
+    pub(crate) fn is_object(&self, body: &str, slot: Slot) -> bool {
+        let span = self.span(slot);
+        span.is_some() && body.as_bytes()[span.range().start] == b'{'
+    }
+
     /// The member's JSON text; `null` counts as absent.
     pub(crate) fn raw<'a>(&self, body: &'a str, slot: Slot) -> Option<&'a str> {
         self.value(slot).of(body)

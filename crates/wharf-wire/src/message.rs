@@ -68,18 +68,18 @@ impl Message {
 
     /// Refuses a member that is there and is not an object.
     pub(crate) fn want_object(&self, slot: Slot, field: &str) -> Result<(), Error> {
-        match self.raw(slot) {
-            Some(json) if !json.starts_with('{') => Err(bad_field(field, "must be an object")),
-            _ => Ok(()),
+        match self.members.is_object(&self.body, slot) || !self.span(slot).is_some() {
+            true => Ok(()),
+            false => Err(bad_field(field, "must be an object")),
         }
     }
 
     /// Refuses what a client says about itself if it is no object or too long.
     pub(crate) fn want_client(&self, wire: &Wire, slot: Slot, field: &str) -> Result<(), Error> {
         self.want_object(slot, field)?;
-        match self.raw(slot) {
-            Some(json) if json.len() > wire.limits.client => Err(bad_field(field, "is too long")),
-            _ => Ok(()),
+        match self.span(slot).range().len() > wire.limits.client {
+            true => Err(bad_field(field, "is too long")),
+            false => Ok(()),
         }
     }
 
@@ -178,7 +178,7 @@ impl Message {
 
     /// What remains of the message for the codec that answers it.
     pub(crate) fn codec(&self, wire: &Arc<Wire>, method: Method, revision: Revision) -> Codec {
-        let codec = Codec {
+        let mut codec = Codec {
             wire: wire.clone(),
             body: self.body.clone(),
             id: self.members.span(Slot::Id),
@@ -192,7 +192,12 @@ impl Message {
             revision,
             role: Default::default(),
         };
-        if self.body.len() > LONG { codec.without_the_rest() } else { codec }
+        // What lasts must not keep the buffer that the message was read into.
+        let lasts = method == Method::Listen;
+        if lasts || self.body.len() > LONG {
+            codec.drop_the_rest();
+        }
+        codec
     }
 }
 

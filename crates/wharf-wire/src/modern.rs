@@ -57,10 +57,10 @@ pub(crate) fn begin(
 
 fn metadata(wire: &Wire, message: &Message) -> Result<(), Error> {
     message.check_objects()?;
-    if message.text(Slot::MetaVersion).is_none() {
+    if !message.is_text(Slot::MetaVersion) {
         return Err(bad_field(VERSION, "must be a string"));
     }
-    if message.raw(Slot::MetaCapabilities).is_none() {
+    if !message.span(Slot::MetaCapabilities).is_some() {
         return Err(bad_field(CAPABILITIES, "must be an object"));
     }
     message.want_client(wire, Slot::MetaCapabilities, CAPABILITIES)?;

@@ -102,6 +102,7 @@ impl<'a> Object<'a> {
     }
 
     /// Writes a value that is JSON on one line already.
+    #[inline]
     pub(crate) fn plain(&mut self, key: &str, json: &str) {
         self.key(key).extend_from_slice(json.as_bytes());
     }
@@ -119,6 +120,7 @@ impl<'a> Object<'a> {
     }
 
     /// Writes a nested object.
+    #[inline]
     pub(crate) fn object(&mut self, key: &str) -> Object<'_> {
         Object::open(self.key(key))
     }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use wharf_model::{Error, Implementation, LogLevel, Request};
 
-use crate::{CallId, Codec, Heads, Revision, legacy::Legacy, origin::Origin, text};
+use crate::{
+    CallId, Codec, Heads, Revision, introductions::Introductions, legacy::Legacy, origin::Origin,
+    text,
+};
 
 /// Which revisions a server speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +79,7 @@ pub struct Wire {
     /// The server's name and version, as every modern result carries them. What else the server
     /// says about itself is said once, to those who discover it.
     pub(crate) server_info: Vec<u8>,
+    pub(crate) introductions: Arc<Introductions>,
 }
 
 impl Wire {
@@ -92,6 +96,7 @@ impl Wire {
             limits: WireLimits::default(),
             log_level: LogLevel::Info,
             streams: true,
+            introductions: Arc::default(),
         }
     }
 

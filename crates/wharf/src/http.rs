@@ -3,7 +3,7 @@
 use std::{io, sync::Arc};
 
 use tokio::net::{TcpListener, ToSocketAddrs};
-use wharf_model::{BoxFuture, Outbox, Outcome, Request, Service};
+use wharf_model::{BoxFuture, Moment, Outbox, Outcome, Request, Service};
 use wharf_server::{RateKey, RateLimit, Rates, layered};
 use wharf_transport::{
     Host,
@@ -156,5 +156,9 @@ impl Service for Distance {
             // Counted by its principal, if it has one.
             None => self.far.call(request, outbox),
         }
+    }
+
+    fn moment(&self) -> Option<Moment> {
+        self.near.moment()
     }
 }

@@ -10,7 +10,7 @@ mod trace;
 
 use std::{fmt, sync::Arc};
 
-use wharf_model::{BoxFuture, Outbox, Outcome, Request, Service};
+use wharf_model::{BoxFuture, Moment, Outbox, Outcome, Request, Service};
 
 #[cfg(feature = "tower")]
 pub use self::tower::{TowerLayer, TowerNext};
@@ -85,6 +85,13 @@ impl Service for Next {
         match &self.0 {
             Link::Layer(layer) => layer.middleware.call(request, outbox, layer.next.clone()),
             Link::Service(service) => service.call(request, outbox),
+        }
+    }
+
+    fn moment(&self) -> Option<Moment> {
+        match &self.0 {
+            Link::Layer(layer) => layer.next.moment(),
+            Link::Service(service) => service.moment(),
         }
     }
 }

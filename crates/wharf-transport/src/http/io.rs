@@ -121,6 +121,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
         let size = self.begun.len().min(buffer.remaining());
         buffer.put_slice(&self.begun[..size]);
         self.begun.advance(size);
+        // A stream may take it for its end that it could read nothing into a full buffer.
+        if size > 0 && buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
         // In one go with the rest: hyper would make room twice else, and keep the larger one.
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if size > 0 {

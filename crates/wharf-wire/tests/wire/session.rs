@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::common::*;
 use serde_json::json;
-use wharf_model::{ClientCapability, Discovery, ErrorKind, LogLevel, Method, Notification, Reply};
+use wharf_model::{
+    ClientCapability, Discovery, ErrorKind, Filter, LogLevel, Method, Moment, Notification, Reply,
+};
 use wharf_wire::{CallId, Connection, Received, WireLimits};
 
 #[test]
@@ -103,7 +105,8 @@ fn initialized_begins_the_one_silent_listen() {
     assert_eq!(request.method, Method::Listen);
     assert!(codec.is_silent() && codec.is_listen());
     let filter = request.filter.clone().unwrap();
-    assert!(filter.read(|it| it.tools && it.prompts && it.resources && it.uris.is_empty()));
+    let offered = Filter { tools: true, ..Filter::default() };
+    assert_eq!(filter.read(Filter::clone), offered);
     let mut out = Vec::new();
     codec.encode(&Reply::Listened.into(), &mut out);
     codec.refuse(&ErrorKind::InternalError.into(), &mut out);
@@ -131,6 +134,45 @@ fn initialized_begins_the_one_silent_listen() {
     reply(subscribe(&mut connection, "resources/unsubscribe", json!({"uri": "a:b"})));
     assert!(filter.read(|it| it.uris.contains("c:d") && it.uris.len() == 1));
     assert_eq!(error(subscribe(&mut connection, "resources/subscribe", json!({}))).1, -32602);
+}
+
+#[test]
+fn a_listen_that_is_put_off_is_due_once_it_is_heard_or_follows_something() {
+    let ready = notification("notifications/initialized", json!({}));
+    let subscribe = request(1, "resources/subscribe", json!({"uri": "a:b"}));
+    let since = Moment::FIRST.next();
+    for is_heard in [true, false] {
+        let mut connection = connection();
+        open(&mut connection, "2025-11-25");
+        assert!(connection.due_listen(true).is_none(), "it has not begun");
+        call(receive(&mut connection, &ready));
+        assert!(connection.due_listen(true).is_none(), "it was not put off");
+        connection.put_off_listen(since);
+        assert!(matches!(receive(&mut connection, &ready), Received::Ignore));
+        assert!(connection.due_listen(false).is_none());
+        if !is_heard {
+            reply(receive(&mut connection, &subscribe));
+        }
+        let (request, codec) = connection.due_listen(is_heard).unwrap();
+        assert!(codec.is_silent() && codec.is_listen());
+        assert_eq!((request.method, request.since), (Method::Listen, Some(since)));
+        let filter = request.filter.clone().unwrap();
+        assert_eq!(filter.read(|it| (it.tools, it.uris.len())), (true, usize::from(!is_heard)));
+        assert!(connection.due_listen(true).is_none(), "it begins once");
+        reply(receive(&mut connection, &subscribe));
+        assert_eq!(filter.read(|it| it.uris.len()), 1);
+    }
+}
+
+#[test]
+fn a_listen_is_due_at_once_that_follows_something_before_the_client_is_ready() {
+    let mut connection = connection();
+    open(&mut connection, "2025-11-25");
+    reply(receive(&mut connection, &request(1, "resources/subscribe", json!({"uri": "a:b"}))));
+    call(receive(&mut connection, &notification("notifications/initialized", json!({}))));
+    connection.put_off_listen(Moment::FIRST);
+    let (request, _) = connection.due_listen(false).unwrap();
+    assert!(request.filter.clone().unwrap().read(|it| it.uris.contains("a:b")));
 }
 
 #[test]

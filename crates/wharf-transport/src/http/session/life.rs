@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, VecDeque},
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use wharf_model::{Principal, Scope};
 use wharf_wire::Connection;
 
-use super::{kept::Kept, log::Log, run::Begun};
+use super::{kept::Kept, log::Log};
 use crate::{Host, Shutdown, flight::Flight, http::HttpLimits};
 
 /// How many streams that have ended a session keeps.
@@ -44,7 +44,7 @@ impl Common {
     }
 }
 
-/// One session.
+/// One session. There may be very many that nobody uses, so it holds only what all of them need.
 pub(crate) struct Session {
     pub(crate) common: Arc<Common>,
     /// Who opened it, if anybody authenticated them.
@@ -52,8 +52,8 @@ pub(crate) struct Session {
     connection: Mutex<Connection>,
     /// Whether streams are primed, and may be closed before they end.
     pub(crate) polls: bool,
-    pub(crate) flight: Flight,
-    streams: Mutex<Streams>,
+    /// Made with its first call that does not end at once, or its first stream.
+    busy: OnceLock<Box<Busy>>,
     visits: AtomicUsize,
     /// When the last visit ended.
     left: AtomicU64,
@@ -62,13 +62,18 @@ pub(crate) struct Session {
     ended: AtomicBool,
 }
 
+/// What only sessions in use need.
+#[derive(Default)]
+struct Busy {
+    flight: Flight,
+    streams: Mutex<Streams>,
+}
+
 /// The streams of a session.
 #[derive(Default)]
 struct Streams {
-    /// Its own, once there is anybody to read it.
+    /// Its own, once there is anything to hear, or anybody to hear it.
     own: Option<Arc<Log>>,
-    /// Its listen, until there is anybody to hear it: a session that nobody hears needs no task.
-    unheard: Option<Box<Begun>>,
     ended: bool,
     /// The number of the newest stream of a call, and the streams of calls.
     newest: u64,
@@ -87,8 +92,7 @@ impl Session {
             principal,
             polls: connection.polls(),
             connection: Mutex::new(connection),
-            flight: Flight::default(),
-            streams: Mutex::default(),
+            busy: OnceLock::new(),
             visits: AtomicUsize::new(0),
             left: AtomicU64::new(common.now()),
             used: AtomicBool::new(false),
@@ -103,7 +107,7 @@ impl Session {
     }
 
     pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.connection)
     }
 
     /// Notes that the client has the session's id.
@@ -138,21 +142,28 @@ impl Session {
         self.ended.store(true, Ordering::Release);
         let mut streams = self.streams();
         streams.ended = true;
-        let (own, unheard) = (streams.own.take(), streams.unheard.take());
+        let own = streams.own.take();
         let logs = std::mem::take(&mut streams.logs);
         drop(streams);
-        drop(unheard);
         // Before the calls, which would take their questions back.
         own.iter().chain(logs.values()).for_each(|log| log.close());
-        self.flight.abort_all();
+        self.flight().abort_all();
     }
 
     /// Ends what would never end by itself: the server stops.
     pub(crate) fn wind_up(&self) {
-        let (own, unheard) = self.hear();
-        drop(unheard);
-        own.end(None);
-        self.flight.close();
+        self.own_stream().end(None);
+        self.flight().close();
+    }
+
+    /// The calls under way, if there ever were any.
+    pub(crate) fn under_way(&self) -> Option<&Flight> {
+        self.busy.get().map(|busy| &busy.flight)
+    }
+
+    /// Where calls go that do not end at once.
+    pub(crate) fn flight(&self) -> &Flight {
+        &self.busy.get_or_init(Box::default).flight
     }
 
     /// A new stream, for a call.
@@ -171,33 +182,20 @@ impl Session {
         }
     }
 
-    /// The session's own stream, and its listen if nobody has heard it yet.
-    pub(crate) fn hear(&self) -> (Arc<Log>, Option<Box<Begun>>) {
+    /// The session's own stream.
+    pub(crate) fn own_stream(&self) -> Arc<Log> {
         let mut streams = self.streams();
         let own = streams.own.get_or_insert_with(|| Log::new(OWN, self.common.clone())).clone();
-        let unheard = streams.unheard.take();
         if streams.ended {
             drop(streams);
             own.close();
         }
-        (own, unheard)
+        own
     }
 
-    /// Keeps the session's listen until somebody hears it, who is told then of all that has changed
-    /// since. Gives it back if somebody does already.
-    pub(crate) fn keep(&self, listen: Begun) -> Option<Box<Begun>> {
-        let mut streams = self.streams();
-        if streams.own.is_some() {
-            return Some(Box::new(listen));
-        }
-        let mut listen = Some(Box::new(listen));
-        if !streams.ended {
-            std::mem::swap(&mut streams.unheard, &mut listen);
-        }
-        // Dropped without the lock, as it may run a user's code.
-        drop(streams);
-        drop(listen);
-        None
+    /// Whether what the session's listen says goes to a stream already.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.busy.get().is_some_and(|busy| lock(&busy.streams).own.is_some())
     }
 
     /// Forgets a stream that nobody can come back to.
@@ -222,8 +220,12 @@ impl Session {
     }
 
     fn streams(&self) -> MutexGuard<'_, Streams> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.busy.get_or_init(Box::default).streams)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Somebody uses the session: it does not expire meanwhile.

@@ -89,9 +89,17 @@ impl Log {
         Arc::new(Log { number, common, state: Mutex::default(), room: Notify::new() })
     }
 
-    /// Appends a message as soon as the reader, if there is one, has read enough. A reader that
-    /// reads nothing for too long is sent away.
+    /// Appends a message as soon as the reader, if there is one, has read enough.
     pub(crate) async fn send(&self, message: &[u8]) {
+        if !self.has_room() {
+            // Boxed, or every call would keep the memory for what few need.
+            Box::pin(self.room()).await;
+        }
+        self.push(message.to_vec());
+    }
+
+    /// Waits for the reader. One that reads nothing for too long is sent away.
+    async fn room(&self) {
         while !self.has_room() {
             let mut room = pin!(self.room.notified());
             room.as_mut().enable();
@@ -103,7 +111,6 @@ impl Log {
                 self.part(reader);
             }
         }
-        self.push(message.to_vec());
     }
 
     fn has_room(&self) -> bool {

@@ -24,7 +24,6 @@ use wharf_wire::{Codec, Connection, Field, Received};
 
 use self::{
     life::{Common, Session, Visit},
-    log::Log,
     table::Table,
 };
 use super::{
@@ -84,7 +83,8 @@ impl Sessions {
             Ok(visit) => visit,
             Err(refusal) => return *refusal,
         };
-        let own = self.hear(&visit);
+        let own = visit.own_stream();
+        self.listen(visit.session(), &scope);
         match seen.last_event {
             Field::Absent => match Follower::of(visit, own) {
                 Some(follower) => post::stream(follower),
@@ -95,15 +95,6 @@ impl Sessions {
                 None => respond::refuse(400, "Last-Event-ID names no event of this session"),
             },
         }
-    }
-
-    /// The session's own stream, for somebody who may read it.
-    fn hear(&self, visit: &Visit) -> Arc<Log> {
-        let (own, unheard) = visit.hear();
-        if let Some(listen) = unheard {
-            listen.listen(visit.session(), &own, &self.tasks);
-        }
-        own
     }
 
     /// Ends a session.

@@ -49,7 +49,10 @@ impl Sessions {
             Received::Call(request, codec) if !codec.is_silent() => {
                 self.call(posted, request, codec)
             }
-            Received::Reply(reply, status) => Due::Now(posted.whole(reply, status)),
+            Received::Reply(reply, status) => {
+                self.listen(posted.visit.session(), &posted.scope);
+                Due::Now(posted.whole(reply, status))
+            }
             Received::Batch(members) => self.batch(posted, members),
             other => {
                 self.note(&posted, other);
@@ -116,7 +119,10 @@ impl Sessions {
                     begun.go_on(tally, 0, &self.tasks);
                 }
             }
-            Received::Reply(text, _) => reply(text),
+            Received::Reply(text, _) => {
+                self.listen(posted.visit.session(), &posted.scope);
+                reply(text);
+            }
             other => {
                 self.note(posted, other);
                 return false;
@@ -128,22 +134,31 @@ impl Sessions {
     /// Takes note of what has no reply.
     fn note(&self, posted: &Posted, received: Received) {
         let session = posted.visit.session();
-        match received {
-            Received::Answer(number, answer) => session.flight.answer(number, answer),
-            Received::Cancel(id) => session.flight.cancel(&id),
-            Received::Call(request, codec) => {
-                let begun = Begun::new(session, request, codec, posted.scope.clone());
-                // One that has not said yet that it begins must go on, or it misses what changes.
-                let kept = match begun.first {
-                    Some(_) => session.keep(begun),
-                    None => Some(Box::new(begun)),
-                };
-                if let Some(listen) = kept {
-                    listen.listen(session, &session.hear().0, &self.tasks);
+        match (received, session.under_way()) {
+            (Received::Answer(number, answer), Some(calls)) => calls.answer(number, answer),
+            (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
+            (Received::Call(request, codec), _) => match self.common.host.service.moment() {
+                Some(now) => {
+                    session.connection().put_off_listen(now);
+                    self.listen(session, &posted.scope);
                 }
-            }
+                None => {
+                    let begun = Begun::new(session, request, codec, posted.scope.clone());
+                    begun.listen(session, &self.tasks);
+                }
+            },
             // Batches do not nest.
-            Received::Reply(..) | Received::Batch(_) | Received::Ignore => {}
+            _ => {}
+        }
+    }
+
+    /// Begins the session's listen if it is due: until then there is none, because most sessions
+    /// that are idle are heard by nobody.
+    pub(super) fn listen(&self, session: &Arc<Session>, scope: &Scope) {
+        // Its own statement, so that the connection is free while the listen begins.
+        let due = session.connection().due_listen(session.is_heard());
+        if let Some((request, codec)) = due {
+            Begun::new(session, request, codec, scope.clone()).listen(session, &self.tasks);
         }
     }
 }
@@ -222,13 +237,11 @@ pub(crate) fn one_event(visit: &Visit, reply: Vec<u8>) -> Reply {
 
 /// Whether the call may begin.
 fn admit(session: &Session, codec: &Codec) -> Result<(), Error> {
-    let (flight, common) = (&session.flight, &session.common);
-    if flight.is_empty() {
-        return Ok(());
-    }
+    let Some(flight) = session.under_way().filter(|it| !it.is_empty()) else { return Ok(()) };
     if flight.holds(codec) {
         return Err(id_taken());
     }
+    let common = &session.common;
     let free = flight.calls() < common.limits.session_calls;
     if free && flight.has_memory(&common.host.limits) { Ok(()) } else { Err(no_place()) }
 }

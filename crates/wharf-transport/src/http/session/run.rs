@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::task::coop::consume_budget;
-use wharf_model::{Event, Exchange, Outcome, Request, Scope};
+use wharf_model::{BoxFuture, Event, Exchange, Outcome, Request, Scope};
 use wharf_wire::Codec;
 
 use super::{
@@ -44,8 +44,8 @@ impl Begun {
     }
 
     /// Hands the session's listen to the runtime. What it says goes to the session's own stream.
-    pub(crate) fn listen(self, session: &Arc<Session>, own: &Arc<Log>, tasks: &Tasks) {
-        self.launch(session, own.clone(), None, 0, tasks);
+    pub(crate) fn listen(self, session: &Arc<Session>, tasks: &Tasks) {
+        self.launch(session, session.own_stream(), None, 0, tasks);
     }
 
     /// Hands the call, which keeps `held` bytes of its message, to the runtime.
@@ -64,12 +64,23 @@ impl Begun {
         let Begun { exchange, codec, first } = self;
         let id = (!codec.is_silent()).then(|| codec.id());
         let visit = (!codec.is_silent()).then(|| Visit::new(session.clone()));
-        let asks = Asks::default();
-        let (own, message) = (session.clone(), Vec::new());
-        let call = Call { session: own, exchange, codec, log, tally, asks, message };
-        session.flight.board(id, visit.is_none(), held, |number| {
+        let stopped = || session.common.shutdown.stopped();
+        // Boxed, or the task would hold it twice: an argument of an async function is kept beside
+        // the variable that it becomes.
+        let call = Box::new(Call {
+            session: session.clone(),
+            exchange,
+            closing: codec.is_silent().then(|| Box::pin(stopped()) as _),
+            codec,
+            first,
+            log,
+            tally,
+            asks: Asks::default(),
+            message: Vec::new(),
+        });
+        session.flight().board(id, visit.is_none(), held, |number| {
             let seat = Seat { session: session.clone(), number, _visit: visit };
-            tasks.spawn(call.run(first, seat))
+            tasks.spawn(call.run(seat))
         });
     }
 }
@@ -78,7 +89,11 @@ impl Begun {
 struct Call {
     session: Arc<Session>,
     exchange: Exchange,
+    /// Ends a listen when the server stops, even if its service does not know that.
+    closing: Option<BoxFuture<()>>,
     codec: Codec,
+    /// What came of it at once.
+    first: Option<Event>,
     /// Where it says what it has to say before its end.
     log: Arc<Log>,
     /// Where its reply goes; a listen of a session has none.
@@ -89,21 +104,17 @@ struct Call {
 }
 
 impl Call {
-    async fn run(mut self, mut first: Option<Event>, seat: Seat) {
-        loop {
-            let event = match first.take() {
-                None => self.next().await,
-                first => first,
-            };
-            match event {
-                None => return,
-                Some(Event::Done(outcome)) => {
-                    if self.session.flight.land(seat.number) {
-                        self.finish(&outcome);
-                    }
-                    return;
+    async fn run(mut self: Box<Self>, seat: Seat) {
+        while let Some(event) = poll_fn(|cx| self.poll_next(cx)).await {
+            if let Event::Done(outcome) = event {
+                if self.session.flight().land(seat.number) {
+                    self.finish(&outcome);
                 }
-                Some(event) => self.say(event).await,
+                return;
+            }
+            // The call is not polled again before there is room.
+            if self.write(event) {
+                self.log.send(&self.message).await;
             }
             // A call that never waits must not keep others from their turn.
             consume_budget().await;
@@ -111,37 +122,36 @@ impl Call {
     }
 
     /// What happens next. None when the server stops, for a listen.
-    async fn next(&mut self) -> Option<Event> {
-        let event = poll_fn(|cx| self.exchange.poll_event(cx));
-        if !self.codec.is_silent() {
-            return Some(event.await);
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(first));
         }
-        tokio::select! {
-            biased;
-            event = event => Some(event),
-            () = self.session.common.shutdown.stopped() => None,
+        match (self.exchange.poll_event(cx), &mut self.closing) {
+            (Poll::Pending, Some(closing)) => closing.as_mut().poll(cx).map(|()| None),
+            (event, _) => event.map(Some),
         }
     }
 
-    /// Puts what `event` says into the stream. The call is not polled again before there is room.
-    async fn say(&mut self, event: Event) {
-        let mut message = std::mem::take(&mut self.message);
+    /// Writes what `event` says to the client. False if that is nothing.
+    fn write(&mut self, event: Event) -> bool {
+        let (flight, message) = (self.session.flight(), &mut self.message);
         message.clear();
-        let flight = &self.session.flight;
-        let told = match event {
-            Event::Ask(id, ask) if self.is_quiet() => {
+        // Whether the client reads nothing but the reply.
+        let quiet = self.tally.as_ref().is_some_and(|tally| tally.quiet);
+        match event {
+            Event::Ask(id, ask) if quiet => {
                 self.exchange.refuse(id, &ask);
                 false
             }
-            _ if self.is_quiet() => false,
-            Event::Notify(notification) => self.codec.notify(&notification, &mut message),
+            _ if quiet => false,
+            Event::Notify(notification) => self.codec.notify(&notification, message),
             Event::Ask(id, ask) => {
                 let answers = self.exchange.answers();
-                self.asks.put(flight, answers, &self.codec, id, &ask, &mut message)
+                self.asks.put(flight, answers, &self.codec, id, &ask, message)
             }
             Event::Withdraw(id) => match self.asks.close(flight, id) {
                 Some(number) => {
-                    self.codec.withdraw(number, &mut message);
+                    self.codec.withdraw(number, message);
                     true
                 }
                 None => false,
@@ -153,16 +163,7 @@ impl Call {
                 false
             }
             Event::Done(_) => false,
-        };
-        if told {
-            self.log.send(&message).await;
         }
-        self.message = message;
-    }
-
-    /// Whether the client reads nothing but the reply.
-    fn is_quiet(&self) -> bool {
-        self.tally.as_ref().is_some_and(|tally| tally.quiet)
     }
 
     fn finish(&mut self, outcome: &Outcome) {
@@ -179,7 +180,7 @@ impl Call {
     }
 
     fn withdraw_all(&mut self) {
-        for number in self.asks.close_all(&self.session.flight) {
+        for number in self.asks.close_all(self.session.flight()) {
             let mut message = Vec::new();
             self.codec.withdraw(number, &mut message);
             self.log.push(message);
@@ -203,7 +204,7 @@ struct Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.session.flight.leave(self.number);
+        self.session.flight().leave(self.number);
     }
 }
 
@@ -235,7 +236,7 @@ impl Tally {
     /// Counts a batch of `length` bytes as held for as long as one of its calls is under way.
     pub(crate) fn hold(&self, length: usize) {
         self.held.store(length, Ordering::Release);
-        self.session.flight.hold(length);
+        self.session.flight().hold(length);
     }
 
     /// Whether the replies so far are as much as any message may be.
@@ -264,7 +265,7 @@ impl Tally {
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        self.session.flight.release(*self.held.get_mut());
+        self.session.flight().release(*self.held.get_mut());
         let replies = self.replies.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Replies { mut text, ending } = std::mem::take(replies);
         if self.batch && !text.is_empty() {

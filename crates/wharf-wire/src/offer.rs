@@ -1,0 +1,105 @@
+//! What a session was offered when `initialize` was answered.
+
+use std::sync::{Arc, OnceLock};
+
+use wharf_model::{Filter, ServerCapabilities};
+
+use crate::CallId;
+
+/// How far a session's handshake has come.
+#[derive(Debug)]
+pub(crate) enum Handshake {
+    /// Until the next message after the answer.
+    Begun(Arc<Opening>),
+    Done(Offer),
+}
+
+impl Handshake {
+    /// Whether the answer offered this.
+    pub(crate) fn offers(&self, what: impl Fn(Offer) -> bool) -> bool {
+        self.offer().is_some_and(what)
+    }
+
+    /// Nothing before the answer is written.
+    pub(crate) fn offer(&self) -> Option<Offer> {
+        match self {
+            Handshake::Begun(opening) => opening.answer.get().copied().flatten(),
+            Handshake::Done(offer) => Some(*offer),
+        }
+    }
+
+    /// Takes note of the answer, if there is one by now. False if it was an error.
+    pub(crate) fn settle(&mut self) -> bool {
+        if let Handshake::Begun(opening) = self
+            && let Some(answer) = opening.answer.get().copied()
+        {
+            let Some(offer) = answer else { return false };
+            *self = Handshake::Done(offer);
+        }
+        true
+    }
+
+    /// Whether this is the id of an `initialize` that has no answer yet.
+    pub(crate) fn waits_for(&self, id: &CallId) -> bool {
+        match self {
+            Handshake::Begun(opening) => {
+                opening.answer.get().is_none() && opening.id.as_ref() == Some(id)
+            }
+            Handshake::Done(_) => false,
+        }
+    }
+}
+
+/// An `initialize` on its way to its answer.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    id: Option<CallId>,
+    answer: OnceLock<Option<Offer>>,
+}
+
+impl Opening {
+    pub(crate) fn new(id: Option<CallId>) -> Arc<Self> {
+        Arc::new(Opening { id, answer: OnceLock::new() })
+    }
+
+    pub(crate) fn answered(&self, offered: &ServerCapabilities) {
+        let _ = self.answer.set(Some(Offer::of(offered)));
+    }
+
+    pub(crate) fn failed(&self) {
+        let _ = self.answer.set(None);
+    }
+}
+
+/// What sessions need to know of what they were offered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    pub(crate) logging: bool,
+    pub(crate) subscribe: bool,
+    tools_changed: bool,
+    prompts_changed: bool,
+    resources_changed: bool,
+}
+
+impl Offer {
+    fn of(offered: &ServerCapabilities) -> Self {
+        let resources = offered.resources.as_ref();
+        Offer {
+            logging: offered.logging,
+            subscribe: resources.is_some_and(|it| it.subscribe),
+            tools_changed: offered.tools.as_ref().is_some_and(|it| it.list_changed),
+            prompts_changed: offered.prompts.as_ref().is_some_and(|it| it.list_changed),
+            resources_changed: resources.is_some_and(|it| it.list_changed),
+        }
+    }
+
+    /// What a session hears that subscribes to nothing.
+    pub(crate) fn filter(self) -> Filter {
+        Filter {
+            tools: self.tools_changed,
+            prompts: self.prompts_changed,
+            resources: self.resources_changed,
+            ..Filter::default()
+        }
+    }
+}
