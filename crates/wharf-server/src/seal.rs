@@ -1,6 +1,11 @@
 //! State that travels through clients, sealed.
 
-use std::{env, fmt, fs, path::Path, str::FromStr, sync::Arc};
+use std::{
+    env, fmt, fs,
+    path::Path,
+    str::FromStr,
+    sync::{Arc, OnceLock},
+};
 
 use base64::{
     Engine,
@@ -46,7 +51,7 @@ const FILE_VARIABLE: &str = "WHARF_STATE_KEY_FILE";
 /// ```
 #[derive(Clone)]
 pub struct KeyRing {
-    keys: Arc<[Key]>,
+    keys: Arc<[KeyBytes]>,
 }
 
 struct Key {
@@ -54,6 +59,23 @@ struct Key {
     cipher: XChaCha20Poly1305,
     /// Mixed into nonces, so that they stay unpredictable even if the system's randomness fails.
     salt: [u8; KEY],
+}
+
+/// A key whose parts are derived when it is first used: most servers never seal anything, and should
+/// not start later for it.
+struct KeyBytes {
+    bytes: [u8; KEY],
+    key: OnceLock<Key>,
+}
+
+impl KeyBytes {
+    fn new(bytes: [u8; KEY]) -> Self {
+        KeyBytes { bytes, key: OnceLock::new() }
+    }
+
+    fn key(&self) -> &Key {
+        self.key.get_or_init(|| Key::new(&self.bytes))
+    }
 }
 
 impl Key {
@@ -94,7 +116,7 @@ impl KeyRing {
         if let Err(error) = getrandom::fill(&mut key) {
             panic!("the operating system gave no random key: {error}");
         }
-        KeyRing { keys: Arc::new([Key::new(&key)]) }
+        KeyRing { keys: Arc::new([KeyBytes::new(key)]) }
     }
 
     /// The keys that the environment names: in `WHARF_STATE_KEY` itself, or in the file that
@@ -144,7 +166,7 @@ impl FromStr for KeyRing {
             .filter(|key| !key.is_empty())
             .enumerate()
             .map(|(index, key)| read_key(index + 1, key))
-            .collect::<Result<Vec<Key>, KeyError>>()?;
+            .collect::<Result<Vec<_>, KeyError>>()?;
         if keys.is_empty() {
             return Err(KeyError(
                 "there is no key; make one with `openssl rand -base64 32`".into(),
@@ -156,7 +178,7 @@ impl FromStr for KeyRing {
 
 impl StateSeal for KeyRing {
     fn seal(&self, context: &[u8], plain: &[u8]) -> String {
-        let key = &self.keys[0];
+        let key = self.keys[0].key();
         let nonce = key.nonce(context, plain);
         let mut sealed = Vec::with_capacity(HEAD + NONCE + plain.len() + 16);
         sealed.push(VERSION);
@@ -182,6 +204,7 @@ impl StateSeal for KeyRing {
         // Two keys may share a short id.
         self.keys
             .iter()
+            .map(KeyBytes::key)
             .filter(|key| key.id == id)
             .find_map(|key| key.cipher.decrypt(&nonce, Payload { msg: sealed, aad: &aad }).ok())
     }
@@ -243,14 +266,14 @@ fn authenticated(head: &[u8], context: &[u8]) -> Vec<u8> {
     [head, context].concat()
 }
 
-fn read_key(number: usize, text: &str) -> Result<Key, KeyError> {
+fn read_key(number: usize, text: &str) -> Result<KeyBytes, KeyError> {
     let hex = text.len() == 2 * KEY && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let bytes = if hex { from_hex(text) } else { from_base64(text) };
     let bytes = bytes.ok_or_else(|| KeyError(format!("key {number} is neither hex nor base64")))?;
-    let key: &[u8; KEY] = bytes.as_slice().try_into().map_err(|_| {
+    let key: [u8; KEY] = bytes.as_slice().try_into().map_err(|_| {
         KeyError(format!("key {number} has {} bytes, and a key has {KEY}", bytes.len()))
     })?;
-    Ok(Key::new(key))
+    Ok(KeyBytes::new(key))
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
