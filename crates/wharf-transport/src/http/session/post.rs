@@ -155,9 +155,10 @@ impl Sessions {
     /// Begins the session's listen if it is due: until then there is none, because most sessions
     /// that are idle are heard by nobody.
     pub(super) fn listen(&self, session: &Arc<Session>, scope: &Scope) {
-        // Its own statement, so that the connection is free while the listen begins.
-        let due = session.connection().due_listen(session.is_heard());
-        if let Some((request, codec)) = due {
+        // Held while the listen begins: a subscription that is made meanwhile must not be answered
+        // before there is somebody who hears of updates.
+        let mut connection = session.connection();
+        if let Some((request, codec)) = connection.due_listen(session.is_heard()) {
             Begun::new(session, request, codec, scope.clone()).listen(session, &self.tasks);
         }
     }
