@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response, request::Parts};
+use http::{HeaderValue, Method, Request, Response, header, request::Parts};
 use http_body::Body;
 use tower_service::Service;
 use wharf_model::Scope;
@@ -176,16 +176,23 @@ impl Site {
         if !seen.accept.json && self.http.streaming == Streaming::Never {
             return refuse(406, "Nothing is streamed here: accept application/json");
         }
-        match read(body, self.host.limits.message, self.http.limits.body, taken).await {
-            Ok(message) => Ok(message),
-            Err(Unread::TooSlow) => refuse(408, "The body took too long to come"),
-            Err(Unread::NoRoom) => Err(Box::new(respond::busy("Too much is being sent at once"))),
-            Err(Unread::Broken) => refuse(400, "The body ended before its time"),
-            Err(Unread::TooLong) => Err(Box::new(match self.host.wire.too_long() {
+        let read = read(body, self.host.limits.message, self.http.limits.body, taken).await;
+        read.map_err(|unread| Box::new(self.unread(unread)))
+    }
+
+    /// Why there is no message. The client must not send another behind what is left of the body.
+    fn unread(&self, unread: Unread) -> Reply {
+        let mut reply = match unread {
+            Unread::TooSlow => respond::refuse(408, "The body took too long to come"),
+            Unread::NoRoom => respond::busy("Too much is being sent at once"),
+            Unread::Broken => respond::refuse(400, "The body ended before its time"),
+            Unread::TooLong => match self.host.wire.too_long() {
                 Received::Reply(reply, status) => respond::json(status, reply),
                 _ => respond::status(413),
-            })),
-        }
+            },
+        };
+        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        reply
     }
 }
 
