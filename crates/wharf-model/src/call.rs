@@ -24,6 +24,16 @@ pub enum Method {
     Complete,
     /// `subscriptions/listen`: a stream of change notifications.
     Listen,
+    /// `tasks/get`: where a task stands.
+    GetTask,
+    /// `tasks/update`: answers to what a task asked.
+    UpdateTask,
+    /// `tasks/cancel`.
+    CancelTask,
+    /// `tasks/result`: waits for the end of a task, and is its result.
+    TaskResult,
+    /// `tasks/list`.
+    ListTasks,
     /// `elicitation/create`, from server to client.
     Elicit,
     /// `sampling/createMessage`, from server to client.
@@ -70,7 +80,7 @@ const fn row(
 }
 
 /// Every method, in the order of [`Method`].
-pub static METHODS: [MethodInfo; 13] = {
+pub static METHODS: [MethodInfo; 18] = {
     use Direction::{Ask, Call};
     use Method::*;
     [
@@ -85,6 +95,11 @@ pub static METHODS: [MethodInfo; 13] = {
         row(GetPrompt, "prompts/get", Call, Some("name"), false, true),
         row(Complete, "completion/complete", Call, None, false, false),
         row(Listen, "subscriptions/listen", Call, None, false, false),
+        row(GetTask, "tasks/get", Call, Some("taskId"), false, false),
+        row(UpdateTask, "tasks/update", Call, Some("taskId"), false, false),
+        row(CancelTask, "tasks/cancel", Call, Some("taskId"), false, false),
+        row(TaskResult, "tasks/result", Call, Some("taskId"), false, false),
+        row(ListTasks, "tasks/list", Call, None, false, false),
         row(Elicit, "elicitation/create", Ask, None, false, false),
         row(Sample, "sampling/createMessage", Ask, None, false, false),
         row(ListRoots, "roots/list", Ask, None, false, false),

@@ -156,6 +156,8 @@ kinds! {
     TooManyTasks is_too_many_tasks "Too many tasks" (-32087) [RETRY];
     TaskDependencyFailed is_task_dependency_failed "Task dependency failed" (-32088) [RETRY];
     TaskResultNotReady is_task_result_not_ready "Task result not ready" (-32089) [RETRY];
+    TaskRequired is_task_required "This tool runs only as a task" - [CALLER];
+    TaskForbidden is_task_forbidden "This tool does not run as a task" - [CALLER];
     TaskAlreadyCompleted is_task_already_completed "Task already completed" (-32090) [CALLER];
 
     InvalidProgressToken is_invalid_progress_token "Invalid progress token" (-32091) [CALLER TOOL];

@@ -31,6 +31,7 @@ mod roots;
 mod sampling;
 mod scope;
 mod service;
+mod task;
 mod tool;
 
 pub use ask::*;
@@ -58,4 +59,5 @@ pub use roots::*;
 pub use sampling::*;
 pub use scope::*;
 pub use service::*;
+pub use task::*;
 pub use tool::*;

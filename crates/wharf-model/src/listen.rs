@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::LogLevel;
+use crate::{LogLevel, Task};
 
 /// Something the server tells the client without being asked.
 #[derive(Clone, Debug)]
@@ -48,6 +48,21 @@ pub enum Notification {
         /// Which resource.
         uri: Arc<str>,
     },
+    /// A task stands otherwise than before.
+    Task(Box<Task>),
+    /// How far a task has come, for an owner who asked for progress when it began.
+    TaskProgress {
+        /// Which task.
+        id: String,
+        /// The JSON text of the token that came with the call.
+        token: Box<RawValue>,
+        /// Rises with each notification.
+        progress: f64,
+        /// What `progress` will be at the end, if known.
+        total: Option<f64>,
+        /// What is going on, for people.
+        message: Option<String>,
+    },
     /// What a URL elicitation asked for has been done.
     ElicitationComplete {
         /// Which elicitation.
@@ -80,6 +95,9 @@ pub struct Filter {
     /// Updates of these resources.
     #[serde(rename = "resourceSubscriptions", skip_serializing_if = "BTreeSet::is_empty")]
     pub uris: BTreeSet<String>,
+    /// What happens to these tasks.
+    #[serde(rename = "taskIds", skip_serializing_if = "BTreeSet::is_empty")]
+    pub tasks: BTreeSet<String>,
 }
 
 impl Filter {
@@ -91,6 +109,8 @@ impl Filter {
             Notification::PromptsChanged => self.prompts,
             Notification::ResourcesChanged => self.resources,
             Notification::ResourceUpdated { uri } => self.uris.contains(&**uri),
+            Notification::Task(task) => self.tasks.contains(&task.id),
+            Notification::TaskProgress { id, .. } => self.tasks.contains(id),
             _ => false,
         }
     }

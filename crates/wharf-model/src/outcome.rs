@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     Ask, CacheHint, Completion, Error, Meta, PromptInfo, PromptResult, ReadResult, ResourceInfo,
-    ServerCapabilities, TemplateInfo, ToolInfo, ToolResult,
+    ServerCapabilities, Task, TemplateInfo, ToolInfo, ToolResult,
 };
 
 /// How a call ended.
@@ -17,6 +17,8 @@ pub enum Outcome {
     Complete(Reply),
     /// It needs answers from the client first; the client calls again with them.
     InputRequired(Box<InputRequired>),
+    /// It goes on as a task, whose owner asks for the result later.
+    Task(Box<Task>),
     /// With an error.
     Failed(Box<Error>),
 }
@@ -63,6 +65,24 @@ pub enum Reply {
     Completion(Completion),
     /// Of `subscriptions/listen`: the server ended it in good order.
     Listened,
+    /// Of `tasks/get`.
+    Task(Box<Task>),
+    /// Of `tasks/update`: the answers were taken.
+    TaskUpdated,
+    /// Of `tasks/cancel`.
+    TaskCancelled {
+        /// The task as it is now.
+        task: Box<Task>,
+        /// Whether it had ended before, so that there was nothing to cancel.
+        too_late: bool,
+    },
+    /// Of `tasks/list`.
+    TaskList {
+        /// The caller's tasks, in the order they were created.
+        tasks: Vec<Task>,
+        /// Where the next page begins; none on the last.
+        next: Option<String>,
+    },
 }
 
 /// What a server says about itself. Its name and version are the transport's to add.

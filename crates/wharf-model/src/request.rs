@@ -13,7 +13,7 @@ use bytestring::ByteString;
 
 use crate::{
     Asks, ClientCapabilities, Implementation, LiveFilter, LogLevel, Method, Mirrored, Moment,
-    Principal, Scope,
+    Principal, Scope, Tasking,
 };
 
 /// Where a JSON value lies in a message. The default is nowhere.
@@ -147,6 +147,8 @@ pub struct Envelope {
     pub filter: Option<LiveFilter>,
     /// Since when a listen hears of changes; from its beginning on if `None`.
     pub since: Option<Moment>,
+    /// What the caller said about tasks.
+    pub tasking: Tasking,
     /// What headers say about the arguments; `None` if the call came without headers.
     pub mirrored: Option<Mirrored>,
     /// What outer layers put beside the message.
@@ -167,6 +169,7 @@ impl Request {
             progress: false,
             filter: None,
             since: None,
+            tasking: Tasking::default(),
             mirrored: None,
             scope: Scope::new(),
             peer: None,

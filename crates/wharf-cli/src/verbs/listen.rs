@@ -45,6 +45,7 @@ impl Listen {
             resources: *resources
                 || (all && can.resources.as_ref().is_some_and(|it| it.list_changed)),
             uris: uri.iter().cloned().collect(),
+            tasks: Default::default(),
         }
     }
 }

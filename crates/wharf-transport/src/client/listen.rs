@@ -149,6 +149,7 @@ fn agreed(wanted: Filter, can: &ServerCapabilities) -> Filter {
         prompts: wanted.prompts && lists(&can.prompts),
         resources: wanted.resources && resources.list_changed,
         uris: if resources.subscribe { wanted.uris } else { Default::default() },
+        tasks: if can.tasks.is_some() { wanted.tasks } else { Default::default() },
     }
 }
 
