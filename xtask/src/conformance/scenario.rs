@@ -9,8 +9,9 @@ use serde_json::Value;
 use super::suite::Side;
 use crate::files::read;
 
-/// Scenarios of what Wharf does not have yet, by how their names begin.
-const WAITING: [&str; 3] = ["auth/", "tasks-", "sep-2640-"];
+/// Scenarios of what Wharf does not have yet, by how their names begin; and one whose only check the
+/// suite always skips.
+const WAITING: [&str; 3] = ["auth/", "tasks-status-notifications", "sep-2640-"];
 
 /// How a check can end, other than by merely telling something.
 const STATUSES: [&str; 4] = ["SUCCESS", "FAILURE", "WARNING", "SKIPPED"];
@@ -168,7 +169,8 @@ mod tests {
             ("ping", &["SKIPPED"], Failed),
             ("ping", &[], Failed),
             ("tasks-lifecycle", &["SUCCESS"], Passed),
-            ("tasks-lifecycle", &["FAILURE"], Waiting),
+            ("tasks-lifecycle", &["FAILURE"], Failed),
+            ("tasks-status-notifications", &["SKIPPED"], Waiting),
             ("auth/metadata-default", &["FAILURE"], Waiting),
             ("sep-2640-skills-directory", &["SUCCESS", "SKIPPED"], Waiting),
         ] {

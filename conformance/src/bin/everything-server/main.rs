@@ -2,12 +2,13 @@
 //!
 //! Its tools, resources and prompts are those that the suite's scenarios look for, under the names
 //! and with the words that they expect; nothing here knows how messages travel. A fixture that only
-//! one era's scenarios use says so; it works in both. The fixtures of the extensions for tasks and
-//! skills come with those extensions.
+//! one era's scenarios use says so; it works in both. The fixtures of the extension for skills come
+//! with that extension.
 #![forbid(unsafe_code)]
 
 mod asking;
 mod content;
+mod jobs;
 mod media;
 mod prompts;
 mod resources;
@@ -32,5 +33,6 @@ fn server() -> Server {
     let server = asking::tools(server);
     let server = rounds::tools(server);
     let server = schemas::tools(server);
+    let server = jobs::tools(server);
     prompts::prompts(resources::resources(server))
 }
