@@ -1,1 +1,11 @@
-//! x
+//! What tests of fleets need: a simulated network, real processes that can be killed, and a history
+//! that tells whether what happened should have.
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "the names say it, and nobody else reads it")]
+
+pub mod chance;
+pub mod history;
+pub mod processes;
+pub mod proxy;
+pub mod sim;
+pub mod work;
