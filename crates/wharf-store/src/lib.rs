@@ -2,7 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+#[cfg(feature = "contract")]
+pub mod contract;
 mod ears;
 mod memory;
+mod open;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod url;
 
-pub use crate::{clock::Clock, memory::*};
+pub use crate::{clock::Clock, memory::*, open::open};
