@@ -14,7 +14,7 @@ use crate::{
     pages, raw,
     round::{Own, Round},
     spec::{Retry, Spec},
-    task::{Ending, Leash, Manner, Watch, follow},
+    task::{Ending, Leash, Manner, Watch, follow, wants},
     wait,
 };
 
@@ -126,7 +126,7 @@ impl<'a> Call<'a> {
     fn new(caller: &'a Caller, spec: Spec, hooks: Hooks, idle: Duration) -> Self {
         let (retry, rounds, sheds, reissues) = (None, 0, 0, 0);
         let (asked, listed_again) = (false, false);
-        let tasking = tasking(caller, &spec);
+        let tasking = wants::tasking(caller, &spec);
         let pages = pages::Pages::default();
         Call {
             caller,
@@ -175,7 +175,7 @@ impl<'a> Call<'a> {
             if self.caller.memory().task_support(&tool).is_none() {
                 look_up(self.caller, &tool).await?;
             }
-            if may_be_task(self.caller, &tool) {
+            if wants::may_be_task(self.caller, &tool) {
                 self.tasking = Tasking::Wanted(ttl);
             }
         }
@@ -278,7 +278,7 @@ impl<'a> Call<'a> {
                 self.pages.open(self.caller, error, self.idle).await
             }
             ErrorKind::ConnectionClosed | ErrorKind::TransportError => self.reissue(error).await,
-            _ if may_want_task(self.caller, self.spec.method, self.tasking, &error) => {
+            _ if wants::may_want_task(self.caller, self.spec.method, self.tasking, &error) => {
                 self.as_task(error).await
             }
             _ => Err(error),
@@ -357,38 +357,6 @@ pub(crate) fn put_off(times: usize) -> Duration {
     wait::backoff(SHED.0, times, SHED.1)
 }
 
-/// What a caller says about tasks who needs none.
-pub(crate) fn tasking(caller: &Caller, spec: &Spec) -> Tasking {
-    if spec.method != Method::CallTool {
-        return Tasking::default();
-    }
-    let tool = spec.target.as_deref().unwrap_or_default();
-    let support = caller.memory().task_support(tool);
-    caller.manner().tasking(support == Some(TaskSupport::Required))
-}
-
-/// Whether `error` may mean that the tool runs only as a task, and was called without one.
-pub(crate) fn may_want_task(
-    caller: &Caller,
-    method: Method,
-    tasking: Tasking,
-    error: &Error,
-) -> bool {
-    use ErrorKind::{CapabilityNotSupported, InvalidRequest, MethodNotFound, TaskRequired};
-    method == Method::CallTool
-        && tasking == Tasking::Declined
-        && caller.manner() == Manner::Fetched
-        && matches!(
-            error.kind,
-            MethodNotFound | CapabilityNotSupported | InvalidRequest | TaskRequired
-        )
-}
-
-fn may_be_task(caller: &Caller, tool: &str) -> bool {
-    let support = caller.memory().task_support(tool);
-    matches!(support, Some(TaskSupport::Optional | TaskSupport::Required))
-}
-
 /// Holds structured content against the tool's schema, where the tool was listed.
 fn check(caller: &Caller, tool: Option<&str>, result: &ToolResult) -> Result<(), Error> {
     match tool {
@@ -397,24 +365,6 @@ fn check(caller: &Caller, tool: Option<&str>, result: &ToolResult) -> Result<(),
         }
         _ => Ok(()),
     }
-}
-
-/// Sends one request about tasks that asks nothing and says nothing on the way.
-pub(crate) async fn plain(caller: &Caller, spec: Spec, idle: Duration) -> Outcome {
-    plain_with(caller, spec, None, idle).await
-}
-
-/// The same, with answers.
-pub(crate) async fn plain_with(
-    caller: &Caller,
-    spec: Spec,
-    retry: Option<&Retry>,
-    idle: Duration,
-) -> Outcome {
-    let mut request = spec.build(retry).from_peer(caller.peer().clone());
-    request.tasking = Tasking::Welcome;
-    let (link, mut hooks) = (caller.link(), Hooks::default());
-    exchange(caller, &*link, request, &mut hooks, idle).await.0
 }
 
 /// Sends one request and waits for its end: how it ended, and whether anything was asked.

@@ -41,7 +41,7 @@ pub use listening::Listening;
 pub use listing::{Listed, Listing};
 pub use local::local;
 pub use options::CallOptions;
-pub use task::{TaskChanges, TaskHandle};
+pub use task::{TaskChanges, TaskHandle, task_json};
 
 /// What [`args!`] expands to.
 #[doc(hidden)]

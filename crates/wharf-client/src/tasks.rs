@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use wharf_model::{Error, ErrorKind, Method, Outcome, Reply, Task};
 
-use crate::{Caller, engine, read::unexpected, spec::Spec};
+use crate::{Caller, read::unexpected, spec::Spec, task::wants};
 
 /// All of the caller's tasks, page by page.
 pub(crate) async fn all(caller: &Caller) -> Result<Vec<Task>, Error> {
@@ -17,7 +17,7 @@ pub(crate) async fn all(caller: &Caller) -> Result<Vec<Task>, Error> {
     let (mut all, mut cursors, mut cursor) = (Vec::new(), HashSet::new(), None);
     for _ in 0..options.pages {
         let spec = Spec { cursor: cursor.take(), ..Spec::new(Method::ListTasks) };
-        let (tasks, next) = match engine::plain(caller, spec, options.idle).await {
+        let (tasks, next) = match wants::plain(caller, spec, options.idle).await {
             Outcome::Complete(Reply::TaskList { tasks, next }) => (tasks, next),
             Outcome::Failed(error) => return Err(*error),
             _ => return Err(unexpected()),

@@ -11,7 +11,7 @@ use crate::{
     engine,
     relay::Again,
     round::Company,
-    task::{Ending, Leash, Manner, Watch, follow},
+    task::{Ending, Leash, Manner, Watch, follow, wants},
 };
 
 /// The back of a proxy. A task of its own goes to a front that takes tasks in the same manner; for
@@ -53,7 +53,7 @@ impl Service for Through {
         Box::pin(async move {
             let outcome = match (first.await, again) {
                 (Outcome::Failed(error), Some(again))
-                    if engine::may_want_task(&caller, Method::CallTool, tasking, &error) =>
+                    if wants::may_want_task(&caller, Method::CallTool, tasking, &error) =>
                 {
                     as_task(&caller, &tool, *error, again, &outbox).await
                 }

@@ -1,4 +1,5 @@
 //! Calls that become tasks are followed to their end.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

@@ -13,7 +13,7 @@ use wharf_model::{
     TaskState, Tasking, ToolResult,
 };
 
-use super::{Manner, Watch, watch};
+use super::{Manner, Watch, wants, watch};
 use crate::{
     Caller,
     asks::{self, Unanswered},
@@ -307,7 +307,7 @@ pub(crate) async fn update(
 ) -> Result<(), Error> {
     let spec = Spec::named(Method::UpdateTask, id);
     let retry = Retry { responses: Some(answers), state: None };
-    match engine::plain_with(caller, spec, Some(&retry), idle).await {
+    match wants::plain_with(caller, spec, Some(&retry), idle).await {
         Outcome::Complete(_) => Ok(()),
         Outcome::Failed(error) => Err(*error),
         _ => Err(crate::read::unexpected()),

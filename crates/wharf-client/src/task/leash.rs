@@ -9,7 +9,8 @@ use std::{
 
 use wharf_model::{Error, Method, Outcome};
 
-use crate::{Caller, engine, spec::Spec, wait};
+use super::wants;
+use crate::{Caller, spec::Spec, wait};
 
 /// How long a server may take to hear that a task is not wanted any more.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -47,7 +48,7 @@ impl Drop for Leash {
 
 pub(crate) async fn cancel(caller: &Caller, id: &str) -> Result<(), Error> {
     let spec = Spec::named(Method::CancelTask, id);
-    match engine::plain(caller, spec, caller.options().idle).await {
+    match wants::plain(caller, spec, caller.options().idle).await {
         Outcome::Complete(_) => Ok(()),
         Outcome::Failed(error) => Err(*error),
         _ => Err(crate::read::unexpected()),

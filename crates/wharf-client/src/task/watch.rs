@@ -10,7 +10,7 @@ use wharf_model::{
     Outcome, Reply, Task, Tasking,
 };
 
-use super::Manner;
+use super::{Manner, wants};
 use crate::{
     Caller, engine,
     round::{MOST_EVENTS, refuse_here},
@@ -198,7 +198,7 @@ fn after(caller: &Caller, pause: Duration) -> BoxFuture<()> {
 /// One look.
 pub(crate) fn get(caller: &Caller, id: &str, idle: Duration) -> BoxFuture<Outcome> {
     let (caller, id) = (caller.clone(), id.to_owned());
-    Box::pin(async move { engine::plain(&caller, Spec::named(Method::GetTask, id), idle).await })
+    Box::pin(async move { wants::plain(&caller, Spec::named(Method::GetTask, id), idle).await })
 }
 
 /// The task that was asked for, and no other.
