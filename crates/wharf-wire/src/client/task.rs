@@ -3,8 +3,7 @@
 use std::str::FromStr;
 
 use wharf_model::{
-    Error, ErrorKind, Notification, Reply, Task, TaskState, TaskStatus, Timestamp, ToolResult,
-    excerpt,
+    Error, ErrorKind, Method, Notification, Reply, Task, TaskState, TaskStatus, Timestamp, excerpt,
 };
 
 use super::{
@@ -26,7 +25,7 @@ impl Talk {
             false if self.is_modern() => "notifications/tasks",
             false => return None,
         };
-        let text = Text { talk: self, method: wharf_model::Method::GetTask, json: params };
+        let text = Text { talk: self, method: Method::GetTask, json: params };
         let task = (method == own).then(|| text.task(params))?.ok()?;
         Some(Notification::Task(Box::new(task)))
     }
@@ -87,7 +86,7 @@ impl<'a> Text<'a> {
         match status {
             TaskStatus::Working => TaskState::Working,
             TaskStatus::InputRequired => TaskState::InputRequired(Vec::new()),
-            TaskStatus::Completed => TaskState::Completed(Box::new(ToolResult::default())),
+            TaskStatus::Completed => TaskState::Completed(Box::default()),
             TaskStatus::Failed => {
                 let error = Error::new(ErrorKind::TaskFailed);
                 TaskState::Failed(Box::new(match message {

@@ -74,7 +74,7 @@ impl Talk {
             let meta = copy(request.params(), params, |key| {
                 has_filter |= key == "notifications";
                 // Whether a task is wanted is said below, whatever came with the parameters.
-                !unknown.contains(&key) && !(calls_tool && key == "task")
+                !(unknown.contains(&key) || calls_tool && key == "task")
             })?;
             if calls_tool {
                 self.write_wanted(request.tasking, params);
