@@ -1,7 +1,7 @@
 //! What tests of fleets need: a simulated network, real processes that can be killed, and a history
 //! that tells whether what happened should have.
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "the names say it, and nobody else reads it")]
+#![allow(missing_docs, unreachable_pub, reason = "nobody else uses it")]
 
 pub mod chance;
 pub mod history;

@@ -6,8 +6,12 @@ use std::{
 };
 
 use wharf::prelude::*;
+use wharf_server::{Args, AskError, TaskMode, Tool};
 
-use crate::history::{Done, Event};
+use crate::{
+    chance::Chance,
+    history::{Done, Event},
+};
 
 /// Where tools write down what they do, before it counts as done.
 pub trait Journal: Send + Sync + 'static {
@@ -47,17 +51,27 @@ pub struct Go {
     pub word: String,
 }
 
-/// Works in steps, and asks in the middle if told to.
-#[tool(task)]
-pub async fn work(
+/// What there is to do.
+#[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Job {
     /// Names the task.
-    key: String,
+    pub key: String,
     /// How many steps.
-    steps: u32,
+    pub steps: u32,
     /// How long each takes, in milliseconds.
-    pause: u64,
+    pub pause: u64,
     /// Whether to ask.
-    ask: bool,
+    pub ask: bool,
+}
+
+/// The tool that works in steps: a task for all who follow one.
+pub fn worker() -> Tool {
+    Tool::new("work", work).task(TaskMode::optional())
+}
+
+/// Works in steps, and asks in the middle if told to.
+async fn work(
+    Args(Job { key, steps, pause, ask }): Args<Job>,
     State(desk): State<Desk>,
     ctx: Ctx,
 ) -> Result<Json<Done>, AskError> {
@@ -78,9 +92,12 @@ pub async fn work(
     Ok(Json(done))
 }
 
-/// Something that must not happen again once it is known to have happened.
+/// Something that must not happen again once it is known to have happened. Some runs take much
+/// longer than others: what a slow one does late must not follow what a fast one did.
 async fn effect(desk: &Desk, key: &str, step: &str, pause: u64) -> String {
-    let half = Duration::from_millis(pause / 2);
+    let mut chance = Chance::of(0, &format!("{}{key}{step}", desk.by));
+    let times = if chance.percent(15) { 5 + chance.below(20) } else { 1 };
+    let half = Duration::from_millis(pause / 2 * times as u64);
     tokio::time::sleep(half).await;
     let value = desk.make();
     let (by, step) = (desk.by.to_string(), step.to_owned());

@@ -17,7 +17,7 @@ use axum::{
 use wharf::{TaskOptions, prelude::*};
 use wharf_fleet_tests::{
     history::{Entry, Event},
-    work::{Desk, Journal, count, whoami, work},
+    work::{Desk, Journal, count, whoami, worker},
 };
 
 /// A file that all nodes append to. What is in it stays, whoever is killed.
@@ -71,7 +71,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         .store(wharf_store::open(&store).await?)
         .tasks(options)
         .state(desk)
-        .tool::<work>()
+        .add(worker())
         .tool::<count>()
         .tool::<whoami>()
         .build()?;

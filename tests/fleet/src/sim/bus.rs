@@ -52,7 +52,7 @@ impl BusHub {
                 Err(_) => stream.write_u8(0).await?,
                 Ok(None) => return Ok(()),
                 Ok(Some((topic, message))) => {
-                    let (of_topic, of_message) = (length(&topic)?, length(&message)?);
+                    let (of_topic, of_message) = (length(topic.as_bytes())?, length(&message)?);
                     let head = [&[1, of_topic, of_message], topic.as_bytes(), &message].concat();
                     stream.write_all(&head).await?;
                 }
@@ -62,8 +62,8 @@ impl BusHub {
 }
 
 /// Topics and messages of tasks are short.
-fn length(bytes: impl AsRef<[u8]>) -> io::Result<u8> {
-    u8::try_from(bytes.as_ref().len()).map_err(|_| io::ErrorKind::InvalidData.into())
+fn length(bytes: &[u8]) -> io::Result<u8> {
+    u8::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// The bus as a node reaches it.

@@ -12,7 +12,7 @@ use wharf_server::{Router, TaskOptions};
 use super::{office::Office, store::Disk, timer::Skewed};
 use crate::{
     history::{Event, History},
-    work::{Desk, Journal, work},
+    work::{Desk, Journal, worker},
 };
 
 const PORT: u16 = 3;
@@ -59,11 +59,11 @@ impl Node {
         let (stores, bus) = self.disk.reach();
         let desk = Desk::new(Arc::new(self.history), &format!("{}/{start}", self.name));
         let router = Router::builder()
-            .stores(stores)
+            .store(stores)
             .tasks(self.options)
             .seal(super::seal())
             .state(desk)
-            .tool::<work>()
+            .add(worker())
             .build()?;
         tokio::spawn(bus.listen());
         router.start_tasks(&timer);
