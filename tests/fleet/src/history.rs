@@ -122,6 +122,46 @@ impl fmt::Debug for History {
     }
 }
 
+/// How much happened: proof that there was something to go wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub acknowledged: usize,
+    pub completed: usize,
+    pub failed: usize,
+    pub cancelled: usize,
+    /// Tasks that more than one process worked on.
+    pub taken_over: usize,
+    pub steps: usize,
+    /// Steps whose effect happened more than once, because nobody knew that it had.
+    pub repeated: usize,
+}
+
+impl Tally {
+    /// What happened to the tasks of a history.
+    #[must_use]
+    pub fn of(history: &History) -> Self {
+        let tasks = history.tasks();
+        let stories = tasks.iter().map(|(task, entries)| Story { task, entries, grace: Duration::MAX });
+        stories.fold(Tally::default(), |sum, story| sum + story.tally())
+    }
+}
+
+impl std::ops::Add for Tally {
+    type Output = Tally;
+
+    fn add(self, other: Tally) -> Tally {
+        Tally {
+            acknowledged: self.acknowledged + other.acknowledged,
+            completed: self.completed + other.completed,
+            failed: self.failed + other.failed,
+            cancelled: self.cancelled + other.cancelled,
+            taken_over: self.taken_over + other.taken_over,
+            steps: self.steps + other.steps,
+            repeated: self.repeated + other.repeated,
+        }
+    }
+}
+
 /// All that happened to one task.
 struct Story<'a> {
     task: &'a str,
@@ -142,6 +182,30 @@ impl Story<'_> {
             _ => None,
         }));
         problems.into_iter().map(|problem| format!("{}: {problem}", self.task)).collect()
+    }
+
+    fn tally(&self) -> Tally {
+        let ended = |status: &str| usize::from(self.end().is_some_and(|(_, end)| end.status == status));
+        let (mut workers, mut ran) = (BTreeSet::new(), BTreeMap::<&str, usize>::new());
+        for event in self.events() {
+            match event {
+                Event::Ran { step, by, .. } => {
+                    workers.insert(by);
+                    *ran.entry(step).or_default() += 1;
+                }
+                Event::Kept { by, .. } | Event::Heard { by, .. } => drop(workers.insert(by)),
+                _ => {}
+            }
+        }
+        Tally {
+            acknowledged: usize::from(self.events().any(|event| *event == Event::Acknowledged)),
+            completed: ended("completed"),
+            failed: ended("failed"),
+            cancelled: ended("cancelled"),
+            taken_over: usize::from(workers.len() > 1),
+            steps: ran.len(),
+            repeated: ran.values().filter(|times| **times > 1).count(),
+        }
     }
 
     fn events(&self) -> impl Iterator<Item = &Event> {

@@ -4,8 +4,11 @@
 #![allow(missing_docs, unreachable_pub, reason = "nobody else uses it")]
 
 pub mod chance;
+pub mod fleet;
 pub mod history;
+pub mod load;
 pub mod processes;
 pub mod proxy;
 pub mod sim;
+pub mod stream;
 pub mod work;

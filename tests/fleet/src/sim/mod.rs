@@ -24,7 +24,7 @@ use self::{
     store::Disk,
     storm::Storm,
 };
-use crate::{chance::Chance, history::History};
+use crate::{chance::Chance, history::{History, Tally}};
 
 /// When the simulation begins, in milliseconds since 1970.
 const BEGIN: u64 = 1_800_000_000_000;
@@ -32,7 +32,7 @@ const BEGIN: u64 = 1_800_000_000_000;
 const STORM: Duration = Duration::from_secs(12);
 /// From when on nothing goes wrong any more.
 const TROUBLE_ENDS: Duration = STORM;
-const TICK: Duration = Duration::from_millis(5);
+const TICK: Duration = Duration::from_millis(10);
 const LEASE: Duration = Duration::from_secs(2);
 const PEOPLE: [&str; 2] = ["alice", "bob"];
 
@@ -42,6 +42,7 @@ const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070
 /// What one seed led to.
 pub struct Report {
     pub problems: Vec<String>,
+    pub tally: Tally,
     pub history: History,
     /// What went wrong on purpose.
     pub faults: Vec<String>,
@@ -94,7 +95,7 @@ pub fn run(seed: u64) -> Report {
     for name in PEOPLE {
         let (door, history, known) = (door.clone(), history.clone(), known.clone());
         let person = Person { name, seed, nodes: Arc::clone(&nodes), door, history, known };
-        sim.client(name, person.live(2 + chance.below(4)));
+        sim.client(name, person.live(2 + chance.below(7)));
     }
     let mut storm = Storm::new(seed, &names, &PEOPLE);
     let mut problems = vec![];
@@ -110,7 +111,7 @@ pub fn run(seed: u64) -> Report {
     }
     // Nodes write down what they do as they are dropped with the simulation, too late to count.
     problems.extend(history.problems(LEASE * 2));
-    Report { problems, history, faults: storm.log }
+    Report { problems, tally: Tally::of(&history), history, faults: storm.log }
 }
 
 fn options(chance: &mut Chance) -> TaskOptions {

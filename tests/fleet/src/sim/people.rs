@@ -63,7 +63,7 @@ impl Person {
     async fn have(self, key: String) {
         let mut chance = Chance::of(self.seed, &key);
         sleep(chance.millis(0..u64::try_from(STORM.as_millis()).unwrap_or(0) * 2 / 3)).await;
-        let (steps, pause) = (1 + chance.below(4), chance.below(500));
+        let (steps, pause) = (1 + chance.below(5), chance.below(400));
         let ask = chance.percent(40);
         let json = json!({"key": key, "steps": steps, "pause": pause, "ask": ask}).to_string();
         match self.call(&mut chance, Method::CallTool, "work", json).await {

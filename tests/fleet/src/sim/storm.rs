@@ -12,11 +12,18 @@ pub struct Storm {
     chance: Chance,
     nodes: Vec<String>,
     people: Vec<String>,
+    /// How likely each kind of fault is.
+    mood: [usize; 7],
     next: Duration,
     faults: Vec<Fault>,
     /// What happened, to be read beside the history.
     pub log: Vec<String>,
 }
+
+/// How likely each kind of fault is: a node cut off, its questions lost, its answers lost, both late,
+/// callers cut off, a node down, the store down.
+const MOODS: [[usize; 7]; 4] =
+    [[2, 1, 1, 2, 1, 2, 1], [6, 1, 1, 1, 0, 1, 0], [1, 1, 4, 4, 0, 1, 0], [1, 0, 1, 1, 1, 8, 1]];
 
 struct Fault {
     kind: Kind,
@@ -67,8 +74,10 @@ impl Kind {
 impl Storm {
     #[must_use]
     pub fn new(seed: u64, nodes: &[String], people: &[&str]) -> Self {
+        let mut chance = Chance::of(seed, "storm");
         Storm {
-            chance: Chance::of(seed, "storm"),
+            mood: *chance.pick(&MOODS),
+            chance,
             nodes: nodes.to_vec(),
             people: people.iter().map(ToString::to_string).collect(),
             next: Duration::from_millis(300),
@@ -108,13 +117,21 @@ impl Storm {
     fn choose(&mut self) -> Kind {
         let node = self.chance.pick(&self.nodes).clone();
         let store = store::HOST.to_owned();
-        match self.chance.below(10) {
-            0 | 1 => Kind::Cut(node, store),
-            2 => Kind::CutOneWay(node, store),
-            3 => Kind::CutOneWay(store, node),
-            4 | 5 => Kind::Held(node, store),
-            6 => Kind::Cut(self.chance.pick(&self.people).clone(), node),
-            7 | 8 => Kind::Down(node),
+        let mut drawn = self.chance.below(self.mood.iter().sum());
+        let kind = self.mood.iter().position(|weight| match drawn.checked_sub(*weight) {
+            Some(rest) => {
+                drawn = rest;
+                false
+            }
+            None => true,
+        });
+        match kind {
+            Some(0) => Kind::Cut(node, store),
+            Some(1) => Kind::CutOneWay(node, store),
+            Some(2) => Kind::CutOneWay(store, node),
+            Some(3) => Kind::Held(node, store),
+            Some(4) => Kind::Cut(self.chance.pick(&self.people).clone(), node),
+            Some(5) => Kind::Down(node),
             _ => Kind::Down(store),
         }
     }
