@@ -96,7 +96,7 @@ async fn work(
 /// longer than others: what a slow one does late must not follow what a fast one did.
 async fn effect(desk: &Desk, key: &str, step: &str, pause: u64) -> String {
     let mut chance = Chance::of(0, &format!("{}{key}{step}", desk.by));
-    let times = if chance.percent(15) { 5 + chance.below(20) } else { 1 };
+    let times = if chance.percent(35) { 5 + chance.below(20) } else { 1 };
     let half = Duration::from_millis(pause / 2 * times as u64);
     tokio::time::sleep(half).await;
     let value = desk.make();

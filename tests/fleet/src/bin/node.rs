@@ -68,8 +68,8 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         ..TaskOptions::default()
     };
     let endpoint = Server::new("fleet-node", "1.0.0")
-        // TEMP .store(wharf_store::open(&store).await?)
-        // TEMP .tasks(options)
+        .store(wharf_store::open(&store).await?)
+        .tasks(options)
         .state(desk)
         .add(worker())
         .tool::<count>()
