@@ -79,10 +79,10 @@ impl Router {
     }
 
     /// Begins to look after tasks that another process left in the store: for whoever makes the
-    /// server reachable, before the first call. Where tasks end with the process, they are looked
-    /// after from the first one on.
+    /// server reachable, before the first call, which would begin it too. Where tasks end with the
+    /// process, they are looked after from the first one on.
     pub fn start_tasks(&self, timer: &Arc<dyn Timer>) {
-        if self.core.tasks.is_durable() {
+        if self.core.tasks.must_start() {
             self.core.tasks.start(&self.core, timer);
         }
     }
@@ -117,6 +117,9 @@ impl fmt::Debug for Router {
 
 /// Brings a call to its handler, past the middleware.
 fn dispatch(core: &Arc<Core>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+    if core.tasks.must_start() {
+        core.tasks.start(core, outbox.timer());
+    }
     if let Some(upstream) = &core.upstream {
         return pass_on(core, upstream.clone(), request, outbox);
     }

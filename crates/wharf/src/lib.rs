@@ -66,9 +66,9 @@ pub use wharf_model::{
     Outbox, Outcome, Page, Peer, Principal, PromptArgument, PromptInfo, PromptMessage,
     PromptResult, Rate, RateStore, ReadResult, Reply, Request, RequestBuilder, ResourceContents,
     ResourceInfo, ResourcesCapability, Role, Root, SamplingMessage, SamplingRequest,
-    SamplingResult, Scope, ServerCapabilities, Service, StateSeal, Task, TaskState, TaskStatus,
-    TaskSupport, TemplateInfo, Text, Timer, Timestamp, ToolAnnotations, ToolChoice, ToolInfo,
-    ToolResult, ToolResultContent, ToolUse,
+    SamplingResult, Scope, ServerCapabilities, Service, StateSeal, Stores, Task, TaskState,
+    TaskStatus, TaskSupport, TemplateInfo, Text, Timer, Timestamp, ToolAnnotations, ToolChoice,
+    ToolInfo, ToolResult, ToolResultContent, ToolUse,
 };
 pub use wharf_server::*;
 #[cfg(feature = "client")]

@@ -90,8 +90,13 @@ impl Engine {
     }
 
     /// Whether tasks outlive this process.
-    pub(crate) fn is_durable(&self) -> bool {
+    fn is_durable(&self) -> bool {
         self.reach > Reach::Process
+    }
+
+    /// Whether there may be tasks of other processes, and nobody here looks after them.
+    pub(crate) fn must_start(&self) -> bool {
+        self.is_durable() && !self.started.load(Ordering::Acquire)
     }
 
     /// Begins to look after tasks, if nobody does so yet.
