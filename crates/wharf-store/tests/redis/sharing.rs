@@ -131,3 +131,25 @@ async fn a_copy_that_cannot_be_written_to_is_not_ready() {
     until("it is the first again", async || stores.health.is_ready()).await;
     assert_eq!(stores.tasks.insert(record, 9).await, Ok(true));
 }
+
+#[tokio::test]
+async fn a_user_with_few_rights_is_enough() {
+    let server = RedisServer::start();
+    let client = redis::Client::open(server.url("p").split('?').next().unwrap()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let rights = "on >pass -@all +@read +@write +@scripting +@pubsub +@connection +time";
+    let mut user = redis::cmd("ACL");
+    user.arg("SETUSER").arg("wharf").arg(rights.split(' ').collect::<Vec<_>>());
+    user.arg("~{p}:*").arg("&{p}:b:*");
+    let _: () = user.query_async(&mut connection).await.unwrap();
+
+    let url = |password| server.url("p").replace("//", &format!("//wharf:{password}@"));
+    let stores = open(&url("pass")).await.unwrap();
+    contract::leave_traces(&stores).await;
+    contract::find_traces(&stores).await;
+    stores.bus.publish("t", vec![1]).await.unwrap();
+    assert_eq!(stores.tasks.sweep(9).await, Ok(0));
+
+    let error = open(&url("secret")).await.unwrap_err();
+    assert!(error.message.contains("127.0.0.1") && !error.message.contains("secret"), "{error}");
+}
