@@ -94,6 +94,7 @@ impl World {
             bus: Arc::new(MemoryBus::default()),
             rates: Arc::new(MemoryRates::default()),
             nonces: Arc::new(MemoryNonces::default()),
+            health: wharf_server::memory_stores().health,
             reach,
         };
         World { records, stores }
