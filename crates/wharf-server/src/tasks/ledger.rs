@@ -124,10 +124,12 @@ impl Ledger {
         self.store.sweep(limit).await
     }
 
-    /// Lets a record rest that cannot be read here: others may be able to.
+    /// Lets a record rest that is due and cannot be read here: others may be able to.
     pub(crate) async fn put_off(&self, id: &str, delay: u64) -> Result<(), Error> {
         let now = self.store.now().await?;
-        if let Some(record) = self.store.load(id).await? {
+        let record = self.store.load(id).await?;
+        // Somebody may have taken it up, or ended it, since: then it must not become due again.
+        if let Some(record) = record.filter(|record| record.due.is_some_and(|due| due <= now)) {
             let due = Some(now.saturating_add(delay));
             self.store.swap(Record { due, ..record }).await?;
         }
