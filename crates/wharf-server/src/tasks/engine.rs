@@ -259,23 +259,19 @@ impl Engine {
 
 /// # The loop
 impl Engine {
-    /// How long a run may go without a sign of life before it shows one.
-    pub(crate) fn beat(&self) -> Duration {
+    /// How often the loop looks for tasks whose holder is gone.
+    fn beat(&self) -> Duration {
         self.options.lease / 3
     }
 
     async fn look_after(self: &Arc<Self>, core: &Weak<Core>, timer: &Arc<dyn Timer>) {
         let soon = |wait: Duration| timer.now() + wait.mul_f64(0.75 + chance() / 4.0);
-        let (mut beat, mut look, mut sweep) = (soon(self.beat()), timer.now(), soon(SWEEP.0));
+        let (mut look, mut sweep) = (timer.now(), soon(SWEEP.0));
         loop {
             let Some(core) = core.upgrade().filter(|_| !self.is_stopped()) else { return };
             let (news, work) = self.take_news(&core);
             for id in news {
                 self.refresh(&core, &id).await;
-            }
-            if timer.now() >= beat {
-                self.show_life().await;
-                beat = soon(self.beat());
             }
             if work || timer.now() >= look {
                 let next = self.take_up(&core, timer).await;
@@ -288,7 +284,7 @@ impl Engine {
                 sweep = soon(SWEEP.0);
             }
             drop(core);
-            let until = self.is_busy().then(|| beat.min(look).min(sweep));
+            let until = self.is_busy().then(|| look.min(sweep));
             self.bell.wait(&**timer, until).await;
         }
     }
@@ -335,13 +331,6 @@ impl Engine {
         }
     }
 
-    async fn show_life(&self) {
-        let runs: Vec<Arc<Link>> = self.lock().runs.values().cloned().collect();
-        for link in runs {
-            link.renew().await;
-        }
-    }
-
     /// Takes up what is due and finds room; says when to look again, if that is known.
     async fn take_up(
         self: &Arc<Self>,
@@ -381,7 +370,7 @@ impl Engine {
             return None;
         }
         let place = self.enter()?;
-        let mut rest = None;
+        let (mut rest, since) = (None, timer.now());
         let claimed = match self.claim() {
             Ok(claim) => {
                 let change = |record: &mut TaskRecord, now| {
@@ -407,7 +396,7 @@ impl Engine {
             return None;
         }
         if record.node.is_some() {
-            worker::resume(core, record, self.original(id), place, timer.clone());
+            worker::resume(core, (record, since), self.original(id), place, timer.clone());
         }
         rest
     }
