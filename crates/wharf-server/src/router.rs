@@ -87,9 +87,18 @@ impl Router {
         }
     }
 
-    /// Ends all listens in good order. Calls go on.
+    /// Ends all listens in good order, and takes up no task that another process left. Calls go
+    /// on, and so do tasks.
     pub fn shutdown(&self) {
         self.core.hub.shutdown();
+        self.core.tasks.drain();
+    }
+
+    /// Stops the tasks that run here and gives them back to their store, so that another process
+    /// goes on with them at once and not only when their leases lapse: the last thing to do before
+    /// the process ends. Where tasks end with the process, nothing happens.
+    pub async fn release_tasks(&self) {
+        self.core.tasks.release().await;
     }
 }
 

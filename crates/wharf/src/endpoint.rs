@@ -131,6 +131,13 @@ impl Endpoint {
         self.router.spawn_task(tool, arguments, Some(principal), self.timer()).await
     }
 
+    /// Gives the tasks that run here back to their store, if they outlive processes, so that another
+    /// one goes on with them at once: the last thing to do before the process ends.
+    /// [`Server::run`](crate::Server::run) does so.
+    pub async fn release_tasks(&self) {
+        self.router.release_tasks().await;
+    }
+
     /// Looks after tasks from now on, if they outlive processes. Without a runtime the first call
     /// does so.
     pub(crate) fn start_tasks(&self) {

@@ -94,6 +94,11 @@ pub mod prelude {
     pub use serde::{Deserialize, Serialize};
 }
 
+/// The guide's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tasks.md")]
+struct TasksGuide;
+
 /// What the macros' code refers to. Not for use by hand.
 #[doc(hidden)]
 pub mod __private {

@@ -376,6 +376,8 @@ impl Server {
             std::thread::sleep(LAST_MOMENT);
             std::process::exit(0);
         })?;
+        // Within that moment: a store that does not answer holds nobody up.
+        endpoint.release_tasks().await;
         Ok(())
     }
 

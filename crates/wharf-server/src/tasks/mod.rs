@@ -15,6 +15,7 @@ pub(crate) mod link;
 mod options;
 mod ports;
 pub(crate) mod record;
+mod saved;
 pub(crate) mod start;
 pub(crate) mod tell;
 mod worker;
