@@ -65,7 +65,7 @@ struct Faulty {
 }
 
 impl Faulty {
-    fn new(fault: Fault) -> Arc<dyn RecordStore> {
+    fn with(fault: Fault) -> Arc<dyn RecordStore> {
         Arc::new(Faulty { inner: Arc::default(), fault, backwards: AtomicU64::new(1 << 41) })
     }
 }
@@ -191,9 +191,9 @@ async fn is_caught(run: impl Future<Output = ()> + Send + 'static) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn records_with_a_fault_are_caught() {
-    contract::records(|| async { Faulty::new(NoneAtAll) }).await;
+    contract::records(|| async { Faulty::with(NoneAtAll) }).await;
     for fault in FAULTS {
-        let run = contract::records(|| async { Faulty::new(*fault) });
+        let run = contract::records(|| async { Faulty::with(*fault) });
         assert!(is_caught(run).await, "{fault:?}");
     }
 }
@@ -213,7 +213,8 @@ async fn events_with_a_fault_are_caught() {
             self.0.forget(stream)
         }
     }
-    let faults: [(&str, fn(Keep) -> Keep, fn(u64) -> u64); 5] = [
+    type Row = (&'static str, fn(Keep) -> Keep, fn(u64) -> u64);
+    let faults: [Row; 5] = [
         ("none at all", |keep| keep, |number| number),
         ("keeps too many", |keep| Keep { events: usize::MAX, ..keep }, |number| number),
         ("keeps too much", |keep| Keep { bytes: usize::MAX, ..keep }, |number| number),
