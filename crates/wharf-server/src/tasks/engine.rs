@@ -28,8 +28,12 @@ use crate::{
 
 /// How many tasks one look at the store takes up.
 const BATCH: usize = 32;
+/// How soon there is another look, if one found all it could take.
+const AGAIN: Duration = Duration::from_millis(20);
 /// How many pieces of news wait for the loop; past that it looks at everything.
 const NEWS: usize = 4096;
+/// How many calls whose tasks found no room are remembered as they came.
+const ORIGINALS: usize = 1024;
 /// How often what has expired is forgotten, and how much at once.
 const SWEEP: (Duration, usize) = (Duration::from_secs(60), 1000);
 
@@ -48,6 +52,8 @@ pub(crate) struct Engine {
     node: OnceLock<String>,
     started: AtomicBool,
     stopped: AtomicBool,
+    /// Nothing more is taken up.
+    draining: AtomicBool,
     /// Wakes the loop.
     bell: Bell,
     state: Mutex<State>,
@@ -80,14 +86,20 @@ impl Engine {
             node: OnceLock::new(),
             started: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
             bell: Bell::default(),
             state: Mutex::default(),
         })
     }
 
     /// Whether tasks outlive this process.
-    pub(crate) fn is_durable(&self) -> bool {
+    fn is_durable(&self) -> bool {
         self.reach > Reach::Process
+    }
+
+    /// Whether there may be tasks of other processes, and nobody here looks after them.
+    pub(crate) fn must_start(&self) -> bool {
+        self.is_durable() && !self.started.load(Ordering::Acquire)
     }
 
     /// Begins to look after tasks, if nobody does so yet.
@@ -121,6 +133,25 @@ impl Engine {
         runs.into_values().for_each(|link| link.stop(Stop::Lost));
         drop((subscription, originals));
         self.bell.ring();
+    }
+
+    /// Takes up nothing more. What runs goes on.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Gives every run back in good order, for another process to go on with at once.
+    pub(crate) async fn release(&self) {
+        self.drain();
+        if !self.is_durable() {
+            return;
+        }
+        let runs: Vec<Arc<Link>> = self.lock().runs.values().cloned().collect();
+        for link in runs {
+            if link.hand_back().await {
+                self.ledger.offer(link.id()).await;
+            }
+        }
     }
 
     fn is_stopped(&self) -> bool {
@@ -171,6 +202,7 @@ impl Engine {
     /// Drops the run of a task that is over, if it is here.
     pub(crate) fn drop_run(&self, id: &str) {
         let link = self.lock().runs.remove(id);
+        drop(self.original(id));
         if let Some(link) = link {
             link.stop(Stop::Lost);
         }
@@ -182,7 +214,7 @@ impl Engine {
         let gone = {
             let mut state = self.lock();
             state.originals.push_back((id.to_owned(), request));
-            let full = state.originals.len() > self.options.running;
+            let full = state.originals.len() > ORIGINALS;
             if full { state.originals.pop_front() } else { None }
         };
         drop(gone);
@@ -339,27 +371,24 @@ impl Engine {
         core: &Arc<Core>,
         timer: &Arc<dyn Timer>,
     ) -> Option<Duration> {
-        let mut next: Option<Duration> = None;
-        loop {
-            let room = self.options.running.saturating_sub(self.lock().places).min(BATCH);
-            if room == 0 || self.is_stopped() {
-                return next;
-            }
-            let due = match self.ledger.due(room).await {
-                Ok(due) => due,
-                Err(error) => {
-                    tracing::warn!(%error, "tasks that are due were not found out");
-                    return next;
-                }
-            };
-            for id in &due {
-                let wait = self.take_up_one(core, id, timer).await;
-                next = next.into_iter().chain(wait).min();
-            }
-            if due.len() < room {
-                return next;
-            }
+        let room = self.options.running.saturating_sub(self.lock().places).min(BATCH);
+        if room == 0 || self.draining.load(Ordering::Acquire) {
+            return None;
         }
+        let due = match self.ledger.due(room).await {
+            Ok(due) => due,
+            Err(error) => {
+                tracing::warn!(%error, "tasks that are due were not found out");
+                return None;
+            }
+        };
+        // There may be more than were asked for.
+        let mut next = (due.len() == room).then_some(AGAIN);
+        for id in &due {
+            let wait = self.take_up_one(core, id, timer).await;
+            next = next.into_iter().chain(wait).min();
+        }
+        next
     }
 
     async fn take_up_one(
@@ -368,6 +397,12 @@ impl Engine {
         id: &str,
         timer: &Arc<dyn Timer>,
     ) -> Option<Duration> {
+        let held = self.lock().runs.get(id).cloned();
+        if let Some(link) = held {
+            // Our own: its signs of life did not get through in time, and nobody else took it.
+            link.renew().await;
+            return None;
+        }
         let place = self.enter()?;
         let mut rest = None;
         let claimed = match self.claim() {
