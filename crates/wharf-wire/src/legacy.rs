@@ -34,8 +34,8 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct Connection {
-    wire: Arc<Wire>,
-    session: Option<Session>,
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) session: Option<Session>,
 }
 
 impl Connection {
@@ -111,18 +111,20 @@ impl Connection {
 /// What a client said at `initialize` and since.
 #[derive(Debug)]
 pub(crate) struct Session {
-    revision: Revision,
-    peer: Arc<Peer>,
-    handshake: Handshake,
+    pub(crate) revision: Revision,
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) handshake: Handshake,
     /// What the session's listen hears; made when that begins, or with the first subscription.
-    filter: Option<LiveFilter>,
-    level: LogLevel,
-    listen: Listen,
+    pub(crate) filter: Option<LiveFilter>,
+    pub(crate) level: LogLevel,
+    pub(crate) listen: Listen,
+    /// How often the client has changed any of it.
+    pub(crate) edits: u32,
 }
 
 /// The session's own listen.
 #[derive(Clone, Copy, Debug)]
-enum Listen {
+pub(crate) enum Listen {
     /// The client is not ready for it.
     Early,
     PutOff(Moment),
@@ -200,6 +202,7 @@ impl Legacy<'_> {
                 filter: None,
                 level: wire.log_level,
                 listen: Listen::Early,
+                edits: 0,
             });
         }
         Ok(Received::Call(request.from_peer(peer), codec))
@@ -231,6 +234,7 @@ impl Legacy<'_> {
         let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
         let level = message.raw(Slot::Level).and_then(|json| serde_json::from_str(json).ok());
         session.level = level.ok_or_else(|| bad_field("level", "must be a log level"))?;
+        session.edits += 1;
         Ok(message.done())
     }
 
@@ -240,6 +244,7 @@ impl Legacy<'_> {
         message.uri(wire.limits.uri)?;
         let uri = message.text(Slot::Uri).unwrap_or_default();
         let most = wire.limits.subscriptions;
+        session.edits += 1;
         let done = session.filter().edit(|filter| match verb {
             Verb::Unsubscribe => {
                 filter.uris.remove(&*uri);
@@ -268,6 +273,7 @@ impl Legacy<'_> {
             "notifications/roots/list_changed" => {
                 if let Some(session) = self.session() {
                     session.peer.roots_changed();
+                    session.edits += 1;
                 }
                 Received::Ignore
             }
@@ -290,6 +296,7 @@ impl Session {
     fn initialized(&mut self, wire: &Arc<Wire>) -> Received {
         match self.listen {
             Listen::Early if wire.streams => {
+                self.edits += 1;
                 let (request, codec) = self.listen(wire);
                 Received::Call(request, codec)
             }
@@ -298,7 +305,7 @@ impl Session {
     }
 
     /// The session's own listen, which subscriptions edit. It begins once.
-    fn listen(&mut self, wire: &Arc<Wire>) -> (Request, Codec) {
+    pub(crate) fn listen(&mut self, wire: &Arc<Wire>) -> (Request, Codec) {
         self.listen = Listen::Begun;
         let body = ByteString::from_static("{}");
         let message = Message { body: body.clone(), members: Members::default() };
@@ -310,7 +317,7 @@ impl Session {
         (request.from_peer(self.peer.clone()), codec)
     }
 
-    fn filter(&mut self) -> &LiveFilter {
+    pub(crate) fn filter(&mut self) -> &LiveFilter {
         let offer = self.handshake.offer();
         self.filter
             .get_or_insert_with(|| LiveFilter::new(offer.map_or_else(everything, Offer::filter)))

@@ -14,5 +14,6 @@ mod malformed;
 mod openings;
 mod properties;
 mod results;
+mod saved;
 mod schema;
 mod session;
