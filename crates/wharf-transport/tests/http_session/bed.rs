@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -22,7 +22,10 @@ use wharf_transport::{
 };
 use wharf_wire::Wire;
 
-use crate::answer::Answer;
+use crate::{
+    answer::{Answer, Names},
+    ports::Ports,
+};
 
 pub(crate) const NEWEST: &str = "2025-11-25";
 pub(crate) const JSON: &str = "application/json";
@@ -159,7 +162,12 @@ pub(crate) struct Bed {
     toy: Toy,
     pub(crate) gate: Arc<Semaphore>,
     pub(crate) shutdown: Shutdown,
-    service: HttpService,
+    /// One, or several that share their stores.
+    nodes: Arc<Mutex<Vec<Option<HttpService>>>>,
+    /// Which of them is asked next.
+    turn: Arc<AtomicUsize>,
+    names: Names,
+    pub(crate) ports: Ports,
 }
 
 impl Bed {
@@ -192,9 +200,47 @@ impl Bed {
             deadlines: Deadlines { idle: None, total: None },
             limits: lines,
         };
-        let http = Http::new().limits(limits);
-        let service = HttpService::new(Arc::new(host), http, shutdown.clone());
-        Bed { toy, gate, shutdown, service }
+        let ports = Ports::new();
+        let host = Arc::new(host);
+        let node = |_| {
+            let mut http = Http::new().limits(limits).health();
+            if crate::NODES > 1 {
+                http = http.stores(ports.stores());
+            }
+            Some(HttpService::new(host.clone(), http, shutdown.clone()))
+        };
+        let nodes = Arc::new(Mutex::new((0..crate::NODES).map(node).collect()));
+        Bed { toy, gate, shutdown, nodes, turn: Arc::default(), names: Names::default(), ports }
+    }
+
+    /// How many listens a session has that nobody hears: where several servers share it, none.
+    pub(crate) fn unheard(&self) -> usize {
+        usize::from(crate::NODES == 1)
+    }
+
+    /// Lets only the node of this number be asked from now on.
+    pub(crate) fn only(&self, node: usize) {
+        self.turn.store(node + crate::NODES * 1_000_000, Ordering::SeqCst);
+    }
+
+    /// Ends a node without a word.
+    pub(crate) fn kill(&self, node: usize) {
+        let killed = self.nodes.lock().unwrap()[node].take();
+        drop(killed);
+    }
+
+    /// The node whose turn it is.
+    fn node(&self) -> HttpService {
+        let nodes = self.nodes.lock().unwrap();
+        loop {
+            let turn = self.turn.load(Ordering::SeqCst);
+            if turn < crate::NODES * 1_000_000 {
+                self.turn.store(turn + 1, Ordering::SeqCst);
+            }
+            if let Some(node) = &nodes[turn % nodes.len()] {
+                return node.clone();
+            }
+        }
     }
 
     /// A client that has opened a session, and listens.
@@ -212,7 +258,8 @@ impl Bed {
 
     /// Says that a resource has changed.
     pub(crate) fn change(&self, number: u64) {
-        self.toy.changes.send(format!("toy:{number}")).unwrap();
+        // Nobody may be there to hear it.
+        let _ = self.toy.changes.send(format!("toy:{number}"));
     }
 
     /// How many calls there are, listens among them.
@@ -274,7 +321,10 @@ impl Client {
     pub(crate) async fn get(&self, last: Option<&str>) -> Answer {
         let request = self.request("GET").header("accept", EVENTS);
         let request = match last {
-            Some(last) => request.header("last-event-id", last),
+            Some(last) => {
+                let session = self.session.clone().unwrap_or_default();
+                request.header("last-event-id", self.bed.names.real(&session, last))
+            }
             None => request,
         };
         self.send(request, String::new()).await
@@ -306,8 +356,9 @@ impl Client {
     }
 
     pub(crate) async fn send(&self, request: Builder, body: String) -> Answer {
-        let reply = self.bed.service.clone().call(request.body(body).unwrap()).await;
-        Answer::new(reply.unwrap())
+        let reply = self.bed.node().call(request.body(body).unwrap()).await;
+        let session = self.session.clone().unwrap_or_default();
+        Answer::new(reply.unwrap(), self.bed.names.clone(), session)
     }
 }
 
