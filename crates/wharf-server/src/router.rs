@@ -4,13 +4,13 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use wharf_model::{
-    BoxFuture, Deadlines, Error, ErrorKind, Filter, LiveFilter, Method, Moment, Notification,
-    Outbox, Outcome, Reply, Request, ServerCapabilities, Service,
+    BoxFuture, Bus, Deadlines, Error, ErrorKind, Filter, LiveFilter, Method, Moment, Notification,
+    Outbox, Outcome, Reply, Request, ServerCapabilities, Service, Timer,
 };
 
 use crate::{
-    builder::RouterBuilder, calls, core::Core, function::now, gate::Admission, hub, limits::Limits,
-    middleware::Next, page, registry::Registry, snapshot::Snapshot,
+    builder::RouterBuilder, calls, core::Core, fleet, function::now, gate::Admission, hub,
+    limits::Limits, middleware::Next, page, registry::Registry, snapshot::Snapshot,
 };
 
 /// Everything a server offers, as one service. Clones share it.
@@ -49,6 +49,12 @@ impl Router {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.core.limits
+    }
+
+    /// Tells the listeners of every process on this bus what changes, and those of this one what
+    /// changes there. Done once, in the runtime that serves, before the first call.
+    pub fn join_fleet(&self, bus: Arc<dyn Bus>, timer: &Arc<dyn Timer>) {
+        fleet::join(&self.core, bus, timer.clone());
     }
 
     /// Ends all listens in good order. Calls go on.
@@ -202,7 +208,9 @@ fn listen(
         filter.clone()
     });
     let principal = request.principal().cloned();
-    let Some(listening) = core.hub.listen(filter, request.since, principal, request.peer()) else {
+    let may_follow = |principal: Option<&_>, uri: &str| calls::may_follow(core, principal, uri);
+    let (since, peer) = (request.since, request.peer());
+    let Some(listening) = core.hub.listen(filter, since, principal, peer, may_follow) else {
         return now(Error::overloaded(Duration::from_secs(1)).into());
     };
     outbox.set_deadlines(Deadlines { idle: None, total: None });
