@@ -89,9 +89,12 @@ pub struct Peer {
     /// Sessions of one program may share it.
     said: Arc<Introduction>,
     roots_generation: AtomicU64,
-    /// By what name the other processes of the server know it.
-    name: Option<Box<str>>,
+    /// By what name the other processes of the server know it. Few have one, and all would pay.
+    name: Option<Box<Name>>,
 }
+
+#[derive(Debug)]
+struct Name(Box<str>);
 
 impl Peer {
     /// A client that calls itself `info` and can do `capabilities`.
@@ -109,13 +112,13 @@ impl Peer {
     /// The same client, whom other processes of the server know too, by this name.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Peer { name: Some(name.into()), ..self }
+        Peer { name: Some(Box::new(Name(name.into()))), ..self }
     }
 
     /// By what name the other processes of the server know it, if they do.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+        self.name.as_deref().map(|name| &*name.0)
     }
 
     /// How often the client has said that its roots are others now.

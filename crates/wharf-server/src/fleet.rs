@@ -5,7 +5,7 @@
 //! happened. So a change is told at least once.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -40,8 +40,7 @@ pub(crate) fn before(moment: Moment) -> Moment {
 
 /// What happened to resources of late.
 pub(crate) struct Updates {
-    /// The newest last.
-    known: VecDeque<(Arc<str>, Moment)>,
+    known: BTreeMap<Arc<str>, Moment>,
     /// Up to when anything may have happened.
     unknown: Moment,
 }
@@ -49,17 +48,14 @@ pub(crate) struct Updates {
 impl Updates {
     /// Knows what happens from now on.
     pub(crate) fn since(now: Moment) -> Self {
-        Updates { known: VecDeque::new(), unknown: now }
+        Updates { known: BTreeMap::new(), unknown: now }
     }
 
     pub(crate) fn note(&mut self, uri: Arc<str>, now: Moment) {
-        self.known.retain(|(known, _)| *known != uri);
-        if self.known.len() >= UPDATES
-            && let Some((_, moment)) = self.known.pop_front()
-        {
-            self.unknown = moment;
+        if self.known.len() >= UPDATES && !self.known.contains_key(&uri) {
+            *self = Updates::since(now);
         }
-        self.known.push_back((uri, now));
+        self.known.insert(uri, now);
     }
 
     /// Which of these may have been updated since.
@@ -68,7 +64,7 @@ impl Updates {
         if self.unknown > since {
             return uris.iter().map(|uri| Arc::from(&**uri)).collect();
         }
-        let news = self.known.iter().filter(|(uri, at)| *at > since && uris.contains(&**uri));
+        let news = self.known.iter().filter(|(uri, at)| **at > since && uris.contains(&***uri));
         news.map(|(uri, _)| uri.clone()).collect()
     }
 }

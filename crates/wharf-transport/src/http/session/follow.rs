@@ -46,11 +46,9 @@ impl Follower {
     }
 
     /// The same, for as long as other processes know it by that.
-    pub(crate) fn known_as(self, reader: Arc<Reader>) -> Self {
-        // Nothing is moved out of what is told when it goes.
-        let mut follower = self;
-        follower.reader = Some(reader);
-        follower
+    pub(crate) fn known_as(mut self, reader: Arc<Reader>) -> Self {
+        self.reader = Some(reader);
+        self
     }
 
     /// Keeps the stream where other processes find it, if they serve the session too. Nothing of

@@ -100,12 +100,10 @@ impl Sessions {
         id: [u8; 32],
         scope: &Scope,
     ) -> Result<Visit, Unkept> {
-        if let Some(session) = self.known(&id) {
-            if !session.belongs_to(scope) {
+        if let Some((visit, idle)) = self.known(&id) {
+            if !visit.belongs_to(scope) {
                 return Err(Unkept::Gone);
             }
-            // Before the look, so that it stays while others look for what has expired.
-            let (idle, visit) = (session.is_expired(), Visit::new(session));
             if let Some(member) = visit.member.as_ref().filter(|it| idle || it.is_stale()) {
                 let refreshed = member.refresh(&visit).await;
                 if refreshed == Err(Unkept::Gone) {
@@ -119,8 +117,13 @@ impl Sessions {
         let caller = life::principal(scope);
         let record = record.filter(|record| record.owner == owner(caller)).ok_or(Unkept::Gone)?;
         let session = self.restore(fleet, record, caller.map(Into::into)).ok_or(Unkept::Gone)?;
-        let session = self.admit(id, &session).ok_or(Unkept::Crowded)?;
-        if session.belongs_to(scope) { Ok(Visit::new(session)) } else { Err(Unkept::Gone) }
+        let visit = Visit::new(self.admit(id, &session).ok_or(Unkept::Crowded)?);
+        match (visit.belongs_to(scope), visit.is_ended()) {
+            (true, false) => Ok(visit),
+            // It had to make room at once.
+            (true, true) => Err(Unkept::Crowded),
+            (false, _) => Err(Unkept::Gone),
+        }
     }
 
     /// Answers a message of a session.

@@ -67,14 +67,18 @@ impl Sessions {
         free.then(|| session.clone())
     }
 
-    /// The session that this process has under a digest.
-    pub(super) fn known(&self, id: &Id) -> Option<Arc<Session>> {
-        self.lock().sessions.get(id).cloned()
+    /// The session that this process has under a digest, and whether nobody used it here for so
+    /// long that it may have ended.
+    pub(super) fn known(&self, id: &Id) -> Option<(Visit, bool)> {
+        let table = self.lock();
+        let session = table.sessions.get(id)?;
+        let idle = session.is_expired();
+        Some((Visit::new(session.clone()), idle))
     }
 
     /// The session that the stores know by this key, if this process has it.
     pub(super) fn held(&self, key: &str) -> Option<Arc<Session>> {
-        self.known(&unhex(key)?)
+        self.lock().sessions.get(&unhex(key)?).cloned()
     }
 
     pub(super) fn all_held(&self) -> Vec<Arc<Session>> {
