@@ -10,6 +10,7 @@ mod answer;
 mod bed;
 #[path = "../http_session/calls.rs"]
 mod calls;
+mod chaos;
 mod deaths;
 #[path = "../http_session/doors.rs"]
 mod doors;

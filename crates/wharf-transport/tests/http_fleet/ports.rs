@@ -29,6 +29,8 @@ struct Inner {
     streams: Mutex<HashMap<String, Stream>>,
     ears: Mutex<Vec<(String, Weak<dyn Ear>)>>,
     operations: AtomicUsize,
+    /// Whether some of what is done is said to have failed.
+    fickle: AtomicBool,
     /// Whether nobody's sign of life is kept.
     no_nodes: AtomicBool,
 }
@@ -49,6 +51,7 @@ impl Ports {
             streams: Mutex::default(),
             ears: Mutex::default(),
             operations: AtomicUsize::new(0),
+            fickle: AtomicBool::new(false),
             no_nodes: AtomicBool::new(false),
         }))
     }
@@ -83,6 +86,11 @@ impl Ports {
     pub(crate) fn missed(&self) {
         let ears = self.0.ears.lock().unwrap().clone();
         ears.iter().filter_map(|(_, ear)| ear.upgrade()).for_each(|ear| ear.missed());
+    }
+
+    /// Says of some things that it does from now on that they failed.
+    pub(crate) fn fickle(&self) {
+        self.0.fickle.store(true, Ordering::SeqCst);
     }
 
     /// Keeps nobody's sign of life from now on, or again.
@@ -126,6 +134,10 @@ impl Ports {
             }
             let done = work(&ports);
             tokio::task::yield_now().await;
+            let number = ports.0.operations.load(Ordering::SeqCst);
+            if ports.0.fickle.load(Ordering::SeqCst) && number % 11 == 0 {
+                return Err(Error::new(ErrorKind::TemporarilyUnavailable));
+            }
             Ok(done)
         })
     }

@@ -106,6 +106,12 @@ impl Service for Toy {
                         Err(error) => ToolResult::error(error.kind.name()).into(),
                     };
                 }
+                (_, "tick") => {
+                    for _ in 0..arguments["to"].as_u64().unwrap() {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        count(&outbox, 1).await;
+                    }
+                }
                 (_, "let_go") => {
                     count(&outbox, arguments["to"].as_u64().unwrap()).await;
                     outbox.let_go();
@@ -162,8 +168,11 @@ pub(crate) struct Bed {
     toy: Toy,
     pub(crate) gate: Arc<Semaphore>,
     pub(crate) shutdown: Shutdown,
+    make: Arc<dyn Fn() -> HttpService + Send + Sync>,
     /// One, or several that share their stores.
     nodes: Arc<Mutex<Vec<Option<HttpService>>>>,
+    /// Told when one of them is ended without a word.
+    killed: Arc<broadcast::Sender<usize>>,
     /// Which of them is asked next.
     turn: Arc<AtomicUsize>,
     names: Names,
@@ -202,15 +211,30 @@ impl Bed {
         };
         let ports = Ports::new();
         let host = Arc::new(host);
-        let node = |_| {
+        let (shared, stop) = (ports.clone(), shutdown.clone());
+        let make = move || {
             let mut http = Http::new().limits(limits).health();
             if crate::NODES > 1 {
-                http = http.stores(ports.stores());
+                http = http.stores(shared.stores());
             }
-            Some(HttpService::new(host.clone(), http, shutdown.clone()))
+            HttpService::new(host.clone(), http, stop.clone())
         };
-        let nodes = Arc::new(Mutex::new((0..crate::NODES).map(node).collect()));
-        Bed { toy, gate, shutdown, nodes, turn: Arc::default(), names: Names::default(), ports }
+        Bed {
+            toy,
+            gate,
+            shutdown,
+            nodes: Arc::new(Mutex::new((0..crate::NODES).map(|_| Some(make())).collect())),
+            killed: Arc::new(broadcast::Sender::new(64)),
+            make: Arc::new(make),
+            turn: Arc::default(),
+            names: Names::default(),
+            ports,
+        }
+    }
+
+    /// An event's id as the servers write it.
+    pub(crate) fn real(&self, client: &Client, id: &str) -> String {
+        self.names.real(client.session.as_deref().unwrap_or_default(), id)
     }
 
     /// How many listens a session has that nobody hears: where several servers share it, none.
@@ -226,19 +250,26 @@ impl Bed {
     /// Ends a node without a word.
     pub(crate) fn kill(&self, node: usize) {
         let killed = self.nodes.lock().unwrap()[node].take();
+        let _ = self.killed.send(node);
         drop(killed);
     }
 
-    /// The node whose turn it is.
-    fn node(&self) -> HttpService {
+    /// Puts a new node in the place of one that was ended.
+    pub(crate) fn restart(&self, node: usize) {
+        self.nodes.lock().unwrap()[node] = Some((self.make)());
+    }
+
+    /// The node whose turn it is, and its number.
+    fn node(&self) -> (HttpService, usize) {
         let nodes = self.nodes.lock().unwrap();
         loop {
             let turn = self.turn.load(Ordering::SeqCst);
             if turn < crate::NODES * 1_000_000 {
                 self.turn.store(turn + 1, Ordering::SeqCst);
             }
-            if let Some(node) = &nodes[turn % nodes.len()] {
-                return node.clone();
+            let number = turn % nodes.len();
+            if let Some(node) = &nodes[number] {
+                return (node.clone(), number);
             }
         }
     }
@@ -356,9 +387,24 @@ impl Client {
     }
 
     pub(crate) async fn send(&self, request: Builder, body: String) -> Answer {
-        let reply = self.bed.node().call(request.body(body).unwrap()).await;
-        let session = self.session.clone().unwrap_or_default();
-        Answer::new(reply.unwrap(), self.bed.names.clone(), session)
+        self.try_send(request, body).await.unwrap()
+    }
+
+    /// Sends a request. None if its node is ended before it answers.
+    pub(crate) async fn try_send(&self, request: Builder, body: String) -> Option<Answer> {
+        let mut killed = self.bed.killed.subscribe();
+        let (mut node, number) = self.bed.node();
+        let reply = node.call(request.body(body).unwrap());
+        drop(node);
+        let is_killed = async { while killed.recv().await.unwrap() != number {} };
+        tokio::select! {
+            biased;
+            () = is_killed => None,
+            reply = reply => {
+                let session = self.session.clone().unwrap_or_default();
+                Some(Answer::new(reply.unwrap(), self.bed.names.clone(), session))
+            }
+        }
     }
 }
 

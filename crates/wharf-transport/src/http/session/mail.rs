@@ -78,7 +78,7 @@ impl Sessions {
                 if let Some((session, member)) = self.held(key).as_ref().and_then(with_member)
                     && member.changed(version)
                 {
-                    look_again(fleet, session);
+                    look_again(fleet, vec![session.clone()]);
                 }
             }
             Word::Gone { key } => {
@@ -101,12 +101,9 @@ impl Sessions {
             Word::Said { key, message } => self.deliver(key, message),
             Word::Missed => {
                 fleet.mail.notify_one();
-                for session in self.all_held() {
-                    if let Some((session, member)) = with_member(&session) {
-                        member.doubt();
-                        look_again(fleet, session);
-                    }
-                }
+                let sessions = self.all_held();
+                sessions.iter().filter_map(with_member).for_each(|(_, member)| member.doubt());
+                look_again(fleet, sessions);
             }
             Word::Mail { .. } => {}
         }
@@ -160,17 +157,19 @@ fn with_member(session: &Arc<Session>) -> Option<(&Arc<Session>, &Member)> {
     session.member.as_deref().map(|member| (session, member))
 }
 
-/// Catches up with what others changed, if anybody would notice before the session is used again.
-fn look_again(fleet: &Arc<Fleet>, session: &Arc<Session>) {
-    if !session.is_in_use() {
+/// Catches up with what others changed, where anybody would notice before the session is used again.
+fn look_again(fleet: &Arc<Fleet>, mut sessions: Vec<Arc<Session>>) {
+    sessions.retain(|session| session.is_in_use());
+    if sessions.is_empty() {
         return;
     }
-    let session = session.clone();
     fleet.spawn(async move {
-        let Some(member) = &session.member else { return };
-        match member.refresh(&session).await {
-            Err(Unkept::Gone) => session.end(),
-            _ => member.look(),
+        for session in sessions {
+            let Some(member) = &session.member else { continue };
+            match member.refresh(&session).await {
+                Err(Unkept::Gone) => session.end(),
+                _ => member.look(),
+            }
         }
     });
 }

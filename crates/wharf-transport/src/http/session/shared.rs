@@ -1,6 +1,6 @@
 //! Sessions that several processes serve: each has those that it was asked for of late.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use wharf_model::{Error, Record, Scope};
@@ -27,6 +27,9 @@ use crate::{
     },
 };
 
+/// How long a session is kept at first that nobody comes back to.
+const UNUSED: Duration = Duration::from_secs(120);
+
 type Refused<T> = Result<T, Box<Reply>>;
 
 impl Sessions {
@@ -47,7 +50,7 @@ impl Sessions {
             id: hex(&id),
             owner: owner(opener.as_deref()),
             created: now,
-            expires: Some(now + (limits.session_idle + SLACK).as_millis() as u64),
+            expires: Some(now + (limits.session_idle.min(UNUSED) + SLACK).as_millis() as u64),
             body: connection.save().ok_or_else(no_place)?,
             ..Record::default()
         };
