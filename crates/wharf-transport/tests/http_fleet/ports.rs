@@ -135,7 +135,7 @@ impl Ports {
             let done = work(&ports);
             tokio::task::yield_now().await;
             let number = ports.0.operations.load(Ordering::SeqCst);
-            if ports.0.fickle.load(Ordering::SeqCst) && number % 11 == 0 {
+            if ports.0.fickle.load(Ordering::SeqCst) && number.is_multiple_of(11) {
                 return Err(Error::new(ErrorKind::TemporarilyUnavailable));
             }
             Ok(done)

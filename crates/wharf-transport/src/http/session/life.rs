@@ -5,7 +5,7 @@ use std::{
     ops::Deref,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -60,7 +60,7 @@ pub(crate) struct Session {
     pub(crate) polls: bool,
     /// Made with its first call that does not end at once, or its first stream.
     busy: OnceLock<Box<Busy>>,
-    visits: AtomicUsize,
+    visits: AtomicU32,
     /// When the last visit ended.
     left: AtomicU64,
     /// Whether the client has come back with the session's id.
@@ -101,7 +101,7 @@ impl Session {
             polls: connection.polls(),
             connection: Mutex::new(connection),
             busy: OnceLock::new(),
-            visits: AtomicUsize::new(0),
+            visits: AtomicU32::new(0),
             left: AtomicU64::new(common.now()),
             used: AtomicBool::new(false),
             ended: AtomicBool::new(false),
