@@ -14,7 +14,7 @@ use axum::{
     middleware::{Next, from_fn},
     response::Response,
 };
-use wharf::{TaskOptions, prelude::*};
+use wharf::{Http, TaskOptions, prelude::*};
 use wharf_fleet_tests::{
     history::{Entry, Event},
     work::{Desk, Journal, count, whoami, worker},
@@ -67,8 +67,12 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         poll_interval: Duration::from_millis(200),
         ..TaskOptions::default()
     };
+    let stores = wharf_store::open(&store).await?;
     let endpoint = Server::new("fleet-node", "1.0.0")
-        .store(wharf_store::open(&store).await?)
+        .store(stores.clone())
+        .http(Http::new().stores(stores).health())
+        // Callers that come through a balancer have no address here, and this is a load test.
+        .http_rates(None)
         .tasks(options)
         .state(desk)
         .add(worker())

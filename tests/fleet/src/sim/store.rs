@@ -36,7 +36,7 @@ pub struct Disk {
 impl Default for Disk {
     fn default() -> Self {
         // The store's clock is the simulation's, whoever asks and wherever.
-        let clock = Arc::new(|| super::BEGIN + super::now());
+        let clock = || super::BEGIN + super::now();
         let records = Arc::new(MemoryRecords::with_clock(clock));
         Disk { records, bus: BusHub::default(), jobs: Office::default() }
     }
