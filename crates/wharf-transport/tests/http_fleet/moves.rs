@@ -216,7 +216,8 @@ async fn deleting_a_session_ends_it_everywhere() {
         assert_eq!(stream.next().await, None);
     }
     assert_eq!(waiting.await.unwrap().status, 404);
-    assert_eq!((bed.calls(), bed.ports.sessions()), (0, 0));
+    bed.settle().await;
+    assert_eq!((bed.calls(), bed.ports.sessions(), bed.ports.streams()), (0, 0, 0));
     for node in 0..3 {
         bed.only(node);
         assert_eq!(client.tool(1, "now").await.status, 404);
@@ -274,6 +275,26 @@ async fn a_session_answers_nobody_but_its_owner_at_any_server() {
     let kept = bed.ports.text();
     let name = alice.session.clone().unwrap();
     assert!(!kept.contains("alice") && !kept.contains(&name), "{kept}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_newest_streams_that_have_ended_are_kept() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    for number in 1..=100 {
+        let answer = client.post(tool(number, "count", json!({"to": 1}))).await;
+        assert_eq!(answer.messages().await.len(), 2);
+    }
+    bed.settle().await;
+    assert_eq!(bed.ports.streams(), 3 * 16);
+    // What needs no stream leaves none.
+    bed.gate.add_permits(10);
+    for number in 1..=10 {
+        assert_eq!(client.tool(number, "gate").await.json().await["id"], number);
+    }
+    assert_eq!(bed.ports.streams(), 3 * 16);
+    assert_eq!(rest(&client, "100-1").await, ["100-2"]);
+    assert_eq!(client.get(Some("1-1")).await.status, 400);
 }
 
 /// Many clients, each cut again and again, all at once.

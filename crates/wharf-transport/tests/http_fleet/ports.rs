@@ -109,6 +109,12 @@ impl Ports {
         records.values().filter(|it| !it.id.starts_with("node.")).count()
     }
 
+    /// How many streams are kept, mailboxes aside.
+    pub(crate) fn streams(&self) -> usize {
+        let streams = self.0.streams.lock().unwrap();
+        streams.keys().filter(|it| !it.starts_with("node.")).count()
+    }
+
     /// All that is kept of sessions and streams, as text.
     pub(crate) fn text(&self) -> String {
         let records = self.0.records.lock().unwrap();

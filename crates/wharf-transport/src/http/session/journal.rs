@@ -75,6 +75,16 @@ impl Journal {
         lock(&self.calls).iter().for_each(|id| session.flight().cancel(id));
     }
 
+    /// Forgets what is kept of the stream, if anything is. What fails here ends with time.
+    pub(crate) fn forget(&self) {
+        if self.owed.get().is_some() {
+            let (fleet, name) = (self.fleet.clone(), self.name());
+            self.fleet.spawn(async move {
+                let _ = fleet.ask(fleet.stores.events.forget(&name)).await;
+            });
+        }
+    }
+
     /// Stores what the log has, for as long as it has something.
     pub(crate) fn run(&self, log: Arc<Log>) {
         self.fleet.spawn(async move {

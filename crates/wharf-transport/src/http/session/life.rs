@@ -238,11 +238,19 @@ impl Session {
             return;
         }
         streams.finished.push_back(number);
-        if streams.finished.len() > FINISHED
-            && let Some(first) = streams.finished.pop_front()
-        {
-            streams.logs.remove(&first);
+        let full = streams.finished.len() > FINISHED;
+        let first = if full { streams.finished.pop_front() } else { None };
+        let gone = first.and_then(|first| streams.logs.remove(&first));
+        drop(streams);
+        if let Some(journal) = gone.as_ref().and_then(|log| log.journal()) {
+            journal.forget();
         }
+    }
+
+    /// Forgets what the store has of the streams that this process wrote: the session is over.
+    pub(crate) fn forget_stored(&self) {
+        let logs: Vec<_> = self.streams().logs.values().cloned().collect();
+        logs.iter().filter_map(|log| log.journal()).for_each(Journal::forget);
     }
 
     fn streams(&self) -> MutexGuard<'_, Streams> {

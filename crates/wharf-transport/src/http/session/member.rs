@@ -13,7 +13,7 @@ use tokio::sync::{Mutex as AsyncMutex, Notify};
 use wharf_model::{Moment, Record, Service};
 use wharf_wire::{Connection, Heads, Received};
 
-use super::life::Session;
+use super::life::{OWN, Session};
 use crate::http::fleet::{Away, Fleet, Word};
 
 /// How often a change is tried again that others came before.
@@ -233,6 +233,8 @@ impl Member {
     /// Ends the session for all processes. False if it had ended.
     pub(crate) async fn remove(&self) -> Result<bool, Away> {
         let removed = self.fleet.ask(self.fleet.stores.sessions.remove(&self.key)).await?;
+        // What fails here ends with time.
+        let _ = self.fleet.ask(self.fleet.stores.events.forget(&self.stream(OWN))).await;
         let _ = self.fleet.say(&Word::Gone { key: &self.key }).await;
         Ok(removed)
     }

@@ -89,6 +89,7 @@ impl Sessions {
     pub(super) fn forget(&self, key: &str) {
         let session = unhex(key).and_then(|id| self.lock().sessions.remove(&id));
         if let Some(session) = session {
+            session.forget_stored();
             session.end();
         }
     }
