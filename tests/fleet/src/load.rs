@@ -67,8 +67,10 @@ impl Load {
         for (who, era) in [("alice", Era::Modern), ("bob", Era::Legacy), ("carol", Era::Modern)] {
             callers.spawn(self.clone().tasks(who, era));
         }
-        for who in ["dave", "erin"] {
-            callers.spawn(self.clone().streams(who));
+        // A stream whose node is gone ends when everybody knows that: others go on meanwhile.
+        for session in 0..8 {
+            callers.spawn(self.clone().streams("dave", session));
+            callers.spawn(self.clone().streams("erin", session));
         }
         for (who, era) in [("frank", Era::Modern), ("grace", Era::Legacy)] {
             callers.spawn(self.clone().calls(who, era));
@@ -118,7 +120,7 @@ impl Load {
     }
 
     /// Begins one task after the other, and follows all of them.
-    pub async fn tasks(self, who: &'static str, era: Era) {
+    async fn tasks(self, who: &'static str, era: Era) {
         let Some(mut client) = self.connect(who, era).await else { return };
         let mut chance = Chance::of(u64::from(std::process::id()), who);
         let mut followed = JoinSet::new();
@@ -222,9 +224,9 @@ impl Load {
     }
 
     /// One stream after the other, each checked event by event.
-    pub async fn streams(self, who: &'static str) {
+    async fn streams(self, who: &'static str, seed: u64) {
         let mut session = None;
-        let mut chance = Chance::of(2, who);
+        let mut chance = Chance::of(seed, who);
         for number in 1.. {
             if Instant::now() >= self.end {
                 return;
@@ -240,7 +242,10 @@ impl Load {
             let Some(open) = &session else { return };
             let to = 5 + u32::try_from(chance.below(30)).unwrap_or(0);
             let arguments = json!({"to": to, "pause": chance.below(60)});
-            let heard = open.call(number, "count", &arguments, AFTERWARDS).await;
+            // A process tells that another is gone only once it has seen the store for a while: where
+            // processes live for seconds only, that is when the killing is over.
+            let patience = (self.end + AFTERWARDS).saturating_duration_since(Instant::now());
+            let heard = open.call(number, "count", &arguments, patience).await;
             if let Some(problem) = heard.problem(who, to) {
                 self.wrong(who, &problem);
                 session = None;
@@ -256,7 +261,7 @@ impl Load {
     }
 
     /// One call after the other, each of which says who is calling.
-    pub async fn calls(self, who: &'static str, era: Era) {
+    async fn calls(self, who: &'static str, era: Era) {
         let Some(mut client) = self.connect(who, era).await else { return };
         while Instant::now() < self.end {
             match client.call_as::<String>("whoami", json!({})).await {

@@ -56,10 +56,7 @@ impl Session {
     /// If no server answers as it should.
     pub async fn open(address: SocketAddr, who: &str, patience: Duration) -> io::Result<Self> {
         let mut session = Session { address, who: who.into(), id: String::new() };
-        let message = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": REVISION, "capabilities": {},
-            "clientInfo": {"name": "by-hand", "version": "1"},
-        }});
+        let message = hello();
         let until = Instant::now() + patience;
         loop {
             let opened = session.opened(&message).await;
@@ -77,6 +74,17 @@ impl Session {
             }
             return Ok(session);
         }
+    }
+
+    /// What a server says that opens no session now: the status, and when to come back.
+    ///
+    /// # Errors
+    /// If it says nothing.
+    pub async fn refused(address: SocketAddr, who: &str) -> io::Result<(u16, Option<String>)> {
+        let session = Session { address, who: who.into(), id: String::new() };
+        let reply = session.send("POST", None, Some(&hello())).await?;
+        let after = reply.headers().get("retry-after").and_then(|it| it.to_str().ok());
+        Ok((reply.status().as_u16(), after.map(str::to_owned)))
     }
 
     async fn opened(&self, message: &Value) -> io::Result<String> {
@@ -199,6 +207,31 @@ impl Session {
     }
 }
 
+fn hello() -> Value {
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": REVISION, "capabilities": {},
+        "clientInfo": {"name": "by-hand", "version": "1"},
+    }})
+}
+
+/// Asks for a path: the status.
+///
+/// # Errors
+/// If nobody answers.
+pub async fn status(address: SocketAddr, path: &str) -> io::Result<u16> {
+    let asked = async {
+        let stream = TcpStream::connect(address).await?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        tokio::spawn(connection);
+        let request = Request::get(path).header("host", address.to_string());
+        let request = request.body(Full::new(Bytes::new())).map_err(io::Error::other)?;
+        let reply = sender.send_request(request).await.map_err(io::Error::other)?;
+        Ok(reply.status().as_u16())
+    };
+    timeout(SILENCE, asked).await?
+}
+
 impl Heard {
     /// Reads one event; an event without data only says where to come back to.
     fn take(&mut self, event: &str) -> io::Result<Option<Value>> {
@@ -230,7 +263,7 @@ impl Heard {
         }
         match &self.end {
             End::Unknown => None,
-            End::Lost(why) => Some(format!("{why}: {self:?}")),
+            End::Lost(why) => Some(format!("{why}: {} of {to} came, {:?}", self.messages.len(), self.ids)),
             // The process that ran it is gone, and somebody says so.
             End::Answer(answer) if answer.get("error").is_some() => None,
             End::Answer(answer) => {

@@ -9,7 +9,10 @@ use wharf_model::{
     Bus, Error, ErrorKind, Keeping, Principal, Record, RecordStore, StateSeal, Timer,
 };
 
-use crate::tasks::record::{Changed, Refusal, TaskRecord};
+use crate::{
+    dice,
+    tasks::record::{Changed, Refusal, TaskRecord},
+};
 
 /// On what the processes of a server tell each other of tasks: the id of one that changed, or a
 /// [`WORK`] mark and the id of one that waits to be taken up.
@@ -235,7 +238,7 @@ pub(crate) fn owner(principal: Option<&Principal>) -> String {
 /// A number from 0 to 1. Without randomness everybody waits the same time, which is no harm.
 pub(crate) fn chance() -> f64 {
     let mut bytes = [0; 4];
-    let _ = getrandom::fill(&mut bytes);
+    let _ = dice::roll(&mut bytes);
     f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }
 

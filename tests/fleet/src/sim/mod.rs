@@ -62,6 +62,7 @@ fn seal() -> Arc<dyn StateSeal> {
 /// Runs the fleet of this seed to its end.
 #[must_use]
 pub fn run(seed: u64) -> Report {
+    wharf_server::seed_chance(seed);
     let mut chance = Chance::of(seed, "fleet");
     let mut sim = turmoil::Builder::new()
         .rng_seed(seed)
