@@ -123,7 +123,7 @@ impl fmt::Debug for History {
 }
 
 /// How much happened: proof that there was something to go wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     pub acknowledged: usize,
     pub completed: usize,
