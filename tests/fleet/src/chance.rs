@@ -23,7 +23,7 @@ impl Chance {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,7 +33,7 @@ impl Chance {
 
     /// A number below `end`, which must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end as u64).unwrap_or(0)
+        usize::try_from(self.number() % end as u64).unwrap_or(0)
     }
 
     /// True in so many of a hundred cases.
@@ -48,11 +48,11 @@ impl Chance {
 
     /// So many milliseconds.
     pub fn millis(&mut self, range: Range<u64>) -> Duration {
-        Duration::from_millis(range.start + self.next() % (range.end - range.start).max(1))
+        Duration::from_millis(range.start + self.number() % (range.end - range.start).max(1))
     }
 
     /// A number from 0 to 1.
     pub fn fraction(&mut self) -> f64 {
-        f64::from(u32::try_from(self.next() >> 32).unwrap_or(0)) / f64::from(u32::MAX)
+        f64::from(u32::try_from(self.number() >> 32).unwrap_or(0)) / f64::from(u32::MAX)
     }
 }

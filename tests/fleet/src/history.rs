@@ -116,7 +116,11 @@ impl History {
 impl fmt::Debug for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, Entry { at, task, event }) in self.entries().iter().enumerate() {
-            writeln!(f, "{index:5} {:>9.3} s  {task:12} {event:?}", Duration::from_millis(*at).as_secs_f64())?;
+            writeln!(
+                f,
+                "{index:5} {:>9.3} s  {task:12} {event:?}",
+                Duration::from_millis(*at).as_secs_f64()
+            )?;
         }
         Ok(())
     }
@@ -141,7 +145,8 @@ impl Tally {
     #[must_use]
     pub fn of(history: &History) -> Self {
         let tasks = history.tasks();
-        let stories = tasks.iter().map(|(task, entries)| Story { task, entries, grace: Duration::MAX });
+        let stories =
+            tasks.iter().map(|(task, entries)| Story { task, entries, grace: Duration::MAX });
         stories.fold(Tally::default(), |sum, story| sum + story.tally())
     }
 }
@@ -185,7 +190,8 @@ impl Story<'_> {
     }
 
     fn tally(&self) -> Tally {
-        let ended = |status: &str| usize::from(self.end().is_some_and(|(_, end)| end.status == status));
+        let ended =
+            |status: &str| usize::from(self.end().is_some_and(|(_, end)| end.status == status));
         let (mut workers, mut ran) = (BTreeSet::new(), BTreeMap::<&str, usize>::new());
         for event in self.events() {
             match event {
@@ -390,11 +396,7 @@ mod tests {
             ("after a cancel", vec![cancel.clone(), ran("a")], "long after"),
             ("not cancelled", vec![cancel, seen("failed", "", 1)], "is cancelled, but"),
             ("leak", vec![leak], "others were told"),
-            (
-                "wrong result",
-                vec![ran("b"), kept("b"), seen("completed", DONE, 2)],
-                "does not fit",
-            ),
+            ("wrong result", vec![ran("b"), kept("b"), seen("completed", DONE, 2)], "does not fit"),
             (
                 "another's result",
                 vec![seen("completed", &DONE.replace("al", "bo"), 0)],

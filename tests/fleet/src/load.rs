@@ -14,7 +14,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use wharf::{Answers, Client, ElicitResult, Era, Error, ErrorKind, TaskState};
+use wharf::{Answers, Client, ElicitResult, Era, Error, ErrorKind, TaskState, TaskStatus};
 
 use crate::{
     chance::Chance,
@@ -25,6 +25,10 @@ use crate::{
 
 /// How long everything may take to come to an end, once nobody is killed any more.
 pub const AFTERWARDS: Duration = Duration::from_secs(60);
+
+/// How many streams one caller has at a time, and how many calls belong to a session.
+const STREAMS: usize = 64;
+const CALLS_OF_SESSION: u64 = 10;
 
 /// All callers together. Clones are the same.
 #[derive(Clone)]
@@ -67,10 +71,8 @@ impl Load {
         for (who, era) in [("alice", Era::Modern), ("bob", Era::Legacy), ("carol", Era::Modern)] {
             callers.spawn(self.clone().tasks(who, era));
         }
-        // A stream whose node is gone ends when everybody knows that: others go on meanwhile.
-        for session in 0..8 {
-            callers.spawn(self.clone().streams("dave", session));
-            callers.spawn(self.clone().streams("erin", session));
+        for who in ["dave", "erin"] {
+            callers.spawn(self.clone().streams(who));
         }
         for (who, era) in [("frank", Era::Modern), ("grace", Era::Legacy)] {
             callers.spawn(self.clone().calls(who, era));
@@ -185,25 +187,30 @@ impl Load {
             };
             let status = task.status();
             self.add(&key, Event::Seen(Sight { since, status: status.as_str().into(), text }));
-            match task.state {
-                TaskState::InputRequired(_) if era == Era::Modern => {
+            match (status, era) {
+                (TaskStatus::InputRequired, Era::Modern) => {
                     let word = format!("{key}:{}", chance.below(1000));
                     let go = json!({"go": {"action": "accept", "content": {"word": word}}});
                     let _ = client.task(&id).update(go).await;
                 }
                 // The other dialect asks whoever waits for the end.
-                TaskState::InputRequired(_) => {
+                (TaskStatus::InputRequired, Era::Legacy) => {
                     let wait = client.task(&id).wait().timeout(Duration::from_secs(5));
                     let _ = wait.await;
                 }
-                TaskState::Working if impatient && era == Era::Legacy => {
-                    if client.task(&id).cancel().await.is_ok() {
-                        self.add(&key, Event::Cancelled { too_late: false });
-                    }
+                (TaskStatus::Working, Era::Legacy) if impatient => {
+                    self.cancel(&client, &key, &id).await;
                 }
                 _ => {}
             }
             seen += usize::from(status.is_terminal());
+        }
+    }
+
+    /// Only the other dialect tells a task that is cancelled from one that was over.
+    async fn cancel(&self, client: &Client, key: &str, id: &str) {
+        if client.task(id).cancel().await.is_ok() {
+            self.add(key, Event::Cancelled { too_late: false });
         }
     }
 
@@ -223,41 +230,55 @@ impl Load {
         }
     }
 
-    /// One stream after the other, each checked event by event.
-    async fn streams(self, who: &'static str, seed: u64) {
-        let mut session = None;
-        let mut chance = Chance::of(seed, who);
+    /// One stream after the other, several of them at a time. One whose node is gone ends when
+    /// everybody knows that; others go on meanwhile.
+    async fn streams(self, who: &'static str) {
+        let mut chance = Chance::of(2, who);
+        let (mut session, mut under_way) = (None, JoinSet::new());
         for number in 1.. {
             if Instant::now() >= self.end {
-                return;
+                break;
             }
-            if session.is_none() {
-                match Session::open(self.address, who, AFTERWARDS).await {
-                    Ok(opened) => session = Some(opened),
+            if number % CALLS_OF_SESSION == 1 {
+                session = None;
+            }
+            let open = match session.take() {
+                Some(open) => open,
+                None => match Session::open(self.address, who, AFTERWARDS).await {
+                    Ok(opened) => opened,
                     Err(error) => {
                         return self.wrong(who, &format!("no session could be opened: {error}"));
                     }
-                }
-            }
-            let Some(open) = &session else { return };
-            let to = 5 + u32::try_from(chance.below(30)).unwrap_or(0);
-            let arguments = json!({"to": to, "pause": chance.below(60)});
-            // A process tells that another is gone only once it has seen the store for a while: where
-            // processes live for seconds only, that is when the killing is over.
-            let patience = (self.end + AFTERWARDS).saturating_duration_since(Instant::now());
-            let heard = open.call(number, "count", &arguments, patience).await;
-            if let Some(problem) = heard.problem(who, to) {
-                self.wrong(who, &problem);
-                session = None;
-            }
-            let ended = match &heard.end {
-                End::Answer(answer) if answer.get("error").is_none() => &self.counts.streams,
-                _ => &self.counts.broken,
+                },
             };
-            ended.fetch_add(1, Ordering::Relaxed);
-            self.counts.resumed.fetch_add(heard.resumed, Ordering::Relaxed);
-            self.counts.events.fetch_add(heard.ids.len(), Ordering::Relaxed);
+            session = Some(open.clone());
+            let to = 5 + u32::try_from(chance.below(30)).unwrap_or(0);
+            under_way.spawn(self.clone().stream(open, who, number, to, chance.below(60)));
+            if under_way.len() >= STREAMS {
+                under_way.join_next().await;
+            }
+            sleep(chance.millis(50..150)).await;
         }
+        while under_way.join_next().await.is_some() {}
+    }
+
+    /// One stream, checked event by event.
+    async fn stream(self, open: Session, who: &'static str, number: u64, to: u32, pause: usize) {
+        let arguments = json!({"to": to, "pause": pause});
+        // A process tells that another is gone only once it has seen the store for a while: where
+        // processes live for seconds only, that is when the killing is over.
+        let patience = (self.end + AFTERWARDS).saturating_duration_since(Instant::now());
+        let heard = open.call(number, "count", &arguments, patience).await;
+        if let Some(problem) = heard.problem(who, to) {
+            self.wrong(who, &problem);
+        }
+        let ended = match &heard.end {
+            End::Answer(answer) if answer.get("error").is_none() => &self.counts.streams,
+            _ => &self.counts.broken,
+        };
+        ended.fetch_add(1, Ordering::Relaxed);
+        self.counts.resumed.fetch_add(heard.resumed, Ordering::Relaxed);
+        self.counts.events.fetch_add(heard.ids.len(), Ordering::Relaxed);
     }
 
     /// One call after the other, each of which says who is calling.

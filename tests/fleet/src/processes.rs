@@ -1,7 +1,6 @@
 //! Real processes: Redis and nodes, which can be killed, stopped and started again.
 
 use std::{
-    ffi::OsStr,
     fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -32,7 +31,8 @@ impl Directory {
     pub fn new() -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("wharf-fleet-{}-{number}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("wharf-fleet-{}-{number}", std::process::id()));
         fs::create_dir_all(&path)?;
         Ok(Directory(path))
     }
@@ -137,7 +137,11 @@ impl Redis {
             stream.write_all(b"PING\r\n").await?;
             let mut answer = [0; 5];
             stream.read_exact(&mut answer).await?;
-            if &answer == b"+PONG" { Ok(()) } else { Err(io::Error::from(io::ErrorKind::WouldBlock)) }
+            if &answer == b"+PONG" {
+                Ok(())
+            } else {
+                Err(io::Error::from(io::ErrorKind::WouldBlock))
+            }
         };
         let answers = timeout(START, async {
             while ping().await.is_err() {
@@ -188,14 +192,10 @@ impl NodeProcess {
 
     async fn spawn(plan: &NodePlan, name: &str, start: usize) -> io::Result<(Child, SocketAddr)> {
         let by = format!("{name}/{start}");
-        let arguments: [&OsStr; 4] = [
-            plan.store.as_ref(),
-            plan.journal.as_ref(),
-            by.as_ref(),
-            &OsStr::new(&plan.lease.to_string()).to_owned(),
-        ];
         let mut child = Command::new(&plan.program)
-            .args(arguments)
+            .arg(&plan.store)
+            .arg(&plan.journal)
+            .args([&by, &plan.lease.to_string()])
             .env("WHARF_STATE_KEY", "07".repeat(32))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -204,9 +204,9 @@ impl NodeProcess {
         let said = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let mut lines = BufReader::new(said).lines();
         let line = timeout(START, lines.next_line()).await??.unwrap_or_default();
-        let address = line.parse().map_err(|_| {
-            io::Error::other(format!("{by} did not say where it is but {line:?}"))
-        })?;
+        let address = line
+            .parse()
+            .map_err(|_| io::Error::other(format!("{by} did not say where it is but {line:?}")))?;
         Ok((child, address))
     }
 

@@ -94,9 +94,7 @@ impl Session {
         let status = reply.status();
         let body = timeout(SILENCE, reply.into_body().collect()).await?;
         let body = body.map_err(io::Error::other)?.to_bytes();
-        id.ok_or_else(|| {
-            io::Error::other(format!("{status}: {}", String::from_utf8_lossy(&body)))
-        })
+        id.ok_or_else(|| io::Error::other(format!("{status}: {}", String::from_utf8_lossy(&body))))
     }
 
     /// Calls a tool, and comes back for the rest as often as the stream breaks.
@@ -263,7 +261,9 @@ impl Heard {
         }
         match &self.end {
             End::Unknown => None,
-            End::Lost(why) => Some(format!("{why}: {} of {to} came, {:?}", self.messages.len(), self.ids)),
+            End::Lost(why) => {
+                Some(format!("{why}: {} of {to} came, {:?}", self.messages.len(), self.ids))
+            }
             // The process that ran it is gone, and somebody says so.
             End::Answer(answer) if answer.get("error").is_some() => None,
             End::Answer(answer) => {

@@ -1,5 +1,6 @@
 //! Real processes, killed again and again. `WHARF_CHAOS=120` kills for two minutes instead of a few
 //! seconds, `WHARF_RESTARTS=200` restarts a node of its own so often instead of a few times.
+#![allow(clippy::expect_used)]
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! A Redis that is gone for a while: killed, stopped, cut off, silent. `WHARF_OUTAGE=30` makes it
 //! thirty seconds instead of a few.
+#![allow(clippy::expect_used)]
 
 use std::time::Duration;
 

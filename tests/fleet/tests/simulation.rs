@@ -3,6 +3,7 @@
 //!
 //! Each seed has a process of its own: tokio counts tasks in each process, and what a seed leads to
 //! depends on that.
+#![allow(clippy::expect_used)]
 
 use std::{
     env,

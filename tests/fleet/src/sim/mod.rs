@@ -8,12 +8,7 @@ mod store;
 mod storm;
 mod timer;
 
-use std::{
-    cell::Cell,
-    fmt::Write,
-    sync::Arc,
-    time::Duration,
-};
+use std::{cell::Cell, fmt::Write, sync::Arc, time::Duration};
 
 use wharf_model::StateSeal;
 use wharf_server::{KeyRing, TaskOptions};
@@ -24,7 +19,10 @@ use self::{
     store::Disk,
     storm::Storm,
 };
-use crate::{chance::Chance, history::{History, Tally}};
+use crate::{
+    chance::Chance,
+    history::{History, Tally},
+};
 
 /// When the simulation begins, in milliseconds since 1970.
 const BEGIN: u64 = 1_800_000_000_000;
@@ -92,13 +90,13 @@ pub fn run(seed: u64) -> Report {
             node.clone().run(starts.get())
         });
     }
-    let (nodes, known) = (names.clone().into(), Known::default());
+    let mut storm = Storm::new(seed, &names, &PEOPLE);
+    let (nodes, known, spared) = (names.into(), Known::default(), storm.spares_callers());
     for name in PEOPLE {
         let (door, history, known) = (door.clone(), history.clone(), known.clone());
-        let person = Person { name, seed, nodes: Arc::clone(&nodes), door, history, known };
+        let person = Person { name, seed, nodes: Arc::clone(&nodes), door, history, known, spared };
         sim.client(name, person.live(2 + chance.below(7)));
     }
-    let mut storm = Storm::new(seed, &names, &PEOPLE);
     let mut problems = vec![];
     loop {
         match sim.step() {

@@ -1,6 +1,6 @@
 //! A node of the fleet: a router on the shared stores.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use serde_json::json;
 use wharf_model::{
@@ -36,7 +36,12 @@ pub struct Door(Office<Call, Outcome>);
 impl Door {
     /// Calls a node. If no outcome comes, nobody knows what became of the call.
     pub async fn call(&self, node: &str, call: Call) -> Option<Outcome> {
-        self.0.ask((node, PORT), call, PATIENCE).await.ok()
+        self.wait(node, call, PATIENCE).await.ok()
+    }
+
+    /// Calls a node that may take its time.
+    pub async fn wait(&self, node: &str, call: Call, patience: Duration) -> io::Result<Outcome> {
+        self.0.ask((node, PORT), call, patience).await
     }
 }
 
@@ -89,7 +94,8 @@ impl Call {
             Method::ListTasks => RequestBuilder::new(self.method),
             _ => request,
         };
-        let can = json!({"elicitation": {"form": {}}, "extensions": {wharf_model::TASKS_EXTENSION: {}}});
+        let can =
+            json!({"elicitation": {"form": {}}, "extensions": {wharf_model::TASKS_EXTENSION: {}}});
         let can: ClientCapabilities = serde_json::from_value(can).unwrap_or_default();
         let mut request = request.build().from_peer(Arc::new(Peer::new(None, can)));
         request.asks = Asks::Suspend;

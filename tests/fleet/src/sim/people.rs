@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -34,14 +35,19 @@ pub struct Person {
     pub history: History,
     /// Everybody's tasks: whose, what they are called here, and their ids.
     pub known: Known,
+    /// Whether nothing comes between callers and nodes.
+    pub spared: bool,
 }
 
 /// Everybody's tasks that were acknowledged.
 #[derive(Clone, Default)]
-pub struct Known(Arc<Mutex<Vec<(&'static str, String, String)>>>);
+pub struct Known(Arc<Mutex<Vec<Own>>>);
+
+/// Whose a task is, what it is called here, and its id.
+type Own = (&'static str, String, String);
 
 impl Known {
-    fn table(&self) -> MutexGuard<'_, Vec<(&'static str, String, String)>> {
+    fn table(&self) -> MutexGuard<'_, Vec<Own>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -70,7 +76,14 @@ impl Person {
             Some(Outcome::Task(task)) => {
                 self.add(&key, Event::Acknowledged);
                 self.known.table().push((self.name, key.clone(), task.id.clone()));
-                self.follow(&key, &task.id, &mut chance).await;
+                let waits = chance.percent(30);
+                let mut waiting = Chance::of(self.seed, &format!("{key} waits"));
+                let wait = async {
+                    if waits {
+                        self.wait(&key, &task.id, &mut waiting).await;
+                    }
+                };
+                tokio::join!(self.follow(&key, &task.id, &mut chance), wait);
             }
             Some(Outcome::Failed(error)) if is_refusal(&error) => {}
             None => {}
@@ -79,15 +92,14 @@ impl Person {
     }
 
     async fn follow(&self, key: &str, id: &str, chance: &mut Chance) {
-        let impatient = chance.percent(30).then(|| chance.millis(0..6000));
-        let mut left = impatient;
+        let mut patience = chance.percent(30).then(|| chance.millis(0..6000));
         let mut calm = false;
         loop {
             let pause = chance.millis(100..900);
             sleep(pause).await;
-            if let Some(patience) = left {
-                left = patience.checked_sub(pause);
-                if left.is_none() {
+            if let Some(rest) = patience {
+                patience = rest.checked_sub(pause);
+                if patience.is_none() {
                     self.cancel(key, id, chance).await;
                 }
             }
@@ -103,8 +115,33 @@ impl Person {
                 sleep(TROUBLE_ENDS.saturating_sub(Duration::from_millis(super::now()))).await;
                 calm = true;
             }
-            if super::now() > u64::try_from((TROUBLE_ENDS + GIVEN).as_millis()).unwrap_or(0) {
+            if left().is_zero() {
                 return;
+            }
+        }
+    }
+
+    /// Waits for the end of a task, at one node after the other if they do not last.
+    async fn wait(&self, key: &str, id: &str, chance: &mut Chance) {
+        loop {
+            let left = left();
+            if left.is_zero() {
+                return;
+            }
+            let (since, node) = (self.history.len(), chance.pick(&self.nodes));
+            let (method, target) = (Method::TaskResult, id.to_owned());
+            let call = Call { who: self.name, method, target, json: String::new() };
+            match self.door.wait(node, call, left).await {
+                Ok(Outcome::Complete(Reply::Tool(result))) => {
+                    let text = result.structured.map(|it| it.get().to_owned()).unwrap_or_default();
+                    let sight = Sight { since, status: "completed".into(), text };
+                    return self.add(key, Event::Seen(sight));
+                }
+                Ok(Outcome::Failed(error)) if !is_refusal(&error) => return,
+                Err(error) if error.kind() == io::ErrorKind::TimedOut && self.spared => {
+                    return self.wrong(key, &format!("who waited at {node} was never told"));
+                }
+                _ => sleep(chance.millis(100..900)).await,
             }
         }
     }
@@ -122,10 +159,8 @@ impl Person {
             }
         };
         self.add(key, Event::Seen(sight(&task, since)));
-        if let TaskState::InputRequired(_) = task.state {
-            if chance.percent(60) {
-                self.answer(key, id, chance).await;
-            }
+        if task.status() == TaskStatus::InputRequired && chance.percent(60) {
+            self.answer(key, id, chance).await;
         }
         task.status().is_terminal()
     }
@@ -160,8 +195,7 @@ impl Person {
             return;
         }
         let (_, key, id) = chance.pick(&others).clone();
-        let methods =
-            [Method::GetTask, Method::UpdateTask, Method::CancelTask, Method::TaskResult];
+        let methods = [Method::GetTask, Method::UpdateTask, Method::CancelTask, Method::TaskResult];
         let method = *chance.pick(&methods);
         let answers = json!({"go": {"action": "decline"}}).to_string();
         let theirs = self.call(chance, method, &id, answers.clone()).await;
@@ -208,7 +242,7 @@ impl Person {
                 None => {}
                 Some(other) => return self.wrong(self.name, &format!("tasks/list got {other:?}")),
             }
-            if super::now() > u64::try_from((TROUBLE_ENDS + GIVEN).as_millis()).unwrap_or(0) {
+            if left().is_zero() {
                 return self.wrong(self.name, "tasks could not be listed");
             }
             sleep(chance.millis(100..900)).await;
@@ -246,6 +280,11 @@ fn sight(task: &Task, since: usize) -> Sight {
     };
     let status: TaskStatus = task.status();
     Sight { since, status: status.as_str().into(), text }
+}
+
+/// How long there is until everything must be over.
+fn left() -> Duration {
+    (TROUBLE_ENDS + GIVEN).saturating_sub(Duration::from_millis(super::now()))
 }
 
 /// Whether a node says that it cannot, for now.

@@ -86,6 +86,13 @@ impl Storm {
         }
     }
 
+    /// Whether callers are never cut off: then whoever waits for an answer gets one, or learns that
+    /// there is none.
+    #[must_use]
+    pub fn spares_callers(&self) -> bool {
+        self.mood[4] == 0
+    }
+
     /// Lets happen what is due, until everything is mended at `end`.
     pub fn blow(&mut self, sim: &mut Sim<'_>, end: Duration) {
         let now = sim.elapsed();
