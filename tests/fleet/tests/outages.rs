@@ -122,7 +122,7 @@ async fn endure(bed: &Bed, client: &Client, length: Duration) -> Duration {
         let asked = Instant::now();
         let job = Job { key: "zoe-refused".into(), steps: 1, pause: 0, ask: false };
         let refused = client.call_task("work", &job).await;
-        let error = refused.err().expect("no task can be made");
+        let error = refused.expect_err("no task can be made");
         assert_eq!(error.kind, ErrorKind::TemporarilyUnavailable, "{error:?}");
         assert!(error.message.contains("store"), "{error:?}");
         longest = longest.max(asked.elapsed());
