@@ -4,7 +4,7 @@ use std::{future::poll_fn, sync::Arc};
 
 use bytes::Bytes;
 use tokio::time::timeout;
-use wharf_model::{Error, Event, Request, Scope};
+use wharf_model::{Error, Event, Outcome, Request, Scope};
 use wharf_wire::{Codec, Received, sse};
 
 use super::{
@@ -12,6 +12,7 @@ use super::{
     follow::Follower,
     life::{Session, Visit},
     log::{Ending, First},
+    member::Member,
     run::{Begun, Tally},
 };
 use crate::{
@@ -75,6 +76,9 @@ impl Sessions {
         if let Some(Event::Done(outcome)) = &begun.first {
             let mut reply = Vec::new();
             let status = begun.codec.encode(outcome, &mut reply);
+            if matches!(outcome, Outcome::Task(_)) {
+                Member::share(posted.visit.session());
+            }
             // A status can be told only without a stream.
             return Due::Now(match posted.accept.json || status != 200 {
                 true => respond::ended(status, outcome, reply),
