@@ -83,7 +83,7 @@ impl Person {
                         self.wait(&key, &task.id, &mut waiting).await;
                     }
                 };
-                tokio::join!(self.follow(&key, &task.id, &mut chance), wait);
+                tokio::join!(self.follow(&key, &task.id, &mut chance, TROUBLE_ENDS + GIVEN), wait);
             }
             Some(Outcome::Failed(error)) if is_refusal(&error) => {}
             None => {}
@@ -91,7 +91,7 @@ impl Person {
         }
     }
 
-    async fn follow(&self, key: &str, id: &str, chance: &mut Chance) {
+    async fn follow(&self, key: &str, id: &str, chance: &mut Chance, end: Duration) {
         let mut patience = chance.percent(30).then(|| chance.millis(0..6000));
         let mut calm = false;
         loop {
@@ -115,7 +115,7 @@ impl Person {
                 sleep(TROUBLE_ENDS.saturating_sub(Duration::from_millis(super::now()))).await;
                 calm = true;
             }
-            if left().is_zero() {
+            if left(end).is_zero() {
                 return;
             }
         }
@@ -124,14 +124,16 @@ impl Person {
     /// Waits for the end of a task, at one node after the other if they do not last.
     async fn wait(&self, key: &str, id: &str, chance: &mut Chance) {
         loop {
-            let left = left();
+            let left = left(TROUBLE_ENDS + GIVEN);
             if left.is_zero() {
                 return;
             }
+            // An answer that was lost on the way never comes.
+            let patience = if self.spared { left } else { left.min(Duration::from_secs(5)) };
             let (since, node) = (self.history.len(), chance.pick(&self.nodes));
             let (method, target) = (Method::TaskResult, id.to_owned());
             let call = Call { who: self.name, method, target, json: String::new() };
-            match self.door.wait(node, call, left).await {
+            match self.door.wait(node, call, patience).await {
                 Ok(Outcome::Complete(Reply::Tool(result))) => {
                     let text = result.structured.map(|it| it.get().to_owned()).unwrap_or_default();
                     let sight = Sight { since, status: "completed".into(), text };
@@ -219,7 +221,7 @@ impl Person {
 
     /// Tasks that began although nobody was told must end too.
     async fn look_for_others(&self) {
-        let mut chance = Chance::of(self.seed, self.name);
+        let (mut chance, end) = (Chance::of(self.seed, self.name), TROUBLE_ENDS + GIVEN * 2);
         let mine: BTreeSet<_> = {
             let known = self.known.table();
             known.iter().filter(|it| it.0 == self.name).map(|it| it.2.clone()).collect()
@@ -234,7 +236,7 @@ impl Person {
                             self.wrong(&key, "somebody else's task was listed");
                         }
                         self.add(&key, Event::Acknowledged);
-                        self.follow(&key, &task.id, &mut chance).await;
+                        self.follow(&key, &task.id, &mut chance, end).await;
                     }
                     return;
                 }
@@ -242,7 +244,7 @@ impl Person {
                 None => {}
                 Some(other) => return self.wrong(self.name, &format!("tasks/list got {other:?}")),
             }
-            if left().is_zero() {
+            if left(end).is_zero() {
                 return self.wrong(self.name, "tasks could not be listed");
             }
             sleep(chance.millis(100..900)).await;
@@ -282,9 +284,9 @@ fn sight(task: &Task, since: usize) -> Sight {
     Sight { since, status: status.as_str().into(), text }
 }
 
-/// How long there is until everything must be over.
-fn left() -> Duration {
-    (TROUBLE_ENDS + GIVEN).saturating_sub(Duration::from_millis(super::now()))
+/// How long there is until something must be over.
+fn left(end: Duration) -> Duration {
+    end.saturating_sub(Duration::from_millis(super::now()))
 }
 
 /// Whether a node says that it cannot, for now.
