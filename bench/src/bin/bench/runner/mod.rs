@@ -10,6 +10,7 @@ mod machine;
 mod options;
 mod results;
 mod rounds;
+mod stores;
 mod table;
 mod targets;
 mod workloads;
@@ -19,7 +20,7 @@ use std::time::Instant;
 
 use bench::process::Cores;
 
-use contenders::{Contender, RUST};
+use contenders::{Contender, KEEPERS, RUST};
 use documents::Report;
 use options::Options;
 use results::Outcome;
@@ -38,6 +39,9 @@ pub(crate) fn run() -> Result<(), String> {
     }
     let mut contenders = Contender::all()?;
     contenders.retain(|contender| options.wants_server(contender.name));
+    if options.only_tasks() {
+        contenders.retain(|contender| KEEPERS.contains(&contender.name));
+    }
     let cores = Cores::choose().map_err(|e| format!("cannot pin processes to cores: {e}"))?;
     if !cores.are_pinned() {
         eprintln!("bench: there is one core only, which servers and generator share");
@@ -53,9 +57,13 @@ pub(crate) fn run() -> Result<(), String> {
     if !verdicts.is_empty() {
         println!("{}", table::verdicts(&verdicts));
     }
-    let name = if options.instructions { "instructions" } else { "results" };
+    let (name, all_there) = if options.only_tasks() {
+        ("tasks", contenders.len() == KEEPERS.len())
+    } else {
+        let all_there = contenders.iter().filter(|one| one.is_rust()).count() == RUST.len();
+        (if options.instructions { "instructions" } else { "results" }, all_there)
+    };
     let report = Report { name, made, outcomes: &outcomes, verdicts: &verdicts };
-    let all_there = contenders.iter().filter(|one| one.is_rust()).count() == RUST.len();
     publish(&report, all_there && options.is_whole())
 }
 
@@ -73,9 +81,10 @@ fn publish(report: &Report<'_>, is_whole: bool) -> Result<(), String> {
 /// The workloads that the options ask for.
 fn chosen(options: &Options) -> Result<Vec<Workload>, String> {
     let mut chosen = if options.instructions { workloads::counted() } else { workloads::all() };
-    // Builds from nothing take longer than all the rest.
+    // Builds from nothing take longer than all the rest, and tasks need a Redis.
+    let is_extra = |name: &str| name == "build" || name.starts_with("tasks-");
     chosen.retain(|one| {
-        options.wants(&one.name) && !(options.only.is_empty() && one.name == "build")
+        options.wants(&one.name) && !(options.only.is_empty() && is_extra(&one.name))
     });
     if chosen.is_empty() {
         return Err("no workload has such a name: see --list".to_owned());

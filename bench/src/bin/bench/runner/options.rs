@@ -27,7 +27,8 @@ usage: cargo xtask bench [OPTIONS]
   --node             the TypeScript SDK too
 
 A run of everything rewrites docs/bench; one with --quick, --only or --servers only prints. Clean builds,
-which take long, are measured with --only build.";
+which take long, are measured with --only build. Durable tasks, which need a redis-server, are measured with
+--only tasks, which rewrites their part of docs/bench if --python is there too.";
 
 impl Options {
     pub(crate) fn read(words: impl Iterator<Item = String>) -> Result<Self, String> {
@@ -70,7 +71,12 @@ impl Options {
 
     /// Whether a run with these options may stand in the documentation.
     pub(crate) fn is_whole(&self) -> bool {
-        !self.quick && self.only.is_empty() && self.servers.is_empty()
+        !self.quick && (self.only.is_empty() || self.only_tasks()) && self.servers.is_empty()
+    }
+
+    /// Whether it is all about tasks.
+    pub(crate) fn only_tasks(&self) -> bool {
+        self.only == ["tasks"]
     }
 
     pub(crate) fn wants_server(&self, name: &str) -> bool {
