@@ -58,6 +58,7 @@ mod seal;
 mod snapshot;
 mod step;
 mod strings;
+mod tasks;
 mod template;
 mod testing;
 mod tool;
@@ -90,6 +91,7 @@ pub use crate::{
     router::Router,
     seal::*,
     step::*,
+    tasks::{MemoryBus, MemoryRecords, TaskHandle, TaskMode, TaskOptions},
     template::*,
     testing::*,
     tool::Tool,
