@@ -83,8 +83,9 @@ def add_tasks(server: FastMCP, store: str) -> None:
     from fastmcp.utilities.tasks import TaskConfig
     from fastmcp_tasks import TasksExtension
 
-    # Ten at a time is the default: fewer than there are clients.
-    server.add_extension(TasksExtension(url=store, concurrency=256))
+    # More than its defaults: ten tasks at a time, and a hundred connections, which many clients use up.
+    url = f"{store}?max_connections=1000"
+    server.add_extension(TasksExtension(url=url, concurrency=256))
     poll_interval = timedelta(milliseconds=int(os.environ["BENCH_POLL_MS"]))
 
     @server.tool(task=TaskConfig(mode="required", poll_interval=poll_interval))

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::files::read;
 use crate::foreign;
+use crate::redis;
 use crate::workspace::{Workspace, run as run_program};
 
 /// The programs of the package, each with the feature that it is built with.
@@ -35,11 +36,13 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
 }
 
 fn build_servers(workspace: &Workspace, words: &[String]) -> Result<(), String> {
-    let named = words.iter().position(|word| word == "--servers").and_then(|at| words.get(at + 1));
-    let wanted = |name: &str| named.is_none_or(|names| names.split(',').any(|it| it == name));
-    if words.windows(2).any(|pair| pair[0] == "--only" && pair[1].contains("tasks")) {
-        build(workspace, WITH_STORE)?;
+    let value = |option: &str| words.windows(2).find(|pair| pair[0] == option).map(|pair| &pair[1]);
+    if value("--only").is_some_and(|only| only.starts_with("tasks")) {
+        redis::install(workspace)?;
+        return build(workspace, WITH_STORE);
     }
+    let named = value("--servers");
+    let wanted = |name: &str| named.is_none_or(|names| names.split(',').any(|it| it == name));
     for server in SERVERS.into_iter().filter(|(name, _)| wanted(name)) {
         build(workspace, server)?;
     }

@@ -19,11 +19,8 @@ pub(crate) const FASTMCP: &str = "fastmcp";
 pub(crate) const RMCP: &str = "rmcp";
 pub(crate) const WHARF: &str = "wharf";
 
-/// Wharf's server with a store: a program of its own, so that the other weighs and counts what it always did.
-const WITH_STORE: &str = "bench-wharf-tasks";
-
-/// The servers that can keep tasks in a store.
-pub(crate) const KEEPERS: [&str; 2] = [WHARF, FASTMCP];
+/// The server in Rust that keeps tasks in a store: not Wharf's usual one, whose size and crates are measured.
+pub(crate) const KEEPERS: [(&str, &str); 1] = [(WHARF, "bench-wharf-tasks")];
 
 /// How long the servers tell clients to wait between two looks at a task.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -51,10 +48,11 @@ const FOREIGN: [(&str, &str, &str); 2] = [
 ];
 
 impl Contender {
-    /// All that are there: the programs beside this one, and interpreters named in the environment.
-    pub(crate) fn all() -> Result<Vec<Self>, String> {
+    /// All that are there: of these programs, if they are beside this one, and of the interpreters that are
+    /// named in the environment.
+    pub(crate) fn all(programs: &[(&'static str, &str)]) -> Result<Vec<Self>, String> {
         let here = env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
-        let rust = RUST.iter().map(|(name, program)| (*name, here.with_file_name(program)));
+        let rust = programs.iter().map(|(name, program)| (*name, here.with_file_name(program)));
         let rust = rust.filter(|(_, program)| program.exists());
         let new = |name, words| Contender { name, words, environment: Vec::new() };
         let mut all: Vec<_> = rust.map(|(name, program)| new(name, vec![program.into()])).collect();
@@ -87,16 +85,12 @@ impl Contender {
 
     /// With its tasks in a store, where they outlive it; `None` if it cannot.
     pub(crate) fn keeping_in(&self, engine: Engine, store: &Store) -> Option<Self> {
-        let words = match (self.name, engine) {
-            (WHARF, _) => vec![self.program().with_file_name(WITH_STORE).into()],
-            (FASTMCP, Engine::Redis) => self.words.clone(),
-            _ => return None,
-        };
         let environment = vec![
             ("BENCH_STORE", store.url().to_owned()),
             ("BENCH_POLL_MS", POLL_INTERVAL.as_millis().to_string()),
         ];
-        Some(Contender { name: self.name, words, environment })
+        let can = self.name == WHARF || (self.name, engine) == (FASTMCP, Engine::Redis);
+        can.then(|| Contender { environment, ..self.clone() })
     }
 
     fn command(&self) -> Command {

@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use bench::process::Cores;
 
-use contenders::{Contender, KEEPERS, RUST};
+use contenders::{Contender, FASTMCP, KEEPERS, RUST};
 use documents::Report;
 use options::Options;
 use results::Outcome;
@@ -37,11 +37,8 @@ pub(crate) fn run() -> Result<(), String> {
     if options.instructions {
         instructions::require_valgrind()?;
     }
-    let mut contenders = Contender::all()?;
+    let mut contenders = Contender::all(if options.about_tasks() { &KEEPERS } else { &RUST })?;
     contenders.retain(|contender| options.wants_server(contender.name));
-    if options.only_tasks() {
-        contenders.retain(|contender| KEEPERS.contains(&contender.name));
-    }
     let cores = Cores::choose().map_err(|e| format!("cannot pin processes to cores: {e}"))?;
     if !cores.are_pinned() {
         eprintln!("bench: there is one core only, which servers and generator share");
@@ -57,8 +54,8 @@ pub(crate) fn run() -> Result<(), String> {
     if !verdicts.is_empty() {
         println!("{}", table::verdicts(&verdicts));
     }
-    let (name, all_there) = if options.only_tasks() {
-        ("tasks", contenders.len() == KEEPERS.len())
+    let (name, all_there) = if options.about_tasks() {
+        (options::TASKS, contenders.iter().any(|one| one.name == FASTMCP))
     } else {
         let all_there = contenders.iter().filter(|one| one.is_rust()).count() == RUST.len();
         (if options.instructions { "instructions" } else { "results" }, all_there)
@@ -81,10 +78,10 @@ fn publish(report: &Report<'_>, is_whole: bool) -> Result<(), String> {
 /// The workloads that the options ask for.
 fn chosen(options: &Options) -> Result<Vec<Workload>, String> {
     let mut chosen = if options.instructions { workloads::counted() } else { workloads::all() };
-    // Builds from nothing take longer than all the rest, and tasks need a Redis.
-    let is_extra = |name: &str| name == "build" || name.starts_with("tasks-");
+    chosen.retain(|one| one.name.starts_with(options::TASKS) == options.about_tasks());
+    // Builds from nothing take longer than all the rest.
     chosen.retain(|one| {
-        options.wants(&one.name) && !(options.only.is_empty() && is_extra(&one.name))
+        options.wants(&one.name) && !(options.only.is_empty() && one.name == "build")
     });
     if chosen.is_empty() {
         return Err("no workload has such a name: see --list".to_owned());

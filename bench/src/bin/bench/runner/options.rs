@@ -13,6 +13,9 @@ pub(crate) struct Options {
     pub(crate) list: bool,
 }
 
+/// How the names of workloads of tasks begin.
+pub(crate) const TASKS: &str = "tasks";
+
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [OPTIONS]
 
@@ -71,12 +74,13 @@ impl Options {
 
     /// Whether a run with these options may stand in the documentation.
     pub(crate) fn is_whole(&self) -> bool {
-        !self.quick && (self.only.is_empty() || self.only_tasks()) && self.servers.is_empty()
+        let is_all = self.only.is_empty() || self.only == [TASKS];
+        !self.quick && is_all && self.servers.is_empty()
     }
 
-    /// Whether it is all about tasks.
-    pub(crate) fn only_tasks(&self) -> bool {
-        self.only == ["tasks"]
+    /// Whether tasks are measured: by themselves, or not at all.
+    pub(crate) fn about_tasks(&self) -> bool {
+        self.only.first().is_some_and(|name| name.starts_with(TASKS))
     }
 
     pub(crate) fn wants_server(&self, name: &str) -> bool {
