@@ -3,9 +3,55 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::{Value, json};
-use wharf_model::{Ask, ClientCapability, ElicitForm, ElicitUrl, Error, SamplingRequest};
+use wharf_model::{
+    Ask, ClientCapability, ElicitForm, ElicitUrl, Error, InputRequired, SamplingRequest,
+};
 
-use crate::{codec::Codec, revision::Feature, translate};
+use crate::{codec::Codec, revision::Feature, text::Object, translate};
+
+impl Codec {
+    /// Writes the questions, if the client has said that it can answer each.
+    pub(crate) fn input_required(&self, input: &InputRequired, out: &mut Vec<u8>) -> u16 {
+        let mut needs = input.requests.iter().map(|(_, ask)| ask.needs());
+        if let Some(missing) = needs.find(|wanted| !self.client_can(wanted)) {
+            return self.refuse(&Error::missing_capability(missing), out);
+        }
+        let mut message = Object::open(out);
+        message.plain("jsonrpc", "\"2.0\"");
+        message.plain("id", self.id_json());
+        let mut result = message.object("result");
+        result.plain("resultType", "\"input_required\"");
+        if !input.requests.is_empty() {
+            self.write_requests(&input.requests, &mut result);
+        }
+        if let Some(state) = &input.state {
+            result.text("requestState", state);
+        }
+        self.write_meta(&mut result, None);
+        result.close();
+        message.close();
+        200
+    }
+
+    /// Writes questions, each under its key.
+    pub(crate) fn write_requests(&self, asked: &[(String, Ask)], result: &mut Object<'_>) {
+        let mut requests = result.object("inputRequests");
+        for (key, asked) in asked {
+            let mut request = Object::open(requests.any_key(key));
+            request.text("method", asked.method().name());
+            if let Some(params) = params(asked, self, 0).filter(|it| !it.is_null()) {
+                request.json("params", &params);
+            }
+            request.close();
+        }
+        requests.close();
+    }
+}
+
+/// A result that asks for nothing and remembers nothing would have the client try for ever.
+pub(crate) fn says_anything(input: &InputRequired) -> bool {
+    input.state.is_some() || !input.requests.is_empty()
+}
 
 /// The parameters of a question; `null` if it needs none, none if the revision cannot ask it.
 pub(crate) fn params(ask: &Ask, codec: &Codec, number: u64) -> Option<Value> {

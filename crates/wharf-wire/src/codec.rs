@@ -1,15 +1,18 @@
 //! How the events of one call are written.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use bytestring::ByteString;
-use wharf_model::{Ask, ClientCapabilities, ClientCapability, Method, Notification, Peer, Span};
+use wharf_model::{
+    Ask, ClientCapabilities, ClientCapability, LiveFilter, Method, Notification, Peer, Span, Task,
+};
 
 use crate::{
     Revision, Wire, ask,
     members::unquote,
     offer::Opening,
     revision::Feature,
+    task,
     text::{self, Object},
 };
 
@@ -62,8 +65,27 @@ pub(crate) enum Role {
     Opening(Arc<Opening>),
     /// Answers `initialize` where no session opens.
     Greeting,
-    /// Belongs to the listen of a legacy session, which no request began.
-    Silent,
+    /// Knows the client of a legacy session, which wants the call to become a task.
+    Owner(Box<Owner>),
+    /// Belongs to the listen of a legacy session, which no request began, and hears this.
+    Silent(LiveFilter),
+}
+
+/// A legacy client that wants a task.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    pub(crate) peer: Arc<Peer>,
+    /// What the session's own listen hears.
+    pub(crate) hears: LiveFilter,
+}
+
+impl Owner {
+    /// Lets the session hear of its task. A session that follows too many has to ask.
+    pub(crate) fn follow(&self, task: &Task, most: usize) {
+        if !task.status().is_terminal() && self.hears.read(|filter| filter.tasks.len() < most) {
+            self.hears.edit(|filter| filter.tasks.insert(task.id.clone()));
+        }
+    }
 }
 
 /// Writes the events of one call in the revision and under the id that the call came with.
@@ -73,10 +95,12 @@ pub struct Codec {
     pub(crate) body: ByteString,
     pub(crate) id: Span,
     pub(crate) token: Span,
-    pub(crate) uri: Span,
+    pub(crate) target: Span,
     pub(crate) capabilities: Span,
     /// Whether the call goes on with answers to questions of an earlier one.
     pub(crate) retried: bool,
+    /// Whether the call may go on as a task.
+    pub(crate) may_be_task: bool,
     pub(crate) method: Method,
     pub(crate) revision: Revision,
     pub(crate) role: Role,
@@ -87,7 +111,7 @@ impl Codec {
     #[cold]
     pub(crate) fn drop_the_rest(&mut self) {
         let mut kept = String::new();
-        for span in [&mut self.id, &mut self.token, &mut self.uri, &mut self.capabilities] {
+        for span in [&mut self.id, &mut self.token, &mut self.target, &mut self.capabilities] {
             let Some(json) = span.of(&self.body) else { continue };
             let start = kept.len() as u32;
             kept.push_str(json);
@@ -115,7 +139,7 @@ impl Codec {
     /// Whether nothing is written when the call ends: the listen of a legacy session.
     #[must_use]
     pub fn is_silent(&self) -> bool {
-        matches!(self.role, Role::Silent)
+        matches!(self.role, Role::Silent(_))
     }
 
     pub(crate) fn id_json(&self) -> &str {
@@ -131,47 +155,77 @@ impl Codec {
     pub fn notify(&self, notification: &Notification, out: &mut Vec<u8>) -> bool {
         let modern = self.revision.is_modern();
         let listening = modern && self.is_listen();
+        // Of tasks, a legacy session hears beside its calls.
+        let owning = self.is_silent() && self.revision.has(Feature::TaskRequests);
         let fits = match notification {
             Notification::Progress { progress, total, .. } => {
-                self.token.is_some() && progress.is_finite() && total.is_none_or(f64::is_finite)
+                self.token.is_some() && is_finite(*progress, *total)
+            }
+            Notification::Task(_) => listening || owning,
+            Notification::TaskProgress { progress, total, .. } => {
+                owning && is_finite(*progress, *total)
             }
             Notification::Log { .. } => !listening,
             Notification::Acknowledged(_) => listening,
             Notification::ElicitationComplete { .. } => self.revision.has(Feature::ElicitationIds),
             _ => listening || !modern,
         };
-        let Some(method) = notification_method(notification).filter(|_| fits) else { return false };
+        let method = notification_method(notification, self.revision);
+        let Some(method) = method.filter(|_| fits) else { return false };
         let mut message = Object::open(out);
         message.plain("jsonrpc", "\"2.0\"");
         message.text("method", method);
         if listening || has_params(notification) {
             let mut params = message.object("params");
-            if listening {
-                let mut meta = params.object("_meta");
-                meta.plain(SUBSCRIPTION_ID, self.id_json());
-                meta.close();
-            }
+            self.write_belonging(notification, &mut params);
             self.write_params(notification, &mut params);
             params.close();
         }
         message.close();
+        self.forget_ended(notification);
         true
+    }
+
+    /// Writes what a notification belongs to: a listen, or a task.
+    fn write_belonging(&self, notification: &Notification, params: &mut Object<'_>) {
+        if self.revision.is_modern() {
+            if self.is_listen() {
+                let mut meta = params.object("_meta");
+                meta.plain(SUBSCRIPTION_ID, self.id_json());
+                meta.close();
+            }
+            return;
+        }
+        let related = match notification {
+            Notification::TaskProgress { id, .. } => Some(Cow::Owned(text::as_json(id))),
+            _ => self.related_task().map(Cow::Borrowed),
+        };
+        if let Some(id) = related {
+            let mut meta = params.object("_meta");
+            task::write_related(&mut meta, &id);
+            meta.close();
+        }
+    }
+
+    /// Nothing happens any more to a task that has ended, so its session need not listen for it.
+    fn forget_ended(&self, notification: &Notification) {
+        if let (Role::Silent(hears), Notification::Task(task)) = (&self.role, notification)
+            && task.status().is_terminal()
+        {
+            hears.edit(|filter| filter.tasks.remove(&task.id));
+        }
     }
 
     fn write_params(&self, notification: &Notification, params: &mut Object<'_>) {
         match notification {
             Notification::Progress { progress, total, message } => {
-                params.plain("progressToken", self.token.of(&self.body).unwrap_or("null"));
-                text::number(params.key("progress"), *progress);
-                if let Some(total) = total {
-                    text::number(params.key("total"), *total);
-                }
-                let told =
-                    message.as_ref().filter(|_| self.revision.has(Feature::ProgressMessages));
-                if let Some(message) = told {
-                    params.text("message", message);
-                }
+                let token = self.token.of(&self.body).unwrap_or("null");
+                self.write_progress(token, (*progress, *total), message.as_deref(), params);
             }
+            Notification::TaskProgress { token, progress, total, message, .. } => {
+                self.write_progress(token.get(), (*progress, *total), message.as_deref(), params);
+            }
+            Notification::Task(task) => self.write_whole_task(task, params),
             Notification::Log { level, logger, data } => {
                 params.text("level", level.as_str());
                 if let Some(logger) = logger {
@@ -186,13 +240,31 @@ impl Codec {
         }
     }
 
+    fn write_progress(
+        &self,
+        token: &str,
+        (progress, total): (f64, Option<f64>),
+        message: Option<&str>,
+        params: &mut Object<'_>,
+    ) {
+        params.raw("progressToken", token);
+        text::number(params.key("progress"), progress);
+        if let Some(total) = total {
+            text::number(params.key("total"), total);
+        }
+        if let Some(message) = message.filter(|_| self.revision.has(Feature::ProgressMessages)) {
+            params.text("message", message);
+        }
+    }
+
     /// Writes a question under this number; false if the revision has none such here, and nothing
     /// is written.
     pub fn ask(&self, number: u64, ask: &Ask, out: &mut Vec<u8>) -> bool {
         if self.revision.is_modern() {
             return false;
         }
-        let Some(params) = ask::params(ask, self, number) else { return false };
+        let Some(mut params) = ask::params(ask, self, number) else { return false };
+        self.relate(&mut params);
         let mut message = Object::open(out);
         message.plain("jsonrpc", "\"2.0\"");
         text::integer(message.key("id"), number);
@@ -222,8 +294,10 @@ impl Codec {
     }
 
     pub(crate) fn client_can(&self, wanted: &ClientCapability) -> bool {
-        if let Role::Peer(peer) = &self.role {
-            return peer.capabilities.has(wanted);
+        match &self.role {
+            Role::Peer(peer) => return peer.capabilities.has(wanted),
+            Role::Owner(owner) => return owner.peer.capabilities.has(wanted),
+            _ => {}
         }
         let declared = self.capabilities.of(&self.body);
         let declared = declared.and_then(|json| serde_json::from_str(json).ok());
@@ -233,9 +307,15 @@ impl Codec {
 
 pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-pub(crate) fn notification_method(notification: &Notification) -> Option<&'static str> {
+fn notification_method(notification: &Notification, revision: Revision) -> Option<&'static str> {
     Some(match notification {
-        Notification::Progress { .. } => "notifications/progress",
+        Notification::Progress { .. } | Notification::TaskProgress { .. } => {
+            "notifications/progress"
+        }
+        Notification::Task(_) if revision.has(Feature::TaskRequests) => {
+            "notifications/tasks/status"
+        }
+        Notification::Task(_) => "notifications/tasks",
         Notification::Log { .. } => "notifications/message",
         Notification::Acknowledged(_) => "notifications/subscriptions/acknowledged",
         Notification::ToolsChanged => "notifications/tools/list_changed",
@@ -245,6 +325,10 @@ pub(crate) fn notification_method(notification: &Notification) -> Option<&'stati
         Notification::ElicitationComplete { .. } => "notifications/elicitation/complete",
         _ => return None,
     })
+}
+
+fn is_finite(progress: f64, total: Option<f64>) -> bool {
+    progress.is_finite() && total.is_none_or(f64::is_finite)
 }
 
 fn has_params(notification: &Notification) -> bool {

@@ -9,7 +9,7 @@ type Row = (ErrorKind, i32, i32, u16, u16);
 
 /// Every kind whose number is not the default of its blame.
 #[rustfmt::skip]
-static ROWS: [Row; 24] = {
+static ROWS: [Row; 26] = {
     use ErrorKind::*;
     [
         (ParseError, -32700, -32700, 400, 400),
@@ -36,6 +36,8 @@ static ROWS: [Row; 24] = {
         (TaskTimeout, -32603, -32603, 200, 200),
         (TooManyTasks, -32603, -32603, 200, 200),
         (TaskResultNotReady, -32602, -32602, 200, 200),
+        (TaskRequired, -32601, -32021, 200, 400),
+        (TaskForbidden, -32601, -32602, 200, 200),
     ]
 };
 
@@ -100,7 +102,8 @@ pub fn kind(code: i32, revision: Revision) -> ErrorKind {
 
 /// Whether a call of `method` that failed with `kind` is a result a model reads, not an error.
 pub(crate) fn is_tool_result(kind: ErrorKind, method: Method, revision: Revision) -> bool {
-    if method != Method::CallTool {
+    // The result of a task is what the tool would have returned.
+    if !matches!(method, Method::CallTool | Method::TaskResult) {
         return false;
     }
     match kind {

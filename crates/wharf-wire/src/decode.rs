@@ -103,7 +103,7 @@ impl Wire {
             _ => {}
         }
         if era == Era::Modern {
-            return modern::begin(self, row.map(|row| row.0), message, origin.heads);
+            return modern::begin(self, row, message, origin.heads);
         }
         if !matches!(row, Some((Verb::Initialize, _))) {
             origin.check_session(self)?;

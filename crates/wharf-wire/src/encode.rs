@@ -6,15 +6,16 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{
-    Annotations, CacheHint, Completion, Content, Discovery, Error, ErrorKind, Extra, InputRequired,
-    Meta, Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo,
-    ServerCapabilities, TemplateInfo, ToolInfo, ToolResult,
+    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, Extra, Meta, Method,
+    Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo, ServerCapabilities,
+    TaskState, TemplateInfo, ToolInfo, ToolResult,
 };
 
 use crate::{
     Revision, ask,
     codec::{Codec, Role, SUBSCRIPTION_ID},
     revision::Feature,
+    task,
     text::{self, Object},
     translate,
 };
@@ -26,12 +27,18 @@ impl Codec {
     pub fn encode(&self, outcome: &Outcome, out: &mut Vec<u8>) -> u16 {
         match outcome {
             _ if self.is_silent() => 200,
+            Outcome::Complete(Reply::TaskCancelled { task, too_late: true })
+                if self.revision.has(Feature::TaskRequests) =>
+            {
+                self.refuse(&self.too_late(task), out)
+            }
             Outcome::Complete(reply) => self.complete(reply, out),
-            Outcome::InputRequired(input) if self.may_suspend() && says_anything(input) => {
+            Outcome::InputRequired(input) if self.may_suspend() && ask::says_anything(input) => {
                 self.input_required(input, out)
             }
+            Outcome::Task(task) if self.may_be_task => self.begun(task, out),
             Outcome::Failed(error) => self.fail(error, out),
-            // Only some modern calls may end this way; a legacy one asks while it runs.
+            // Only calls that say so may end as a task, and only some modern ones with questions.
             _ => self.refuse(&ErrorKind::InternalError.into(), out),
         }
     }
@@ -78,16 +85,16 @@ impl Codec {
             Reply::Prompt(it) => self.write_prompt(it, result),
             Reply::Completion(it) => self.write_completion(it, result),
             Reply::Discover(it) => self.write_discovery(it, result),
-            _ => (None, None),
+            other => {
+                self.write_of_tasks(other, result);
+                (None, None)
+            }
         }
     }
 
-    fn write_meta(&self, result: &mut Object<'_>, user: Option<&Meta>) {
+    pub(crate) fn write_meta(&self, result: &mut Object<'_>, user: Option<&Meta>) {
         if !self.revision.is_modern() {
-            if let Some(user) = user {
-                result.json("_meta", user);
-            }
-            return;
+            return self.write_legacy_meta(result, user);
         }
         let mut meta = result.object("_meta");
         match self.method {
@@ -105,7 +112,20 @@ impl Codec {
         meta.close();
     }
 
-    fn write_tool_result<'a>(
+    fn write_legacy_meta(&self, result: &mut Object<'_>, user: Option<&Meta>) {
+        match (self.related_task(), user) {
+            (None, None) => {}
+            (None, Some(user)) => result.json("_meta", user),
+            (Some(id), user) => {
+                let mut meta = result.object("_meta");
+                task::write_related(&mut meta, id);
+                user.into_iter().for_each(|user| task::write_unrelated(&mut meta, user));
+                meta.close();
+            }
+        }
+    }
+
+    pub(crate) fn write_tool_result<'a>(
         &self,
         it: &'a ToolResult,
         result: &mut Object<'_>,
@@ -224,38 +244,6 @@ impl Codec {
         }
         (Some(it.cache), None)
     }
-
-    /// Writes the questions, if the client has said that it can answer each.
-    pub(crate) fn input_required(&self, input: &InputRequired, out: &mut Vec<u8>) -> u16 {
-        let mut needs = input.requests.iter().map(|(_, ask)| ask.needs());
-        if let Some(missing) = needs.find(|wanted| !self.client_can(wanted)) {
-            return self.refuse(&Error::missing_capability(missing), out);
-        }
-        let mut message = Object::open(out);
-        message.plain("jsonrpc", "\"2.0\"");
-        message.plain("id", self.id_json());
-        let mut result = message.object("result");
-        result.plain("resultType", "\"input_required\"");
-        if !input.requests.is_empty() {
-            let mut requests = result.object("inputRequests");
-            for (key, asked) in &input.requests {
-                let mut request = Object::open(requests.any_key(key));
-                request.text("method", asked.method().name());
-                if let Some(params) = ask::params(asked, self, 0).filter(|it| !it.is_null()) {
-                    request.json("params", &params);
-                }
-                request.close();
-            }
-            requests.close();
-        }
-        if let Some(state) = &input.state {
-            result.text("requestState", state);
-        }
-        self.write_meta(&mut result, None);
-        result.close();
-        message.close();
-        200
-    }
 }
 
 /// The fields that are the protocol's to say in any result.
@@ -278,11 +266,6 @@ fn without_streams(capabilities: &ServerCapabilities) -> ServerCapabilities {
         (resources.list_changed, resources.subscribe) = (false, false);
     }
     left
-}
-
-/// A result that asks for nothing and remembers nothing would have the client try for ever.
-fn says_anything(input: &InputRequired) -> bool {
-    input.state.is_some() || !input.requests.is_empty()
 }
 
 /// Something that is listed in pages.
@@ -386,11 +369,16 @@ fn rough_size(reply: &Reply) -> usize {
         Content::Image(it) | Content::Audio(it) => it.data.len() + 64,
         _ => 256,
     };
+    let of_result = |it: &ToolResult| {
+        let structured = it.structured.as_deref().map_or(0, |raw| raw.get().len());
+        structured + it.content.iter().map(of_content).sum::<usize>()
+    };
     match reply {
-        Reply::Tool(it) => {
-            let structured = it.structured.as_deref().map_or(0, |raw| raw.get().len());
-            structured + it.content.iter().map(of_content).sum::<usize>()
-        }
+        Reply::Tool(it) => of_result(it),
+        Reply::Task(task) => match &task.state {
+            TaskState::Completed(it) => 256 + of_result(it),
+            _ => 256,
+        },
         _ => 256,
     }
 }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 use wharf_model::{
-    Ask, Completion, Error, ErrorKind, InputRequired, Meta, Method, Reply, ToolResult,
+    Ask, ClientCapability, Completion, Error, ErrorKind, InputRequired, Meta, Method, Reply,
+    TASKS_EXTENSION, ToolResult,
 };
 
 use crate::{
@@ -45,7 +46,7 @@ impl Codec {
             return self.complete(&Reply::Completion(Completion::default()), out);
         }
         if kind.is_internal_error() && self.method == Method::ReadResource && error.data.is_none() {
-            let uri = self.uri.of(&self.body).and_then(|json| serde_json::from_str(json).ok());
+            let uri = self.target.of(&self.body).and_then(|json| serde_json::from_str(json).ok());
             let uri: Value = uri.unwrap_or_default();
             return self.refuse(&error.clone().with_data(json!({"uri": uri})), out);
         }
@@ -65,7 +66,7 @@ impl Codec {
             }
             return self.refuse(&error, out);
         }
-        if self.method == Method::CallTool {
+        if matches!(self.method, Method::CallTool | Method::TaskResult) {
             let text = ask::urls_as_text(error, &asked);
             return self.complete(&Reply::Tool(ToolResult::error(text)), out);
         }
@@ -105,23 +106,32 @@ pub(crate) fn write_error(
     error: &Error,
     revision: Revision,
 ) {
+    let mut message = Object::open(out);
+    message.plain("jsonrpc", "\"2.0\"");
+    if let Some(id) = id {
+        message.plain("id", id);
+    }
+    write_fields(message.object("error"), profile, error, revision);
+    message.close();
+}
+
+/// Writes what an error says.
+pub(crate) fn write_fields(
+    mut body: Object<'_>,
+    profile: ErrorProfile,
+    error: &Error,
+    revision: Revision,
+) {
     let kind = told(error.kind);
     let registry = match profile {
         ErrorProfile::Registry if !revision.is_modern() => kind.registry_code(),
         _ => None,
     };
     let code = own_code(error).or(registry).unwrap_or_else(|| codes::code(kind, revision));
-    let mut message = Object::open(out);
-    message.plain("jsonrpc", "\"2.0\"");
-    if let Some(id) = id {
-        message.plain("id", id);
-    }
-    let mut body = message.object("error");
     text::integer(body.key("code"), code);
     body.text("message", &error.message);
-    write_data(&mut body, error);
+    write_data(&mut body, error, revision);
     body.close();
-    message.close();
 }
 
 /// The server's own code, unless it is one of those that JSON-RPC keeps to itself.
@@ -129,6 +139,7 @@ fn own_code(error: &Error) -> Option<i32> {
     error.code.filter(|code| !(-32768..=-32000).contains(code))
 }
 
+const REQUIRED: &str = "requiredCapabilities";
 const RETRY_AFTER: &str = "retryAfterMs";
 /// When to try again, where nobody says.
 const DEFAULT_RETRY_MS: u64 = 1000;
@@ -139,7 +150,7 @@ fn is_busy(kind: ErrorKind) -> bool {
     matches!(kind, RateLimited | Overloaded | TemporarilyUnavailable)
 }
 
-fn write_data(body: &mut Object<'_>, error: &Error) {
+fn write_data(body: &mut Object<'_>, error: &Error, revision: Revision) {
     let fields = match error.data.as_deref() {
         // A code of the server's own says itself what it means.
         None if own_code(error).is_some() => return,
@@ -153,6 +164,10 @@ fn write_data(body: &mut Object<'_>, error: &Error) {
     }
     if is_busy(error.kind) && !fields.contains_key(RETRY_AFTER) {
         text::integer(data.key(RETRY_AFTER), DEFAULT_RETRY_MS);
+    }
+    if error.kind.is_task_required() && revision.is_modern() && !fields.contains_key(REQUIRED) {
+        // The code promises to say what the client lacks.
+        data.json(REQUIRED, &ClientCapability::Extension(TASKS_EXTENSION.into()).required());
     }
     for (key, value) in fields {
         text::json(data.any_key(key), value);

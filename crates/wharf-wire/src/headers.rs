@@ -5,7 +5,11 @@ use std::borrow::Cow;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use wharf_model::{Error, Method, Mirrored};
 
-use crate::{Revision, Wire, members::Slot, message::Message};
+use crate::{
+    Revision, Wire,
+    members::Slot,
+    message::{Message, target_slot},
+};
 
 /// What the HTTP headers beside a message say about it.
 #[derive(Debug, Default)]
@@ -100,9 +104,8 @@ impl Heads<'_> {
         let said = |slot| message.text(slot);
         compare(VERSION, self.version, said(Slot::MetaVersion), |it| visible(it).map(Cow::from))?;
         compare(METHOD, self.method, said(Slot::Method), |it| visible(it).map(Cow::from))?;
-        match method.and_then(|method| method.info().mirrored) {
-            Some("uri") => compare(NAME, self.name, said(Slot::Uri), decode),
-            Some(_) => compare(NAME, self.name, said(Slot::Name), decode),
+        match method.and_then(target_slot) {
+            Some(slot) => compare(NAME, self.name, said(slot), decode),
             None => Ok(()),
         }
     }

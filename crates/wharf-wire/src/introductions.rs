@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use wharf_model::Introduction;
+use wharf_model::{ClientCapabilities, Introduction};
+
+use crate::{Revision, members::Slot, message::Message, revision::Feature};
 
 /// How many are remembered: servers have many sessions, but of few programs.
 const REMEMBERED: usize = 16;
@@ -29,9 +31,31 @@ impl Introductions {
     }
 }
 
+/// What the client said about itself, as far as its revision has it.
+pub(crate) fn introduction(message: &Message, revision: Revision) -> Introduction {
+    let info = message.raw(Slot::ClientInfo).and_then(|json| serde_json::from_str(json).ok());
+    let declared = message.raw(Slot::Capabilities).and_then(|json| serde_json::from_str(json).ok());
+    let mut capabilities: ClientCapabilities = declared.unwrap_or_default();
+    if !revision.has(Feature::Elicitation) {
+        capabilities.elicitation = None;
+    }
+    if let Some(elicitation) = &mut capabilities.elicitation
+        && !revision.has(Feature::ElicitationModes)
+    {
+        (elicitation.form, elicitation.url) = (true, false);
+    }
+    if let Some(sampling) = &mut capabilities.sampling
+        && !revision.has(Feature::SamplingTools)
+    {
+        // There, whoever samples may include context without saying so.
+        (sampling.tools, sampling.context) = (false, true);
+    }
+    Introduction { info, capabilities }
+}
+
 #[cfg(test)]
 mod tests {
-    use wharf_model::{ClientCapabilities, Implementation};
+    use wharf_model::Implementation;
 
     use super::*;
 

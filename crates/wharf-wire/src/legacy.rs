@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use bytestring::ByteString;
 use wharf_model::{
-    Asks, ClientCapabilities, Error, ErrorKind, Filter, Introduction, LiveFilter, LogLevel, Method,
-    Moment, Parts, Peer, Request,
+    Asks, Error, ErrorKind, Filter, LiveFilter, LogLevel, Method, Moment, Parts, Peer, Request,
+    Tasking,
 };
 
 use crate::{
     Codec, Heads, Received, Revision, Wire,
-    codec::Role,
+    codec::{Owner, Role},
+    introductions::introduction,
     members::{Members, Slot},
     message::{Message, bad_field, invalid_request, too_many_subscriptions, unknown_method},
     offer::{Handshake, Offer, Opening},
@@ -83,16 +84,16 @@ impl Connection {
     pub fn put_off_listen(&mut self, since: Moment) {
         if let Some(session) = &mut self.session {
             session.listen = Listen::PutOff(since);
-            session.filter.take_if(|filter| filter.read(|filter| filter.uris.is_empty()));
+            session.filter.take_if(|_| !session.follows);
         }
     }
 
     /// The listen that was put off, if it is due by now: because somebody hears it, or because the
-    /// session follows resources, of whose updates nobody else takes note.
+    /// session follows resources or tasks, of which nobody else takes note.
     pub fn due_listen(&mut self, is_heard: bool) -> Option<(Request, Codec)> {
         let session = self.session.as_mut()?;
         match session.listen {
-            Listen::PutOff(since) if is_heard || session.filter.is_some() => {
+            Listen::PutOff(since) if is_heard || session.follows => {
                 let (mut request, codec) = session.listen(&self.wire);
                 request.since = Some(since);
                 Some((request, codec))
@@ -114,8 +115,10 @@ pub(crate) struct Session {
     revision: Revision,
     peer: Arc<Peer>,
     handshake: Handshake,
-    /// What the session's listen hears; made when that begins, or with the first subscription.
+    /// What the session's listen hears; made when that begins, or with what it follows first.
     filter: Option<LiveFilter>,
+    /// Whether there was ever a resource or a task that the session follows.
+    follows: bool,
     level: LogLevel,
     listen: Listen,
 }
@@ -198,6 +201,7 @@ impl Legacy<'_> {
                 peer: peer.clone(),
                 handshake: Handshake::Begun(opening),
                 filter: None,
+                follows: false,
                 level: wire.log_level,
                 listen: Listen::Early,
             });
@@ -215,15 +219,34 @@ impl Legacy<'_> {
         if method == Method::Complete && !revision.has(Feature::CompletionContext) {
             message.drop_context();
         }
+        let tasking = self.tasking(method, message)?;
         let mut codec = message.codec(wire, method, revision);
+        codec.may_be_task = matches!(tasking, Tasking::Wanted(_));
         let mut request = message.take_request(wire, method, revision)?;
         request.asks = Asks::Deliver;
+        request.tasking = tasking;
         if let Some(session) = self.session() {
             request.log_level = session.handshake.offers(|it| it.logging).then_some(session.level);
             request = request.from_peer(session.peer.clone());
-            codec.role = Role::Peer(session.peer.clone());
+            let peer = session.peer.clone();
+            codec.role = match codec.may_be_task && wire.streams {
+                true => Role::Owner(Box::new(Owner { peer, hears: session.follow().clone() })),
+                false => Role::Peer(peer),
+            };
         }
         Ok(Received::Call(request, codec))
+    }
+
+    /// What a call says about tasks. Where none were offered, wishes for them do not count.
+    fn tasking(&mut self, method: Method, message: &Message) -> Result<Tasking, Error> {
+        if !self.revision().is_some_and(|revision| revision.has(Feature::TaskRequests)) {
+            return Ok(Tasking::Unknown);
+        }
+        let offered = |session: &mut Session| session.handshake.offers(|it| it.tool_tasks);
+        match method == Method::CallTool && !self.session().is_none_or(offered) {
+            true => Ok(Tasking::Declined),
+            false => message.wanted_tasking(method),
+        }
     }
 
     fn set_level(&mut self, message: &Message) -> Result<Received, Error> {
@@ -240,7 +263,7 @@ impl Legacy<'_> {
         message.uri(wire.limits.uri)?;
         let uri = message.text(Slot::Uri).unwrap_or_default();
         let most = wire.limits.subscriptions;
-        let done = session.filter().edit(|filter| match verb {
+        let done = session.follow().edit(|filter| match verb {
             Verb::Unsubscribe => {
                 filter.uris.remove(&*uri);
                 true
@@ -303,11 +326,21 @@ impl Session {
         let body = ByteString::from_static("{}");
         let message = Message { body: body.clone(), members: Members::default() };
         let mut codec: Codec = message.codec(wire, Method::Listen, self.revision);
-        codec.role = Role::Silent;
+        let filter = self.filter().clone();
+        codec.role = Role::Silent(filter.clone());
         let mut request = Request::new(Method::Listen, body, Parts::default());
         request.asks = Asks::Deliver;
-        request.filter = Some(self.filter().clone());
+        request.filter = Some(filter);
+        if self.revision.has(Feature::TaskRequests) {
+            request.tasking = Tasking::Welcome;
+        }
         (request.from_peer(self.peer.clone()), codec)
+    }
+
+    /// The filter, for something that only a listen hears of.
+    fn follow(&mut self) -> &LiveFilter {
+        self.follows = true;
+        self.filter()
     }
 
     fn filter(&mut self) -> &LiveFilter {
@@ -350,28 +383,6 @@ fn negotiate(version: &str) -> Revision {
 /// What a session wants to hear that does not know yet what it will be offered.
 fn everything() -> Filter {
     Filter { tools: true, prompts: true, resources: true, ..Filter::default() }
-}
-
-/// What the client said about itself, as far as its revision has it.
-fn introduction(message: &Message, revision: Revision) -> Introduction {
-    let info = message.raw(Slot::ClientInfo).and_then(|json| serde_json::from_str(json).ok());
-    let declared = message.raw(Slot::Capabilities).and_then(|json| serde_json::from_str(json).ok());
-    let mut capabilities: ClientCapabilities = declared.unwrap_or_default();
-    if !revision.has(Feature::Elicitation) {
-        capabilities.elicitation = None;
-    }
-    if let Some(elicitation) = &mut capabilities.elicitation
-        && !revision.has(Feature::ElicitationModes)
-    {
-        (elicitation.form, elicitation.url) = (true, false);
-    }
-    if let Some(sampling) = &mut capabilities.sampling
-        && !revision.has(Feature::SamplingTools)
-    {
-        // There, whoever samples may include context without saying so.
-        (sampling.tools, sampling.context) = (false, true);
-    }
-    Introduction { info, capabilities }
 }
 
 /// The error for a request that comes before any way to open.

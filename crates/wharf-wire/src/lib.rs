@@ -26,6 +26,8 @@ mod origin;
 mod revision;
 mod scan;
 pub mod sse;
+mod task;
+mod tasking;
 mod text;
 mod translate;
 mod wire;

@@ -41,6 +41,8 @@ pub(crate) enum Slot {
     ClientInfo,
     Notifications,
     Context,
+    TaskId,
+    Task,
     Token,
     MetaVersion,
     MetaClient,
@@ -99,7 +101,9 @@ levels! {
         b"capabilities" Capabilities
         b"clientInfo" ClientInfo
         b"notifications" Notifications
-        b"context" Context;
+        b"context" Context
+        b"taskId" TaskId
+        b"task" Task;
     Meta 3:
         b"progressToken" Token
         b"io.modelcontextprotocol/protocolVersion" MetaVersion

@@ -121,6 +121,9 @@ impl Message {
             parts.client_info = self.span(Slot::MetaClient);
             parts.client_capabilities = self.span(Slot::MetaCapabilities);
         }
+        if method == Method::UpdateTask && !parts.input_responses.is_some() {
+            return Err(bad_field("inputResponses", "must be an object"));
+        }
         let filter = match method {
             Method::Listen => Some(LiveFilter::new(self.filter(wire)?)),
             _ => None,
@@ -133,9 +136,10 @@ impl Message {
     }
 
     fn target(&self, wire: &Wire, method: Method) -> Result<Span, Error> {
-        match method.info().mirrored {
-            Some("uri") => self.uri(wire.limits.uri),
-            Some(field) => self.named(Slot::Name, field),
+        match target_slot(method) {
+            Some(Slot::Uri) => self.uri(wire.limits.uri),
+            Some(Slot::TaskId) => self.task_id(wire.limits.id),
+            Some(slot) => self.named(slot, "name"),
             None => Ok(Span::default()),
         }
     }
@@ -163,12 +167,23 @@ impl Message {
         }
     }
 
+    fn task_id(&self, limit: usize) -> Result<Span, Error> {
+        let span = self.named(Slot::TaskId, "taskId")?;
+        match self.text(Slot::TaskId) {
+            Some(id) if id.len() > limit => Err(bad_field("taskId", "is too long")),
+            _ => Ok(span),
+        }
+    }
+
     fn filter(&self, wire: &Wire) -> Result<Filter, Error> {
         let wanted = self.raw(Slot::Notifications).unwrap_or_default();
         let filter: Filter = serde_json::from_str(wanted)
             .map_err(|_| bad_field("notifications", "must be a filter of notifications"))?;
-        if filter.uris.len() > wire.limits.subscriptions {
+        if filter.uris.len().max(filter.tasks.len()) > wire.limits.subscriptions {
             return Err(too_many_subscriptions(wire.limits.subscriptions));
+        }
+        if filter.tasks.iter().any(|id| id.len() > wire.limits.id) {
+            return Err(bad_field("notifications.taskIds", "has an id that is too long"));
         }
         match filter.uris.iter().any(|uri| uri.len() > wire.limits.uri) {
             true => Err(uri_too_long(wire.limits.uri)),
@@ -183,22 +198,32 @@ impl Message {
             body: self.body.clone(),
             id: self.members.span(Slot::Id),
             token: self.token(),
-            uri: self.members.span(Slot::Uri),
+            target: target_slot(method).map(|slot| self.span(slot)).unwrap_or_default(),
             capabilities: self.span(Slot::MetaCapabilities),
             retried: [Slot::InputResponses, Slot::RequestState]
                 .into_iter()
                 .any(|slot| self.span(slot).is_some()),
+            may_be_task: false,
             method,
             revision,
             role: Default::default(),
         };
         // What lasts must not keep the buffer that the message was read into.
-        let lasts = method == Method::Listen;
+        let lasts = matches!(method, Method::Listen | Method::TaskResult);
         if lasts || self.body.len() > LONG {
             codec.drop_the_rest();
         }
         codec
     }
+}
+
+/// The member that names what `method` calls.
+pub(crate) fn target_slot(method: Method) -> Option<Slot> {
+    Some(match method.info().mirrored? {
+        "uri" => Slot::Uri,
+        "taskId" => Slot::TaskId,
+        _ => Slot::Name,
+    })
 }
 
 /// How long a message is that is not kept for what its codec needs of it.

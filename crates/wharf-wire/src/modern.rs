@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use wharf_model::{Asks, Error, LogLevel, Method};
+use wharf_model::{Asks, Error, LogLevel, Method, Tasking};
 
 use crate::{
     Heads, Received, Revision, Wire,
     members::Slot,
     message::{Message, Refusal, bad_field, unknown_method},
-    revision::Verb,
+    revision::{Range, Verb},
 };
 
 const VERSION: &str = "_meta.io.modelcontextprotocol/protocolVersion";
@@ -19,7 +19,7 @@ const LEVEL: &str = "_meta.io.modelcontextprotocol/logLevel";
 /// Checks in the specification's order: metadata, headers, version, method, parameters.
 pub(crate) fn begin(
     wire: &Arc<Wire>,
-    verb: Option<Verb>,
+    row: Option<(Verb, Range)>,
     message: &mut Message,
     heads: Option<&Heads<'_>>,
 ) -> Result<Received, Refusal> {
@@ -29,9 +29,9 @@ pub(crate) fn begin(
         heads.want_version().map_err(refused)?;
     }
     metadata(wire, message).map_err(malformed)?;
-    let method = match verb {
-        Some(Verb::Call(Method::Listen)) if !wire.streams => None,
-        Some(Verb::Call(method)) => Some(method),
+    let method = match row.filter(|row| row.1.has(Revision::MODERN)) {
+        Some((Verb::Call(Method::Listen), _)) if !wire.streams => None,
+        Some((Verb::Call(method), _)) => Some(method),
         _ => None,
     };
     if let Some(heads) = heads {
@@ -45,9 +45,12 @@ pub(crate) fn begin(
         return Err(refused(unknown_method(&message.text(Slot::Method).unwrap_or_default())));
     };
     let level = log_level(message).map_err(malformed)?;
-    let codec = message.codec(wire, method, Revision::MODERN);
+    let tasking = message.declared_tasking();
+    let mut codec = message.codec(wire, method, Revision::MODERN);
+    codec.may_be_task = method == Method::CallTool && tasking == Tasking::Welcome;
     let mut request = message.take_request(wire, method, Revision::MODERN).map_err(refused)?;
     request.asks = Asks::Suspend;
+    request.tasking = tasking;
     request.log_level = level.filter(|_| wire.streams);
     if method == Method::CallTool {
         request.mirrored = heads.map(Heads::mirrored);

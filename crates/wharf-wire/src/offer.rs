@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use wharf_model::{Filter, ServerCapabilities};
+use serde_json::Value;
+use wharf_model::{Filter, Meta, ServerCapabilities};
 
 use crate::CallId;
 
@@ -79,6 +80,8 @@ pub(crate) struct Offer {
     tools_changed: bool,
     prompts_changed: bool,
     resources_changed: bool,
+    /// Calls of tools may become tasks.
+    pub(crate) tool_tasks: bool,
 }
 
 impl Offer {
@@ -90,6 +93,7 @@ impl Offer {
             tools_changed: offered.tools.as_ref().is_some_and(|it| it.list_changed),
             prompts_changed: offered.prompts.as_ref().is_some_and(|it| it.list_changed),
             resources_changed: resources.is_some_and(|it| it.list_changed),
+            tool_tasks: offered.tasks.as_ref().is_some_and(|it| has_tool_tasks(it)),
         }
     }
 
@@ -102,4 +106,9 @@ impl Offer {
             ..Filter::default()
         }
     }
+}
+
+fn has_tool_tasks(tasks: &Meta) -> bool {
+    let call = tasks.get("requests").and_then(|it| it.get("tools")?.get("call"));
+    call.is_some_and(|it| !matches!(it, Value::Null | Value::Bool(false)))
 }

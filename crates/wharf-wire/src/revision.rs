@@ -120,7 +120,7 @@ pub(crate) enum Verb {
 }
 
 /// Every request a client may send, and the revisions that have it.
-static VERBS: [(&str, Verb, Range); 15] = [
+static VERBS: [(&str, Verb, Range); 20] = [
     ("tools/call", Verb::Call(Method::CallTool), ALWAYS),
     ("tools/list", Verb::Call(Method::ListTools), ALWAYS),
     ("resources/read", Verb::Call(Method::ReadResource), ALWAYS),
@@ -129,6 +129,11 @@ static VERBS: [(&str, Verb, Range); 15] = [
     ("prompts/get", Verb::Call(Method::GetPrompt), ALWAYS),
     ("prompts/list", Verb::Call(Method::ListPrompts), ALWAYS),
     ("completion/complete", Verb::Call(Method::Complete), ALWAYS),
+    ("tasks/get", Verb::Call(Method::GetTask), since(R2025_11_25)),
+    ("tasks/update", Verb::Call(Method::UpdateTask), since(R2026_07_28)),
+    ("tasks/cancel", Verb::Call(Method::CancelTask), since(R2025_11_25)),
+    ("tasks/result", Verb::Call(Method::TaskResult), only(R2025_11_25)),
+    ("tasks/list", Verb::Call(Method::ListTasks), only(R2025_11_25)),
     ("server/discover", Verb::Call(Method::Discover), since(R2026_07_28)),
     ("subscriptions/listen", Verb::Call(Method::Listen), since(R2026_07_28)),
     ("initialize", Verb::Initialize, LEGACY),
@@ -178,9 +183,11 @@ pub(crate) enum Feature {
     AnyJson,
     /// An HTTP header names the revision.
     VersionHeader,
+    /// Tasks that a caller asks for, and whose result is a call of its own.
+    TaskRequests,
 }
 
-static FEATURES: [(Feature, Range); 15] = [
+static FEATURES: [(Feature, Range); 16] = [
     (Feature::Batches, only(R2025_03_26)),
     (Feature::Audio, since(R2025_03_26)),
     (Feature::ProgressMessages, since(R2025_03_26)),
@@ -196,6 +203,7 @@ static FEATURES: [(Feature, Range); 15] = [
     (Feature::ArgumentErrorsAsResults, since(R2025_11_25)),
     (Feature::AnyJson, since(R2026_07_28)),
     (Feature::VersionHeader, since(R2025_06_18)),
+    (Feature::TaskRequests, only(R2025_11_25)),
 ];
 
 impl Revision {
@@ -304,7 +312,7 @@ mod tests {
         for info in METHODS.iter().filter(|info| info.direction == Direction::Call) {
             let (verb, revisions) = Verb::named(info.name).unwrap();
             assert_eq!(verb, Verb::Call(info.method));
-            assert!(revisions.has(Revision::MODERN));
+            assert!(Revision::ALL.into_iter().any(|revision| revisions.has(revision)));
         }
     }
 }

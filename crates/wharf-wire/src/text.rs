@@ -19,6 +19,13 @@ pub(crate) fn quoted(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
+/// The text as a JSON string.
+pub(crate) fn as_json(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    quoted(&mut out, text);
+    String::from_utf8(out).unwrap_or_default()
+}
+
 fn escape(out: &mut Vec<u8>, byte: u8) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     match byte {

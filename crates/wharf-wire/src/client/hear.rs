@@ -136,7 +136,7 @@ impl Talk {
             };
         }
         let params = message.raw(Slot::Params).unwrap_or("{}");
-        notice::read(method, params).map_or(Incoming::Ignored, Incoming::Heard)
+        notice::read(self, method, params).map_or(Incoming::Ignored, Incoming::Heard)
     }
 }
 

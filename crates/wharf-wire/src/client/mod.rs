@@ -6,6 +6,7 @@ mod hear;
 mod notice;
 mod opening;
 mod result;
+mod task;
 mod write;
 
 use std::sync::Arc;

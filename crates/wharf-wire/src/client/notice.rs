@@ -4,14 +4,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use wharf_model::{Filter, LogLevel, Notification};
 
-use super::{Heard, read_object};
-use crate::{CallId, message::is_id};
+use super::{Heard, Talk, read_object};
+use crate::{CallId, message::is_id, revision::Feature};
 
 /// Reads a notification: its method and the JSON text of its parameters. None if nobody knows it
 /// or it is malformed, for a notification cannot be answered.
-pub(super) fn read(method: &str, params: &str) -> Option<Heard> {
+pub(super) fn read(talk: &Talk, method: &str, params: &str) -> Option<Heard> {
     let notification = match method {
-        "notifications/progress" => progress(params)?,
+        "notifications/progress" => progress(talk, params)?,
         "notifications/message" => log(params)?,
         "notifications/tools/list_changed" => Notification::ToolsChanged,
         "notifications/prompts/list_changed" => Notification::PromptsChanged,
@@ -19,7 +19,7 @@ pub(super) fn read(method: &str, params: &str) -> Option<Heard> {
         "notifications/resources/updated" => updated(params)?,
         "notifications/subscriptions/acknowledged" => acknowledged(params)?,
         "notifications/elicitation/complete" => elicitation_complete(params)?,
-        _ => return None,
+        _ => talk.task_notice(method, params)?,
     };
     let Ends { token, meta } = fields(params).unwrap_or_default();
     let subscription = meta.and_then(|meta| fields::<Subscription<'_>>(meta.get())?.id);
@@ -45,7 +45,8 @@ fn id(raw: &RawValue) -> Option<CallId> {
     is_id(raw.get(), usize::MAX).then(|| CallId::canonical(raw.get().into()))
 }
 
-fn progress(params: &str) -> Option<Notification> {
+/// Progress of a call, or of a task that a call became and that goes on under the call's token.
+fn progress(talk: &Talk, params: &str) -> Option<Notification> {
     #[derive(Deserialize)]
     struct Fields {
         progress: f64,
@@ -53,7 +54,30 @@ fn progress(params: &str) -> Option<Notification> {
         message: Option<String>,
     }
     let Fields { progress, total, message } = fields(params)?;
-    Some(Notification::Progress { progress, total, message })
+    let Ends { token, meta } = fields(params).unwrap_or_default();
+    let task = meta.filter(|_| talk.revision.has(Feature::TaskRequests)).and_then(related_task);
+    Some(match (task, token) {
+        (Some(id), Some(token)) => {
+            let token = token.to_owned();
+            Notification::TaskProgress { id, token, progress, total, message }
+        }
+        _ => Notification::Progress { progress, total, message },
+    })
+}
+
+fn related_task(meta: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Meta<'a> {
+        #[serde(rename = "io.modelcontextprotocol/related-task", borrow)]
+        task: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Task {
+        #[serde(rename = "taskId")]
+        id: String,
+    }
+    let task = fields::<Meta<'_>>(meta.get())?.task?;
+    fields(task.get()).map(|Task { id }| id)
 }
 
 fn log(params: &str) -> Option<Notification> {

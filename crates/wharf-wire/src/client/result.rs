@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use wharf_model::{
-    CacheHint, CacheScope, Completion, Discovery, Error, ErrorKind, Extra, InputRequired, Meta,
-    Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply, ServerCapabilities,
-    ToolResult,
+    Ask, CacheHint, CacheScope, Completion, Discovery, Error, ErrorKind, Extra, InputRequired,
+    Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply, ServerCapabilities,
+    Task, ToolResult,
 };
 
 use super::{Talk, ask::read_ask, read_object};
@@ -17,10 +17,11 @@ use crate::{
     members::unquote,
     revision::Feature,
     scan,
+    task::RELATED_TASK,
 };
 
 /// How many items one page, and how many questions one result, may hold.
-const MOST_ITEMS: usize = 100_000;
+pub(super) const MOST_ITEMS: usize = 100_000;
 const MOST_QUESTIONS: usize = 1_000;
 
 impl Talk {
@@ -43,7 +44,10 @@ impl Talk {
     pub fn result(&self, method: Method, result: &str) -> Result<Outcome, Error> {
         let text = Text { talk: self, method, json: result };
         match text.result_type()?.as_deref() {
-            None | Some("complete") => text.complete().map(Outcome::Complete),
+            None | Some("complete") => text.complete(),
+            Some("task") if method == Method::CallTool => text.handle(result).map(begun),
+            // Some servers say so of every task.
+            Some("task") if method == Method::GetTask => text.complete(),
             Some("input_required") if method.info().may_suspend => {
                 text.input_required().map(|it| Outcome::InputRequired(Box::new(it)))
             }
@@ -52,11 +56,15 @@ impl Talk {
     }
 }
 
+fn begun(task: Task) -> Outcome {
+    Outcome::Task(Box::new(task))
+}
+
 /// The text of a result.
-struct Text<'a> {
-    talk: &'a Talk,
-    method: Method,
-    json: &'a str,
+pub(super) struct Text<'a> {
+    pub(super) talk: &'a Talk,
+    pub(super) method: Method,
+    pub(super) json: &'a str,
 }
 
 impl<'a> Text<'a> {
@@ -69,14 +77,18 @@ impl<'a> Text<'a> {
         kind.map(|json| self.parse(json, "resultType")).transpose()
     }
 
-    fn complete(&self) -> Result<Reply, Error> {
+    fn complete(&self) -> Result<Outcome, Error> {
+        if self.method == Method::CallTool
+            && let Some(task) = self.begun()?
+        {
+            return Ok(begun(task));
+        }
+        self.reply().map(Outcome::Complete)
+    }
+
+    fn reply(&self) -> Result<Reply, Error> {
         Ok(match self.method {
-            Method::CallTool => {
-                let mut it: ToolResult = self.whole()?;
-                it.meta = self.user_meta(it.meta);
-                self.users_extra(&mut it.extra);
-                Reply::Tool(it)
-            }
+            Method::CallTool | Method::TaskResult => Reply::Tool(self.users_part(self.whole()?)),
             Method::GetPrompt => {
                 let mut it: PromptResult = self.whole()?;
                 it.meta = self.user_meta(it.meta);
@@ -97,6 +109,10 @@ impl<'a> Text<'a> {
             Method::Complete => Reply::Completion(self.completion()?),
             Method::Discover => Reply::Discover(Box::new(self.discovery()?)),
             Method::Listen => Reply::Listened,
+            Method::GetTask => Reply::Task(Box::new(self.task(self.json)?)),
+            Method::UpdateTask => Reply::TaskUpdated,
+            Method::CancelTask => self.task_cancelled()?,
+            Method::ListTasks => self.task_list()?,
             _ => return Err(self.invalid("the client answers this method")),
         })
     }
@@ -163,14 +179,25 @@ impl<'a> Text<'a> {
         Ok(ttl.map(|ttl_ms| CacheHint { ttl_ms, scope }))
     }
 
+    /// A tool's result without what the protocol put there.
+    pub(super) fn users_part(&self, mut it: ToolResult) -> ToolResult {
+        it.meta = self.user_meta(it.meta);
+        self.users_extra(&mut it.extra);
+        it
+    }
+
     /// What is left of a result's metadata without what the protocol put there.
     fn user_meta(&self, meta: Option<Box<Meta>>) -> Option<Box<Meta>> {
         let mut meta = meta?;
-        if self.talk.is_modern() {
-            meta.remove(SERVER_INFO);
-            meta.remove(SUBSCRIPTION_ID);
+        let ours: &[&str] = match self.method {
+            _ if self.talk.is_modern() => &[SERVER_INFO, SUBSCRIPTION_ID],
+            Method::TaskResult => &[RELATED_TASK],
+            _ => &[],
+        };
+        for key in ours {
+            meta.remove(*key);
         }
-        (!meta.is_empty() || !self.talk.is_modern()).then_some(meta)
+        (!meta.is_empty() || ours.is_empty()).then_some(meta)
     }
 
     /// Takes out what the protocol put there.
@@ -181,15 +208,22 @@ impl<'a> Text<'a> {
     }
 
     fn input_required(&self) -> Result<InputRequired, Error> {
+        let [requests, state] = self.members(["inputRequests", "requestState"])?;
+        let requests = self.questions(requests.unwrap_or("{}"))?;
+        let state = state.map(|json| self.parse(json, "requestState")).transpose()?;
+        Ok(InputRequired { requests, state })
+    }
+
+    /// The questions of a server, each under its key.
+    pub(super) fn questions(&self, requests: &'a str) -> Result<Vec<(String, Ask)>, Error> {
         #[derive(Deserialize)]
         struct Question<'a> {
             method: String,
             #[serde(borrow)]
             params: Option<&'a RawValue>,
         }
-        let [requests, state] = self.members(["inputRequests", "requestState"])?;
         let mut asked = Vec::new();
-        let walked = scan::each_member(requests.unwrap_or("{}"), |key, value| {
+        let walked = scan::each_member(requests, |key, value| {
             if asked.len() <= MOST_QUESTIONS {
                 asked.push((unquote(key).unwrap_or_default(), value));
             }
@@ -206,15 +240,25 @@ impl<'a> Text<'a> {
             let ask = read_ask(&it.method, params, self.talk.revision);
             Ok((key.into_owned(), ask.map_err(|error| self.invalid(error.message))?))
         };
-        let requests = asked.into_iter().map(read).collect::<Result<_, Error>>()?;
-        let state = state.map(|json| self.parse(json, "requestState")).transpose()?;
-        Ok(InputRequired { requests, state })
+        asked.into_iter().map(read).collect()
     }
 
     /// The JSON texts of these members; `null` counts as absent.
-    fn members<const N: usize>(&self, names: [&str; N]) -> Result<[Option<&'a str>; N], Error> {
+    pub(super) fn members<const N: usize>(
+        &self,
+        names: [&str; N],
+    ) -> Result<[Option<&'a str>; N], Error> {
+        self.fields(self.json, names)
+    }
+
+    /// The same for an object within the result.
+    pub(super) fn fields<const N: usize>(
+        &self,
+        json: &'a str,
+        names: [&str; N],
+    ) -> Result<[Option<&'a str>; N], Error> {
         let mut found = [None; N];
-        let walked = scan::each_member(self.json, |key, value| {
+        let walked = scan::each_member(json, |key, value| {
             let key = unquote(key).unwrap_or_default();
             if let Some(index) = names.iter().position(|name| *name == key) {
                 found[index] = Some(value).filter(|json| *json != "null");
@@ -228,7 +272,7 @@ impl<'a> Text<'a> {
         read_object(self.json).map_err(|problem| self.invalid(problem))
     }
 
-    fn parse<'b, T: Deserialize<'b>>(
+    pub(super) fn parse<'b, T: Deserialize<'b>>(
         &self,
         json: &'b str,
         place: impl std::fmt::Display,
@@ -237,12 +281,12 @@ impl<'a> Text<'a> {
             .map_err(|problem| self.invalid(format_args!("{place}: {problem}")))
     }
 
-    fn invalid(&self, problem: impl std::fmt::Display) -> Error {
+    pub(super) fn invalid(&self, problem: impl std::fmt::Display) -> Error {
         Error::new(ErrorKind::ValidationFailed)
             .with_message(format!("Invalid result of {}: {problem}", self.method.name()))
     }
 
-    fn too_many(&self, most: usize, what: &str) -> Error {
+    pub(super) fn too_many(&self, most: usize, what: &str) -> Error {
         Error::new(ErrorKind::ContentTooLarge).with_message(format!(
             "The result of {} has more than {most} {what}",
             self.method.name()

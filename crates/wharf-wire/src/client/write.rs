@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, value::RawValue};
-use wharf_model::{Error, ErrorKind, LogLevel, Method, Request};
+use wharf_model::{Error, ErrorKind, LogLevel, Method, Request, Tasking};
 
 use super::{ClientSelf, Talk};
 use crate::{
@@ -70,10 +70,15 @@ impl Talk {
         let unknown: Vec<_> = Shape::CallParams.unknown_to(self.revision).collect();
         self.write(name, id, out, |params| {
             let mut has_filter = false;
+            let calls_tool = request.method == Method::CallTool;
             let meta = copy(request.params(), params, |key| {
                 has_filter |= key == "notifications";
-                !unknown.contains(&key)
+                // Whether a task is wanted is said below, whatever came with the parameters.
+                !(unknown.contains(&key) || calls_tool && key == "task")
             })?;
+            if calls_tool {
+                self.write_wanted(request.tasking, params);
+            }
             if let Some(filter) = request.filter.as_ref().filter(|_| !has_filter) {
                 filter.read(|filter| params.json("notifications", filter));
             }
@@ -231,6 +236,19 @@ impl Talk {
             out.truncate(start);
         }
         written
+    }
+
+    /// Writes that the call should become a task, where that is said so.
+    fn write_wanted(&self, tasking: Tasking, params: &mut Object<'_>) {
+        if let Tasking::Wanted(ttl) = tasking
+            && self.revision.has(Feature::TaskRequests)
+        {
+            let mut task = params.object("task");
+            if let Some(ttl) = ttl {
+                text::integer(task.key("ttl"), ttl);
+            }
+            task.close();
+        }
     }
 
     /// Writes `_meta`: the caller's own, without what is the protocol's to say, and that.

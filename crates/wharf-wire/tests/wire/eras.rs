@@ -67,7 +67,8 @@ fn a_method_of_another_era_is_unknown() {
         "logging/setLevel",
         "resources/subscribe",
         "no/such",
-        "tasks/get",
+        "tasks/result",
+        "tasks/list",
         "sampling/createMessage",
     ] {
         let (message, code, status) =
@@ -77,7 +78,7 @@ fn a_method_of_another_era_is_unknown() {
         assert_eq!(message["error"]["data"], json!({"method": name, "reason": "method_not_found"}));
     }
     open(&mut connection, "2025-11-25");
-    for name in ["no/such", "tasks/get", "sampling/createMessage", "notifications/initialized"] {
+    for name in ["no/such", "tasks/update", "sampling/createMessage", "notifications/initialized"] {
         let (_, code, status) = error(receive(&mut connection, &request(1, name, json!({}))));
         assert_eq!((code, status), (-32601, 200), "{name}");
     }

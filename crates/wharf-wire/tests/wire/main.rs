@@ -16,3 +16,4 @@ mod properties;
 mod results;
 mod schema;
 mod session;
+mod tasks;

@@ -23,6 +23,10 @@ fn messages() -> Vec<Value> {
         json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": [1]}}),
         json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {"notifications": {"resourceSubscriptions": ["a:b"]}, "_meta": {"io.modelcontextprotocol/subscriptionId": 1}}}),
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "task", "taskId": "a", "status": "working", "createdAt": "2025-11-25T10:30:00Z", "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttlMs": 5}}),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {"task": {"taskId": "a", "status": "failed", "createdAt": "2025-11-25T10:30:00Z", "ttl": null, "pollInterval": 5}}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": {"taskId": "a", "status": "input_required", "createdAt": "2025-11-25T10:30:00Z", "inputRequests": {"k": {"method": "roots/list"}}}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": {"taskId": "a", "status": "completed", "createdAt": "2025-11-25T10:30:00Z", "ttl": 5}}),
         json!([{"jsonrpc": "2.0", "id": 1, "result": {}}, {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}]),
     ]
 }

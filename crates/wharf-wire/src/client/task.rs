@@ -1,0 +1,173 @@
+//! Tasks, as servers tell of them.
+
+use std::str::FromStr;
+
+use wharf_model::{
+    Error, ErrorKind, Method, Notification, Reply, Task, TaskState, TaskStatus, Timestamp, excerpt,
+};
+
+use super::{
+    Talk, read_object,
+    result::{MOST_ITEMS, Text},
+};
+use crate::{
+    failure::read_error, members::unquote, revision::Feature, scan, task::Names, tasking::millis,
+};
+
+/// How many bytes the id of a task may have: it is kept, and sent with every question about it.
+const LONGEST_ID: usize = 1024;
+
+impl Talk {
+    /// Reads a notification about a task: none if it is not of this revision, or malformed.
+    pub(super) fn task_notice(&self, method: &str, params: &str) -> Option<Notification> {
+        let own = match self.revision.has(Feature::TaskRequests) {
+            true => "notifications/tasks/status",
+            false if self.is_modern() => "notifications/tasks",
+            false => return None,
+        };
+        let text = Text { talk: self, method: Method::GetTask, json: params };
+        let task = (method == own).then(|| text.task(params))?.ok()?;
+        Some(Notification::Task(Box::new(task)))
+    }
+}
+
+impl<'a> Text<'a> {
+    /// The task that a call became, if it became one.
+    pub(super) fn begun(&self) -> Result<Option<Task>, Error> {
+        if !self.talk.revision.has(Feature::TaskRequests) {
+            return Ok(None);
+        }
+        // Results of tools have content; what has a task instead is its handle.
+        match self.members(["task", "content"])? {
+            [Some(task), None] => self.handle(task).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// A task without what belongs to its state, as it is when it begins.
+    pub(super) fn handle(&self, json: &'a str) -> Result<Task, Error> {
+        let (mut task, status) = self.bare(json)?;
+        task.state = self.supposed(status, task.message.as_deref());
+        Ok(task)
+    }
+
+    /// A task and, where the revision tells it, what belongs to its state.
+    pub(super) fn task(&self, json: &'a str) -> Result<Task, Error> {
+        if !self.talk.is_modern() {
+            return self.handle(json);
+        }
+        let (mut task, status) = self.bare(json)?;
+        let [result, error, requests] = self.fields(json, ["result", "error", "inputRequests"])?;
+        let missing = |name: &str| self.invalid(format!("there is no `{name}`"));
+        task.state = match status {
+            TaskStatus::InputRequired => {
+                let requests = requests.ok_or_else(|| missing("inputRequests"))?;
+                TaskState::InputRequired(self.questions(requests)?)
+            }
+            TaskStatus::Completed => {
+                let json = result.ok_or_else(|| missing("result"))?;
+                let it = read_object(json).map_err(|problem| self.invalid(problem))?;
+                TaskState::Completed(Box::new(self.users_part(it)))
+            }
+            TaskStatus::Failed => {
+                let json = error.ok_or_else(|| missing("error"))?;
+                if !json.starts_with('{') {
+                    return Err(self.invalid("`error` must be an object"));
+                }
+                TaskState::Failed(Box::new(read_error(json, self.talk.revision)))
+            }
+            other => self.supposed(other, None),
+        };
+        Ok(task)
+    }
+
+    /// Where a task stands as far as its status tells: the rest is to be asked for.
+    fn supposed(&self, status: TaskStatus, message: Option<&str>) -> TaskState {
+        match status {
+            TaskStatus::Working => TaskState::Working,
+            TaskStatus::InputRequired => TaskState::InputRequired(Vec::new()),
+            TaskStatus::Completed => TaskState::Completed(Box::default()),
+            TaskStatus::Failed => {
+                let error = Error::new(ErrorKind::TaskFailed);
+                TaskState::Failed(Box::new(match message {
+                    Some(message) => error.with_message(message.to_owned()),
+                    None => error,
+                }))
+            }
+            TaskStatus::Cancelled => TaskState::Cancelled,
+        }
+    }
+
+    /// What every task has, and its status.
+    fn bare(&self, json: &'a str) -> Result<(Task, TaskStatus), Error> {
+        let names = Names::of(self.talk.revision);
+        let [id, status, message, created, updated, ttl, interval] = self.fields(
+            json,
+            [
+                "taskId",
+                "status",
+                "statusMessage",
+                "createdAt",
+                "lastUpdatedAt",
+                names.ttl,
+                names.poll_interval,
+            ],
+        )?;
+        let id = self.text(id, "taskId")?;
+        if id.is_empty() || id.len() > LONGEST_ID {
+            return Err(self.invalid(format!("`taskId` must have 1 to {LONGEST_ID} bytes")));
+        }
+        let status: TaskStatus = self.text_as(status, "status")?;
+        let mut task = Task::new(id, self.text_as(created, "createdAt")?);
+        task.updated_at = match updated {
+            Some(_) => self.text_as::<Timestamp>(updated, "lastUpdatedAt")?,
+            None => task.created_at,
+        };
+        task.message = message.map(|_| self.text(message, "statusMessage")).transpose()?;
+        let read = |json: Option<&str>, name: &str| match json.map(millis) {
+            None => Ok(None),
+            Some(Some(millis)) => Ok(Some(millis)),
+            Some(None) => Err(self.invalid(format!("`{name}` must be a number of milliseconds"))),
+        };
+        task.ttl = read(ttl, names.ttl)?;
+        task.poll_interval = read(interval, names.poll_interval)?;
+        Ok((task, status))
+    }
+
+    pub(super) fn task_list(&self) -> Result<Reply, Error> {
+        let [tasks, next] = self.members(["tasks", "nextCursor"])?;
+        let tasks = tasks.ok_or_else(|| self.invalid("there is no `tasks`"))?;
+        let Ok(spans) = scan::elements(tasks, u32::MAX, MOST_ITEMS) else {
+            return Err(self.invalid("`tasks` must be an array"));
+        };
+        if spans.len() > MOST_ITEMS {
+            return Err(self.too_many(MOST_ITEMS, "items on one page"));
+        }
+        let texts = spans.iter().filter_map(|span| span.of(tasks));
+        let next = next.map(|json| self.parse(json, "nextCursor")).transpose()?;
+        Ok(Reply::TaskList {
+            tasks: texts.map(|json| self.handle(json)).collect::<Result<_, _>>()?,
+            next,
+        })
+    }
+
+    /// How a task took it to be cancelled. The newer dialect says nothing about the task itself:
+    /// there it is one without a name, of which nothing is known.
+    pub(super) fn task_cancelled(&self) -> Result<Reply, Error> {
+        let task = match self.talk.is_modern() {
+            true => Task::new("", Timestamp::default()),
+            false => self.handle(self.json)?,
+        };
+        Ok(Reply::TaskCancelled { task: Box::new(task), too_late: false })
+    }
+
+    fn text(&self, json: Option<&str>, name: &str) -> Result<String, Error> {
+        let text = json.and_then(unquote);
+        text.map(Into::into).ok_or_else(|| self.invalid(format!("`{name}` must be a string")))
+    }
+
+    fn text_as<T: FromStr>(&self, json: Option<&str>, name: &str) -> Result<T, Error> {
+        let text = self.text(json, name)?;
+        text.parse().map_err(|_| self.invalid(format!("unknown `{name}` {:?}", excerpt(&text))))
+    }
+}

@@ -1,0 +1,359 @@
+//! What a client writes about tasks, and how it reads what servers tell.
+
+use std::sync::Arc;
+
+use wharf_model::{
+    Ask, ClientCapabilities, ErrorKind, LiveFilter, Method, Notification, Outcome, Reply,
+    RequestBuilder, TaskStatus, Tasking, ToolResult,
+};
+use wharf_wire::{CallId, ClientSelf, Heard, Incoming, Revision, Talk};
+
+use super::*;
+
+fn written(version: &str, request: &wharf_model::Request) -> Option<Value> {
+    let mut out = Vec::new();
+    let written = talk(revision(version)).call(request, &CallId::from(1), &mut out);
+    match written {
+        Ok(()) => Some(parse(&out)),
+        Err(error) => {
+            assert!(error.kind.is_method_not_found() && out.is_empty());
+            None
+        }
+    }
+}
+
+#[test]
+fn calls_are_written_where_the_revision_has_them() {
+    for (method, versions) in [
+        (Method::GetTask, &[ASKED, MODERN][..]),
+        (Method::UpdateTask, &[MODERN]),
+        (Method::CancelTask, &[ASKED, MODERN]),
+        (Method::TaskResult, &[ASKED]),
+        (Method::ListTasks, &[ASKED]),
+    ] {
+        for version in LEGACY.into_iter().chain([MODERN]) {
+            let request = match method {
+                Method::ListTasks => RequestBuilder::new(method).cursor("c").build(),
+                Method::UpdateTask => {
+                    RequestBuilder::new(method).target("1").input_responses(r#"{"a":{}}"#).build()
+                }
+                _ => RequestBuilder::new(method).target("1").build(),
+            };
+            let message = written(version, &request);
+            assert_eq!(message.is_some(), versions.contains(&version), "{version} {method:?}");
+            let Some(message) = message else { continue };
+            let mut params = message["params"].clone();
+            let meta = params.as_object_mut().unwrap().remove("_meta");
+            assert_eq!(meta.is_some(), version == MODERN);
+            let expected = match method {
+                Method::ListTasks => json!({"cursor": "c"}),
+                Method::UpdateTask => json!({"taskId": "1", "inputResponses": {"a": {}}}),
+                _ => json!({"taskId": "1"}),
+            };
+            assert_eq!((&message["method"], params), (&json!(method.name()), expected));
+        }
+    }
+}
+
+#[test]
+fn a_task_is_asked_for_where_it_must_be() {
+    let call = |tasking: Tasking, version: &str| {
+        let mut request = RequestBuilder::new(Method::CallTool)
+            .target("t")
+            .param("task", r#"{"ttl":"not ours"}"#)
+            .build();
+        request.tasking = tasking;
+        written(version, &request).unwrap()["params"]["task"].clone()
+    };
+    for (tasking, expected) in [
+        (Tasking::Unknown, json!(null)),
+        (Tasking::Declined, json!(null)),
+        (Tasking::Welcome, json!(null)),
+        (Tasking::Wanted(None), json!({})),
+        (Tasking::Wanted(Some(60_000)), json!({"ttl": 60_000})),
+    ] {
+        assert_eq!(call(tasking, ASKED), expected);
+        for other in ["2024-11-05", "2025-03-26", "2025-06-18", MODERN] {
+            assert!(call(tasking, other).is_null(), "{other}");
+        }
+    }
+    // Elsewhere it is a parameter like any other.
+    let prompt = RequestBuilder::new(Method::GetPrompt).target("p").param("task", "5").build();
+    assert_eq!(written(ASKED, &prompt).unwrap()["params"]["task"], 5);
+}
+
+#[test]
+fn a_modern_client_says_that_it_follows_tasks() {
+    let capabilities = ClientCapabilities::default().extension(EXTENSION, Default::default());
+    let client = Arc::new(ClientSelf { capabilities, ..ClientSelf::default() });
+    let request = RequestBuilder::new(Method::CallTool).target("t").build();
+    for (version, says) in [(MODERN, true), (ASKED, false)] {
+        let mut out = Vec::new();
+        let talk = Talk::new(revision(version), client.clone());
+        talk.call(&request, &CallId::from(1), &mut out).unwrap();
+        let meta = &parse(&out)["params"]["_meta"];
+        let said = &meta["io.modelcontextprotocol/clientCapabilities"]["extensions"][EXTENSION];
+        assert_eq!(said.is_object(), says);
+    }
+    let mut listen = RequestBuilder::new(Method::Listen).build();
+    let tasks = ["1".to_owned()].into();
+    listen.filter = Some(LiveFilter::new(wharf_model::Filter { tasks, ..Default::default() }));
+    let message = written(MODERN, &listen).unwrap();
+    assert_eq!(message["params"]["notifications"], json!({"taskIds": ["1"]}));
+}
+
+#[test]
+fn the_id_goes_into_a_header() {
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        let headers = talk(Revision::MODERN).headers(method, Some("ä"), None);
+        assert_eq!(headers[1].1, method);
+        assert_eq!(headers[2], ("Mcp-Name".to_owned(), "=?base64?w6Q=?=".to_owned()));
+        assert_eq!(talk(revision(ASKED)).headers(method, Some("1"), None).len(), 1);
+    }
+}
+
+fn read(version: &str, method: Method, result: &Value) -> Result<Outcome, wharf_model::Error> {
+    talk(revision(version)).result(method, &result.to_string())
+}
+
+fn got(version: &str, result: &Value) -> Task {
+    match read(version, Method::GetTask, result) {
+        Ok(Outcome::Complete(Reply::Task(task))) => *task,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_handle_is_read_in_both_dialects() {
+    let flat = with(json!({"resultType": "task"}), fields(MODERN, "working"));
+    let nested = json!({"task": fields(ASKED, "working"), "_meta": {}});
+    for (version, result) in [(MODERN, flat), (ASKED, nested)] {
+        let Ok(Outcome::Task(read)) = read(version, Method::CallTool, &result) else { panic!() };
+        assert_eq!(*read, task(TaskState::Working));
+    }
+    // It is one only where there are any, and only of what can become one.
+    let flat = with(json!({"resultType": "task"}), fields(MODERN, "working"));
+    assert!(read(MODERN, Method::GetPrompt, &flat).is_err());
+    assert!(read(MODERN, Method::ListTools, &flat).is_err());
+    let plain = |outcome| matches!(outcome, Ok(Outcome::Complete(Reply::Tool(_))));
+    assert!(plain(read(ASKED, Method::CallTool, &json!({"task": {}, "content": []}))));
+    assert!(plain(read(ASKED, Method::TaskResult, &json!({"task": {}}))));
+    assert!(plain(read("2025-06-18", Method::CallTool, &json!({"task": {}}))));
+    assert!(plain(read(MODERN, Method::CallTool, &json!({"task": {}, "resultType": "complete"}))));
+}
+
+#[test]
+fn states_are_read_with_what_belongs_to_them() {
+    let result = json!({"content": [{"type": "text", "text": "x"}], "isError": true, "resultType": "complete",
+        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1"}}});
+    let requests = json!({"b": {"method": "roots/list"}, "a": {"method": "elicitation/create",
+        "params": {"mode": "url", "message": "m", "url": "https://x/y"}}});
+    for (status, more) in [
+        ("working", json!({"result": {"content": []}})),
+        ("cancelled", json!({"error": {"code": 1, "message": "x"}})),
+        ("completed", json!({"result": result})),
+        (
+            "failed",
+            json!({"error": {"code": -32602, "message": "gone", "data": {"reason": "resource_not_found"}}}),
+        ),
+        ("input_required", json!({"inputRequests": requests})),
+    ] {
+        let task = got(MODERN, &with(fields(MODERN, status), more));
+        assert_eq!(task.status().as_str(), status);
+        match task.state {
+            TaskState::Completed(it) => assert_eq!(*it, ToolResult::error("x")),
+            TaskState::Failed(error) => {
+                assert_eq!((error.kind, &*error.message), (ErrorKind::ResourceNotFound, "gone"));
+            }
+            TaskState::InputRequired(asked) => {
+                assert_eq!(asked.len(), 2);
+                assert!(asked.iter().any(|it| matches!(it, (key, Ask::Roots) if key == "b")));
+            }
+            _ => {}
+        }
+    }
+    // Where the result is a call of its own, the status is all there is.
+    let failed = with(fields(ASKED, "failed"), json!({"statusMessage": "no luck"}));
+    let TaskState::Failed(error) = got(ASKED, &failed).state else { panic!() };
+    assert_eq!((error.kind, &*error.message), (ErrorKind::TaskFailed, "no luck"));
+    let TaskState::Failed(error) = got(ASKED, &fields(ASKED, "failed")).state else { panic!() };
+    assert_eq!(error.message, "Task failed");
+    let done = got(ASKED, &fields(ASKED, "completed")).state;
+    assert_eq!(done, TaskState::Completed(ToolResult::default().into()));
+    assert_eq!(
+        got(ASKED, &fields(ASKED, "input_required")).state,
+        TaskState::InputRequired(vec![])
+    );
+    // Some examples of the extension write the type of a handle here.
+    got(MODERN, &with(fields(MODERN, "working"), json!({"resultType": "task"})));
+}
+
+#[test]
+fn what_some_servers_leave_out_is_supposed() {
+    for version in [ASKED, MODERN] {
+        let bare =
+            json!({"taskId": "1", "status": "working", "createdAt": "2025-11-25T10:30:00+00:00"});
+        let task = got(version, &bare);
+        assert_eq!((task.ttl, task.poll_interval, task.message), (None, None, None));
+        assert_eq!(task.updated_at, task.created_at);
+        let [ttl, interval] = match version == MODERN {
+            true => ["ttlMs", "pollIntervalMs"],
+            false => ["ttl", "pollInterval"],
+        };
+        let task = got(version, &with(bare, json!({ttl: 60000.0, interval: 1e30})));
+        assert_eq!((task.ttl, task.poll_interval), (Some(60_000), Some(u64::MAX)));
+    }
+}
+
+#[test]
+fn a_malformed_task_is_an_error_that_says_what_is_wrong() {
+    let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+    for version in [ASKED, MODERN] {
+        let [ttl, interval] = match version == MODERN {
+            true => ["ttlMs", "pollIntervalMs"],
+            false => ["ttl", "pollInterval"],
+        };
+        for (field, value, named) in [
+            ("taskId", json!(null), "taskId"),
+            ("taskId", json!(5), "taskId"),
+            ("taskId", json!(""), "taskId"),
+            ("taskId", json!("x".repeat(1025)), "taskId"),
+            ("status", json!("paused"), "unknown `status` \"paused\""),
+            ("status", json!(["working"]), "status"),
+            ("status", json!("x".repeat(10_000)), "status"),
+            ("statusMessage", json!({}), "statusMessage"),
+            ("createdAt", json!(null), "createdAt"),
+            ("createdAt", json!("yesterday"), "unknown `createdAt` \"yesterday\""),
+            ("lastUpdatedAt", json!(17), "lastUpdatedAt"),
+            (ttl, json!(-1), ttl),
+            (ttl, json!("60"), ttl),
+            (interval, json!([]), interval),
+        ] {
+            let odd = with(fields(version, "working"), json!({field: value}));
+            let handle = match version == MODERN {
+                true => with(odd.clone(), json!({"resultType": "task"})),
+                false => json!({"task": odd.clone()}),
+            };
+            for (method, result) in [(Method::GetTask, &odd), (Method::CallTool, &handle)] {
+                let error = read(version, method, result).unwrap_err();
+                assert_eq!(error.kind, ErrorKind::ValidationFailed);
+                assert!(error.message.contains(named), "{}", error.message);
+                assert!(error.message.len() < 1000);
+            }
+        }
+        for odd in [json!(null), json!([]), json!("task"), json!(5)] {
+            assert!(read(version, Method::GetTask, &odd).is_err());
+            assert!(read(ASKED, Method::ListTasks, &json!({"tasks": [odd.clone()]})).is_err());
+        }
+    }
+    for (status, more, named) in [
+        ("completed", json!({}), "result"),
+        ("completed", json!({"result": []}), "object"),
+        ("completed", json!({"result": {"content": 5}}), "Invalid result of tasks/get"),
+        ("failed", json!({}), "error"),
+        ("failed", json!({"error": "no"}), "error"),
+        ("input_required", json!({}), "inputRequests"),
+        ("input_required", json!({"inputRequests": []}), "inputRequests"),
+        ("input_required", json!({"inputRequests": {"a": {"method": "x/y"}}}), "x/y"),
+    ] {
+        let error = read(MODERN, Method::GetTask, &with(fields(MODERN, status), more)).unwrap_err();
+        assert!(error.message.contains(named), "{}", error.message);
+    }
+    let many: serde_json::Map<_, _> =
+        (0..1001).map(|n| (n.to_string(), json!({"method": "roots/list"}))).collect();
+    let many = with(fields(MODERN, "input_required"), json!({"inputRequests": many}));
+    let error = read(MODERN, Method::GetTask, &many).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::ContentTooLarge);
+    let deep = format!(r#"{{"taskId":"1","status":"completed","result":{deep}}}"#);
+    assert!(talk(Revision::MODERN).result(Method::GetTask, &deep).is_err());
+}
+
+#[test]
+fn other_replies_are_read() {
+    let complete = json!({"resultType": "complete"});
+    let reply = |version: &str, method, result: &Value| match read(version, method, result) {
+        Ok(Outcome::Complete(reply)) => reply,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(reply(MODERN, Method::UpdateTask, &complete), Reply::TaskUpdated));
+    let Reply::TaskCancelled { task: unknown, too_late: false } =
+        reply(MODERN, Method::CancelTask, &complete)
+    else {
+        panic!()
+    };
+    assert_eq!(unknown.id, "");
+    let Reply::TaskCancelled { task: known, too_late: false } =
+        reply(ASKED, Method::CancelTask, &fields(ASKED, "cancelled"))
+    else {
+        panic!()
+    };
+    assert_eq!(*known, task(TaskState::Cancelled));
+    let list = json!({"tasks": [fields(ASKED, "working")], "nextCursor": "n"});
+    let Reply::TaskList { tasks, next } = reply(ASKED, Method::ListTasks, &list) else { panic!() };
+    assert_eq!((tasks, next), (vec![task(TaskState::Working)], Some("n".to_owned())));
+    for odd in [json!({}), json!({"tasks": {}}), json!({"tasks": [], "nextCursor": 5})] {
+        assert!(read(ASKED, Method::ListTasks, &odd).is_err());
+    }
+    let result = json!({"content": [], "_meta": {RELATED: {"taskId": "1"}}});
+    let Reply::Tool(it) = reply(ASKED, Method::TaskResult, &result) else { panic!() };
+    assert_eq!(it, ToolResult::default());
+    let result = json!({"content": [], "_meta": {RELATED: {"taskId": "1"}, "k": 1}});
+    let Reply::Tool(it) = reply(ASKED, Method::TaskResult, &result) else { panic!() };
+    assert_eq!(it.meta.unwrap().len(), 1);
+}
+
+fn heard(version: &str, method: &str, params: Value) -> Option<Heard> {
+    match hear(&talk(revision(version)), &notification(method, params)) {
+        Incoming::Heard(heard) => Some(heard),
+        Incoming::Ignored => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn notifications_are_heard_in_the_words_of_the_revision() {
+    for version in LEGACY.into_iter().chain([MODERN]) {
+        for (method, spoken) in
+            [("notifications/tasks", MODERN), ("notifications/tasks/status", ASKED)]
+        {
+            let heard = heard(version, method, fields(spoken, "working"));
+            assert_eq!(heard.is_some(), version == spoken, "{version} {method}");
+            if let Some(Notification::Task(it)) = heard.map(|it| it.notification) {
+                assert_eq!(*it, task(TaskState::Working));
+            }
+        }
+    }
+    let meta = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": 4}});
+    let done = json!({"result": {"content": []}});
+    let params = with(with(fields(MODERN, "completed"), done), meta);
+    let told = heard(MODERN, "notifications/tasks", params).unwrap();
+    assert_eq!(told.subscription, Some(CallId::from(4)));
+    let Notification::Task(it) = told.notification else { panic!() };
+    assert_eq!(it.status(), TaskStatus::Completed);
+    for odd in [json!({}), fields(MODERN, "someday"), fields(MODERN, "completed")] {
+        assert!(heard(MODERN, "notifications/tasks", odd).is_none());
+    }
+}
+
+#[test]
+fn progress_of_a_task_is_told_from_that_of_a_call() {
+    let params = json!({"progressToken": 4, "progress": 0.5, "message": "half"});
+    let related = with(params.clone(), json!({"_meta": {RELATED: {"taskId": "1"}}}));
+    let told = heard(ASKED, "notifications/progress", related.clone()).unwrap();
+    assert_eq!(told.token, Some(CallId::from(4)));
+    let Notification::TaskProgress { id, token, progress, .. } = told.notification else {
+        panic!()
+    };
+    assert_eq!((&*id, token.get(), progress), ("1", "4", 0.5));
+    for (version, params) in [
+        (ASKED, params.clone()),
+        (ASKED, with(params.clone(), json!({"_meta": {RELATED: "1"}}))),
+        (ASKED, with(params.clone(), json!({"_meta": {RELATED: {"taskId": 1}}}))),
+        (ASKED, with(params, json!({"_meta": 5}))),
+        (MODERN, related.clone()),
+        ("2025-06-18", related),
+    ] {
+        let told = heard(version, "notifications/progress", params).unwrap();
+        assert!(matches!(told.notification, Notification::Progress { .. }));
+    }
+}

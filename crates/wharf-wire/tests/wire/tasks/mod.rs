@@ -1,0 +1,103 @@
+//! Tasks in both dialects: asked for in 2025-11-25, and by extension in 2026-07-28.
+
+mod back;
+mod client;
+mod heard;
+mod replies;
+mod requests;
+
+use serde_json::{Value, json};
+use wharf_model::{Discovery, Task, TaskState, Timestamp};
+use wharf_wire::{Codec, Connection};
+
+use crate::common::*;
+
+/// The revision in which a caller asks for each task.
+const ASKED: &str = "2025-11-25";
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+/// What a server offers that has tasks.
+fn offered() -> Discovery {
+    let mut discovery = discovery();
+    let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+    discovery.capabilities.tasks = serde_json::from_value(tasks).unwrap();
+    discovery.capabilities = discovery.capabilities.extension(EXTENSION, Default::default());
+    discovery
+}
+
+/// A session with a server that has tasks.
+fn session(version: &str) -> Connection {
+    let mut connection = connection();
+    open_with(&mut connection, version, json!({}), offered());
+    connection
+}
+
+/// A modern request of a client that follows tasks.
+fn declaring(method: &str, mut params: Value) -> Value {
+    let capabilities = json!({"extensions": {EXTENSION: {}}});
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+    modern(7, method, params)
+}
+
+/// The codec of a call of somebody who follows tasks.
+fn codec_of(version: &str, method: &str, params: Value) -> Codec {
+    if version == MODERN {
+        return call(receive(&mut connection(), &declaring(method, params))).1;
+    }
+    call(receive(&mut session(version), &request(7, method, params))).1
+}
+
+/// The codec of a tool call that may become a task.
+fn willing(version: &str) -> Codec {
+    match version == MODERN {
+        true => codec_of(MODERN, "tools/call", json!({"name": "t"})),
+        false => codec_of(version, "tools/call", json!({"name": "t", "task": {}})),
+    }
+}
+
+/// A task that everything is known of.
+fn task(state: TaskState) -> Task {
+    let born = Timestamp::from_millis(1_764_066_600_000);
+    let mut task = Task::new("786512e2", born);
+    task.state = state;
+    task.updated_at = Timestamp::from_millis(1_764_067_200_500);
+    task.ttl = Some(60_000);
+    task.poll_interval = Some(5000);
+    task
+}
+
+/// What is written of `task` with this status, as the dialect names it.
+fn fields(version: &str, status: &str) -> Value {
+    let mut fields = json!({
+        "taskId": "786512e2", "status": status,
+        "createdAt": "2025-11-25T10:30:00Z", "lastUpdatedAt": "2025-11-25T10:40:00.500Z",
+    });
+    let [ttl, interval] = match version == MODERN {
+        true => ["ttlMs", "pollIntervalMs"],
+        false => ["ttl", "pollInterval"],
+    };
+    fields[ttl] = json!(60_000);
+    fields[interval] = json!(5000);
+    fields
+}
+
+/// Both objects in one.
+fn with(mut fields: Value, more: Value) -> Value {
+    for (key, value) in more.as_object().unwrap() {
+        fields[key] = value.clone();
+    }
+    fields
+}
+
+/// A modern result without what every one carries.
+fn bare(mut result: Value) -> Value {
+    let meta = result.as_object_mut().unwrap().remove("_meta");
+    assert_eq!(
+        meta,
+        Some(json!({
+            "io.modelcontextprotocol/serverInfo": {"name": "harbour", "version": "1.0.0"}
+        }))
+    );
+    result
+}
