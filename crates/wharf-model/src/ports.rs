@@ -29,8 +29,38 @@ pub trait NonceStore: Send + Sync + 'static {
 
 /// Counts what callers use of a rate.
 pub trait RateStore: Send + Sync + 'static {
-    /// Takes one token from the bucket of `key`; `Err` says how long until there is one.
-    fn take(&self, key: &str, rate: Rate) -> Result<(), Duration>;
+    /// Takes one token from the bucket of `key`.
+    fn take(&self, key: &str, rate: Rate) -> Taking;
+}
+
+/// Whether there was a token; if not, how long until there is one.
+pub type Taken = Result<(), Duration>;
+
+/// How a [`RateStore`] answers: at once where it counts in memory, later where it must ask.
+pub enum Taking {
+    /// This is the answer.
+    Now(Taken),
+    /// The answer will come.
+    Later(BoxFuture<Taken>),
+}
+
+impl Taking {
+    /// The answer, awaited if it must be.
+    pub async fn taken(self) -> Taken {
+        match self {
+            Taking::Now(taken) => taken,
+            Taking::Later(taken) => taken.await,
+        }
+    }
+}
+
+impl fmt::Debug for Taking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Taking::Now(taken) => f.debug_tuple("Now").field(taken).finish(),
+            Taking::Later(_) => f.write_str("Later"),
+        }
+    }
 }
 
 /// A token bucket: `per_second` tokens come in, at most `burst` are kept.
@@ -97,7 +127,7 @@ pub trait RecordStore: Send + Sync + 'static {
     fn remove(&self, id: &str) -> Stored<bool>;
 
     /// The records of `owner` that come after the one called `after`, ordered by when they were made
-    /// and then by id, at most `limit` of them.
+    /// and then by id, at most `limit` of them. None, if that one is not there any more.
     fn list(&self, owner: &str, after: Option<&str>, limit: usize) -> Stored<Vec<Record>>;
 
     /// The ids of records that are due, those due longest first, at most `limit` of them.
@@ -119,7 +149,7 @@ pub trait RecordStore: Send + Sync + 'static {
 pub struct Keep {
     /// Events, at most.
     pub events: usize,
-    /// Bytes of events, at most.
+    /// Bytes of events, at most; the newest stays, whatever its size.
     pub bytes: usize,
     /// For how long after its last event.
     pub ttl: Duration,
@@ -162,6 +192,12 @@ pub trait Bus: Send + Sync + 'static {
     fn subscribe(&self, topic: &str, ear: Arc<dyn Ear>) -> Box<dyn Any + Send + Sync>;
 }
 
+/// Whether a store is there, as far as anybody knows. It must not block.
+pub trait Health: Send + Sync + 'static {
+    /// Whether what must be kept can be kept now.
+    fn is_ready(&self) -> bool;
+}
+
 /// All that a server keeps somewhere, on one engine.
 #[derive(Clone)]
 pub struct Stores {
@@ -177,6 +213,8 @@ pub struct Stores {
     pub rates: Arc<dyn RateStore>,
     /// One-time claims.
     pub nonces: Arc<dyn NonceStore>,
+    /// Whether all of it is there.
+    pub health: Arc<dyn Health>,
     /// What survives, and who shares it.
     pub reach: Reach,
 }

@@ -4,6 +4,7 @@ use std::{any::TypeId, any::type_name, sync::Arc, sync::Mutex};
 
 use arc_swap::ArcSwap;
 use wharf_model::{CacheHint, NonceStore, ServerCapabilities, Service, StateSeal};
+use wharf_store::MemoryNonces;
 
 use crate::{
     access::Access,
@@ -13,7 +14,6 @@ use crate::{
     gate::Gate,
     hub::Hub,
     limits::Limits,
-    memory::MemoryNonces,
     middleware::{Middleware, Next, RateLimit},
     prepare::Preparing,
     prompt::Prompt,

@@ -43,7 +43,6 @@ mod into_prompt;
 mod into_tool;
 mod kinds;
 mod limits;
-mod memory;
 mod middleware;
 mod page;
 mod park;
@@ -82,7 +81,6 @@ pub use crate::{
     into_prompt::IntoPrompt,
     into_tool::{IntoToolOutcome, Json},
     limits::{Limits, Rates},
-    memory::{MemoryNonces, MemoryRates},
     middleware::{
         Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, Tracing, layered,
     },
@@ -97,3 +95,4 @@ pub use crate::{
     tool::Tool,
     tool_error::{IntoToolError, ToolError},
 };
+pub use wharf_store::{MemoryNonces, MemoryRates, memory_stores};

@@ -1,11 +1,11 @@
 use std::{fmt, sync::Arc};
 
-use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, RateStore, Request};
+use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, RateStore, Request, Taking};
+use wharf_store::MemoryRates;
 
 use crate::{
     function::now,
     limits::Rates,
-    memory::MemoryRates,
     middleware::{Middleware, Next},
 };
 
@@ -34,26 +34,42 @@ impl RateLimit {
         self
     }
 
-    fn take(&self, request: &Request) -> Result<(), Error> {
+    /// The answers of the buckets that the request counts in. One that needs to be awaited takes nothing
+    /// before it is.
+    fn take(&self, request: &Request) -> [Taking; 2] {
+        let none = || Taking::Now(Ok(()));
         let key = match (request.principal(), request.scope.get::<RateKey>()) {
             (Some(principal), _) => format!("principal\0{}", principal.id()),
             (None, Some(RateKey(key))) => format!("key\0{key}"),
-            (None, None) => return Ok(()),
+            (None, None) => return [none(), none()],
         };
-        let take = |key: &str, rate| self.store.take(key, rate).map_err(Error::rate_limited);
-        take(&format!("calls\0{key}"), self.rates.calls)?;
-        match request.method {
-            Method::CallTool => take(&format!("tools\0{key}"), self.rates.tool_calls),
-            _ => Ok(()),
-        }
+        let calls = self.store.take(&format!("calls\0{key}"), self.rates.calls);
+        let tools = match (&calls, request.method) {
+            (Taking::Now(Err(_)), _) => none(),
+            (_, Method::CallTool) => {
+                self.store.take(&format!("tools\0{key}"), self.rates.tool_calls)
+            }
+            _ => none(),
+        };
+        [calls, tools]
     }
 }
 
 impl Middleware for RateLimit {
     fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
         match self.take(&request) {
-            Ok(()) => next.run(request, outbox),
-            Err(error) => now(error.into()),
+            [Taking::Now(Ok(())), Taking::Now(Ok(()))] => next.run(request, outbox),
+            [Taking::Now(Err(wait)), _] | [_, Taking::Now(Err(wait))] => {
+                now(Error::rate_limited(wait).into())
+            }
+            takings => Box::pin(async move {
+                for taking in takings {
+                    if let Err(wait) = taking.taken().await {
+                        return Error::rate_limited(wait).into();
+                    }
+                }
+                next.run(request, outbox).await
+            }),
         }
     }
 }

@@ -1,73 +1,17 @@
-//! The ports in memory: good for one process.
+//! Token buckets in memory.
 
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use wharf_model::{BoxFuture, Error, NonceStore, Rate, RateStore};
+use wharf_model::{Rate, RateStore, Taking};
 
-/// Remembers claims until they expire. Past its limit it refuses new ones rather than forget.
-pub struct MemoryNonces {
-    most: usize,
-    claims: Mutex<Claims>,
-}
-
-#[derive(Default)]
-struct Claims {
-    expiry: HashMap<String, Instant, RandomState>,
-    by_expiry: BTreeMap<Instant, Vec<String>>,
-}
-
-impl Default for MemoryNonces {
-    fn default() -> Self {
-        MemoryNonces::new(100_000)
-    }
-}
-
-impl MemoryNonces {
-    /// Remembers at most so many claims at a time.
-    #[must_use]
-    pub fn new(most: usize) -> Self {
-        MemoryNonces { most, claims: Mutex::default() }
-    }
-
-    fn take(&self, nonce: &str, ttl: Duration, now: Instant) -> Result<bool, Error> {
-        let mut claims = lock(&self.claims);
-        let still = claims.by_expiry.split_off(&now);
-        let expired = std::mem::replace(&mut claims.by_expiry, still);
-        for nonce in expired.into_values().flatten() {
-            claims.expiry.remove(&nonce);
-        }
-        if claims.expiry.contains_key(nonce) {
-            return Ok(false);
-        }
-        if claims.expiry.len() >= self.most {
-            return Err(Error::overloaded(Duration::from_secs(1)));
-        }
-        // A claim too far off to write down is kept for a day.
-        let expiry = now.checked_add(ttl).unwrap_or(now + Duration::from_secs(86_400));
-        claims.expiry.insert(nonce.to_owned(), expiry);
-        claims.by_expiry.entry(expiry).or_default().push(nonce.to_owned());
-        Ok(true)
-    }
-}
-
-impl NonceStore for MemoryNonces {
-    fn claim(&self, nonce: &str, ttl: Duration) -> BoxFuture<Result<bool, Error>> {
-        Box::pin(std::future::ready(self.take(nonce, ttl, Instant::now())))
-    }
-}
-
-impl fmt::Debug for MemoryNonces {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryNonces").field("most", &self.most).finish_non_exhaustive()
-    }
-}
+use super::lock;
 
 /// Token buckets of so many callers at a time; when there are more, the bucket used longest ago
 /// is forgotten, and its caller begins with a full one.
@@ -133,8 +77,8 @@ impl MemoryRates {
 }
 
 impl RateStore for MemoryRates {
-    fn take(&self, key: &str, rate: Rate) -> Result<(), Duration> {
-        self.take_at(key, rate, Instant::now())
+    fn take(&self, key: &str, rate: Rate) -> Taking {
+        Taking::Now(self.take_at(key, rate, Instant::now()))
     }
 }
 
@@ -144,25 +88,9 @@ impl fmt::Debug for MemoryRates {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_nonce_is_claimed_once_until_it_expires() {
-        let store = MemoryNonces::new(2);
-        let (start, ttl) = (Instant::now(), Duration::from_secs(10));
-        assert_eq!(store.take("a", ttl, start), Ok(true));
-        assert_eq!(store.take("a", ttl, start), Ok(false));
-        assert_eq!(store.take("b", ttl, start), Ok(true));
-        assert!(store.take("c", ttl, start).is_err(), "full");
-        assert_eq!(store.take("c", ttl, start + ttl * 2), Ok(true));
-        assert_eq!(store.take("a", ttl, start + ttl * 2), Ok(true));
-    }
 
     #[test]
     fn a_bucket_gives_its_burst_and_then_its_rate() {

@@ -1,0 +1,37 @@
+//! What time it is, in milliseconds since 1970.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::time::Instant;
+
+/// Tells the time, in milliseconds since 1970. It never goes back.
+pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// The clock of what ends with the process: tokio's, so that tests can pause it.
+pub(crate) fn of_the_process() -> Clock {
+    let (wall, start) = (wall(), Instant::now());
+    Arc::new(move || wall.saturating_add(millis(start.elapsed())))
+}
+
+/// The clock of what outlives the process: the time of day, held still while somebody sets it back.
+#[cfg_attr(not(feature = "sqlite"), allow(dead_code))]
+pub(crate) fn of_the_machine() -> u64 {
+    static LATEST: AtomicU64 = AtomicU64::new(0);
+    let now = wall();
+    LATEST.fetch_max(now, Ordering::Relaxed).max(now)
+}
+
+/// A duration as milliseconds.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn wall() -> u64 {
+    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}

@@ -1,0 +1,209 @@
+//! The contract of the ports: what each promises, as tests that any store can run.
+//!
+//! Each function takes a closure that makes an **empty** store, or several handles on one (as
+//! several processes would have), and panics at the first promise that is not kept. Run them on a
+//! runtime with several threads, so that what races does.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use wharf_model::RecordStore;
+//! use wharf_store::{MemoryRecords, contract};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! contract::records(|| async {
+//!     let mine: Arc<dyn RecordStore> = Arc::new(MemoryRecords::default());
+//!     mine
+//! })
+//! .await;
+//! # }
+//! ```
+// These are tests: a promise that is not kept ends in a panic that says which.
+#![allow(clippy::expect_used)]
+
+mod bus;
+mod claims;
+mod events;
+mod expiry;
+mod keeping;
+mod order;
+mod swapping;
+mod traces;
+
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep};
+use wharf_model::{Bus, Error, EventStore, NonceStore, RateStore, Record, RecordStore};
+
+pub use self::traces::{find_traces, leave_traces};
+
+/// One or more handles on one store.
+pub struct Handles<T: ?Sized>(Vec<Arc<T>>);
+
+impl<T: ?Sized> From<Arc<T>> for Handles<T> {
+    fn from(handle: Arc<T>) -> Self {
+        Handles(vec![handle])
+    }
+}
+
+impl<T: ?Sized> From<Vec<Arc<T>>> for Handles<T> {
+    /// # Panics
+    /// If there are none.
+    fn from(handles: Vec<Arc<T>>) -> Self {
+        assert!(!handles.is_empty(), "a store has at least one handle");
+        Handles(handles)
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Handles<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Handles").field(&self.0.len()).finish()
+    }
+}
+
+impl<T: ?Sized> Handles<T> {
+    fn one(&self) -> &Arc<T> {
+        &self.0[0]
+    }
+
+    /// Handles in turn, so that those who race do so from several processes.
+    fn in_turn(&self) -> impl Iterator<Item = Arc<T>> {
+        self.0.iter().cycle().cloned()
+    }
+}
+
+/// What a [`RecordStore`] promises.
+///
+/// # Panics
+/// If it does not keep it.
+pub async fn records<F, R, H>(make: F)
+where
+    F: Fn() -> R,
+    R: Future<Output = H>,
+    H: Into<Handles<dyn RecordStore>>,
+{
+    let make = async || make().await.into();
+    swapping::a_record_comes_back_as_it_was(make().await).await;
+    swapping::versions_are_the_stores(make().await).await;
+    swapping::one_swap_of_a_version_wins(make().await).await;
+    swapping::no_change_is_lost(make().await).await;
+    swapping::the_clock_does_not_go_back(make().await).await;
+    order::an_id_is_taken_once(make().await).await;
+    order::an_owner_has_so_many(make().await).await;
+    order::lists_are_in_order_and_paged(make().await).await;
+    order::due_is_in_order(make().await).await;
+    order::what_becomes_due_shows(make().await).await;
+    keeping::the_first_value_stays(make().await).await;
+    keeping::one_of_many_is_kept(make().await).await;
+    keeping::an_earlier_holder_keeps_nothing(make().await).await;
+    keeping::a_holder_that_lost_keeps_nothing_more(make().await).await;
+    keeping::what_is_removed_takes_all_along(make().await).await;
+    expiry::what_expired_is_gone(make().await).await;
+    expiry::a_new_expiry_counts(make().await).await;
+    expiry::what_expired_makes_room(make().await).await;
+    expiry::an_id_that_expired_begins_anew(make().await).await;
+    expiry::sweeps_are_bounded(make().await).await;
+}
+
+/// What an [`EventStore`] promises.
+///
+/// # Panics
+/// If it does not keep it.
+pub async fn events<F, R, H>(make: F)
+where
+    F: Fn() -> R,
+    R: Future<Output = H>,
+    H: Into<Handles<dyn EventStore>>,
+{
+    let make = async || make().await.into();
+    events::events_come_back_in_order(make().await).await;
+    events::numbers_have_no_gaps(make().await).await;
+    events::old_events_go(make().await).await;
+    events::streams_end(make().await).await;
+}
+
+/// What a [`Bus`] promises.
+///
+/// # Panics
+/// If it does not keep it.
+pub async fn bus<F, R, H>(make: F)
+where
+    F: Fn() -> R,
+    R: Future<Output = H>,
+    H: Into<Handles<dyn Bus>>,
+{
+    let make = async || make().await.into();
+    bus::messages_are_heard_once_and_in_order(make().await).await;
+    bus::topics_are_apart(make().await).await;
+    bus::who_is_gone_hears_nothing(make().await).await;
+}
+
+/// What a [`NonceStore`] promises.
+///
+/// # Panics
+/// If it does not keep it.
+pub async fn nonces<F, R, H>(make: F)
+where
+    F: Fn() -> R,
+    R: Future<Output = H>,
+    H: Into<Handles<dyn NonceStore>>,
+{
+    let make = async || make().await.into();
+    claims::a_nonce_is_claimed_once(make().await).await;
+    claims::a_claim_ends(make().await).await;
+}
+
+/// What a [`RateStore`] promises.
+///
+/// # Panics
+/// If it does not keep it.
+pub async fn rates<F, R, H>(make: F)
+where
+    F: Fn() -> R,
+    R: Future<Output = H>,
+    H: Into<Handles<dyn RateStore>>,
+{
+    let make = async || make().await.into();
+    claims::a_burst_is_all_there_is(make().await).await;
+    claims::tokens_come_back(make().await).await;
+}
+
+/// How long things that expire in these tests live.
+const SHORT: Duration = Duration::from_millis(40);
+
+/// A record like any other.
+fn record(id: &str, owner: &str) -> Record {
+    Record { id: id.to_owned(), owner: owner.to_owned(), ..Record::default() }
+}
+
+/// What the store answered.
+fn told<T>(answer: Result<T, Error>) -> T {
+    answer.expect("the store answers")
+}
+
+/// Looks again and again until `done` says yes.
+async fn until<R: Future<Output = bool>>(what: &str, done: impl Fn() -> R) {
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !done().await {
+        assert!(Instant::now() < patience, "it never came to this: {what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Runs all at the same time: what each came to, in order.
+async fn together<T, R>(all: impl IntoIterator<Item = R>) -> Vec<T>
+where
+    T: Send + 'static,
+    R: Future<Output = T> + Send + 'static,
+{
+    let running: Vec<_> = all.into_iter().map(tokio::spawn).collect();
+    let mut done = Vec::with_capacity(running.len());
+    for each in running {
+        done.push(each.await.expect("no racer panics"));
+    }
+    done
+}
+
+fn count<T: PartialEq>(all: &[T], one: &T) -> usize {
+    all.iter().filter(|each| *each == one).count()
+}

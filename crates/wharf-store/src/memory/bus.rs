@@ -1,0 +1,30 @@
+//! A bus within the process.
+
+use std::{any::Any, fmt, future::ready, sync::Arc};
+
+use wharf_model::{Bus, Ear, Stored};
+
+use crate::ears::Ears;
+
+/// Carries messages within this process: each is heard before `publish` returns its future.
+#[derive(Default)]
+pub struct MemoryBus {
+    ears: Ears,
+}
+
+impl Bus for MemoryBus {
+    fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
+        self.ears.hear(topic, &message);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn subscribe(&self, topic: &str, ear: Arc<dyn Ear>) -> Box<dyn Any + Send + Sync> {
+        self.ears.add(topic, ear, || {})
+    }
+}
+
+impl fmt::Debug for MemoryBus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryBus").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,142 @@
+//! Streams of events in memory.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    fmt,
+    future::ready,
+    sync::Mutex,
+};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use wharf_model::{Error, EventStore, Events, Keep, Stored};
+
+use super::{full, lock};
+use crate::clock::{self, Clock, millis};
+
+/// Keeps streams while the process lives. Past its limits it refuses what is new rather than forget.
+pub struct MemoryEvents {
+    most: usize,
+    most_bytes: usize,
+    clock: Clock,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    streams: HashMap<String, Stream, RandomState>,
+    expiring: BTreeSet<(u64, String)>,
+    bytes: usize,
+}
+
+#[derive(Default)]
+struct Stream {
+    newest: u64,
+    events: VecDeque<Vec<u8>>,
+    bytes: usize,
+    expires: u64,
+}
+
+impl Default for MemoryEvents {
+    fn default() -> Self {
+        MemoryEvents::new(100_000, 256 * 1024 * 1024)
+    }
+}
+
+impl MemoryEvents {
+    /// Keeps at most so many streams, and so many bytes in all.
+    #[must_use]
+    pub fn new(most: usize, most_bytes: usize) -> Self {
+        MemoryEvents { most, most_bytes, clock: clock::of_the_process(), table: Mutex::default() }
+    }
+
+    /// Goes by this clock, for simulations.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        MemoryEvents { clock, ..self }
+    }
+
+    fn append_at(&self, now: u64, name: &str, event: Vec<u8>, keep: Keep) -> Result<u64, Error> {
+        let mut guard = lock(&self.table);
+        let table = &mut *guard;
+        table.sweep(now);
+        let is_new = !table.streams.contains_key(name);
+        if table.bytes + event.len() > self.most_bytes
+            || (is_new && table.streams.len() >= self.most)
+        {
+            return Err(full());
+        }
+        let stream = table.streams.entry_ref(name).or_default();
+        table.bytes -= stream.bytes;
+        table.expiring.remove(&(stream.expires, name.to_owned()));
+        stream.append(event, keep);
+        stream.expires = now.saturating_add(millis(keep.ttl));
+        table.bytes += stream.bytes;
+        table.expiring.insert((stream.expires, name.to_owned()));
+        Ok(stream.newest)
+    }
+}
+
+impl Table {
+    fn forget(&mut self, name: &str) {
+        let Some(stream) = self.streams.remove(name) else { return };
+        self.expiring.remove(&(stream.expires, name.to_owned()));
+        self.bytes -= stream.bytes;
+    }
+
+    fn sweep(&mut self, now: u64) {
+        while let Some((expires, name)) = self.expiring.first().cloned()
+            && expires <= now
+        {
+            self.forget(&name);
+        }
+    }
+}
+
+impl Stream {
+    fn append(&mut self, event: Vec<u8>, keep: Keep) {
+        self.newest += 1;
+        self.bytes += event.len();
+        self.events.push_back(event);
+        while self.events.len() > 1
+            && (self.events.len() > keep.events || self.bytes > keep.bytes)
+            && let Some(oldest) = self.events.pop_front()
+        {
+            self.bytes -= oldest.len();
+        }
+    }
+
+    fn read(&self, after: u64, limit: usize) -> Events {
+        let first = self.newest + 1 - self.events.len() as u64;
+        let skipped =
+            usize::try_from(after.saturating_add(1).saturating_sub(first)).unwrap_or(usize::MAX);
+        let numbered = (first..).zip(&self.events).skip(skipped).take(limit);
+        let events = numbered.map(|(number, event)| (number, event.clone())).collect();
+        Events { newest: self.newest, events }
+    }
+}
+
+impl EventStore for MemoryEvents {
+    fn append(&self, stream: &str, event: Vec<u8>, keep: Keep) -> Stored<u64> {
+        Box::pin(ready(self.append_at((self.clock)(), stream, event, keep)))
+    }
+
+    fn read(&self, stream: &str, after: u64, limit: usize) -> Stored<Events> {
+        let mut table = lock(&self.table);
+        table.sweep((self.clock)());
+        let read = table.streams.get(stream).map(|stream| stream.read(after, limit));
+        Box::pin(ready(Ok(read.unwrap_or_default())))
+    }
+
+    fn forget(&self, stream: &str) -> Stored<()> {
+        lock(&self.table).forget(stream);
+        Box::pin(ready(Ok(())))
+    }
+}
+
+impl fmt::Debug for MemoryEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut it = f.debug_struct("MemoryEvents");
+        it.field("most", &self.most).field("most_bytes", &self.most_bytes).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,66 @@
+//! The ports in memory: good for one process. Everything is bounded, and says so when it is full.
+
+mod bus;
+mod events;
+mod nonces;
+mod rates;
+mod records;
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use wharf_model::{Error, Health, Reach, Stores};
+
+pub use self::{
+    bus::MemoryBus, events::MemoryEvents, nonces::MemoryNonces, rates::MemoryRates,
+    records::MemoryRecords,
+};
+
+/// All stores in memory, empty.
+///
+/// ```
+/// use wharf_model::{Reach, Record};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), wharf_model::Error> {
+/// let stores = wharf_store::memory_stores();
+/// assert_eq!(stores.reach, Reach::Process);
+///
+/// let record = Record { id: "r1".into(), body: b"hello".to_vec(), ..Record::default() };
+/// assert!(stores.tasks.insert(record, 10).await?);
+/// assert!(stores.sessions.load("r1").await?.is_none(), "tasks and sessions are apart");
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub fn memory_stores() -> Stores {
+    Stores {
+        tasks: Arc::new(MemoryRecords::default()),
+        sessions: Arc::new(MemoryRecords::default()),
+        events: Arc::new(MemoryEvents::default()),
+        bus: Arc::new(MemoryBus::default()),
+        rates: Arc::new(MemoryRates::default()),
+        nonces: Arc::new(MemoryNonces::default()),
+        health: Arc::new(AlwaysReady),
+        reach: Reach::Process,
+    }
+}
+
+/// The health of what cannot go away.
+#[derive(Clone, Copy, Debug)]
+struct AlwaysReady;
+
+impl Health for AlwaysReady {
+    fn is_ready(&self) -> bool {
+        true
+    }
+}
+
+fn full() -> Error {
+    Error::overloaded(Duration::from_secs(1)).with_message("The store in memory is full")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

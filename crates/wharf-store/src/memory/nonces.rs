@@ -1,0 +1,89 @@
+//! One-time claims in memory.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use wharf_model::{Error, NonceStore, Stored};
+
+use super::lock;
+
+/// Remembers claims until they expire. Past its limit it refuses new ones rather than forget.
+pub struct MemoryNonces {
+    most: usize,
+    claims: Mutex<Claims>,
+}
+
+#[derive(Default)]
+struct Claims {
+    expiry: HashMap<String, Instant, RandomState>,
+    by_expiry: BTreeMap<Instant, Vec<String>>,
+}
+
+impl Default for MemoryNonces {
+    fn default() -> Self {
+        MemoryNonces::new(100_000)
+    }
+}
+
+impl MemoryNonces {
+    /// Remembers at most so many claims at a time.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        MemoryNonces { most, claims: Mutex::default() }
+    }
+
+    fn take(&self, nonce: &str, ttl: Duration, now: Instant) -> Result<bool, Error> {
+        let mut claims = lock(&self.claims);
+        let still = claims.by_expiry.split_off(&now);
+        let expired = std::mem::replace(&mut claims.by_expiry, still);
+        for nonce in expired.into_values().flatten() {
+            claims.expiry.remove(&nonce);
+        }
+        if claims.expiry.contains_key(nonce) {
+            return Ok(false);
+        }
+        if claims.expiry.len() >= self.most {
+            return Err(Error::overloaded(Duration::from_secs(1)));
+        }
+        // A claim too far off to write down is kept for a day.
+        let expiry = now.checked_add(ttl).unwrap_or(now + Duration::from_secs(86_400));
+        claims.expiry.insert(nonce.to_owned(), expiry);
+        claims.by_expiry.entry(expiry).or_default().push(nonce.to_owned());
+        Ok(true)
+    }
+}
+
+impl NonceStore for MemoryNonces {
+    fn claim(&self, nonce: &str, ttl: Duration) -> Stored<bool> {
+        Box::pin(std::future::ready(self.take(nonce, ttl, Instant::now())))
+    }
+}
+
+impl fmt::Debug for MemoryNonces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryNonces").field("most", &self.most).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nonce_is_claimed_once_until_it_expires() {
+        let store = MemoryNonces::new(2);
+        let (start, ttl) = (Instant::now(), Duration::from_secs(10));
+        assert_eq!(store.take("a", ttl, start), Ok(true));
+        assert_eq!(store.take("a", ttl, start), Ok(false));
+        assert_eq!(store.take("b", ttl, start), Ok(true));
+        assert!(store.take("c", ttl, start).is_err(), "full");
+        assert_eq!(store.take("c", ttl, start + ttl * 2), Ok(true));
+        assert_eq!(store.take("a", ttl, start + ttl * 2), Ok(true));
+    }
+}

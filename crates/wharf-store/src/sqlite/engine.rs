@@ -1,0 +1,192 @@
+//! Two threads: one writes, one reads. What waits to be written is written together, so that one
+//! `fsync` serves all of it, and answered after that.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use rusqlite::{Connection, params};
+use tokio::sync::oneshot;
+use wharf_model::{Error, ErrorKind, Health, Stored};
+
+use super::file::Place;
+use crate::clock;
+
+/// Jobs that wait for one of the threads.
+const QUEUE: usize = 4096;
+/// Jobs in one transaction.
+const BATCH: usize = 512;
+/// How often a file that could not be written is tried again.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// The threads, which end when it is dropped and all that was queued is done.
+pub(super) struct Engine {
+    writes: SyncSender<Box<dyn Job>>,
+    reads: SyncSender<Box<dyn Job>>,
+    ready: Arc<AtomicBool>,
+}
+
+impl Engine {
+    pub(super) fn start(place: &Place) -> Result<Self, Error> {
+        let (writer, reader) = (place.writer()?, place.reader()?);
+        let ready = Arc::new(AtomicBool::new(true));
+        let (writes, to_write) = sync_channel(QUEUE);
+        let (reads, to_read) = sync_channel(QUEUE);
+        let is_ready = ready.clone();
+        spawn("wharf-store-write", move || write_all(&writer, &to_write, &is_ready))?;
+        spawn("wharf-store-read", move || read_all(&reader, &to_read))?;
+        Ok(Engine { writes, reads, ready })
+    }
+
+    /// Does `work` in a transaction. The answer comes when that is on the disk.
+    pub(super) fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection, u64) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Stored<T> {
+        queue(self.writes.clone(), work)
+    }
+
+    /// Does `work`, which only reads.
+    pub(super) fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection, u64) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Stored<T> {
+        queue(self.reads.clone(), work)
+    }
+}
+
+impl Health for Engine {
+    fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("ready", &self.ready).finish_non_exhaustive()
+    }
+}
+
+/// Something to do with the database, and somebody who waits for it.
+trait Job: Send {
+    fn run(&mut self, db: &Connection, now: u64) -> rusqlite::Result<()>;
+    fn end(self: Box<Self>, failure: Option<&Error>);
+}
+
+struct Work<F, T> {
+    work: Option<F>,
+    done: Option<T>,
+    asker: oneshot::Sender<Result<T, Error>>,
+}
+
+impl<F, T> Job for Work<F, T>
+where
+    F: FnOnce(&Connection, u64) -> rusqlite::Result<T> + Send,
+    T: Send,
+{
+    fn run(&mut self, db: &Connection, now: u64) -> rusqlite::Result<()> {
+        if let Some(work) = self.work.take() {
+            self.done = Some(work(db, now)?);
+        }
+        Ok(())
+    }
+
+    fn end(self: Box<Self>, failure: Option<&Error>) {
+        let answer = match (failure, self.done) {
+            (None, Some(done)) => Ok(done),
+            (failure, _) => Err(failure.cloned().unwrap_or_else(unavailable)),
+        };
+        // Whoever asked may be gone; what was asked for is done all the same.
+        let _ = self.asker.send(answer);
+    }
+}
+
+fn queue<T: Send + 'static>(
+    jobs: SyncSender<Box<dyn Job>>,
+    work: impl FnOnce(&Connection, u64) -> rusqlite::Result<T> + Send + 'static,
+) -> Stored<T> {
+    Box::pin(async move {
+        let (asker, answer) = oneshot::channel();
+        let job = Work { work: Some(work), done: None, asker };
+        jobs.try_send(Box::new(job)).map_err(|refused| match refused {
+            TrySendError::Full(_) => Error::overloaded(Duration::from_secs(1))
+                .with_message("Too much waits to be stored"),
+            TrySendError::Disconnected(_) => unavailable(),
+        })?;
+        answer.await.unwrap_or_else(|_| Err(unavailable()))
+    })
+}
+
+fn write_all(db: &Connection, jobs: &Receiver<Box<dyn Job>>, ready: &AtomicBool) {
+    while let Some(first) = next(jobs, ready) {
+        let mut batch: Vec<_> = first.into_iter().collect();
+        batch.extend(jobs.try_iter().take(BATCH - batch.len()));
+        let done = transact(db, &mut batch);
+        if let Err(why) = &done {
+            tracing::warn!(%why, "the store's file cannot be written");
+        }
+        let failure = done.err().map(|_| unavailable());
+        ready.store(failure.is_none(), Ordering::Relaxed);
+        for job in batch {
+            job.end(failure.as_ref());
+        }
+    }
+}
+
+/// The next job. While the file cannot be written, nobody may be sending any: then an empty one comes
+/// now and then. `None` when all are done.
+fn next(jobs: &Receiver<Box<dyn Job>>, ready: &AtomicBool) -> Option<Option<Box<dyn Job>>> {
+    if ready.load(Ordering::Relaxed) {
+        return jobs.recv().ok().map(Some);
+    }
+    match jobs.recv_timeout(PROBE) {
+        Ok(job) => Some(Some(job)),
+        Err(RecvTimeoutError::Timeout) => Some(None),
+        Err(RecvTimeoutError::Disconnected) => None,
+    }
+}
+
+/// All jobs or none: what fails here is the file, which is the same for all of them.
+fn transact(db: &Connection, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
+    db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    let now = clock::of_the_machine();
+    let mut all = || {
+        if batch.is_empty() {
+            db.execute("UPDATE probe SET at = ?1", params![super::ordered(now)])?;
+        }
+        batch.iter_mut().try_for_each(|job| job.run(db, now))?;
+        db.prepare_cached("COMMIT")?.execute([]).map(drop)
+    };
+    let done = all();
+    if done.is_err() && !db.is_autocommit() {
+        // What the failure was is told already.
+        let _ = db.execute_batch("ROLLBACK");
+    }
+    done
+}
+
+fn read_all(db: &Connection, jobs: &Receiver<Box<dyn Job>>) {
+    for mut job in jobs {
+        let done = job.run(db, clock::of_the_machine());
+        if let Err(why) = &done {
+            tracing::warn!(%why, "the store's file cannot be read");
+        }
+        job.end(done.err().map(|_| unavailable()).as_ref());
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
+    spawned.map(drop).map_err(Error::from_std)
+}
+
+fn unavailable() -> Error {
+    Error::new(ErrorKind::TemporarilyUnavailable).with_message("The store's file cannot be used")
+}

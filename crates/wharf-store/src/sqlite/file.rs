@@ -1,0 +1,179 @@
+//! The file: where it is, who may read it, and what is in it.
+
+use std::{
+    fs::OpenOptions,
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use wharf_model::{Error, ErrorKind};
+
+use crate::url::{Url, wrong};
+
+/// Marks the file as one of ours: "whrf".
+const APPLICATION: i32 = 0x7768_7266;
+const SCHEMA_VERSION: i32 = 1;
+/// How long one process waits for another that writes.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const SCHEMA: &str = "
+    CREATE TABLE records (
+        n INTEGER PRIMARY KEY,
+        space INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        fence INTEGER NOT NULL,
+        due INTEGER,
+        expires INTEGER,
+        body BLOB NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX records_by_id ON records (space, id);
+    CREATE INDEX records_by_owner ON records (space, owner, created, id, expires);
+    CREATE INDEX records_by_due ON records (space, due, id) WHERE due IS NOT NULL;
+    CREATE INDEX records_by_expiry ON records (space, expires) WHERE expires IS NOT NULL;
+    CREATE TABLE kept (
+        record INTEGER NOT NULL REFERENCES records (n) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        value BLOB NOT NULL,
+        PRIMARY KEY (record, name)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE streams (
+        n INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        newest INTEGER NOT NULL,
+        oldest INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        expires INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX streams_by_expiry ON streams (expires);
+    CREATE TABLE events (
+        stream INTEGER NOT NULL REFERENCES streams (n) ON DELETE CASCADE,
+        number INTEGER NOT NULL,
+        event BLOB NOT NULL,
+        PRIMARY KEY (stream, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE nonces (nonce TEXT PRIMARY KEY, expires INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE INDEX nonces_by_expiry ON nonces (expires);
+    CREATE TABLE probe (at INTEGER NOT NULL) STRICT;
+    INSERT INTO probe VALUES (0);
+";
+
+/// Where the file is, and how hard it is written.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    synchronous: &'static str,
+}
+
+impl Place {
+    pub(super) fn parse(url: &Url<'_>) -> Result<Self, Error> {
+        let path = url.rest.strip_prefix("//").unwrap_or(url.rest);
+        if path.is_empty() {
+            return Err(wrong("a file is missing; write sqlite:PATH, such as sqlite:wharf.db"));
+        }
+        if path == ":memory:" {
+            return Err(wrong("for a store in memory write memory:"));
+        }
+        let mut synchronous = "FULL";
+        for (name, value) in &url.settings {
+            synchronous = match (name.as_str(), value.as_str()) {
+                ("synchronous", "full") => "FULL",
+                ("synchronous", "normal") => "NORMAL",
+                ("synchronous", _) => {
+                    return Err(wrong("synchronous is full (the default) or normal"));
+                }
+                _ => {
+                    let what = format!("sqlite: has no setting `{name}`, only `synchronous`");
+                    return Err(wrong(what));
+                }
+            };
+        }
+        Ok(Place { path: PathBuf::from(path), synchronous })
+    }
+
+    /// A connection that writes, on a file that has all its tables.
+    pub(super) fn writer(&self) -> Result<Connection, Error> {
+        create(&self.path).map_err(|e| self.cannot("create", &e))?;
+        self.prepared().map_err(|e| self.cannot("open", &e))?
+    }
+
+    /// A connection that only reads.
+    pub(super) fn reader(&self) -> Result<Connection, Error> {
+        let connect = || {
+            let db = self.connect()?;
+            db.pragma_update(None, "query_only", true)?;
+            Ok(db)
+        };
+        connect().map_err(|e: rusqlite::Error| self.cannot("open", &e))
+    }
+
+    fn connect(&self) -> rusqlite::Result<Connection> {
+        let db = Connection::open(&self.path)?;
+        db.busy_timeout(PATIENCE)?;
+        db.pragma_update(None, "foreign_keys", true)?;
+        db.pragma_update(None, "synchronous", self.synchronous)?;
+        db.set_prepared_statement_cache_capacity(64);
+        Ok(db)
+    }
+
+    fn prepared(&self) -> rusqlite::Result<Result<Connection, Error>> {
+        let mut db = self.connect()?;
+        let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let number = |name| tx.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+        let tables: i32 =
+            tx.query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        match (number("application_id")?, number("user_version")?) {
+            (APPLICATION, SCHEMA_VERSION) => {}
+            (0, 0) if tables == 0 => {
+                tx.execute_batch(SCHEMA)?;
+                tx.pragma_update(None, "application_id", APPLICATION)?;
+                tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+            }
+            (APPLICATION, _) => return Ok(Err(self.foreign("of another version of Wharf"))),
+            _ => return Ok(Err(self.foreign("of another program"))),
+        }
+        tx.commit()?;
+        write_ahead(&db)?;
+        db.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+        Ok(Ok(db))
+    }
+
+    fn cannot(&self, what: &str, why: &dyn std::fmt::Display) -> Error {
+        let message = format!("cannot {what} the store {}: {why}", self.path.display());
+        Error::new(ErrorKind::TemporarilyUnavailable).with_message(message)
+    }
+
+    fn foreign(&self, whose: &str) -> Error {
+        let message = format!("{} is a database {whose}: name another file", self.path.display());
+        wrong(message)
+    }
+}
+
+/// The switch to write-ahead does not wait for other processes by itself.
+fn write_ahead(db: &Connection) -> rusqlite::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match db.pragma_update(None, "journal_mode", "WAL") {
+            Err(e)
+                if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Creates the file for its owner alone; SQLite gives the files beside it the same mode.
+fn create(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
+}

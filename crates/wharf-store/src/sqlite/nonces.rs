@@ -1,0 +1,40 @@
+//! One-time claims in the file.
+
+use std::{sync::Arc, time::Duration};
+
+use rusqlite::params;
+use wharf_model::{NonceStore, Stored};
+
+use super::{engine::Engine, ordered};
+use crate::clock::millis;
+
+#[derive(Debug)]
+pub(super) struct FileNonces {
+    engine: Arc<Engine>,
+}
+
+impl FileNonces {
+    pub(super) fn new(engine: Arc<Engine>) -> Self {
+        FileNonces { engine }
+    }
+}
+
+/// Expired claims that each new one forgets: more than it makes.
+const SWEPT: i64 = 4;
+const SWEEP: &str = "DELETE FROM nonces WHERE nonce IN
+    (SELECT nonce FROM nonces WHERE expires <= ?1 ORDER BY expires LIMIT ?2)";
+const CLAIM: &str = "INSERT INTO nonces (nonce, expires) VALUES (?1, ?2)
+    ON CONFLICT (nonce) DO UPDATE SET expires = ?2 WHERE expires <= ?3";
+
+impl NonceStore for FileNonces {
+    fn claim(&self, nonce: &str, ttl: Duration) -> Stored<bool> {
+        let nonce = nonce.to_owned();
+        self.engine.write(move |db, now| {
+            let expires = ordered(now.saturating_add(millis(ttl)));
+            let claimed =
+                db.prepare_cached(CLAIM)?.execute(params![nonce, expires, ordered(now)])?;
+            db.prepare_cached(SWEEP)?.execute(params![ordered(now), SWEPT])?;
+            Ok(claimed == 1)
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! The ports in memory keep the contract, and stay within their limits.
+
+use std::{sync::Arc, time::Duration};
+
+use wharf_model::{EventStore, Keep, Record, RecordStore};
+use wharf_store::{MemoryEvents, MemoryRecords, contract, memory_stores};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records() {
+    contract::records(|| async { memory_stores().tasks }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events() {
+    contract::events(|| async { memory_stores().events }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bus() {
+    contract::bus(|| async { memory_stores().bus }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nonces_and_rates() {
+    contract::nonces(|| async { memory_stores().nonces }).await;
+    contract::rates(|| async { memory_stores().rates }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_clock_moves_the_store() {
+    let store = MemoryRecords::default();
+    let expires = Some(store.now().await.unwrap() + 60_000);
+    let record = Record { id: "a".into(), expires, ..Record::default() };
+    assert!(store.insert(record, 1).await.unwrap());
+    tokio::time::advance(Duration::from_secs(59)).await;
+    assert!(store.load("a").await.unwrap().is_some());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(store.load("a").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn records_are_bounded_in_number_and_bytes() {
+    let record = |id: &str, bytes: usize, expires| Record {
+        id: id.into(),
+        expires,
+        body: vec![0; bytes],
+        ..Record::default()
+    };
+    let store = MemoryRecords::new(2, 100);
+    assert!(store.insert(record("a", 50, None), 9).await.unwrap());
+    assert!(store.insert(record("big", 51, None), 9).await.unwrap_err().kind.is_overloaded());
+    assert!(store.keep("a", 0, "x", vec![0; 50]).await.unwrap_err().kind.is_overloaded());
+    let grown = Record { version: 1, ..record("a", 101, None) };
+    assert!(store.swap(grown).await.unwrap_err().kind.is_overloaded());
+    assert!(store.insert(record("b", 10, Some(1)), 9).await.unwrap());
+    assert!(store.insert(record("c", 10, None), 9).await.unwrap(), "what expired makes room");
+    assert!(store.insert(record("d", 1, None), 9).await.unwrap_err().kind.is_overloaded());
+    assert!(store.remove("a").await.unwrap());
+    assert!(store.insert(record("d", 90, None), 9).await.unwrap(), "what was removed, too");
+}
+
+#[tokio::test]
+async fn streams_are_bounded_in_number_and_bytes() {
+    let keep = Keep { events: 10, bytes: 50, ttl: Duration::from_secs(60) };
+    let store: Arc<dyn EventStore> = Arc::new(MemoryEvents::new(2, 100));
+    assert_eq!(store.append("a", vec![0; 50], keep).await, Ok(1));
+    assert_eq!(store.append("b", vec![0; 50], keep).await, Ok(1));
+    assert!(store.append("c", vec![], keep).await.unwrap_err().kind.is_overloaded());
+    assert!(store.append("a", vec![0], keep).await.unwrap_err().kind.is_overloaded());
+    store.forget("a").await.unwrap();
+    assert_eq!(store.append("c", vec![0; 10], keep).await, Ok(1));
+}

@@ -1,0 +1,208 @@
+//! One file keeps the contract, also for two who share it and for the next who opens it.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use wharf_model::{Reach, Record, Stores};
+use wharf_store::{contract, open};
+
+/// A directory that goes away with the test.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wharf-store-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+
+    /// The URL of a new file in it.
+    fn fresh(&self) -> String {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        format!("sqlite:{}", self.0.join(format!("{number}.db")).display())
+    }
+
+    /// Two who share a new file.
+    async fn pair(&self) -> [Stores; 2] {
+        let url = self.fresh();
+        [open(&url).await.unwrap(), open(&url).await.unwrap()]
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records() {
+    let directory = Directory::new();
+    contract::records(|| async { open(&directory.fresh()).await.unwrap().tasks }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_of_two_who_share_the_file() {
+    let directory = Directory::new();
+    contract::records(|| async { directory.pair().await.map(|stores| stores.sessions).to_vec() })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events() {
+    let directory = Directory::new();
+    contract::events(|| async { directory.pair().await.map(|stores| stores.events).to_vec() })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bus_nonces_and_rates() {
+    let directory = Directory::new();
+    contract::bus(|| async { open(&directory.fresh()).await.unwrap().bus }).await;
+    contract::nonces(|| async { directory.pair().await.map(|stores| stores.nonces).to_vec() })
+        .await;
+    contract::rates(|| async { open(&directory.fresh()).await.unwrap().rates }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_stored_outlives_who_stored_it() {
+    let directory = Directory::new();
+    for settings in ["", "?synchronous=normal", "?synchronous=full"] {
+        let url = directory.fresh() + settings;
+        let first = open(&url).await.unwrap();
+        assert_eq!(first.reach, Reach::Machine);
+        contract::leave_traces(&first).await;
+        contract::find_traces(&first).await;
+        drop(first);
+        contract::find_traces(&open(&url).await.unwrap()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_writes_at_once_are_all_written() {
+    let directory = Directory::new();
+    let url = directory.fresh();
+    let stores = open(&url).await.unwrap();
+    let inserts = (0..2_000).map(|n| {
+        let record = Record { id: n.to_string(), owner: (n % 7).to_string(), ..Record::default() };
+        tokio::spawn(stores.tasks.insert(record, 1_000))
+    });
+    for insert in inserts.collect::<Vec<_>>() {
+        assert_eq!(insert.await.unwrap(), Ok(true));
+    }
+    drop(stores);
+    let stores = open(&url).await.unwrap();
+    assert_eq!(stores.tasks.list("3", None, 1_000).await.unwrap().len(), 286);
+}
+
+#[tokio::test]
+async fn more_than_can_wait_is_refused() {
+    let directory = Directory::new();
+    let stores = open(&directory.fresh()).await.unwrap();
+    let body = vec![0; 10_000];
+    let inserts = (0..20_000).map(|n| {
+        let record = Record { id: n.to_string(), body: body.clone(), ..Record::default() };
+        tokio::spawn(stores.tasks.insert(record, 100_000))
+    });
+    let mut refused = 0;
+    for insert in inserts.collect::<Vec<_>>() {
+        match insert.await.unwrap() {
+            Ok(stored) => assert!(stored),
+            Err(error) => {
+                assert!(error.kind.is_overloaded(), "{error:?}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0 && refused < 20_000, "{refused} of them");
+    assert!(stores.health.is_ready(), "too much at once is not illness");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_file_is_its_owners() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = Directory::new();
+    let url = directory.fresh();
+    let stores = open(&url).await.unwrap();
+    stores.tasks.insert(Record::default(), 1).await.unwrap();
+    let path = url.strip_prefix("sqlite:").unwrap();
+    for beside in ["", "-wal", "-shm"] {
+        let mode = fs::metadata(format!("{path}{beside}")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{beside}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_written_says_so_and_comes_back() {
+    let directory = Directory::new();
+    let url = directory.fresh();
+    let stores = open(&url).await.unwrap();
+    let other = rusqlite::Connection::open(url.strip_prefix("sqlite:").unwrap()).unwrap();
+    other.execute_batch("ALTER TABLE records RENAME TO hidden").unwrap();
+    let insert = |id: &str| {
+        let record = Record { id: id.into(), ..Record::default() };
+        stores.tasks.insert(record, 9)
+    };
+    let error = insert("a").await.unwrap_err();
+    assert!(error.kind.is_temporarily_unavailable(), "{error:?}");
+    assert!(!error.message.contains("records"), "nothing internal: {error}");
+    assert!(!stores.health.is_ready());
+    other.execute_batch("ALTER TABLE hidden RENAME TO records").unwrap();
+    // Without anybody's doing: while it is not ready, nobody may send anything.
+    while !stores.health.is_ready() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(insert("a").await, Ok(true));
+}
+
+#[tokio::test]
+async fn files_of_others_are_left_alone() {
+    let directory = Directory::new();
+    let url = directory.fresh();
+    let path = url.strip_prefix("sqlite:").unwrap();
+    let theirs = rusqlite::Connection::open(path).unwrap();
+    theirs.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    let error = open(&url).await.unwrap_err();
+    assert!(error.message.contains("another program"), "{error}");
+    fs::write(path, "no database at all, but long enough to be taken for one".repeat(100)).unwrap();
+    assert!(open(&url).await.is_err());
+}
+
+#[tokio::test]
+async fn bad_urls_say_what_to_write() {
+    let missing = format!("sqlite:{}/no/such/directory/x.db", std::env::temp_dir().display());
+    for (url, advice) in [
+        ("sqlite:", "sqlite:PATH"),
+        ("sqlite::memory:", "memory:"),
+        ("sqlite:x.db?synchronous=off", "full (the default) or normal"),
+        ("sqlite:x.db?sync=full", "synchronous"),
+        ("mysql://root:secret@localhost", "sqlite:PATH"),
+        ("nothing", "memory:"),
+        ("memory:x", "memory:"),
+        (missing.as_str(), "cannot create"),
+    ] {
+        let error = open(url).await.unwrap_err();
+        assert!(error.message.contains(advice), "{url}: {error}");
+        assert!(!error.message.contains("secret"), "{url}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_url_may_have_slashes() {
+    let directory = Directory::new();
+    let path = directory.0.join("slashes.db");
+    let stores = open(&format!("sqlite://{}", path.display())).await.unwrap();
+    assert!(Arc::strong_count(&stores.tasks) == 1 && path.exists());
+}
