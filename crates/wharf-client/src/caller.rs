@@ -3,25 +3,30 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
 use wharf_model::{
     Completion, CompletionRef, Error, ErrorKind, Filter, LogLevel, Method, Peer, PromptInfo,
-    PromptResult, ReadResult, ResourceInfo, ServerCapabilities, Service, TemplateInfo, Timer,
-    ToolInfo, ToolResult,
+    PromptResult, ReadResult, ResourceInfo, ServerCapabilities, Service, TASKS_EXTENSION, Task,
+    TemplateInfo, Timer, ToolInfo, ToolResult,
 };
 
 use crate::{
-    About, Answer, CallOptions, Calling, Errand, Link, Listening, Listing,
+    About, Answer, CallOptions, Calling, Errand, Link, Listening, Listing, TaskHandle,
     calling::What,
     memory::Memory,
     read,
     relay::Relay,
     spec::{self, Spec},
-    wait,
+    task::{Farewells, Manner},
+    tasks, wait,
 };
+
+/// How long the server may take to hear what it should before the conversation ends.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Typed calls to one server, of any revision, over any link. Clones share everything.
 ///
@@ -50,6 +55,7 @@ struct Inner {
     peer: Arc<Peer>,
     log_level: Mutex<Option<LogLevel>>,
     memory: Arc<Memory>,
+    farewells: Farewells,
 }
 
 impl Caller {
@@ -64,9 +70,14 @@ impl Caller {
         let memory = Memory::new(options.cache, answer.clone());
         let ear: Arc<dyn crate::Ear> = memory.clone();
         link.listen_in(Arc::downgrade(&ear));
-        let peer = Arc::new(Peer::new(None, answer.capabilities()));
+        let mut can = answer.capabilities();
+        if options.tasks {
+            can.extensions.insert(TASKS_EXTENSION.into(), json!({}));
+        }
+        let peer = Arc::new(Peer::new(None, can));
         let log_level = Mutex::new(options.log_level);
-        Caller(Arc::new(Inner { link, timer, options, answer, peer, log_level, memory }))
+        let farewells = Farewells::default();
+        Caller(Arc::new(Inner { link, timer, options, answer, peer, log_level, memory, farewells }))
     }
 
     /// What the server said about itself.
@@ -116,6 +127,32 @@ impl Caller {
     ) -> Calling<T> {
         let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
         Calling::new(self, spec.map(What::Call), read::tool_as)
+    }
+
+    /// Calls a tool as a task, where the server can, and gives back its handle at once. A server
+    /// that cannot, or need not, answers as ever: then the handle has the result already.
+    pub fn call_task(
+        &self,
+        tool: impl Into<String>,
+        arguments: impl Serialize,
+    ) -> Calling<TaskHandle> {
+        let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
+        Calling::new(self, spec.map(|spec| What::Start(spec, None)), read::task)
+    }
+
+    /// The task with this id, which an earlier [`call_task`](Caller::call_task) gave, in this
+    /// process or another. Nothing is sent.
+    #[must_use]
+    pub fn task(&self, id: impl Into<String>) -> TaskHandle {
+        TaskHandle::new(self, id.into())
+    }
+
+    /// All tasks that the caller has on the server, where servers list them.
+    ///
+    /// # Errors
+    /// If the server does not list tasks, as none does that speaks the newest revision.
+    pub async fn tasks(&self) -> Result<Vec<Task>, Error> {
+        tasks::all(self).await
     }
 
     /// Reads a resource.
@@ -226,6 +263,11 @@ impl Caller {
 
     /// Ends the conversation in good order.
     pub async fn close(&self) {
+        let said = async {
+            self.0.farewells.said().await;
+            Ok(())
+        };
+        let _ = wait::within(self.timer(), GOODBYE, "timeout", said).await;
         self.0.link.close().await;
     }
 
@@ -252,6 +294,18 @@ impl Caller {
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {
         &self.0.memory
+    }
+
+    pub(crate) fn farewells(&self) -> &Farewells {
+        &self.0.farewells
+    }
+
+    /// How the server has tasks, if this caller follows them.
+    pub(crate) fn manner(&self) -> Manner {
+        match self.0.options.tasks {
+            true => Manner::of(&self.about().discovery.capabilities),
+            false => Manner::Never,
+        }
     }
 
     pub(crate) fn log_level(&self) -> Option<LogLevel> {

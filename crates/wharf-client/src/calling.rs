@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, fmt, future::IntoFuture, time::Duration};
 
 use serde_json::{json, value::RawValue};
-use wharf_model::{BoxFuture, Completion, Error, LogLevel, Meta, Reply};
+use wharf_model::{BoxFuture, Completion, Error, LogLevel, Meta, Reply, Task};
 
-use crate::{caller::Caller, engine, spec::Spec};
+use crate::{TaskHandle, caller::Caller, engine, spec::Spec};
 
 /// How far a call has come.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,23 +31,34 @@ pub struct LogMessage {
     pub data: Box<RawValue>,
 }
 
+type SeeTask = Box<dyn FnMut(&Task) + Send>;
+
 /// Who hears of what happens on the way.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub(crate) progress: Option<Box<dyn FnMut(Progress) + Send>>,
     pub(crate) log: Option<Box<dyn FnMut(LogMessage) + Send>>,
+    pub(crate) task: Option<SeeTask>,
 }
 
 /// What is called: a method of the protocol, or anything by its name.
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     Call(Spec),
-    Raw { method: String, params: Option<String> },
+    /// A tool, as a task if the server can, which is kept for so many milliseconds.
+    Start(Spec, Option<u64>),
+    /// The end of a task.
+    Wait(TaskHandle),
+    Raw {
+        method: String,
+        params: Option<String>,
+    },
 }
 
 /// How a call ended well.
 pub(crate) enum Done {
     Reply(Reply),
+    Task(TaskHandle),
     Raw(Box<RawValue>),
 }
 
@@ -115,6 +126,12 @@ impl<T> Calling<T> {
         self
     }
 
+    /// Sees where the task stands that the call has become, each time anything is known of it.
+    pub fn on_task(mut self, see: impl FnMut(&Task) + Send + 'static) -> Self {
+        self.hooks.task = Some(Box::new(see));
+        self
+    }
+
     /// Sends these members of `_meta` along. What the protocol itself puts there comes on top.
     pub fn meta(mut self, meta: Meta) -> Self {
         self.what = self.what.and_then(|what| with_meta(what, meta));
@@ -124,6 +141,17 @@ impl<T> Calling<T> {
     /// Asks the server, even if an earlier result is still good.
     pub fn no_cache(mut self) -> Self {
         self.cached = false;
+        self
+    }
+}
+
+impl Calling<TaskHandle> {
+    /// Asks the server to keep the task, with its result, for so long after its creation. Not every
+    /// server lets itself be told.
+    pub fn keep_for(mut self, ttl: Duration) -> Self {
+        if let Ok(What::Start(_, kept)) = &mut self.what {
+            *kept = Some(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        }
         self
     }
 }
@@ -159,6 +187,9 @@ impl<T: 'static> IntoFuture for Calling<T> {
 fn with_meta(what: What, meta: Meta) -> Result<What, Error> {
     Ok(match what {
         What::Call(spec) => What::Call(Spec { meta: Some(meta), ..spec }),
+        What::Start(spec, ttl) => What::Start(Spec { meta: Some(meta), ..spec }, ttl),
+        // Nothing of a caller's own goes with the looks at a task.
+        What::Wait(handle) => What::Wait(handle),
         What::Raw { method, params } => {
             let mut all: Meta = match params {
                 Some(params) => serde_json::from_str(&params)?,

@@ -1,19 +1,20 @@
 //! One call from beginning to end: rounds of questions, and what may be tried again.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, future::poll_fn, time::Duration};
 
 use wharf_model::{
     Asks, Deadlines, Error, ErrorKind, Exchange, InputRequired, Method, Outcome, Reply, Request,
-    Service, ToolInfo,
+    Service, Task, TaskSupport, Tasking, ToolInfo, ToolResult,
 };
 
 use crate::{
-    Caller, Listing, asks,
+    Caller, Listing, TaskHandle, asks,
     caller::{not_offered, offers},
     calling::{Done, Hooks, What},
     pages, raw,
-    round::Round,
+    round::{Own, Round},
     spec::{Retry, Spec},
+    task::{Ending, Leash, Manner, Watch, follow, wants},
     wait,
 };
 
@@ -42,17 +43,37 @@ impl Limits {
 pub(crate) async fn run(
     caller: &Caller,
     what: What,
-    hooks: Hooks,
+    mut hooks: Hooks,
     limits: Limits,
 ) -> Result<Done, Error> {
-    let Limits { idle, total, cached } = limits;
-    let spec = match what {
-        What::Call(spec) => spec,
+    let Limits { idle, total, .. } = limits;
+    let timer = caller.timer();
+    match what {
+        What::Call(spec) => call(caller, spec, hooks, limits).await.map(Done::Reply),
+        What::Start(spec, ttl) => {
+            let tool = spec.target.clone();
+            let start = Call::new(caller, spec, hooks, idle).start(ttl);
+            let handle = match wait::within(timer, total, "total", start).await? {
+                Started::Task(task) => TaskHandle::made(caller, tool, *task),
+                Started::Result(result) => TaskHandle::done(caller, tool, result),
+            };
+            Ok(Done::Task(handle))
+        }
+        What::Wait(handle) => {
+            let end = handle.follow(&mut hooks, idle);
+            let result = wait::within(timer, total, "total", end).await?;
+            check(caller, handle.tool(), &result)?;
+            Ok(Done::Reply(Reply::Tool(result)))
+        }
         What::Raw { method, params } => {
             let raw = raw::ask(caller, method, params, hooks, idle);
-            return wait::within(caller.timer(), total, "total", raw).await.map(Done::Raw);
+            wait::within(timer, total, "total", raw).await.map(Done::Raw)
         }
-    };
+    }
+}
+
+async fn call(caller: &Caller, spec: Spec, hooks: Hooks, limits: Limits) -> Result<Reply, Error> {
+    let Limits { idle, total, cached } = limits;
     if !offers(&caller.about().discovery.capabilities, spec.method) {
         return Err(not_offered(spec.method.name()));
     }
@@ -62,7 +83,7 @@ pub(crate) async fn run(
     if let (Some(key), true) = (&key, cached)
         && let Some(reply) = memory.get(spec.method, key, caller.timer().now())
     {
-        return Ok(Done::Reply(reply));
+        return Ok(reply);
     }
     let (method, generation) = (spec.method, memory.generation(spec.method));
     let call = Call::new(caller, spec, hooks, idle).finish();
@@ -71,7 +92,19 @@ pub(crate) async fn run(
     if let (Some(key), false) = (key, asked) {
         memory.keep(method, key, &reply, generation, caller.timer().now());
     }
-    Ok(Done::Reply(reply))
+    Ok(reply)
+}
+
+/// How a request ended.
+enum Ended {
+    Reply(Reply),
+    Task(Box<Task>),
+}
+
+/// What a tool that was called as a task gave at once.
+enum Started {
+    Task(Box<Task>),
+    Result(ToolResult),
 }
 
 struct Call<'a> {
@@ -85,6 +118,7 @@ struct Call<'a> {
     reissues: usize,
     asked: bool,
     listed_again: bool,
+    tasking: Tasking,
     pages: pages::Pages,
 }
 
@@ -92,6 +126,7 @@ impl<'a> Call<'a> {
     fn new(caller: &'a Caller, spec: Spec, hooks: Hooks, idle: Duration) -> Self {
         let (retry, rounds, sheds, reissues) = (None, 0, 0, 0);
         let (asked, listed_again) = (false, false);
+        let tasking = wants::tasking(caller, &spec);
         let pages = pages::Pages::default();
         Call {
             caller,
@@ -104,6 +139,7 @@ impl<'a> Call<'a> {
             reissues,
             asked,
             listed_again,
+            tasking,
             pages,
         }
     }
@@ -111,10 +147,55 @@ impl<'a> Call<'a> {
     /// The result, and whether the server asked for anything on the way.
     async fn finish(mut self) -> Result<(Reply, bool), Error> {
         loop {
+            let reply = match self.end().await? {
+                Ended::Reply(reply) => reply,
+                Ended::Task(task) => match self.follow(*task).await {
+                    Ok(result) => Reply::Tool(result),
+                    Err(error) if error.kind.is_url_elicitation_required() => {
+                        self.recover(error).await?;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
+            };
+            if let Reply::Tool(result) = &reply {
+                check(self.caller, self.spec.target.as_deref(), result)?;
+            }
+            return Ok((reply, self.asked || self.retry.is_some()));
+        }
+    }
+
+    /// The task that the call has become, or its result if there is one at once.
+    async fn start(mut self, ttl: Option<u64>) -> Result<Started, Error> {
+        if !offers(&self.caller.about().discovery.capabilities, Method::CallTool) {
+            return Err(not_offered(Method::CallTool.name()));
+        }
+        if self.caller.manner() == Manner::Fetched {
+            let tool = self.spec.target.clone().unwrap_or_default();
+            if self.caller.memory().task_support(&tool).is_none() {
+                look_up(self.caller, &tool).await?;
+            }
+            if wants::may_be_task(self.caller, &tool) {
+                self.tasking = Tasking::Wanted(ttl);
+            }
+        }
+        match self.end().await? {
+            Ended::Task(task) => Ok(Started::Task(task)),
+            Ended::Reply(Reply::Tool(result)) => {
+                check(self.caller, self.spec.target.as_deref(), &result)?;
+                Ok(Started::Result(result))
+            }
+            Ended::Reply(_) => Err(crate::read::unexpected()),
+        }
+    }
+
+    /// How the request itself ends, with all rounds of questions and tries it takes.
+    async fn end(&mut self) -> Result<Ended, Error> {
+        loop {
             match self.once().await? {
-                Outcome::Complete(reply) => {
-                    self.check(&reply)?;
-                    return Ok((reply, self.asked || self.retry.is_some()));
+                Outcome::Complete(reply) => return Ok(Ended::Reply(reply)),
+                Outcome::Task(task) if self.spec.method == Method::CallTool => {
+                    return Ok(Ended::Task(task));
                 }
                 Outcome::InputRequired(required) => self.meet(*required).await?,
                 Outcome::Failed(error) => self.recover(*error).await?,
@@ -123,11 +204,26 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Follows the task that the call has become. Whoever no longer waits cancels it.
+    async fn follow(&mut self, task: Task) -> Result<ToolResult, Error> {
+        let watch = Watch::new(self.caller, &task.id, Some(task.clone()), self.idle)?;
+        let leash = Leash::new(self.caller, &task.id);
+        let mut company = Own { caller: self.caller, hooks: &mut self.hooks };
+        let (end, asked) = follow(watch, Some(task), &mut company).await;
+        self.asked |= asked;
+        if let Err(Ending::GaveUp(error)) = end {
+            return Err(error);
+        }
+        leash.let_go();
+        end.map_err(Error::from)
+    }
+
     async fn once(&mut self) -> Result<Outcome, Error> {
         let caller = self.caller;
         let mut request = self.spec.build(self.retry.as_ref()).from_peer(caller.peer().clone());
         request.asks = Asks::Deliver;
         request.log_level = caller.log_level();
+        request.tasking = self.tasking;
         // Progress shows that a tool is still at work, whether anybody looks at it or not.
         request.progress = self.hooks.progress.is_some() || request.method == Method::CallTool;
         let link = caller.link();
@@ -138,15 +234,6 @@ impl<'a> Call<'a> {
         let (outcome, asked) = exchange(caller, &*link, request, &mut self.hooks, self.idle).await;
         self.asked |= asked;
         Ok(outcome)
-    }
-
-    fn check(&self, reply: &Reply) -> Result<(), Error> {
-        match (reply, &self.spec.target) {
-            (Reply::Tool(result), Some(tool)) if self.caller.options().validate_output => {
-                self.caller.memory().check_output(tool, result)
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Gets the answers that the server wants before it goes on.
@@ -191,8 +278,24 @@ impl<'a> Call<'a> {
                 self.pages.open(self.caller, error, self.idle).await
             }
             ErrorKind::ConnectionClosed | ErrorKind::TransportError => self.reissue(error).await,
+            _ if wants::may_want_task(self.caller, self.spec.method, self.tasking, &error) => {
+                self.as_task(error).await
+            }
             _ => Err(error),
         }
+    }
+
+    /// The tool may run only as a task, which nobody knew: nothing ran, and it is called as one.
+    async fn as_task(&mut self, error: Error) -> Result<(), Error> {
+        let tool = self.spec.target.as_deref().unwrap_or_default();
+        if self.caller.memory().task_support(tool).is_none() {
+            look_up(self.caller, tool).await?;
+        }
+        if self.caller.memory().task_support(tool) != Some(TaskSupport::Required) {
+            return Err(error);
+        }
+        self.tasking = Tasking::Wanted(None);
+        Ok(())
     }
 
     fn can_list_again(&self) -> bool {
@@ -254,6 +357,16 @@ pub(crate) fn put_off(times: usize) -> Duration {
     wait::backoff(SHED.0, times, SHED.1)
 }
 
+/// Holds structured content against the tool's schema, where the tool was listed.
+fn check(caller: &Caller, tool: Option<&str>, result: &ToolResult) -> Result<(), Error> {
+    match tool {
+        Some(tool) if caller.options().validate_output => {
+            caller.memory().check_output(tool, result)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Sends one request and waits for its end: how it ended, and whether anything was asked.
 pub(crate) async fn exchange(
     caller: &Caller,
@@ -265,7 +378,8 @@ pub(crate) async fn exchange(
     // The whole call has a deadline of its own, around all of its requests.
     let deadlines = Deadlines { idle: Some(idle), total: None };
     let exchange = Exchange::start(service, request, caller.timer().clone(), deadlines);
-    let (outcome, asked) = Round::new(exchange.for_caller(), hooks, caller).await;
+    let (mut round, mut company) = (Round::new(exchange.for_caller()), Own { caller, hooks });
+    let (outcome, asked) = poll_fn(|cx| round.poll_end(&mut company, cx)).await;
     match outcome {
         Outcome::Failed(error) if *error == Error::new(ErrorKind::RequestTimeout) => {
             (wait::out_of_time(idle, "timeout").into(), asked)

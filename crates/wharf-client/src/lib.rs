@@ -26,6 +26,9 @@ mod read;
 mod relay;
 mod round;
 mod spec;
+mod task;
+mod tasks;
+mod through;
 mod tools;
 mod wait;
 
@@ -38,6 +41,7 @@ pub use listening::Listening;
 pub use listing::{Listed, Listing};
 pub use local::local;
 pub use options::CallOptions;
+pub use task::{TaskChanges, TaskHandle, task_json};
 
 /// What [`args!`] expands to.
 #[doc(hidden)]

@@ -10,7 +10,8 @@ use std::{
 
 use futures_core::Stream;
 use wharf_model::{
-    Deadlines, Error, ErrorKind, Event, Exchange, Filter, LiveFilter, Method, Notification, Outcome,
+    Deadlines, Error, ErrorKind, Event, Exchange, Filter, LiveFilter, Method, Notification,
+    Outcome, Tasking,
 };
 
 use crate::{
@@ -46,6 +47,9 @@ pub struct Listening {
 impl Listening {
     pub(crate) async fn begin(caller: &Caller, filter: Filter) -> Result<Self, Error> {
         let mut request = Spec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
+        if !filter.tasks.is_empty() {
+            request.tasking = Tasking::Welcome;
+        }
         request.filter = Some(LiveFilter::new(filter));
         // How long it goes on is for the caller to say.
         let deadlines = Deadlines { idle: None, total: None };

@@ -251,7 +251,7 @@ async fn fetch<T: Listed>(
     let limits = engine::Limits { cached, ..engine::Limits::of(&caller) };
     match engine::run(&caller, What::Call(spec), Hooks::default(), limits).await? {
         Done::Reply(reply) => T::page(reply).map(|it| (it, generation)).ok_or_else(unexpected),
-        Done::Raw(_) => Err(unexpected()),
+        _ => Err(unexpected()),
     }
 }
 

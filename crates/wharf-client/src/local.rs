@@ -9,11 +9,15 @@ use std::{
 
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
-    Ask, BoxFuture, Deadlines, Direction, Error, Implementation, InputRequired, Method, Outbox,
-    Outcome, Page, Reply, Request, RequestBuilder, Service, Timer, ToolResult,
+    BoxFuture, Deadlines, Direction, Error, Implementation, InputRequired, Method, Outbox, Outcome,
+    Page, Reply, Request, RequestBuilder, Service, Task, Tasking, Timer, ToolResult,
 };
 
-use crate::{About, Ear, Errand, Link, read::unexpected};
+use crate::{
+    About, Ear, Errand, Link,
+    read::unexpected,
+    task::{asks_json, task_json},
+};
 
 /// A link to a server in the same process: no bytes, no revision.
 ///
@@ -97,7 +101,8 @@ impl Link for Local {
         Box::pin(async move {
             match call?.await {
                 Outcome::Complete(reply) => text(result(reply, &about)?),
-                Outcome::InputRequired(required) => text(input_required(*required)?),
+                Outcome::InputRequired(required) => text(input_required(*required)),
+                Outcome::Task(task) => text(made(&task)),
                 Outcome::Failed(error) => Err(*error),
                 _ => Err(unexpected()),
             }
@@ -136,7 +141,10 @@ fn request(method: Method, params: Option<&RawValue>) -> Result<Request, Error> 
             name => request.param(name, json),
         };
     }
-    Ok(request.build())
+    let mut request = request.build();
+    // Who names methods knows what a task is.
+    request.tasking = Tasking::Welcome;
+    Ok(request)
 }
 
 fn text(value: Value) -> Result<Box<RawValue>, Error> {
@@ -164,27 +172,28 @@ fn result(reply: Reply, about: &About) -> Result<Value, Error> {
         Reply::Read(it) => serde_json::to_value(it)?,
         Reply::Prompt(it) => serde_json::to_value(it)?,
         Reply::Completion(it) => json!({"completion": it}),
-        Reply::Listened => json!({}),
+        Reply::Listened | Reply::TaskUpdated | Reply::TaskCancelled { .. } => json!({}),
+        Reply::Task(it) => task_json(&it),
+        Reply::TaskList { tasks, next } => {
+            json!({"tasks": tasks.iter().map(task_json).collect::<Vec<_>>(), "nextCursor": next})
+        }
         _ => return Err(unexpected()),
     })
 }
 
-fn input_required(required: InputRequired) -> Result<Value, Error> {
-    let mut requests = serde_json::Map::new();
-    for (key, ask) in required.requests {
-        let params = match &ask {
-            Ask::Elicit(form) => serde_json::to_value(form)?,
-            Ask::ElicitUrl(page) => serde_json::to_value(page)?,
-            Ask::Sample(request) => serde_json::to_value(request)?,
-            _ => json!({}),
-        };
-        requests.insert(key, json!({"method": ask.method().name(), "params": params}));
-    }
+fn input_required(required: InputRequired) -> Value {
+    let requests = asks_json(&required.requests);
     let mut result = json!({"resultType": "input_required", "inputRequests": requests});
     if let Some(state) = required.state {
         result["requestState"] = json!(state);
     }
-    Ok(result)
+    result
+}
+
+fn made(task: &Task) -> Value {
+    let mut result = task_json(task);
+    result["resultType"] = json!("task");
+    result
 }
 
 /// Discovery takes no time: no clock is needed for it.

@@ -10,7 +10,9 @@ use std::{
     time::Instant,
 };
 
-use wharf_model::{Error, METHODS, Method, Mirrored, Notification, Reply, ToolInfo, ToolResult};
+use wharf_model::{
+    Error, METHODS, Method, Mirrored, Notification, Reply, TaskSupport, ToolInfo, ToolResult,
+};
 
 use crate::{
     Answer, Ear,
@@ -119,6 +121,11 @@ impl Memory {
 
     pub(crate) fn is_repeatable(&self, tool: &str) -> bool {
         self.lock().tools.get(tool).is_some_and(|known| known.is_repeatable())
+    }
+
+    /// Whether the tool runs as a task, by its own account; `None` if nobody listed it.
+    pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
+        self.lock().tools.get(tool).map(|known| known.task_support())
     }
 
     pub(crate) fn check_output(&self, tool: &str, result: &ToolResult) -> Result<(), Error> {

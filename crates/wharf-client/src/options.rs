@@ -30,6 +30,8 @@ pub struct CallOptions {
     pub cache: usize,
     /// Whether structured content is held against the tool's schema, where the tool was listed.
     pub validate_output: bool,
+    /// Whether a call that the server makes a task of is followed to its end. Servers are told.
+    pub tasks: bool,
     /// How many pages one listing reads: 1,000.
     pub pages: usize,
     /// How many items one listing reads: 100,000.
@@ -45,6 +47,7 @@ impl Default for CallOptions {
             rounds: 8,
             cache: 256,
             validate_output: true,
+            tasks: true,
             pages: 1_000,
             items: 100_000,
         }
@@ -77,6 +80,8 @@ setters! {
     cache: usize;
     /// Says whether structured content is held against the tool's schema.
     validate_output: bool;
+    /// Says whether calls that become tasks are followed to their end.
+    tasks: bool;
     /// Sets how many pages one listing reads.
     pages: usize;
     /// Sets how many items one listing reads.

@@ -10,7 +10,7 @@ use std::{
 
 use wharf_model::{
     Deadlines, Event, Exchange, Filter, LiveFilter, Method, Notification, Outbox, Outcome, Peer,
-    Request, RequestBuilder, Scope,
+    Request, RequestBuilder, Scope, Tasking,
 };
 
 use crate::Link;
@@ -143,7 +143,11 @@ fn listen(
 ) -> Exchange {
     let mut request = RequestBuilder::new(Method::Listen).build().from_peer(peer.clone());
     request.scope = scope.clone();
-    request.filter = Some(LiveFilter::new(live.read(Filter::clone)));
+    let wanted = live.read(Filter::clone);
+    if !wanted.tasks.is_empty() {
+        request.tasking = Tasking::Welcome;
+    }
+    request.filter = Some(LiveFilter::new(wanted));
     let endless = Deadlines { idle: None, total: None };
     Exchange::start(link, request, outbox.timer().clone(), endless)
 }

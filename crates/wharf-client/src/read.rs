@@ -6,7 +6,7 @@ use wharf_model::{
     Completion, Content, Error, ErrorKind, PromptResult, ReadResult, Reply, ToolResult, excerpt,
 };
 
-use crate::calling::Done;
+use crate::{TaskHandle, calling::Done};
 
 /// A link gave the result of another method: a fault of its own, but no reason to panic.
 pub(crate) fn unexpected() -> Error {
@@ -17,6 +17,13 @@ pub(crate) fn unexpected() -> Error {
 pub(crate) fn tool(done: Done) -> Result<ToolResult, Error> {
     match done {
         Done::Reply(Reply::Tool(result)) => Ok(result),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn task(done: Done) -> Result<TaskHandle, Error> {
+    match done {
+        Done::Task(handle) => Ok(handle),
         _ => Err(unexpected()),
     }
 }
@@ -45,7 +52,7 @@ pub(crate) fn completion(done: Done) -> Result<Completion, Error> {
 pub(crate) fn raw(done: Done) -> Result<Box<RawValue>, Error> {
     match done {
         Done::Raw(result) => Ok(result),
-        Done::Reply(_) => Err(unexpected()),
+        _ => Err(unexpected()),
     }
 }
 

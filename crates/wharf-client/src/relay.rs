@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wharf_model::{
     Asks, BoxFuture, Deadlines, Error, ErrorKind, Exchange, InputRequired, LogLevel, Method,
-    Outbox, Outcome, Page, PageBody, Peer, Reply, Request, Scope, Service, ToolInfo,
+    Outbox, Outcome, Page, PageBody, Peer, Reply, Request, Scope, Service, Tasking, ToolInfo,
 };
 
 use crate::{
@@ -12,18 +12,22 @@ use crate::{
     overheard::Overheard,
     parked::{self, Parking},
     spec::{Retry, Spec},
+    through::Through,
     wait,
 };
 
 /// A client as a service. What its back asks goes to its front, in the way of the front.
 pub(crate) struct Relay {
     caller: Caller,
+    /// The back, as a front sees it that may not take tasks.
+    through: Arc<Through>,
     parking: Arc<Parking>,
 }
 
 impl Relay {
     pub(crate) fn new(caller: Caller) -> Self {
-        Relay { caller, parking: Arc::default() }
+        let through = Arc::new(Through::new(caller.clone()));
+        Relay { caller, through, parking: Arc::default() }
     }
 }
 
@@ -43,6 +47,11 @@ impl Service for Relay {
                 Some(live) => Box::pin(Overheard::new(link, &request, live, outbox).run()),
                 None => link.call(request, outbox),
             },
+            Method::TaskResult => {
+                // How long it takes is up to the task.
+                outbox.set_deadlines(Deadlines { idle: None, total: None });
+                link.call(request, outbox)
+            }
             _ if asks_here => self.carry(request, outbox),
             _ if request.method.info().may_suspend => self.park(request, outbox),
             _ => link.call(request, outbox),
@@ -53,17 +62,18 @@ impl Service for Relay {
 impl Relay {
     /// For a front that ends its call to be asked.
     fn park(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let link = self.caller.link();
+        let through = self.through.clone();
         let (timer, deadlines) = (outbox.timer().clone(), outbox.deadlines());
         // The call keeps its own time, which it may change.
         outbox.set_deadlines(Deadlines { idle: None, total: None });
-        let begin = move |request| Exchange::start(&*link, request, timer, deadlines);
+        let begin = move |request| Exchange::start(&*through, request, timer, deadlines);
         Box::pin(parked::run(self.parking.clone(), begin, request, outbox))
     }
 
     fn carry(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let again = Again::of(&request);
-        let mut carried = Carried { caller: self.caller.clone(), outbox, rounds: 0, listed: false };
+        let (caller, through) = (self.caller.clone(), self.through.clone());
+        let mut carried = Carried { caller, through, outbox, rounds: 0, listed: false };
         Box::pin(async move {
             let asks_here = request.asks == Asks::Deliver;
             let mut outcome = carried.send(request).await;
@@ -88,6 +98,7 @@ impl Relay {
 /// One call on its way through.
 struct Carried {
     caller: Caller,
+    through: Arc<Through>,
     outbox: Outbox,
     rounds: usize,
     listed: bool,
@@ -103,7 +114,7 @@ impl Carried {
                 Err(error) => return error.into(),
             }
         }
-        link.call(request, self.outbox.clone()).await
+        self.through.call(request, self.outbox.clone()).await
     }
 
     /// Puts the back's questions to the front.
@@ -154,19 +165,20 @@ fn usable(outcome: Outcome, caller: &Caller, state: u64) -> Outcome {
 }
 
 /// All of a request that a retry of it needs.
-struct Again {
-    spec: Spec,
+pub(crate) struct Again {
+    pub(crate) spec: Spec,
     /// What the front itself sent along of an earlier round.
-    first: Option<Retry>,
+    pub(crate) first: Option<Retry>,
     asks: Asks,
     log_level: Option<LogLevel>,
     progress: bool,
+    tasking: Tasking,
     scope: Scope,
     peer: Arc<Peer>,
 }
 
 impl Again {
-    fn of(request: &Request) -> Result<Self, Error> {
+    pub(crate) fn of(request: &Request) -> Result<Self, Error> {
         let responses = request.input_responses().map(str::to_owned);
         let state = request.request_state().map(Into::into);
         Ok(Again {
@@ -175,16 +187,18 @@ impl Again {
             asks: request.asks,
             log_level: request.log_level,
             progress: request.progress,
+            tasking: request.tasking,
             scope: request.scope.clone(),
             peer: request.peer(),
         })
     }
 
-    fn build(&self, retry: Option<&Retry>) -> Request {
+    pub(crate) fn build(&self, retry: Option<&Retry>) -> Request {
         let mut request = self.spec.build(retry).from_peer(self.peer.clone());
         request.asks = self.asks;
         request.log_level = self.log_level;
         request.progress = self.progress;
+        request.tasking = self.tasking;
         request.scope = self.scope.clone();
         request
     }

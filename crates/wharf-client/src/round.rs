@@ -1,13 +1,9 @@
 //! One request on its way, with what happens meanwhile.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::task::{Context, Poll};
 
 use wharf_model::{
-    Ask, AskId, BoxFuture, Error, ErrorKind, Event, Exchange, Notification, Outcome,
+    Ask, AskId, BoxFuture, Error, ErrorKind, Event, Exchange, Notification, Outcome, Task,
 };
 
 use crate::{
@@ -19,18 +15,82 @@ use crate::{
 /// Events taken in one go: a server that never pauses must not keep the task from anything else.
 pub(crate) const MOST_EVENTS: usize = 256;
 
+/// Who is asked and told while a call goes on.
+pub(crate) trait Company: Send {
+    /// Puts a question of the server's.
+    fn ask(&mut self, ask: Ask) -> BoxFuture<Result<String, Unanswered>>;
+    /// Hears what the server says on the way.
+    fn hear(&mut self, notification: Notification);
+    /// Sees where the task stands that the call has become.
+    fn see(&mut self, task: &Task);
+}
+
+/// The company of a call made here: its hooks, and whoever answers for the caller.
+pub(crate) struct Own<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) hooks: &'a mut Hooks,
+}
+
+impl Company for Own<'_> {
+    fn ask(&mut self, ask: Ask) -> BoxFuture<Result<String, Unanswered>> {
+        asks::put(self.caller.answer(), ask)
+    }
+
+    fn hear(&mut self, notification: Notification) {
+        match notification {
+            Notification::Progress { progress, total, message } => {
+                if let Some(hear) = &mut self.hooks.progress {
+                    hear(Progress { progress, total, message });
+                }
+            }
+            Notification::Log { level, logger, data } => {
+                if let Some(hear) = &mut self.hooks.log {
+                    hear(LogMessage { level, logger, data });
+                }
+            }
+            other => self.caller.memory().hear(&other),
+        }
+    }
+
+    fn see(&mut self, task: &Task) {
+        if let Some(see) = &mut self.hooks.task {
+            see(task);
+        }
+    }
+}
+
 /// One request on its way. Its questions are answered side by side while it goes on.
-pub(crate) struct Round<'a> {
+pub(crate) struct Round {
     exchange: Exchange,
-    hooks: &'a mut Hooks,
-    caller: &'a Caller,
     asks: Vec<(AskId, BoxFuture<Result<String, Unanswered>>)>,
     asked: bool,
 }
 
-impl<'a> Round<'a> {
-    pub(crate) fn new(exchange: Exchange, hooks: &'a mut Hooks, caller: &'a Caller) -> Self {
-        Round { exchange, hooks, caller, asks: Vec::new(), asked: false }
+impl Round {
+    pub(crate) fn new(exchange: Exchange) -> Self {
+        Round { exchange, asks: Vec::new(), asked: false }
+    }
+
+    /// How it ended, and whether anything was asked on the way.
+    pub(crate) fn poll_end(
+        &mut self,
+        company: &mut dyn Company,
+        cx: &mut Context<'_>,
+    ) -> Poll<(Outcome, bool)> {
+        for _ in 0..MOST_EVENTS {
+            if let Err(error) = self.poll_asks(cx) {
+                return Poll::Ready((error.into(), self.asked));
+            }
+            match std::task::ready!(self.exchange.poll_event(cx)) {
+                Event::Notify(notification) => company.hear(notification),
+                Event::Ask(id, ask) => self.ask(company, id, ask),
+                Event::Withdraw(id) => self.asks.retain(|(asked, _)| *asked != id),
+                Event::LetGo => {}
+                Event::Done(outcome) => return Poll::Ready((outcome, self.asked)),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Brings back what has been answered; the error of an answer that does not fit.
@@ -49,53 +109,15 @@ impl<'a> Round<'a> {
         wrong.map_or(Ok(()), Err)
     }
 
-    fn ask(&mut self, id: AskId, ask: Ask) {
+    fn ask(&mut self, company: &mut dyn Company, id: AskId, ask: Ask) {
         self.asked = true;
         if self.asks.len() >= asks::MOST {
             let message = format!("This client answers at most {} questions at once", asks::MOST);
             let error = Error::new(ErrorKind::Overloaded).with_message(message);
             self.exchange.answers().deliver(id, Err(error));
         } else {
-            self.asks.push((id, asks::put(self.caller.answer(), ask)));
+            self.asks.push((id, company.ask(ask)));
         }
-    }
-
-    fn hear(&mut self, notification: Notification) {
-        match notification {
-            Notification::Progress { progress, total, message } => {
-                if let Some(hear) = &mut self.hooks.progress {
-                    hear(Progress { progress, total, message });
-                }
-            }
-            Notification::Log { level, logger, data } => {
-                if let Some(hear) = &mut self.hooks.log {
-                    hear(LogMessage { level, logger, data });
-                }
-            }
-            other => self.caller.memory().hear(&other),
-        }
-    }
-}
-
-impl Future for Round<'_> {
-    /// How it ended, and whether anything was asked on the way.
-    type Output = (Outcome, bool);
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        for _ in 0..MOST_EVENTS {
-            if let Err(error) = self.poll_asks(cx) {
-                return Poll::Ready((error.into(), self.asked));
-            }
-            match std::task::ready!(self.exchange.poll_event(cx)) {
-                Event::Notify(notification) => self.hear(notification),
-                Event::Ask(id, ask) => self.ask(id, ask),
-                Event::Withdraw(id) => self.asks.retain(|(asked, _)| *asked != id),
-                Event::LetGo => {}
-                Event::Done(outcome) => return Poll::Ready((outcome, self.asked)),
-            }
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use wharf_model::{Error, ErrorKind, Mirrored, ToolInfo, ToolResult, excerpt};
+use wharf_model::{Error, ErrorKind, Mirrored, TaskSupport, ToolInfo, ToolResult, excerpt};
 use wharf_schema::{
     header,
     mirror::Mirrors,
@@ -86,6 +86,12 @@ impl Known {
         self.info.annotations.as_ref().is_some_and(|hints| {
             hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
         })
+    }
+
+    /// Whether it runs as a task, by its own account.
+    pub(crate) fn task_support(&self) -> TaskSupport {
+        let said = self.info.execution.as_ref().and_then(|it| it.task_support.clone());
+        said.unwrap_or(TaskSupport::Forbidden)
     }
 
     pub(crate) fn check_output(&self, result: &ToolResult) -> Result<(), Error> {

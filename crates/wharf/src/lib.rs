@@ -53,7 +53,7 @@ pub use server::{Era, Server};
 #[cfg(feature = "client")]
 pub use wharf_client::{
     About, Answer, Answers, CallOptions, Caller, Calling, Ear, Errand, Link, Listening, Listing,
-    LogMessage, Progress, args,
+    LogMessage, Progress, TaskChanges, TaskHandle, args, task_json,
 };
 pub use wharf_macros::{prompt, resource, tool};
 /// The whole model: what transports, gateways and services of your own are made of.
@@ -66,8 +66,9 @@ pub use wharf_model::{
     Outbox, Outcome, Page, Peer, Principal, PromptArgument, PromptInfo, PromptMessage,
     PromptResult, Rate, RateStore, ReadResult, Reply, Request, RequestBuilder, ResourceContents,
     ResourceInfo, ResourcesCapability, Role, Root, SamplingMessage, SamplingRequest,
-    SamplingResult, Scope, ServerCapabilities, Service, StateSeal, TemplateInfo, Text, Timer,
-    ToolAnnotations, ToolChoice, ToolInfo, ToolResult, ToolResultContent, ToolUse,
+    SamplingResult, Scope, ServerCapabilities, Service, StateSeal, Task, TaskState, TaskStatus,
+    TaskSupport, TemplateInfo, Text, Timer, Timestamp, ToolAnnotations, ToolChoice, ToolInfo,
+    ToolResult, ToolResultContent, ToolUse,
 };
 pub use wharf_server::*;
 #[cfg(feature = "client")]

@@ -1,6 +1,8 @@
 //! A link that plays back what a test says.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+pub mod played;
+
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, Weak},
@@ -11,8 +13,8 @@ use serde_json::{Value, json, value::RawValue};
 use wharf_client::{About, Answer, Answers, CallOptions, Caller, Ear, Errand, Link};
 use wharf_model::{
     Asks, BoxFuture, CacheHint, Discovery, Error, Implementation, InputRequired, LogLevel, Method,
-    Mirrored, Notification, Outbox, Outcome, Page, PageBody, Reply, Request, Service, Timer,
-    ToolInfo,
+    Mirrored, Notification, Outbox, Outcome, Page, PageBody, Reply, Request, Service, Tasking,
+    Timer, ToolInfo,
 };
 
 pub struct TokioTimer;
@@ -36,6 +38,8 @@ pub struct Sent {
     pub progress: bool,
     pub log_level: Option<LogLevel>,
     pub mirrored: Option<Mirrored>,
+    pub tasking: Tasking,
+    pub at: Instant,
 }
 
 type Step = Box<dyn FnOnce(Request, Outbox) -> BoxFuture<Outcome> + Send>;
@@ -52,6 +56,8 @@ pub struct Fake {
     errands: Mutex<Vec<Errand>>,
     /// How many calls were dropped before their end.
     pub dropped: Arc<Mutex<usize>>,
+    /// How a task goes, if there is one.
+    pub script: Option<Arc<Mutex<played::Script>>>,
 }
 
 impl Default for Fake {
@@ -75,6 +81,7 @@ impl Fake {
             ears: Mutex::default(),
             errands: Mutex::default(),
             dropped: Arc::default(),
+            script: None,
         }
     }
 
@@ -109,8 +116,15 @@ impl Fake {
 
     /// Every call beyond the steps does this.
     pub fn always(self, outcome: impl Fn(Request) -> Outcome + Send + Sync + 'static) -> Self {
-        *self.always.lock().unwrap() =
-            Some(Box::new(move |request, _| Box::pin(std::future::ready(outcome(request)))));
+        self.always_does(move |request, _| Box::pin(std::future::ready(outcome(request))))
+    }
+
+    /// Every call beyond the steps does this.
+    pub fn always_does(
+        self,
+        does: impl Fn(Request, Outbox) -> BoxFuture<Outcome> + Send + Sync + 'static,
+    ) -> Self {
+        *self.always.lock().unwrap() = Some(Box::new(does));
         self
     }
 
@@ -165,6 +179,8 @@ impl Service for Fake {
             progress: request.progress,
             log_level: request.log_level,
             mirrored: request.mirrored.clone(),
+            tasking: request.tasking,
+            at: tokio::time::Instant::now().into_std(),
         });
         let step = self.steps.lock().unwrap().pop_front();
         match (step, &*self.always.lock().unwrap()) {

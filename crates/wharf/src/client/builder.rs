@@ -9,7 +9,8 @@ use std::{
 
 use wharf_client::{Answer, Answers, CallOptions, Caller, Link};
 use wharf_model::{
-    Ask, BoxFuture, ClientCapabilities, Error, ErrorKind, Implementation, LogLevel, Timer,
+    Ask, BoxFuture, ClientCapabilities, Error, ErrorKind, Implementation, LogLevel, Meta,
+    TASKS_EXTENSION, Timer,
 };
 use wharf_transport::{
     TokioTimer,
@@ -98,7 +99,8 @@ impl ClientBuilder {
     }
 
     /// Declares these capabilities instead of those that have an answer: for a client whose answers
-    /// come from elsewhere, as those of a proxy do.
+    /// come from elsewhere, as those of a proxy do. That it follows tasks is declared besides, unless
+    /// [`CallOptions::tasks`] says no.
     pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
         self.capabilities = Some(capabilities);
         self
@@ -258,7 +260,10 @@ impl ClientBuilder {
 
     fn link_options(&self) -> LinkOptions {
         let declared = self.capabilities.clone();
-        let capabilities = declared.unwrap_or_else(|| self.answer.capabilities());
+        let mut capabilities = declared.unwrap_or_else(|| self.answer.capabilities());
+        if self.calls.tasks {
+            capabilities.extensions.insert(TASKS_EXTENSION.into(), Meta::new().into());
+        }
         let client = ClientSelf { info: self.info.clone(), capabilities };
         let mut options = LinkOptions::new(Arc::new(client));
         options.pin = self.pin.map(|pin| pin.0);

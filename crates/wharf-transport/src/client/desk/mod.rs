@@ -13,7 +13,7 @@ use std::{
 use bytestring::ByteString;
 use tokio::sync::oneshot;
 use wharf_client::{About, Ear};
-use wharf_model::{Error, ErrorKind, Filter, Notification, Outbox};
+use wharf_model::{Error, ErrorKind, Filter, Notification, Outbox, TASKS_EXTENSION};
 use wharf_wire::{CallId, Talk};
 
 pub(crate) use self::hear::Duty;
@@ -88,7 +88,14 @@ impl Desk {
     }
 
     /// The conversation is open, for the first time or again.
-    pub(crate) fn opened(&self, talk: Talk, about: About) {
+    pub(crate) fn opened(&self, talk: Talk, mut about: About) {
+        let can = &mut about.discovery.capabilities;
+        // Each era has tasks of its own. Servers of both may speak of the other's, too.
+        if talk.is_modern() {
+            can.tasks = None;
+        } else {
+            can.extensions.remove(TASKS_EXTENSION);
+        }
         let mut state = self.lock();
         let again = state.talk.replace(talk).is_some();
         state.about = Arc::new(about);

@@ -1,0 +1,327 @@
+//! A task, followed to its end.
+
+use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use serde_json::Value;
+use wharf_model::{
+    Ask, Asks, BoxFuture, Deadlines, Error, ErrorKind, Exchange, Method, Outcome, Reply, Task,
+    TaskState, Tasking, ToolResult,
+};
+
+use super::{Manner, Watch, wants, watch};
+use crate::{
+    Caller,
+    asks::{self, Unanswered},
+    engine,
+    round::{Company, Round},
+    spec::{Retry, Spec},
+    wait,
+};
+
+/// How often answers are brought again after the connection broke, and after how long.
+const REISSUES: usize = 5;
+const REISSUE: Duration = Duration::from_millis(200);
+
+/// Why a task that was followed gave no result.
+pub(crate) enum Ending {
+    /// It is over, and this is how it ended.
+    Over(Error),
+    /// Nobody can reach the server. The task may go on.
+    Lost(Error),
+    /// It is not worth following: it should not go on.
+    GaveUp(Error),
+}
+
+impl Ending {
+    /// What an error means that a request about the task ended with.
+    fn of(error: Error) -> Self {
+        match error.kind {
+            _ if is_interruption(&error) => Ending::Lost(error),
+            kind if kind.is_retryable() => Ending::GaveUp(error),
+            _ => Ending::Over(error),
+        }
+    }
+}
+
+impl From<Ending> for Error {
+    fn from(ending: Ending) -> Self {
+        let (Ending::Over(error) | Ending::Lost(error) | Ending::GaveUp(error)) = ending;
+        error
+    }
+}
+
+/// Follows a task to its end: answers what it asks, and fetches its result where that takes a
+/// request of its own.
+///
+/// Gives the result, and whether anything was asked on the way.
+pub(crate) async fn follow(
+    watch: Watch,
+    task: Option<Task>,
+    company: &mut dyn Company,
+) -> (Result<ToolResult, Ending>, bool) {
+    let mut follow = Follow {
+        manner: watch.caller().manner(),
+        watch,
+        company,
+        known: BTreeMap::new(),
+        answering: Vec::new(),
+        answers: BTreeMap::new(),
+        rounds: 0,
+        fetching: None,
+        asked: false,
+    };
+    let result = follow.run(task).await;
+    let lost = |ending| match ending {
+        Ending::Lost(error) => Ending::Lost(watch::out_of_reach(error, follow.watch.id())),
+        other => other,
+    };
+    (result.map_err(lost), follow.asked)
+}
+
+struct Follow<'a> {
+    watch: Watch,
+    manner: Manner,
+    company: &'a mut dyn Company,
+    /// Every question there was: each is put once.
+    known: BTreeMap<String, Ask>,
+    answering: Vec<(String, BoxFuture<Result<String, Unanswered>>)>,
+    /// What was answered, until all of it is brought to the server together.
+    answers: BTreeMap<String, String>,
+    rounds: usize,
+    fetching: Option<Round>,
+    asked: bool,
+}
+
+enum Happened {
+    Saw(Result<Task, Error>),
+    /// All that was asked is answered.
+    Answered(Result<(), Unanswered>),
+    Fetched(Outcome),
+}
+
+impl Follow<'_> {
+    async fn run(&mut self, first: Option<Task>) -> Result<ToolResult, Ending> {
+        if let Some(task) = first
+            && let Some(result) = self.saw(task).await?
+        {
+            return Ok(result);
+        }
+        loop {
+            match self.next().await {
+                Happened::Saw(task) => {
+                    if let Some(result) = self.saw(task.map_err(Ending::of)?).await? {
+                        return Ok(result);
+                    }
+                }
+                Happened::Answered(answered) => {
+                    answered.map_err(|why| Ending::GaveUp(why.into()))?;
+                    self.bring().await.map_err(Ending::of)?;
+                }
+                Happened::Fetched(outcome) => {
+                    self.fetching = None;
+                    match result(outcome) {
+                        // The watch will tell when it is worth another try.
+                        Err(error) if is_interruption(&error) => {}
+                        end => return end.map_err(Ending::Over),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Happened {
+        poll_fn(|cx| {
+            if let Some(round) = &mut self.fetching
+                && let Poll::Ready((outcome, asked)) = round.poll_end(self.company, cx)
+            {
+                self.asked |= asked;
+                return Poll::Ready(Happened::Fetched(outcome));
+            }
+            if let Poll::Ready(answered) = self.poll_answers(cx) {
+                return Poll::Ready(Happened::Answered(answered));
+            }
+            self.watch.poll_task(cx).map(Happened::Saw)
+        })
+        .await
+    }
+
+    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
+        let (answers, mut failed) = (&mut self.answers, None);
+        self.answering.retain_mut(|(key, answering)| match answering.as_mut().poll(cx) {
+            Poll::Pending => true,
+            Poll::Ready(Ok(json)) => {
+                answers.insert(std::mem::take(key), json);
+                false
+            }
+            Poll::Ready(Err(why)) => {
+                failed = Some(why);
+                false
+            }
+        });
+        match failed {
+            Some(why) => Poll::Ready(Err(why)),
+            None if self.answering.is_empty() && !self.answers.is_empty() => Poll::Ready(Ok(())),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Takes note of where the task stands; its result, if it has come.
+    async fn saw(&mut self, task: Task) -> Result<Option<ToolResult>, Ending> {
+        self.company.see(&task);
+        Ok(match (task.state, self.manner) {
+            (TaskState::Cancelled, _) => return Err(Ending::Over(cancelled(task.message))),
+            (TaskState::Completed(_) | TaskState::Failed(_), Manner::Fetched) => {
+                Some(self.fetched().await.map_err(Ending::of)?)
+            }
+            (TaskState::InputRequired(_), Manner::Fetched) => {
+                let begin = || fetch(self.watch.caller(), self.watch.id(), None);
+                self.fetching.get_or_insert_with(begin);
+                None
+            }
+            (TaskState::InputRequired(requests), _) => {
+                self.put(requests).map_err(Ending::GaveUp)?;
+                None
+            }
+            (TaskState::Completed(result), _) => Some(*result),
+            (TaskState::Failed(error), _) => return Err(Ending::Over(*error)),
+            _ => {
+                self.withdraw(&[]);
+                None
+            }
+        })
+    }
+
+    /// Puts those questions that are new.
+    fn put(&mut self, requests: Vec<(String, Ask)>) -> Result<(), Error> {
+        self.withdraw(&requests);
+        if requests.len() > asks::MOST {
+            return Err(engine::broken(&format!(
+                "asks more than {} questions at once",
+                asks::MOST
+            )));
+        }
+        let mut is_new = false;
+        for (key, ask) in requests {
+            match self.known.get(&key) {
+                Some(known) if *known == ask => continue,
+                Some(_) => {
+                    return Err(engine::broken("asks another question under a key it has used"));
+                }
+                None => {}
+            }
+            (is_new, self.asked) = (true, true);
+            self.answering.push((key.clone(), self.company.ask(ask.clone())));
+            self.known.insert(key, ask);
+        }
+        let most = self.watch.caller().options().rounds;
+        if is_new {
+            self.rounds += 1;
+            if self.rounds > most {
+                return Err(engine::endless(&format!("asked for input more than {most} times")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of questions that are no longer open: somebody else has settled them.
+    fn withdraw(&mut self, open: &[(String, Ask)]) {
+        let known = &mut self.known;
+        self.answering.retain(|(key, _)| {
+            let is_open = open.iter().any(|(open, _)| open == key);
+            if !is_open {
+                known.remove(key);
+            }
+            is_open
+        });
+    }
+
+    /// Brings the answers to the server. It takes each of them once, so they may be sent again.
+    async fn bring(&mut self) -> Result<(), Error> {
+        let answers = std::mem::take(&mut self.answers);
+        let pairs = answers.into_iter().map(|(key, json)| format!("{}:{json}", Value::from(key)));
+        let answers = format!("{{{}}}", pairs.collect::<Vec<_>>().join(","));
+        let (caller, id) = (self.watch.caller().clone(), self.watch.id().to_owned());
+        let mut tries = 0;
+        loop {
+            match update(&caller, &id, answers.clone(), caller.options().idle).await {
+                Err(error) if is_interruption(&error) && tries < REISSUES => {
+                    let pause = wait::backoff(REISSUE, tries, REISSUE * 16);
+                    wait::sleep(caller.timer(), pause).await;
+                    tries += 1;
+                }
+                brought => return brought,
+            }
+        }
+    }
+
+    /// The result of a task that is over.
+    async fn fetched(&mut self) -> Result<ToolResult, Error> {
+        let (caller, id) = (self.watch.caller().clone(), self.watch.id().to_owned());
+        let mut tries = 0;
+        loop {
+            let idle = caller.options().idle;
+            let mut round = self.fetching.take().unwrap_or_else(|| fetch(&caller, &id, Some(idle)));
+            let ended = poll_fn(|cx| round.poll_end(self.company, cx).map(|(end, _)| Ok(end)));
+            match result(wait::within(caller.timer(), idle, "timeout", ended).await?) {
+                Err(error) if is_interruption(&error) && tries < REISSUES => {
+                    let pause = wait::backoff(REISSUE, tries, REISSUE * 16);
+                    wait::sleep(caller.timer(), pause).await;
+                    tries += 1;
+                }
+                end => return end,
+            }
+        }
+    }
+}
+
+/// Asks for a task's result. The server asks meanwhile what it must know.
+pub(crate) fn fetch(caller: &Caller, id: &str, idle: Option<Duration>) -> Round {
+    let spec = Spec::named(Method::TaskResult, id);
+    let mut request = spec.build(None).from_peer(caller.peer().clone());
+    request.asks = Asks::Deliver;
+    request.tasking = Tasking::Welcome;
+    let deadlines = Deadlines { idle, total: None };
+    let exchange = Exchange::start(&*caller.link(), request, caller.timer().clone(), deadlines);
+    Round::new(exchange.for_caller())
+}
+
+pub(crate) fn result(outcome: Outcome) -> Result<ToolResult, Error> {
+    match outcome {
+        Outcome::Complete(Reply::Tool(result)) => Ok(result),
+        Outcome::Failed(error) => Err(*error),
+        _ => Err(crate::read::unexpected()),
+    }
+}
+
+/// Brings answers to a task: the text of a JSON object.
+pub(crate) async fn update(
+    caller: &Caller,
+    id: &str,
+    answers: String,
+    idle: Duration,
+) -> Result<(), Error> {
+    let spec = Spec::named(Method::UpdateTask, id);
+    let retry = Retry { responses: Some(answers), state: None };
+    match wants::plain_with(caller, spec, Some(&retry), idle).await {
+        Outcome::Complete(_) => Ok(()),
+        Outcome::Failed(error) => Err(*error),
+        _ => Err(crate::read::unexpected()),
+    }
+}
+
+fn is_interruption(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::ConnectionClosed | ErrorKind::TransportError)
+}
+
+pub(crate) fn cancelled(message: Option<String>) -> Error {
+    let error = Error::new(ErrorKind::TaskCancelled);
+    match message {
+        Some(message) => error.with_message(message),
+        None => error,
+    }
+}

@@ -1,0 +1,218 @@
+//! A task in the caller's hands.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde::Serialize;
+use wharf_model::{Error, ErrorKind, Task, TaskState, ToolResult};
+
+use super::{
+    Manner, TaskChanges, Watch,
+    follow::{self, fetch},
+    leash, watch,
+};
+use crate::{
+    Caller, Calling,
+    calling::{Hooks, What},
+    read,
+    round::Own,
+    spec::object,
+};
+
+/// A task in the caller's hands. Dropping the handle leaves the task alone: whoever keeps its
+/// [id](TaskHandle::id) comes back to it with [`Caller::task`], in another process too.
+///
+/// ```
+/// # mod wharf { pub use wharf_client::*; }
+/// use wharf::{Caller, args};
+///
+/// # async fn example(caller: Caller) -> Result<(), wharf_model::Error> {
+/// let task = caller.call_task("render", args! { film: "waves" }).await?;
+/// println!("come back for {:?}", task.id());
+/// let result = task.wait().await?;
+/// # drop(result);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct TaskHandle(Arc<Inner>);
+
+struct Inner {
+    caller: Caller,
+    /// None if the server answered at once, so that there is no task.
+    id: Option<String>,
+    /// The tool, if it was called here.
+    tool: Option<String>,
+    state: Mutex<Kept>,
+}
+
+/// What is known of a task.
+enum Kept {
+    Nothing,
+    /// Where it stood when it was made.
+    First(Task),
+    /// How it ended, which never changes.
+    End(Task),
+    /// There is no task: only a result.
+    Result(ToolResult),
+}
+
+impl TaskHandle {
+    pub(crate) fn new(caller: &Caller, id: String) -> Self {
+        Self::with(caller, Some(id), None, Kept::Nothing)
+    }
+
+    pub(crate) fn made(caller: &Caller, tool: Option<String>, task: Task) -> Self {
+        Self::with(caller, Some(task.id.clone()), tool, Kept::First(task))
+    }
+
+    pub(crate) fn done(caller: &Caller, tool: Option<String>, result: ToolResult) -> Self {
+        Self::with(caller, None, tool, Kept::Result(result))
+    }
+
+    fn with(caller: &Caller, id: Option<String>, tool: Option<String>, state: Kept) -> Self {
+        let (caller, state) = (caller.clone(), Mutex::new(state));
+        TaskHandle(Arc::new(Inner { caller, id, tool, state }))
+    }
+
+    /// What names the task, to be kept by whoever wants to come back to it. None if the server
+    /// answered at once: then there is no task, and [`wait`](TaskHandle::wait) has the result.
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        self.0.id.as_deref()
+    }
+
+    /// Where the task stands. Once it is over, that never changes.
+    ///
+    /// # Errors
+    /// If there is no task, the server does not know it, or cannot be reached.
+    pub async fn get(&self) -> Result<Task, Error> {
+        if let Kept::End(task) = &*self.kept() {
+            return Ok(task.clone());
+        }
+        let (caller, id) = (&self.0.caller, self.known_id()?);
+        let outcome = watch::get(caller, id, caller.options().idle).await;
+        self.settle(watch::read(outcome, id)?).await
+    }
+
+    /// Waits for the end of the task: its result, as if the tool had been called. What it asks
+    /// meanwhile is answered. Giving up the wait leaves the task alone.
+    pub fn wait(&self) -> Calling<ToolResult> {
+        Calling::new(&self.0.caller, Ok(What::Wait(self.clone())), read::tool)
+    }
+
+    /// Asks the server to stop it. It may end otherwise nevertheless.
+    ///
+    /// # Errors
+    /// If there is no task, the server does not know it or says that it is over, or cannot be
+    /// reached.
+    pub async fn cancel(&self) -> Result<(), Error> {
+        leash::cancel(&self.0.caller, self.known_id()?).await
+    }
+
+    /// Answers questions of the task: an object with an answer for each key, as
+    /// [`TaskState::InputRequired`] has them. [`wait`](TaskHandle::wait) does it by itself.
+    ///
+    /// # Errors
+    /// If the answers are no object, the server takes answers only from those who wait, does not
+    /// know the task, or cannot be reached.
+    pub async fn update(&self, answers: impl Serialize) -> Result<(), Error> {
+        let (caller, id) = (&self.0.caller, self.known_id()?);
+        if caller.manner() == Manner::Fetched {
+            let problem =
+                "This server puts the questions of a task to whoever waits for it: `wait`";
+            return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
+        }
+        let answers = object("Answers", &answers)?.unwrap_or_else(|| "{}".into());
+        follow::update(caller, id, answers, caller.options().idle).await
+    }
+
+    /// Where it stands now, and each time that changes, up to its end.
+    pub fn changes(&self) -> TaskChanges {
+        TaskChanges::new(self.clone())
+    }
+
+    pub(crate) fn tool(&self) -> Option<&str> {
+        self.0.tool.as_deref()
+    }
+
+    /// Follows it to its end.
+    pub(crate) async fn follow(
+        &self,
+        hooks: &mut Hooks,
+        idle: std::time::Duration,
+    ) -> Result<ToolResult, Error> {
+        let caller = &self.0.caller;
+        let first = match &*self.kept() {
+            Kept::Nothing => None,
+            Kept::First(task) => Some(task.clone()),
+            Kept::Result(result) => return Ok(result.clone()),
+            Kept::End(task) => return ended(task),
+        };
+        let watch = Watch::new(caller, self.known_id()?, first.clone(), idle)?;
+        let (result, _) = follow::follow(watch, first, &mut Own { caller, hooks }).await;
+        result.map_err(Error::from)
+    }
+
+    /// A look at it after the other; none if it is over.
+    pub(super) fn watch(&self) -> Result<Option<Watch>, Error> {
+        if matches!(*self.kept(), Kept::End(_)) {
+            return Ok(None);
+        }
+        let idle = self.0.caller.options().idle;
+        Watch::new(&self.0.caller, self.known_id()?, None, idle).map(Some)
+    }
+
+    /// The task with its result, where that takes a request of its own; its end is kept.
+    pub(super) async fn settle(&self, mut task: Task) -> Result<Task, Error> {
+        if !task.status().is_terminal() {
+            return Ok(task);
+        }
+        if self.0.caller.manner() == Manner::Fetched && task.state != TaskState::Cancelled {
+            task.state = self.fetched(&task.id).await?;
+        }
+        *self.kept() = Kept::End(task.clone());
+        Ok(task)
+    }
+
+    async fn fetched(&self, id: &str) -> Result<TaskState, Error> {
+        let (caller, mut hooks) = (&self.0.caller, Hooks::default());
+        let mut round = fetch(caller, id, Some(caller.options().idle));
+        let mut company = Own { caller, hooks: &mut hooks };
+        let (outcome, _) = poll_fn(|cx| round.poll_end(&mut company, cx)).await;
+        match follow::result(outcome) {
+            Ok(result) => Ok(TaskState::Completed(Box::new(result))),
+            Err(error) if error.kind.is_retryable() => Err(error),
+            Err(error) => Ok(TaskState::Failed(Box::new(error))),
+        }
+    }
+
+    fn known_id(&self) -> Result<&str, Error> {
+        self.id().ok_or_else(|| {
+            let problem = "The server answered at once, so there is no task: `wait` has the result";
+            Error::new(ErrorKind::TaskNotFound).with_message(problem)
+        })
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the end of a task means to whoever called the tool.
+fn ended(task: &Task) -> Result<ToolResult, Error> {
+    match &task.state {
+        TaskState::Completed(result) => Ok((**result).clone()),
+        TaskState::Failed(error) => Err((**error).clone()),
+        _ => Err(follow::cancelled(task.message.clone())),
+    }
+}
+
+impl fmt::Debug for TaskHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskHandle").field("id", &self.0.id).finish_non_exhaustive()
+    }
+}

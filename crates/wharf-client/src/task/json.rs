@@ -1,0 +1,64 @@
+//! Tasks as JSON.
+
+use serde_json::{Map, Value, json};
+use wharf_model::{Ask, Error, Task, TaskState};
+
+/// A task as JSON, in the way of the canonical protocol: with its result, its error or its open
+/// questions.
+///
+/// ```
+/// # mod wharf { pub use wharf_client::*; }
+/// use wharf_model::{Task, Timestamp};
+///
+/// let task = Task::new("t-1", Timestamp::from_millis(0));
+/// assert_eq!(wharf::task_json(&task)["status"], "working");
+/// ```
+#[must_use]
+pub fn task_json(task: &Task) -> Value {
+    let mut json = json!({
+        "taskId": task.id,
+        "status": task.status().as_str(),
+        "createdAt": task.created_at.to_string(),
+        "lastUpdatedAt": task.updated_at.to_string(),
+        "ttlMs": task.ttl,
+    });
+    if let Some(message) = &task.message {
+        json["statusMessage"] = json!(message);
+    }
+    if let Some(interval) = task.poll_interval {
+        json["pollIntervalMs"] = json!(interval);
+    }
+    match &task.state {
+        TaskState::Completed(result) => json["result"] = json!(result),
+        TaskState::Failed(error) => json["error"] = error_json(error),
+        TaskState::InputRequired(requests) => json["inputRequests"] = asks_json(requests),
+        _ => {}
+    }
+    json
+}
+
+/// Questions, each under its key.
+pub(crate) fn asks_json(requests: &[(String, Ask)]) -> Value {
+    let ask = |ask: &Ask| {
+        let params = match ask {
+            Ask::Elicit(form) => json!(form),
+            Ask::ElicitUrl(page) => json!(page),
+            Ask::Sample(request) => json!(request),
+            _ => json!({}),
+        };
+        json!({"method": ask.method().name(), "params": params})
+    };
+    requests.iter().map(|(key, it)| (key.clone(), ask(it))).collect::<Map<_, _>>().into()
+}
+
+fn error_json(error: &Error) -> Value {
+    let code = error.code.or(error.kind.registry_code());
+    let mut json = json!({"message": error.message, "reason": error.kind.name()});
+    if let Some(code) = code {
+        json["code"] = json!(code);
+    }
+    if let Some(data) = &error.data {
+        json["data"] = (**data).clone();
+    }
+    json
+}

@@ -1,0 +1,160 @@
+//! Tasks of a server behind a proxy.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::{future::poll_fn, sync::Arc};
+
+use serde_json::json;
+use support::{Fake, SECOND, TokioTimer, caller, played::*};
+use wharf_model::{
+    Ask, Asks, ClientCapabilities, Deadlines, ElicitationCapability, Error, ErrorKind, Event,
+    Exchange, Method, Outcome, Peer, Reply, Request, RequestBuilder, Service, TaskState, Tasking,
+    ToolResult,
+};
+
+fn request(asks: Asks, tasking: Tasking) -> Request {
+    let mut request = RequestBuilder::new(Method::CallTool).target("slow").build();
+    request.asks = asks;
+    request.tasking = tasking;
+    let elicitation = ElicitationCapability::default().form(true);
+    let can = ClientCapabilities::default().elicitation(elicitation);
+    request.from_peer(Arc::new(Peer::new(None, can)))
+}
+
+/// Plays a front that declines every question.
+async fn front(relay: &dyn Service, request: Request) -> (Outcome, usize) {
+    let deadlines = Deadlines { idle: Some(30 * SECOND), total: None };
+    let mut exchange = Exchange::start(relay, request, Arc::new(TokioTimer), deadlines);
+    let mut asked = 0;
+    loop {
+        match poll_fn(|cx| exchange.poll_event(cx)).await {
+            Event::Ask(id, _) => {
+                asked += 1;
+                exchange.answers().deliver(id, Ok(r#"{"action":"decline"}"#.into()));
+            }
+            Event::Done(outcome) => return (outcome, asked),
+            _ => {}
+        }
+    }
+}
+
+fn text(outcome: &Outcome) -> &str {
+    match outcome {
+        Outcome::Complete(Reply::Tool(result)) => result.content[0].as_text().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn said(link: &Fake) -> Vec<Tasking> {
+    let calls = link.sent().into_iter().filter(|it| it.method == Method::CallTool);
+    calls.map(|it| it.tasking).collect()
+}
+
+fn tool(support: &str) -> serde_json::Value {
+    json!({"name": "slow", "inputSchema": {"type": "object"},
+        "execution": {"taskSupport": support}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_front_that_takes_tasks_gets_them_with_their_ids() {
+    for (is_shown, tasking) in [(true, Tasking::Welcome), (false, Tasking::Wanted(Some(5)))] {
+        for asks in [Asks::Deliver, Asks::Suspend] {
+            let looks = [working("on")];
+            let played = if is_shown { Played::shown(looks) } else { Played::fetched(looks) };
+            let link = played.link();
+            let relay = caller(&link).relay();
+            let (outcome, _) = front(&*relay, request(asks, tasking)).await;
+            assert!(matches!(outcome, Outcome::Task(task) if task.id == "t-1"));
+            assert_eq!(said(&link), [tasking]);
+            let get = RequestBuilder::new(Method::GetTask).target("t-1").build();
+            let (outcome, _) = front(&*relay, get).await;
+            assert!(matches!(outcome, Outcome::Complete(Reply::Task(task)) if task.id == "t-1"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_other_front_gets_the_result() {
+    for tasking in [Tasking::Unknown, Tasking::Declined, Tasking::Wanted(None)] {
+        // Longer than the front waits without a sign of life.
+        let looks = (0..100).map(|_| working("on")).chain([completed("done")]);
+        let link = Played::shown(looks).link();
+        let (outcome, _) = front(&*caller(&link).relay(), request(Asks::Deliver, tasking)).await;
+        assert_eq!(text(&outcome), "done");
+        assert_eq!(said(&link), [Tasking::Welcome]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_task_asks_goes_to_a_front_that_waits() {
+    let link = Played::shown([asking(&[("a", "?"), ("b", "??")]), completed("done")]).link();
+    let relay = caller(&link).relay();
+    let (outcome, asked) = front(&*relay, request(Asks::Deliver, Tasking::Unknown)).await;
+    assert_eq!((text(&outcome), asked), ("done", 2));
+    let declined = json!({"action": "decline"});
+    let brought = json!({"taskId": "t-1", "inputResponses": {"a": declined, "b": declined}});
+    assert_eq!(link.of(Method::UpdateTask), [brought]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_task_asks_goes_to_a_front_that_ends_its_call_to_be_asked() {
+    let looks = (0..3).map(|_| asking(&[("a", "?")])).chain([completed("done")]);
+    let link = Played::shown(looks).link();
+    let relay = caller(&link).relay();
+    let (outcome, _) = front(&*relay, request(Asks::Suspend, Tasking::Declined)).await;
+    let Outcome::InputRequired(required) = outcome else { panic!("{outcome:?}") };
+    let [(key, Ask::Elicit(_))] = &required.requests[..] else { panic!("{required:?}") };
+    let responses = json!({key: {"action": "decline"}}).to_string();
+    let again = RequestBuilder::new(Method::CallTool).target("slow").input_responses(&responses);
+    let mut again = again.request_state(required.state.as_deref().unwrap()).build();
+    again.tasking = Tasking::Declined;
+    let (outcome, _) = front(&*relay, again).await;
+    assert_eq!(text(&outcome), "done");
+    assert_eq!(link.of(Method::CallTool).len(), 1);
+    assert_eq!(link.of(Method::UpdateTask).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_runs_only_as_a_task_is_called_as_one_for_the_front() {
+    let link = Played::fetched([asking(&[]), completed("")])
+        .result_after(async |outbox| {
+            let answer = outbox.ask(Ask::Roots).await.unwrap();
+            Reply::Tool(ToolResult::text(answer)).into()
+        })
+        .link();
+    link.lists(tool("required"));
+    link.refuse_plain_calls(Error::new(ErrorKind::MethodNotFound));
+    let relay = caller(&link).relay();
+    let (outcome, asked) = front(&*relay, request(Asks::Deliver, Tasking::Welcome)).await;
+    assert_eq!((text(&outcome), asked), (r#"{"action":"decline"}"#, 1));
+    assert_eq!(said(&link), [Tasking::Declined, Tasking::Wanted(None)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_front_that_goes_away_cancels_the_task_that_is_followed_for_it() {
+    let link = Played::shown([]).always_works().link();
+    let relay = caller(&link).relay();
+    let call = front(&*relay, request(Asks::Deliver, Tasking::Unknown));
+    assert!(tokio::time::timeout(5 * SECOND, call).await.is_err());
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(link.of(Method::CancelTask).len(), 1);
+    // Its own task goes on without it.
+    let (outcome, _) = front(&*relay, request(Asks::Deliver, Tasking::Welcome)).await;
+    assert!(matches!(outcome, Outcome::Task(task) if task.state == TaskState::Working));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(link.of(Method::CancelTask).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_result_takes_as_long_as_the_task() {
+    let link = Played::fetched([])
+        .result_after(async |_| {
+            tokio::time::sleep(3600 * SECOND).await;
+            Reply::Tool(ToolResult::text("at last")).into()
+        })
+        .link();
+    let wait = RequestBuilder::new(Method::TaskResult).target("t-1").build();
+    let (outcome, _) = front(&*caller(&link).relay(), wait).await;
+    assert_eq!(text(&outcome), "at last");
+}
