@@ -5,6 +5,7 @@ mod conformance;
 mod files;
 mod foreign;
 mod node;
+mod redis;
 mod stage;
 mod workspace;
 
@@ -28,6 +29,7 @@ const TASKS: &[Task] = &[
             stage::FORMAT,
             stage::CLIPPY,
             stage::FOREIGN,
+            stage::REDIS,
             stage::TESTS,
             stage::CONFORMANCE,
             stage::DOC_TESTS,
@@ -43,6 +45,11 @@ const TASKS: &[Task] = &[
         name: "foreign",
         about: "installs the clients and servers of other people that the tests run, into target/foreign",
         stages: &[stage::FOREIGN],
+    },
+    Task {
+        name: "redis",
+        about: "installs the redis-server that the tests of stores start, if there is none",
+        stages: &[stage::REDIS],
     },
     Task {
         name: "conformance",

@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::bench;
 use crate::conformance;
 use crate::foreign;
+use crate::redis;
 use crate::workspace::Workspace;
 
 /// One step of a task.
@@ -34,6 +35,12 @@ pub(crate) const FOREIGN: Stage = Stage {
     name: "foreign programs",
     run: foreign::install,
     advice: "mend that, then run `cargo xtask foreign` to try again",
+};
+
+pub(crate) const REDIS: Stage = Stage {
+    name: "redis",
+    run: redis::install,
+    advice: "install Redis 6 or newer, so that `redis-server` is on the PATH, then run `cargo xtask redis`",
 };
 
 pub(crate) const TESTS: Stage =

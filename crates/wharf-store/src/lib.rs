@@ -7,6 +7,8 @@ pub mod contract;
 mod ears;
 mod memory;
 mod open;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod url;

@@ -1,4 +1,5 @@
 //! One file keeps the contract, also for two who share it and for the next who opens it.
+#![allow(clippy::unwrap_used)]
 
 use std::{
     fs,

@@ -1,0 +1,71 @@
+//! One-time claims and rates on Redis.
+
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use redis::Script;
+use wharf_model::{NonceStore, Rate, RateStore, Stored, Taking};
+
+use super::{exact, link::Link};
+use crate::{clock::millis, memory::MemoryRates};
+
+pub(super) struct RedisNonces {
+    link: Arc<Link>,
+    prefix: String,
+}
+
+impl RedisNonces {
+    pub(super) fn new(link: Arc<Link>, prefix: &str) -> Self {
+        RedisNonces { link, prefix: format!("{prefix}:n:") }
+    }
+}
+
+impl NonceStore for RedisNonces {
+    fn claim(&self, nonce: &str, ttl: Duration) -> Stored<bool> {
+        let (link, key) = (self.link.clone(), format!("{}{nonce}", self.prefix));
+        Box::pin(async move {
+            let mut set = redis::cmd("SET");
+            set.arg(key).arg(1).arg("NX").arg("PX").arg(exact(millis(ttl)).max(1));
+            let claimed: Option<String> =
+                link.ask(async |connection| set.query_async(connection).await).await?;
+            Ok(claimed.is_some())
+        })
+    }
+}
+
+/// Token buckets that all processes share. While Redis is gone each counts for itself: callers are
+/// limited less strictly, but nobody is refused for it, and nobody is without limit.
+pub(super) struct RedisRates {
+    link: Arc<Link>,
+    prefix: String,
+    local: Arc<MemoryRates>,
+}
+
+static TAKE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/take.lua")));
+
+impl RedisRates {
+    pub(super) fn new(link: Arc<Link>, prefix: &str) -> Self {
+        RedisRates { link, prefix: format!("{prefix}:q:"), local: Arc::default() }
+    }
+}
+
+impl RateStore for RedisRates {
+    fn take(&self, key: &str, rate: Rate) -> Taking {
+        if !self.link.is_up() {
+            return self.local.take(key, rate);
+        }
+        let (link, local, key) = (self.link.clone(), self.local.clone(), key.to_owned());
+        let mut call = TAKE.key(format!("{}{key}", self.prefix));
+        call.arg(rate.per_second).arg(rate.burst);
+        Taking::Later(Box::pin(async move {
+            let wait = link.ask(async |connection| call.invoke_async(connection).await).await;
+            match wait {
+                Ok(0) => Ok(()),
+                Ok(wait) => Err(Duration::from_millis(wait)),
+                Err(_) => local.take(&key, rate).taken().await,
+            }
+        }))
+    }
+}

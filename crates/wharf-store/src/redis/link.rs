@@ -1,0 +1,269 @@
+//! A connection to Redis that is mended when it breaks, by one task, with patience.
+
+use std::{
+    fmt,
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use redis::{
+    AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, RedisResult,
+    aio::MultiplexedConnection,
+};
+use tokio::{
+    sync::{Semaphore, watch},
+    task::AbortHandle,
+    time::{Instant, sleep, timeout},
+};
+use wharf_model::{Error, ErrorKind};
+
+/// How long Redis may take for one command, or to connect.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Commands that Redis works on for us at the same time: enough to keep it busy.
+const IN_FLIGHT: usize = 512;
+/// Commands that wait for their turn, beside those.
+const QUEUE: usize = 8192;
+/// How often Redis is asked whether it is there, if nothing else tells.
+const BEAT: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// What hears the messages that come without having been asked for.
+pub(super) type Listener = Arc<dyn Fn(PushInfo) + Send + Sync>;
+
+/// A connection, and the task that mends it.
+pub(super) struct Link {
+    shared: Arc<Shared>,
+    keeper: AbortHandle,
+}
+
+struct Shared {
+    client: Client,
+    listener: Listener,
+    /// The connection of this generation, if there is one.
+    state: watch::Sender<State>,
+    /// The newest generation that is known to be of no use.
+    broken: watch::Sender<u64>,
+    queue: Semaphore,
+    flight: Semaphore,
+    /// Whether Redis answered anything since the last beat.
+    answered: AtomicBool,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    generation: u64,
+    connection: Option<MultiplexedConnection>,
+}
+
+impl Link {
+    /// Connects. Only this first attempt fails; later ones are made until one succeeds.
+    pub(super) async fn open(client: Client, listener: Listener) -> RedisResult<Self> {
+        let shared = Arc::new(Shared {
+            client,
+            listener,
+            state: watch::Sender::default(),
+            broken: watch::Sender::new(0),
+            queue: Semaphore::new(IN_FLIGHT + QUEUE),
+            flight: Semaphore::new(IN_FLIGHT),
+            answered: AtomicBool::new(true),
+        });
+        let connection = Shared::connect(&shared, 1).await?;
+        shared.state.send_replace(State { generation: 1, connection: Some(connection) });
+        let keeper = tokio::spawn(Shared::keep(shared.clone())).abort_handle();
+        Ok(Link { shared, keeper })
+    }
+
+    /// Whether Redis is there, as far as anybody knows.
+    pub(super) fn is_up(&self) -> bool {
+        self.shared.state.borrow().connection.is_some()
+    }
+
+    /// The generation of the connection, as soon as there is one that is not `known`.
+    pub(super) async fn newer_than(&self, known: u64) -> u64 {
+        let mut states = self.shared.state.subscribe();
+        let newer = |state: &State| state.generation > known && state.connection.is_some();
+        // It never closes: the sender is ours.
+        states.wait_for(newer).await.map_or(known, |state| state.generation)
+    }
+
+    /// Completes when this generation is of no use any more.
+    pub(super) async fn gone(&self, generation: u64) {
+        let mut states = self.shared.state.subscribe();
+        let gone = |state: &State| state.generation != generation || state.connection.is_none();
+        let _ = states.wait_for(gone).await;
+    }
+
+    /// Asks for a new connection in the place of this generation's.
+    pub(super) fn give_up(&self, generation: u64) {
+        self.shared.give_up(generation);
+    }
+
+    /// Does something with the connection. It is never tried again: nobody knows what became of it.
+    pub(super) async fn ask<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
+    ) -> Result<T, Error> {
+        let shared = &*self.shared;
+        let state = shared.state.borrow().clone();
+        let Some(mut connection) = state.connection else { return Err(unreachable()) };
+        let Ok(_place) = shared.queue.try_acquire() else { return Err(too_much()) };
+        let Ok(Ok(_turn)) = timeout(PATIENCE, shared.flight.acquire()).await else {
+            return Err(too_much());
+        };
+        match timeout(PATIENCE, work(&mut connection)).await {
+            Ok(Ok(answer)) => {
+                shared.answered.store(true, Ordering::Relaxed);
+                Ok(answer)
+            }
+            Ok(Err(why)) if !is_fatal(&why) => {
+                tracing::warn!(%why, "redis refused a command");
+                Err(refused())
+            }
+            // What it still owes us would be held in memory until it comes: a new connection owes nothing.
+            Ok(Err(_)) | Err(_) => {
+                shared.give_up(state.generation);
+                Err(unreachable())
+            }
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("is_up", &self.is_up()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    async fn connect(shared: &Arc<Self>, generation: u64) -> RedisResult<MultiplexedConnection> {
+        let weak = Arc::downgrade(shared);
+        let listener = shared.listener.clone();
+        let push = move |message: PushInfo| {
+            match (&message.kind, weak.upgrade()) {
+                (PushKind::Disconnection, Some(shared)) => shared.give_up(generation),
+                _ => listener(message),
+            }
+            Ok::<_, RedisError>(())
+        };
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(Some(PATIENCE))
+            .set_pipeline_buffer_size(IN_FLIGHT)
+            .set_push_sender(push);
+        let mut connection =
+            shared.client.get_multiplexed_async_connection_with_config(&config).await?;
+        // One that still loads its data connects, but does not answer.
+        ping(&mut connection).await?;
+        Ok(connection)
+    }
+
+    /// Mends the connection for as long as the link is there.
+    async fn keep(shared: Arc<Self>) {
+        let mut attempts = 0;
+        loop {
+            let generation = shared.state.borrow().generation;
+            let since = Instant::now();
+            shared.watch_over(generation).await;
+            shared.state.send_modify(|state| state.connection = None);
+            tracing::warn!("redis cannot be reached");
+            // One that breaks as soon as it is there is as bad as none.
+            attempts = if since.elapsed() > LONGEST_PAUSE { 0 } else { attempts + 1 };
+            let connection = loop {
+                sleep(pause(attempts)).await;
+                match Shared::connect(&shared, generation + 1).await {
+                    Ok(connection) => break connection,
+                    Err(why) => tracing::debug!(%why, attempts, "redis cannot be reached"),
+                }
+                attempts += 1;
+            };
+            tracing::info!("redis can be reached again");
+            let state = State { generation: generation + 1, connection: Some(connection) };
+            shared.state.send_replace(state);
+        }
+    }
+
+    /// Completes when the connection is of no use any more.
+    async fn watch_over(&self, generation: u64) {
+        let mut broken = self.broken.subscribe();
+        loop {
+            let told = broken.wait_for(|broken| *broken >= generation);
+            if timeout(BEAT, told).await.is_ok() {
+                return;
+            }
+            let connection = self.state.borrow().connection.clone();
+            let Some(mut connection) = connection else { return };
+            if !self.answered.swap(false, Ordering::Relaxed) && ping(&mut connection).await.is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    fn give_up(&self, generation: u64) {
+        self.broken.send_if_modified(|broken| {
+            let is_news = *broken < generation;
+            *broken = generation.max(*broken);
+            is_news
+        });
+    }
+}
+
+async fn ping(connection: &mut MultiplexedConnection) -> RedisResult<()> {
+    let ping = redis::cmd("PING");
+    let answer = timeout(PATIENCE, ping.query_async(connection)).await;
+    answer.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()))
+}
+
+/// How long to wait before another attempt: longer each time, and not the same for all processes.
+fn pause(attempts: u32) -> Duration {
+    let longest = FIRST_PAUSE.saturating_mul(1 << attempts.min(10)).min(LONGEST_PAUSE);
+    // Every `RandomState` is seeded anew.
+    let share = RandomState::new().hash_one(attempts) % 1_000;
+    longest.mul_f64(0.5 + share as f64 / 2_000.0)
+}
+
+/// Whether another connection may be better off: this one is gone, or leads to a Redis that must not
+/// be written to.
+fn is_fatal(why: &RedisError) -> bool {
+    let elsewhere = matches!(why.code(), Some("READONLY" | "MASTERDOWN" | "LOADING"));
+    elsewhere || why.is_io_error() || why.is_connection_dropped() || why.is_unrecoverable_error()
+}
+
+fn unreachable() -> Error {
+    Error::new(ErrorKind::TemporarilyUnavailable)
+        .with_message("The server's store cannot be reached")
+}
+
+fn refused() -> Error {
+    Error::new(ErrorKind::TemporarilyUnavailable).with_message("The server's store refused")
+}
+
+fn too_much() -> Error {
+    Error::overloaded(Duration::from_secs(1)).with_message("Too much waits to be stored")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_limit_and_differ() {
+        for attempts in 0..100 {
+            let longest = LONGEST_PAUSE.min(FIRST_PAUSE * (1 << attempts.min(10)));
+            let pauses: Vec<_> = (0..50).map(|_| pause(attempts)).collect();
+            assert!(pauses.iter().all(|it| *it >= longest / 2 && *it <= longest));
+            assert!(pauses.iter().any(|it| *it != pauses[0]), "all alike");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The ports on Redis, shared by any number of processes.
+
+mod bus;
+mod claims;
+mod events;
+mod link;
+mod records;
+
+use std::sync::Arc;
+
+use redis::{Client, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use wharf_model::{Error, ErrorKind, Health, Reach, Stores};
+
+use self::{
+    bus::RedisBus,
+    claims::{RedisNonces, RedisRates},
+    events::RedisEvents,
+    link::Link,
+    records::RedisRecords,
+};
+use crate::url::{Url, wrong};
+
+/// Connects: once for commands, once for what other processes say.
+pub(crate) async fn open(url: &Url<'_>) -> Result<Stores, Error> {
+    let (info, prefix) = parse(url)?;
+    let address = info.addr().to_string();
+    let cannot = |why: redis::RedisError| {
+        let message = format!("cannot reach Redis at {address}: {why}");
+        Error::new(ErrorKind::TemporarilyUnavailable).with_message(message)
+    };
+    let client = Client::open(info).map_err(cannot)?;
+    let link = Arc::new(Link::open(client.clone(), Arc::new(|_| ())).await.map_err(cannot)?);
+    let bus = RedisBus::open(client, link.clone(), &format!("{prefix}:b:")).await;
+    let bus = Arc::new(bus.map_err(cannot)?);
+    let records = |name| Arc::new(RedisRecords::new(link.clone(), format!("{prefix}:{name}")));
+    Ok(Stores {
+        tasks: records("t"),
+        sessions: records("s"),
+        events: Arc::new(RedisEvents::new(link.clone(), &prefix)),
+        rates: Arc::new(RedisRates::new(link.clone(), &prefix)),
+        nonces: Arc::new(RedisNonces::new(link.clone(), &prefix)),
+        health: Arc::new(Both(link, bus.clone())),
+        bus,
+        reach: Reach::Fleet,
+    })
+}
+
+/// Where Redis is, and how all keys begin. The prefix is a hash tag: a cluster keeps all of it in one
+/// slot, without which no script could touch two keys.
+fn parse(url: &Url<'_>) -> Result<(ConnectionInfo, String), Error> {
+    let mut prefix = "wharf";
+    for (name, value) in &url.settings {
+        match name.as_str() {
+            "prefix" if !value.is_empty() && !value.contains(['{', '}']) => prefix = value,
+            "prefix" => return Err(wrong("a prefix is a word without { and }")),
+            _ => {
+                let what = format!("redis: has no setting `{name}`, only `prefix`");
+                return Err(wrong(what));
+            }
+        }
+    }
+    let info = format!("redis:{}", url.rest).into_connection_info();
+    // What the parser says may repeat the password.
+    let info = info.map_err(|_| wrong("write redis://HOST:PORT/DB?prefix=NAME"))?;
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    Ok((info.set_redis_settings(settings), format!("{{{prefix}}}")))
+}
+
+struct Both(Arc<Link>, Arc<RedisBus>);
+
+impl Health for Both {
+    fn is_ready(&self) -> bool {
+        self.0.is_up() && self.1.is_up()
+    }
+}
+
+/// The largest number that a script and the score of a sorted set hold exactly. A time beyond it is
+/// as good as never.
+const LARGEST: u64 = (1 << 53) - 1;
+
+fn exact(number: u64) -> u64 {
+    number.min(LARGEST)
+}
+
+fn limit(most: usize) -> u64 {
+    u64::try_from(most).unwrap_or(LARGEST).min(LARGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_a_redis_and_a_prefix() {
+        let parse = |url| parse(&Url::parse(url).unwrap());
+        let (info, prefix) = parse("redis://me:secret@host:7000/3?prefix=mine").unwrap();
+        assert_eq!((info.addr().to_string().as_str(), prefix.as_str()), ("host:7000", "{mine}"));
+        assert_eq!(info.redis_settings().db(), 3);
+        assert_eq!(parse("redis://host").unwrap().1, "{wharf}");
+        for url in [
+            "redis://host?prefix=",
+            "redis://host?prefix={a}",
+            "redis://host?size=9",
+            "redis://:secret@host:port",
+            "redis:",
+        ] {
+            let error = parse(url).unwrap_err();
+            assert!(error.message.contains("prefix"), "{url}: {error}");
+            assert!(!error.message.contains("secret"), "{url}: {error}");
+        }
+    }
+}

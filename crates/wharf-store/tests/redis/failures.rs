@@ -1,0 +1,221 @@
+//! Redis killed, paused and cut off: nothing that was acknowledged is lost, everything else says so, and
+//! all is well again by itself.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use wharf_model::{Ear, Error, Keep, Keeping, Rate, Record, Stores, Taking};
+use wharf_store::open;
+
+use crate::{Proxy, RedisServer, until};
+
+fn record(id: &str) -> Record {
+    Record { id: id.into(), owner: "o".into(), ..Record::default() }
+}
+
+const KEEP: Keep = Keep { events: 100_000, bytes: 10_000_000, ttl: Duration::from_secs(600) };
+
+/// Counts what it hears and what it was told it missed.
+#[derive(Default)]
+struct Counter {
+    heard: AtomicUsize,
+    missed: AtomicUsize,
+}
+
+impl Ear for Counter {
+    fn hear(&self, _topic: &str, _message: &[u8]) {
+        self.heard.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn missed(&self) {
+        self.missed.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn assert_says_so(error: &Error) {
+    assert!(error.kind.is_temporarily_unavailable() || error.kind.is_overloaded(), "{error:?}");
+    assert!(error.message.contains("store"), "{error}");
+}
+
+/// What was acknowledged.
+#[derive(Default)]
+struct Acknowledged {
+    records: Vec<String>,
+    kept: Vec<String>,
+    events: HashMap<u64, Vec<u8>>,
+}
+
+/// Writes until it is told to stop.
+async fn write(stores: Stores, writer: usize, stop: Arc<AtomicBool>) -> Acknowledged {
+    let mut done = Acknowledged::default();
+    for number in 0.. {
+        if stop.load(Ordering::SeqCst) {
+            break;
+        }
+        let id = format!("{writer}/{number}");
+        match stores.tasks.insert(record(&id), usize::MAX).await {
+            Ok(inserted) => {
+                assert!(inserted);
+                done.records.push(id.clone());
+            }
+            Err(error) => assert_says_so(&error),
+        }
+        match stores.tasks.keep(&id, 0, "step", id.clone().into_bytes()).await {
+            Ok(Keeping::Kept) => done.kept.push(id.clone()),
+            Ok(_) => {}
+            Err(error) => assert_says_so(&error),
+        }
+        match stores.events.append("s", id.clone().into_bytes(), KEEP).await {
+            Ok(number) => assert_eq!(done.events.insert(number, id.into_bytes()), None),
+            Err(error) => assert_says_so(&error),
+        }
+        tokio::task::yield_now().await;
+    }
+    done
+}
+
+/// Whether all that was acknowledged is there.
+async fn check(stores: &Stores, done: Acknowledged) {
+    for id in done.records {
+        assert!(stores.tasks.load(&id).await.unwrap().is_some(), "{id} was acknowledged");
+    }
+    for id in done.kept {
+        let kept = stores.tasks.kept(&id).await.unwrap();
+        assert_eq!(kept.get("step"), Some(&id.into_bytes()));
+    }
+    let events = stores.events.read("s", 0, usize::MAX >> 12).await.unwrap();
+    let events: HashMap<_, _> = events.events.into_iter().collect();
+    for (number, event) in done.events {
+        assert_eq!(events.get(&number), Some(&event), "event {number} was acknowledged");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_and_restarted_nothing_acknowledged_is_lost() {
+    let mut server = RedisServer::start();
+    let stores = open(&server.url("p")).await.unwrap();
+    let ear = Arc::new(Counter::default());
+    let _place = stores.bus.subscribe("t", ear.clone());
+    stores.bus.publish("t", vec![1]).await.unwrap();
+    until("it hears", async || ear.heard.load(Ordering::SeqCst) == 1).await;
+
+    for round in 1..=3 {
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers: Vec<_> = (0..8)
+            .map(|writer| tokio::spawn(write(stores.clone(), round * 100 + writer, stop.clone())))
+            .collect();
+        let before = stores.events.read("s", 0, 0).await.unwrap().newest;
+        until("something was written", async || {
+            stores.events.read("s", 0, 0).await.unwrap().newest > before + 50
+        })
+        .await;
+        let missed = ear.missed.load(Ordering::SeqCst);
+        server.kill();
+        until("it is noticed", async || !stores.health.is_ready()).await;
+        assert_says_so(&stores.tasks.load("any").await.unwrap_err());
+        server.restart();
+        until("it is there again", async || stores.health.is_ready()).await;
+        stop.store(true, Ordering::SeqCst);
+        for writer in writers {
+            check(&stores, writer.await.unwrap()).await;
+        }
+        until("ears are told", async || ear.missed.load(Ordering::SeqCst) > missed).await;
+        let heard = ear.heard.load(Ordering::SeqCst);
+        stores.bus.publish("t", vec![2]).await.unwrap();
+        until("they hear again", async || ear.heard.load(Ordering::SeqCst) > heard).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn paused_it_times_out_holds_no_more_than_its_queue_and_goes_on() {
+    let server = RedisServer::start();
+    let stores = open(&server.url("p")).await.unwrap();
+    assert_eq!(stores.tasks.insert(record("before"), 9).await, Ok(true));
+    server.pause();
+    let asks: Vec<_> = (0..20_000)
+        .map(|n| tokio::spawn(stores.tasks.insert(record(&n.to_string()), 100_000)))
+        .collect();
+    let mut refused = 0;
+    for ask in asks {
+        let error = ask.await.unwrap().unwrap_err();
+        assert_says_so(&error);
+        refused += usize::from(error.kind.is_overloaded());
+    }
+    assert!(refused >= 20_000 - 8192 - 512, "what does not fit the queue is refused: {refused}");
+    until("it is noticed", async || !stores.health.is_ready()).await;
+    assert_says_so(&stores.tasks.load("before").await.unwrap_err());
+    server.resume();
+    until("it is there again", async || stores.health.is_ready()).await;
+    assert!(stores.tasks.load("before").await.unwrap().is_some());
+    assert_eq!(stores.tasks.insert(record("after"), 100_000).await, Ok(true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cut_off_in_the_middle_of_messages_it_recovers() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port).await;
+    let (far, near) = (open(&proxy.url("p")).await.unwrap(), open(&server.url("p")).await.unwrap());
+    for round in 0..8 {
+        until("it is there", async || far.health.is_ready()).await;
+        proxy.cut_after(37 + 611 * i64::from(round));
+        let stop = Arc::new(AtomicBool::new(false));
+        let writer =
+            tokio::spawn(write(far.clone(), usize::try_from(round).unwrap(), stop.clone()));
+        until("it is cut", async || proxy.is_cut()).await;
+        until("it is noticed", async || !far.health.is_ready()).await;
+        proxy.mend();
+        stop.store(true, Ordering::SeqCst);
+        check(&near, writer.await.unwrap()).await;
+    }
+    until("it is there again", async || far.health.is_ready()).await;
+    assert_eq!(far.tasks.insert(record("after"), usize::MAX).await, Ok(true));
+    assert!(near.tasks.load("after").await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_it_is_gone_rates_are_counted_here() {
+    let mut server = RedisServer::start();
+    let stores = open(&server.url("p")).await.unwrap();
+    let rate = Rate { per_second: 0.0001, burst: 2.0 };
+    let take = async || {
+        let taking = stores.rates.take("a", rate);
+        taking.taken().await
+    };
+    assert_eq!((take().await, take().await), (Ok(()), Ok(())));
+    assert!(take().await.is_err());
+    server.kill();
+    until("it is noticed", async || !stores.health.is_ready()).await;
+    assert!(matches!(stores.rates.take("a", rate), Taking::Now(Ok(()))), "a bucket of our own");
+    assert!(matches!(stores.rates.take("a", rate), Taking::Now(Ok(()))));
+    assert!(matches!(stores.rates.take("a", rate), Taking::Now(Err(_))), "with its limit");
+    server.restart();
+    until("it is there again", async || stores.health.is_ready()).await;
+    assert!(take().await.is_err(), "the common one was kept");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_ear_holds_up_nothing_but_the_bus() {
+    struct Slow(AtomicBool);
+    impl Ear for Slow {
+        fn hear(&self, _topic: &str, _message: &[u8]) {
+            while !self.0.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        }
+    }
+    let server = RedisServer::start();
+    let stores = open(&server.url("p")).await.unwrap();
+    let ear = Arc::new(Slow(AtomicBool::new(false)));
+    let _place = stores.bus.subscribe("t", ear.clone());
+    for _ in 0..100 {
+        stores.bus.publish("t", vec![0; 10_000]).await.unwrap();
+    }
+    assert_eq!(stores.tasks.insert(record("a"), 9).await, Ok(true));
+    ear.0.store(true, Ordering::SeqCst);
+}

@@ -1,0 +1,113 @@
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::Duration,
+};
+
+/// A Redis on a port of its own, that ends with the test. Everything it acknowledges is on the disk.
+pub struct RedisServer {
+    child: Child,
+    pub port: u16,
+    directory: PathBuf,
+}
+
+impl RedisServer {
+    pub fn start() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wharf-redis-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        // Somebody may take the port between our finding it and Redis having it.
+        loop {
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let child = spawn(port, &directory);
+            let mut server = RedisServer { child, port, directory: directory.clone() };
+            if server.is_there() {
+                return server;
+            }
+        }
+    }
+
+    pub fn url(&self, prefix: &str) -> String {
+        format!("redis://127.0.0.1:{}/0?prefix={prefix}", self.port)
+    }
+
+    /// Ends it as a power cut would.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again, on the same port, with what is on the disk.
+    pub fn restart(&mut self) {
+        self.child = spawn(self.port, &self.directory);
+        assert!(self.is_there(), "redis-server starts again");
+    }
+
+    /// Stops it in the middle of whatever it does.
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    /// Waits until it answers; false if it ended instead.
+    fn is_there(&mut self) -> bool {
+        while self.child.try_wait().unwrap().is_none() {
+            let answer = TcpStream::connect(("127.0.0.1", self.port)).and_then(|mut stream| {
+                stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+                stream.write_all(b"PING\r\n")?;
+                let mut answer = [0; 5];
+                stream.read_exact(&mut answer)?;
+                Ok(answer)
+            });
+            if answer.is_ok_and(|answer| &answer == b"+PONG") {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn spawn(port: u16, directory: &PathBuf) -> Child {
+    fs::create_dir_all(directory).unwrap();
+    let port = port.to_string();
+    let settings = [
+        ["--port", &port],
+        ["--bind", "127.0.0.1"],
+        ["--save", ""],
+        ["--appendonly", "yes"],
+        ["--appendfsync", "always"],
+        ["--loglevel", "warning"],
+    ];
+    Command::new("redis-server")
+        .args(settings.as_flattened())
+        .arg("--dir")
+        .arg(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|why| panic!("cannot start redis-server ({why}): run `cargo xtask redis`"))
+}

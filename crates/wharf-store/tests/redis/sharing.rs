@@ -1,0 +1,111 @@
+//! A real Redis keeps the contract, for two processes that share it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use wharf_model::{Rate, Reach, Record, Stores};
+use wharf_store::{contract, open};
+
+use crate::{RedisServer, until};
+
+/// Two who share a store that was empty.
+async fn pair(server: &RedisServer) -> [Stores; 2] {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let url = server.url(&format!("p{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
+    [open(&url).await.unwrap(), open(&url).await.unwrap()]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records() {
+    let server = RedisServer::start();
+    contract::records(|| async { pair(&server).await.map(|stores| stores.tasks).to_vec() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events() {
+    let server = RedisServer::start();
+    contract::events(|| async { pair(&server).await.map(|stores| stores.events).to_vec() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bus() {
+    let server = RedisServer::start();
+    contract::bus(|| async { pair(&server).await.map(|stores| stores.bus).to_vec() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nonces_and_rates() {
+    let server = RedisServer::start();
+    contract::nonces(|| async { pair(&server).await.map(|stores| stores.nonces).to_vec() }).await;
+    contract::rates(|| async { pair(&server).await.map(|stores| stores.rates).to_vec() }).await;
+}
+
+#[tokio::test]
+async fn what_is_stored_is_everybodys_with_the_prefix() {
+    let server = RedisServer::start();
+    let stores = open(&server.url("one")).await.unwrap();
+    assert_eq!(stores.reach, Reach::Fleet);
+    assert!(stores.health.is_ready());
+    contract::leave_traces(&stores).await;
+    drop(stores);
+    contract::find_traces(&open(&server.url("one")).await.unwrap()).await;
+    let other = open(&server.url("two")).await.unwrap();
+    assert_eq!(other.tasks.load("trace").await, Ok(None));
+    assert_eq!(other.events.read("trace", 0, 9).await.unwrap().newest, 0);
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_what_is_over() {
+    let server = RedisServer::start();
+    let stores = open(&server.url("p")).await.unwrap();
+    let now = stores.tasks.now().await.unwrap();
+    for (id, expires) in [("removed", None), ("expired", Some(now + 1))] {
+        let owner = "o".to_owned();
+        let record = Record { id: id.into(), owner, due: Some(1), expires, ..Record::default() };
+        assert!(stores.tasks.insert(record, 9).await.unwrap());
+        let _ = stores.tasks.keep(id, 0, "step", vec![1]).await.unwrap();
+    }
+    assert!(stores.tasks.remove("removed").await.unwrap());
+    until("it expires", async || stores.tasks.sweep(9).await == Ok(1)).await;
+    let client = redis::Client::open(server.url("p").split('?').next().unwrap()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
+    assert_eq!(keys, [""; 0]);
+}
+
+#[tokio::test]
+async fn scripts_are_loaded_again_when_redis_forgot_them() {
+    let server = RedisServer::start();
+    let stores = open(&server.url("p")).await.unwrap();
+    let record = |id: &str| Record { id: id.into(), ..Record::default() };
+    assert_eq!(stores.tasks.insert(record("a"), 9).await, Ok(true));
+    let client = redis::Client::open(server.url("p").split('?').next().unwrap()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut flush = redis::cmd("SCRIPT");
+    let _: () = flush.arg("FLUSH").query_async(&mut connection).await.unwrap();
+    assert_eq!(stores.tasks.insert(record("b"), 9).await, Ok(true));
+}
+
+#[tokio::test]
+async fn rates_that_make_no_sense_still_answer() {
+    let server = RedisServer::start();
+    let stores = open(&server.url("p")).await.unwrap();
+    for (key, per_second, burst) in
+        [("a", 0.0, 1.0), ("b", f64::INFINITY, 1.0), ("c", 1.0, 0.0), ("d", f64::NAN, f64::NAN)]
+    {
+        for _ in 0..3 {
+            let taking = stores.rates.take(key, Rate { per_second, burst });
+            let _ = taking.taken().await;
+        }
+    }
+    assert!(stores.health.is_ready());
+}
+
+#[tokio::test]
+async fn what_cannot_be_reached_says_so_without_secrets() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("redis://me:secret@127.0.0.1:{free}/0");
+    let error = open(&url).await.unwrap_err();
+    assert!(error.kind.is_temporarily_unavailable());
+    assert!(error.message.contains(&format!("127.0.0.1:{free}")), "{error}");
+    assert!(!error.message.contains("secret"), "{error}");
+}
