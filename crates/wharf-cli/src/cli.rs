@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::{
@@ -21,6 +21,15 @@ Repeat a key to make a list, and write a.b=value for a field within a field.";
 const EXITS: &str = "\
 Stdout carries the result: tables and text at a terminal, JSON when it is piped or with --json.
 Exit codes: 0 done, 1 wrong usage, 3 not authorized, 4 unreachable, 5 the server or tool failed.";
+
+const TASKS: &str = "\
+list    All of your tasks, where the server lists them (2025-11-25)
+get     Where the task ID stands, with its result or its questions
+cancel  Ask the server to stop it
+watch   A line each time it stands otherwise, up to its end
+resume  Wait for it as if it had just been called: questions are answered, the result is printed
+
+`wharf call --detach` gives the ID. Ctrl-C ends the waiting, not the task.";
 
 /// A toolbox for the Model Context Protocol.
 #[derive(Debug, Parser)]
@@ -47,6 +56,8 @@ pub(crate) enum Verb {
     Listen(Listen),
     /// Send any request and print its result
     Rpc(Rpc),
+    /// List, show, cancel, watch and resume the tasks that calls became
+    Tasks(Tasks),
     /// Show all about a server: versions, capabilities, instructions, everything listed
     Inspect(Inspect),
     /// Call over and over, and tell how many calls a second and how long they take
@@ -93,6 +104,9 @@ pub(crate) struct Call {
     /// Save images, sound and other bytes to this file; - is stdout
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Do not wait: print the id of the task that the call became, for `wharf tasks`
+    #[arg(long)]
+    pub(crate) detach: bool,
     #[command(flatten)]
     pub(crate) shared: Shared,
 }
@@ -169,6 +183,33 @@ pub(crate) struct Rpc {
     pub(crate) words: Words,
     #[command(flatten)]
     pub(crate) shared: Shared,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = format!("{TASKS}\n\n{TARGET}"), override_usage = "\
+wharf tasks list [OPTIONS] TARGET
+       wharf tasks get|cancel|watch|resume [OPTIONS] TARGET ID
+       wharf tasks get|cancel|watch|resume [OPTIONS] ID -- COMMAND...")]
+pub(crate) struct Tasks {
+    /// What to do
+    #[arg(value_enum, hide_possible_values = true)]
+    pub(crate) what: TasksVerb,
+    #[command(flatten)]
+    pub(crate) words: Words,
+    /// Save images, sound and other bytes of the result to this file; - is stdout
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TasksVerb {
+    List,
+    Get,
+    Cancel,
+    Watch,
+    Resume,
 }
 
 #[derive(Debug, Args)]

@@ -149,6 +149,8 @@ impl Context {
         if self.screen.draws() {
             let screen = self.screen.clone();
             calling = calling.on_progress(move |progress| screen.progress(&progress));
+            let screen = self.screen.clone();
+            calling = calling.on_task(move |task| screen.task(task));
         }
         if let Some(least) = self.shared.log_level {
             let screen = self.screen.clone();

@@ -169,6 +169,7 @@ async fn run(verb: &Verb, context: &Context) -> Result<(), Fail> {
         Verb::Complete(verb) => verb.run(context).await,
         Verb::Listen(verb) => verb.run(context).await,
         Verb::Rpc(verb) => verb.run(context).await,
+        Verb::Tasks(verb) => verb.run(context).await,
         Verb::Inspect(verb) => verb.run(context).await,
         Verb::Bench(_) | Verb::Serve(_) | Verb::Config(_) | Verb::Completions { .. } => Ok(()),
     }
@@ -184,6 +185,7 @@ fn shared(verb: &mut Verb) -> Option<Shared> {
         Verb::Complete(verb) => &mut verb.shared,
         Verb::Listen(verb) => &mut verb.shared,
         Verb::Rpc(verb) => &mut verb.shared,
+        Verb::Tasks(verb) => &mut verb.shared,
         Verb::Inspect(verb) => &mut verb.shared,
         Verb::Bench(verb) => &mut verb.shared,
         Verb::Serve(_) | Verb::Config(_) | Verb::Completions { .. } => return None,

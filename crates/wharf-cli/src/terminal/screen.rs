@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use wharf::{LogMessage, Progress};
+use wharf::{LogMessage, Progress, Task};
 
 use super::{Paint, clean_line, columns, cut, paint::is_dumb, width};
 
@@ -75,6 +75,16 @@ impl Screen {
     pub(crate) fn bar(&self, done: f64, total: Option<f64>, text: &str) {
         if self.draws {
             let line = format!("{} {}", bar(done, total), clean_line(text));
+            draw(&mut self.lock(), cut(&line, columns() - 1));
+        }
+    }
+
+    /// Shows where the task stands that a call has become, where somebody sees it.
+    pub(crate) fn task(&self, task: &Task) {
+        let status = task.status();
+        if self.draws && !status.is_terminal() {
+            let message = task.message.as_deref().unwrap_or_default();
+            let line = format!("[{}] {}", status.as_str(), clean_line(message));
             draw(&mut self.lock(), cut(&line, columns() - 1));
         }
     }

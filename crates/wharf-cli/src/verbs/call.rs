@@ -1,8 +1,9 @@
 //! `wharf call`.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
-use wharf::{Client, Content, ErrorKind, ToolInfo, ToolResult};
+use serde_json::json;
+use wharf::{Calling, Client, Content, ErrorKind, TaskHandle, ToolInfo, ToolResult};
 
 use super::Run;
 use crate::{
@@ -29,28 +30,56 @@ impl Run for Call {
         let tool = find(client, name).await?;
         let arguments = arguments(&format!("The tool `{name}`"), &tool.input_schema, words)?;
         agreed(context, &tool, self.yes).await?;
+        let output = self.output.as_deref();
+        if self.detach {
+            return detach(context, client.call_task(name, arguments), output).await;
+        }
         let result = context.watch(client.call(name, arguments)).await?;
-        self.show(context, &result)
+        show(context, output, &result)
     }
 }
 
-impl Call {
-    fn show(&self, context: &Context, result: &ToolResult) -> Result<(), Fail> {
-        let out = context.out;
-        match &self.output {
-            // What a tool says about its failure is not what was wanted in the file.
-            Some(file) if !result.is_error => {
-                save(&blobs_of_tool(result)?, file, out, &context.screen)?;
-            }
-            _ if out.is_json() => out.json(result)?,
-            _ => out.lines(&result_lines(result, out.paint()))?,
-        }
-        if result.is_error { Err(failed(result, out.is_json())) } else { Ok(()) }
+/// Calls the tool as a task, and says how to come back to it.
+async fn detach(
+    context: &Context,
+    calling: Calling<TaskHandle>,
+    output: Option<&Path>,
+) -> Result<(), Fail> {
+    let task = context.watch(calling).await?;
+    let Some(id) = task.id() else {
+        context.tell("The server answered at once, so there is no task.");
+        let result = task.wait().await?;
+        return show(context, output, &result);
+    };
+    if context.out.is_json() {
+        context.out.json(&json!({"taskId": id}))?;
+    } else {
+        context.out.lines(&[clean_line(id).into_owned()])?;
     }
+    context.tell("`wharf tasks resume` waits for its result, `wharf tasks get` looks at it.");
+    Ok(())
+}
+
+/// Shows a tool's result. Its own failure is one.
+pub(super) fn show(
+    context: &Context,
+    output: Option<&Path>,
+    result: &ToolResult,
+) -> Result<(), Fail> {
+    let out = context.out;
+    match output {
+        // What a tool says about its failure is not what was wanted in the file.
+        Some(file) if !result.is_error => {
+            save(&blobs_of_tool(result)?, file, out, &context.screen)?;
+        }
+        _ if out.is_json() => out.json(result)?,
+        _ => out.lines(&result_lines(result, out.paint()))?,
+    }
+    if result.is_error { Err(failed(result, out.is_json())) } else { Ok(()) }
 }
 
 /// The failure of a tool: in its own words, unless these stand on the terminal already.
-fn failed(result: &ToolResult, json: bool) -> Fail {
+pub(super) fn failed(result: &ToolResult, json: bool) -> Fail {
     let texts: Vec<&str> = result.content.iter().filter_map(Content::as_text).collect();
     let text = texts.join("\n");
     Fail::tool(if json && !text.is_empty() {

@@ -10,6 +10,7 @@ mod listen;
 mod prompt;
 mod read;
 mod rpc;
+mod tasks;
 
 use crate::{context::Context, fail::Fail};
 
