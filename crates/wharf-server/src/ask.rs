@@ -15,7 +15,7 @@ use wharf_model::{
 };
 use wharf_schema::problems;
 
-use crate::{ctx::Ctx, elicit, lenient, seal};
+use crate::{ctx::Ctx, elicit, lenient, seal, tasks::link::Link};
 
 /// Why an ask brought no answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -215,38 +215,35 @@ impl Ctx {
         read: impl Fn(&str) -> Read<T>,
     ) -> Result<T, AskError> {
         let question = self.question(&key, &ask)?;
-        match self.asks() {
-            Asks::Suspend => {
-                let known = self.run().answer_to(&key, &question);
-                if let Some(json) = known {
-                    match read(json.get()) {
-                        Ok(answer) => {
-                            self.run().keep_answer(key, question, json);
-                            return answer;
-                        }
-                        // What is no answer is asked again.
-                        Err(_) => self.run().drop_answer(&key),
+        if self.asks() == Asks::Suspend {
+            let known = self.run().answer_to(&key, &question);
+            if let Some(json) = known {
+                match read(json.get()) {
+                    Ok(answer) => {
+                        self.run().keep_answer(key, question, json);
+                        return answer;
                     }
+                    // What is no answer is asked again.
+                    Err(_) => self.run().drop_answer(&key),
                 }
-                Err(self.wait_for_retry(key, question, ask).await)
             }
-            Asks::Deliver | Asks::Park => {
-                let _turn = self.turn(&key).await;
-                let known = self.run().answer_to(&key, &question);
-                let json = match known {
-                    Some(json) => json,
-                    None => self.deliver(&key, ask).await?,
-                };
-                let most = self.core().limits.argument_values;
-                if !lenient::is_within(json.get(), most) {
-                    let reason = format!("the answer has {}", lenient::too_many(most));
-                    return Err(AskError::Invalid(reason));
-                }
-                let answer = read(json.get()).map_err(AskError::Invalid)?;
-                self.run().keep_answer(key, question, json);
-                answer
-            }
+            self.wait_for_retry(key.clone(), question.clone(), ask.clone()).await?;
         }
+        let _turn = self.turn(&key).await;
+        let known = self.run().answer_to(&key, &question);
+        let json = match (known, self.link()) {
+            (Some(json), _) => json,
+            (None, Some(link)) => self.park(&link, &key, &question, &ask).await?,
+            (None, None) => self.deliver(&key, ask).await?,
+        };
+        let most = self.core().limits.argument_values;
+        if !lenient::is_within(json.get(), most) {
+            let reason = format!("the answer has {}", lenient::too_many(most));
+            return Err(AskError::Invalid(reason));
+        }
+        let answer = read(json.get()).map_err(AskError::Invalid)?;
+        self.run().keep_answer(key, question, json);
+        answer
     }
 
     /// The fingerprint of a question that may be asked here and now.
@@ -270,8 +267,14 @@ impl Ctx {
         Ok(question)
     }
 
-    /// Leaves a question for the client, and waits until the call is over.
-    async fn wait_for_retry(&self, key: String, question: String, ask: Ask) -> AskError {
+    /// Leaves a question for the client, and waits until the call is over; or until it is a task,
+    /// which asks otherwise.
+    async fn wait_for_retry(
+        &self,
+        key: String,
+        question: String,
+        ask: Ask,
+    ) -> Result<(), AskError> {
         struct Pending<'c>(&'c Ctx, u64);
         impl Drop for Pending<'_> {
             fn drop(&mut self) {
@@ -284,24 +287,43 @@ impl Ctx {
         poll_fn(|cx| {
             let mut run = self.run();
             if run.over {
-                return Poll::Ready(());
+                return Poll::Ready(Err(AskError::Suspended));
+            }
+            if run.is_task {
+                return Poll::Ready(Ok(()));
             }
             run.wait(cx.waker());
             Poll::Pending
         })
-        .await;
-        AskError::Suspended
+        .await
+    }
+
+    /// Leaves a question with the task, and waits for its owner's answer.
+    async fn park(
+        &self,
+        link: &Link,
+        key: &str,
+        question: &str,
+        ask: &Ask,
+    ) -> Result<Box<RawValue>, AskError> {
+        self.remember_url(ask);
+        self.unless_over(link.ask(key, question, ask)).await.unwrap_or(Err(AskError::Suspended))
+    }
+
+    /// Who was sent to a URL may hear that all is done there.
+    fn remember_url(&self, ask: &Ask) {
+        if let Ask::ElicitUrl(question) = ask
+            && let Some(id) = &question.id
+        {
+            self.core().hub.remember_elicitation(id, &self.client());
+        }
     }
 
     async fn deliver(&self, key: &str, ask: Ask) -> Result<Box<RawValue>, AskError> {
         if let Some(keys) = self.extension::<crate::testing::Keys>() {
             keys.note(key, &ask);
         }
-        if let Ask::ElicitUrl(question) = &ask
-            && let Some(id) = &question.id
-        {
-            self.core().hub.remember_elicitation(id, &self.client());
-        }
+        self.remember_url(&ask);
         match self.outbox().ask(ask).await {
             Ok(json) => RawValue::from_string(json).map_err(|e| AskError::Invalid(e.to_string())),
             Err(_) if self.outbox().is_closed() => Err(AskError::Suspended),

@@ -3,8 +3,8 @@
 use std::{any::TypeId, any::type_name, sync::Arc, sync::Mutex};
 
 use arc_swap::ArcSwap;
-use wharf_model::{CacheHint, NonceStore, ServerCapabilities, Service, StateSeal};
-use wharf_store::MemoryNonces;
+use wharf_model::{CacheHint, NonceStore, Reach, ServerCapabilities, Service, StateSeal, Stores};
+use wharf_store::{MemoryBus, MemoryNonces, MemoryRecords};
 
 use crate::{
     access::Access,
@@ -18,9 +18,13 @@ use crate::{
     prepare::Preparing,
     prompt::Prompt,
     resource::Resource,
-    router::Router,
+    router::{Life, Router},
     seal::KeyRing,
     snapshot::Lists,
+    tasks::{
+        TaskOptions,
+        engine::{Engine, Keeping},
+    },
     tool::Tool,
 };
 
@@ -86,6 +90,9 @@ pub struct RouterBuilder {
     nonces: Option<Arc<dyn NonceStore>>,
     cache: CacheHint,
     upstream: Option<Arc<dyn Service>>,
+    tasks: TaskOptions,
+    stores: Option<Stores>,
+    store_key: Option<Arc<dyn StateSeal>>,
     problems: BuildError,
 }
 
@@ -104,6 +111,9 @@ impl RouterBuilder {
             nonces: None,
             cache: CacheHint::public(0),
             upstream: None,
+            tasks: TaskOptions::default(),
+            stores: None,
+            store_key: None,
             problems: BuildError::default(),
         }
     }
@@ -193,6 +203,25 @@ impl RouterBuilder {
         self
     }
 
+    /// How tasks are kept and run.
+    pub fn tasks(mut self, options: TaskOptions) -> Self {
+        self.tasks = options;
+        self
+    }
+
+    /// Keeps tasks, claims and rates here; in memory by default, where all ends with the process.
+    pub fn store(mut self, stores: Stores) -> Self {
+        self.stores = Some(stores);
+        self
+    }
+
+    /// Seals what is written into the store of tasks. Every process that shares the store needs the
+    /// same keys.
+    pub fn store_key(mut self, seal: Arc<dyn StateSeal>) -> Self {
+        self.store_key = Some(seal);
+        self
+    }
+
     /// Says how long lists and the server's description may be kept. Lists are private as soon
     /// as there is an access hook, whatever this says.
     pub fn cache(mut self, hint: CacheHint) -> Self {
@@ -228,15 +257,35 @@ impl RouterBuilder {
             });
             Arc::new(keys)
         });
+        let stores = self.stores.as_ref();
+        if stores.is_some_and(|stores| stores.reach == Reach::Fleet) && !seal.is_shared() {
+            problems.add(
+                "state key",
+                "its store is shared by several processes, and each of them would make a key of \
+                 its own: set `WHARF_STATE_KEY` to the same key everywhere (`openssl rand -base64 \
+                 32` makes one), or give the server its keys with `.seal(…)`",
+            );
+        }
         problems.or(())?;
         if let Some(rates) = limits.rates {
-            layers.insert(0, Box::new(RateLimit::new(rates)));
+            let limit = RateLimit::new(rates);
+            let limit = match stores {
+                Some(stores) => limit.store(stores.rates.clone()),
+                None => limit,
+            };
+            layers.insert(0, Box::new(limit));
         }
-        let describe =
-            Describe { instructions: self.instructions, logging: self.logging, edit: self.edit };
+        let describe = Describe {
+            instructions: self.instructions,
+            logging: self.logging,
+            promotes: self.tasks.threshold.is_some(),
+            edit: self.edit,
+        };
+        let nonces = self.nonces.or_else(|| stores.map(|stores| stores.nonces.clone()));
+        let keeping = keeping(stores, self.store_key);
         let core = Arc::new(Core {
             seal,
-            nonces: self.nonces.unwrap_or_else(|| Arc::new(MemoryNonces::default())),
+            nonces: nonces.unwrap_or_else(|| Arc::new(MemoryNonces::default())),
             states,
             access: self.access,
             cache: self.cache,
@@ -244,17 +293,35 @@ impl RouterBuilder {
             hub: Hub::new(limits.listens, limits.subscriptions),
             gate: Gate::new(limits.concurrent, limits.queue),
             blocking: Pool::new(limits.blocking),
+            tasks: Engine::new(keeping, self.tasks),
             snapshot: ArcSwap::from_pointee(describe.snapshot(lists, self.cache)),
             describe,
             writing: Mutex::new(order),
             limits,
         });
-        let bare = Router { core, chain: None };
+        let life = Life::of(&core);
+        let bare = Router { core, chain: None, life };
         if layers.is_empty() {
             return Ok(bare);
         }
-        let core = bare.core.clone();
-        Ok(Router { core, chain: Some(Next::chain(layers, Arc::new(bare))) })
+        let (core, life) = (bare.core.clone(), bare.life.clone());
+        Ok(Router { core, chain: Some(Next::chain(layers, Arc::new(bare))), life })
+    }
+}
+
+/// Where tasks are kept.
+fn keeping(stores: Option<&Stores>, seal: Option<Arc<dyn StateSeal>>) -> Keeping {
+    match stores {
+        Some(stores) => {
+            let (store, bus) = (stores.tasks.clone(), stores.bus.clone());
+            Keeping { store, bus, seal, reach: stores.reach }
+        }
+        None => Keeping {
+            store: Arc::new(MemoryRecords::default()),
+            bus: Arc::new(MemoryBus::default()),
+            seal,
+            reach: Reach::Process,
+        },
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{
     rules::Rules,
     snapshot::{Entry, Listed, Lists},
     strings::Strings,
+    tasks::start::{self, Plan},
 };
 
 /// Runs the handler that the request names.
@@ -41,8 +42,7 @@ fn call_tool(
     request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
-    let tool = lists.tools.get(&request.target());
-    let Some(tool) = tool.filter(|tool| core.allows(&request, tool.info.item())) else {
+    let Some(tool) = find_tool(core, lists, &request) else {
         return now(Error::tool_not_found(&request.target()).into());
     };
     // Types read lists as well, by position.
@@ -56,6 +56,31 @@ fn call_tool(
     {
         return now(error.into());
     }
+    match start::plan(core, tool, &request) {
+        Ok(Plan::Plain) => begin_tool(core, tool, request, outbox),
+        Ok(Plan::Task(ttl)) => start::create(core, tool, request, &outbox, ttl),
+        Ok(Plan::Promotable(after)) => start::promotable(core, tool, request, outbox, after),
+        Err(error) => now(error.into()),
+    }
+}
+
+/// The tool that a request names, if the caller may use it.
+pub(crate) fn find_tool<'l>(
+    core: &Core,
+    lists: &'l Lists,
+    request: &Request,
+) -> Option<&'l Arc<Entry<ToolInfo>>> {
+    let tool = lists.tools.get(&request.target());
+    tool.filter(|tool| core.allows(request, tool.info.item()))
+}
+
+/// Begins a call whose arguments have been looked at from outside.
+pub(crate) fn begin_tool(
+    core: &Arc<Core>,
+    tool: &Arc<Entry<ToolInfo>>,
+    request: Request,
+    outbox: Outbox,
+) -> BoxFuture<Outcome> {
     let call = call(core, tool, request, outbox, Input::Json);
     if tool.extra.results.is_none() { call } else { checked(call, tool.clone()) }
 }

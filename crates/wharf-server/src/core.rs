@@ -8,9 +8,10 @@ use std::{
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
+use serde_json::json;
 use wharf_model::{
-    CacheHint, Discovery, ListCapability, NonceStore, Request, ResourcesCapability,
-    ServerCapabilities, Service, StateSeal,
+    CacheHint, Discovery, ListCapability, Meta, NonceStore, Request, ResourcesCapability,
+    ServerCapabilities, Service, StateSeal, TASKS_EXTENSION, TaskSupport,
 };
 
 use crate::{
@@ -21,6 +22,7 @@ use crate::{
     limits::Limits,
     registry::Registry,
     snapshot::{Lists, Snapshot},
+    tasks::engine::Engine,
 };
 
 pub(crate) type States = HashMap<TypeId, Box<dyn Any + Send + Sync>, RandomState>;
@@ -38,6 +40,7 @@ pub(crate) struct Core {
     pub(crate) hub: Arc<Hub>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) blocking: Arc<Pool>,
+    pub(crate) tasks: Arc<Engine>,
     pub(crate) snapshot: ArcSwap<Snapshot>,
     pub(crate) describe: Describe,
     /// Held while a new snapshot is made; the place of the next entry.
@@ -48,6 +51,8 @@ pub(crate) struct Core {
 pub(crate) struct Describe {
     pub(crate) instructions: Option<String>,
     pub(crate) logging: bool,
+    /// Whether any call may become a task because it takes long.
+    pub(crate) promotes: bool,
     pub(crate) edit: Option<EditCapabilities>,
 }
 
@@ -100,9 +105,23 @@ impl Describe {
             lists.prompts.entries().iter().any(|prompt| !prompt.extra.is_empty())
                 || lists.templates.entries().iter().any(|it| !it.extra.completions.is_empty());
         capabilities.logging = self.logging;
+        self.tasks(lists, &mut capabilities);
         if let Some(edit) = &self.edit {
             edit(&mut capabilities);
         }
         capabilities
+    }
+
+    /// Tasks that callers ask for need a tool that says so; a server may make others by itself.
+    fn tasks(&self, lists: &Lists, capabilities: &mut ServerCapabilities) {
+        let mut modes = lists.tools.entries().iter().filter_map(|tool| tool.extra.task.as_ref());
+        let makes_tasks = modes.any(|mode| mode.support != TaskSupport::Forbidden);
+        if makes_tasks {
+            let says = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+            capabilities.tasks = says.as_object().cloned().map(Box::new);
+        }
+        if makes_tasks || (self.promotes && !lists.tools.is_empty()) {
+            capabilities.extensions.insert(TASKS_EXTENSION.into(), Meta::new().into());
+        }
     }
 }

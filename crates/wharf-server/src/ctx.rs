@@ -2,16 +2,24 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
 };
 
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 use wharf_model::{
-    Asks, ClientCapability, LogLevel, Meta, Notification, Outbox, Peer, Principal, Rate, Request,
+    Asks, ClientCapability, Error, LogLevel, Meta, Notification, Outbox, Peer, Principal, Rate,
+    Request,
 };
 
-use crate::{Registry, core::Core, handler::Run, lenient, park, progress::Update};
+use crate::{
+    Registry,
+    core::Core,
+    handler::Run,
+    lenient, park,
+    progress::Update,
+    tasks::{bond::Bond, link::Link},
+};
 
 /// The context of one call: progress, logs, questions to the client, remembered effects.
 ///
@@ -72,7 +80,24 @@ impl Ctx {
     }
 
     pub(crate) fn asks(&self) -> Asks {
-        self.request().map_or(Asks::Deliver, |request| request.asks)
+        match self.bond() {
+            Some(bond) if bond.is_task() => Asks::Park,
+            _ => self.request().map_or(Asks::Deliver, |request| request.asks),
+        }
+    }
+
+    /// What ties this call to a task, if it is one or may become one.
+    pub(crate) fn bond(&self) -> Option<&Bond> {
+        self.request()?.scope.get()
+    }
+
+    /// The task that this call is.
+    pub(crate) fn link(&self) -> Option<Arc<Link>> {
+        self.bond()?.link()
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakCtx {
+        WeakCtx(Arc::downgrade(&self.inner))
     }
 
     /// The run, locked: never across an await or anybody else's code.
@@ -86,9 +111,58 @@ impl Ctx {
     }
 }
 
+/// A context, as long as its call is there.
+pub(crate) struct WeakCtx(Weak<Inner>);
+
+impl WeakCtx {
+    pub(crate) fn upgrade(&self) -> Option<Ctx> {
+        Some(Ctx { inner: self.0.upgrade()?, logger: None })
+    }
+}
+
+/// # Tasks
+impl Ctx {
+    /// Lets the call go on as a task from here, if its caller follows tasks and the tool may be
+    /// one. For everybody else nothing changes. Once it returns, the task is in the server's store,
+    /// its caller has its id, and what the handler does from now on no longer needs a connection.
+    ///
+    /// What is asked before it is asked during the call; what is asked after it waits for the
+    /// task's owner.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+    /// use wharf::{Ctx, TaskMode, Tool, ToolError};
+    ///
+    /// async fn render(ctx: Ctx) -> Result<&'static str, ToolError> {
+    ///     // Checks that take no time, and questions …
+    ///     ctx.detach().await?;
+    ///     // … and then minutes of work.
+    ///     Ok("rendered")
+    /// }
+    ///
+    /// let tool = Tool::new("render", render).task(TaskMode::optional().on_detach());
+    /// ```
+    ///
+    /// # Errors
+    /// If a task should be made and cannot: there are too many, or their store does not answer.
+    pub async fn detach(&self) -> Result<(), Error> {
+        match self.bond() {
+            Some(bond) => bond.detach().await,
+            None => Ok(()),
+        }
+    }
+
+    /// The id of the task that this call is, if it is one.
+    #[must_use]
+    pub fn task_id(&self) -> Option<String> {
+        Some(self.link()?.id().to_owned())
+    }
+}
+
 /// # Signs of life
 impl Ctx {
-    /// Reports progress, if the client wants it.
+    /// Reports progress, if the client wants it. Of a task it is written down in any case, and is
+    /// what its owner reads while it is at work.
     ///
     /// A value that is not above the last one is dropped. After a burst, updates go out at a
     /// limited rate, and of those in between the last one wins; the final one always goes out.
@@ -114,7 +188,8 @@ impl Ctx {
 
     async fn report(&self, update: Update) {
         let outbox = self.outbox();
-        if !self.request().is_some_and(|request| request.progress) {
+        let wanted = self.request().is_some_and(|request| request.progress);
+        if !wanted && !self.bond().is_some_and(Bond::is_task) {
             return outbox.touch();
         }
         let now = outbox.timer().now();

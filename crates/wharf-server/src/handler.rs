@@ -19,6 +19,7 @@ use crate::{
     park::Polling,
     progress::Throttle,
     seal::{fingerprint, random_name},
+    tasks::record::{self, Said, TaskRecord},
 };
 
 /// How many lives of a state one call can last through its retries: a claim of `step_once` is
@@ -35,6 +36,7 @@ pub(crate) fn drive(
 ) -> BoxFuture<Outcome> {
     Box::pin(async move {
         let over = Over(&ctx);
+        ctx.attach();
         if let Err(error) = ctx.resume() {
             return error.into();
         }
@@ -78,6 +80,8 @@ pub(crate) struct Run {
     pub(crate) steps: BTreeMap<String, Box<RawValue>>,
     pub(crate) in_flight: usize,
     pub(crate) over: bool,
+    /// Whether the call is a task: then steps and questions go into its store.
+    pub(crate) is_task: bool,
     names: BTreeMap<String, u32>,
     asked: BTreeMap<String, String>,
     answers: BTreeMap<String, Answer>,
@@ -125,6 +129,7 @@ impl Run {
             steps: BTreeMap::new(),
             in_flight: 0,
             over: false,
+            is_task: false,
             names: BTreeMap::new(),
             asked: BTreeMap::new(),
             answers: BTreeMap::new(),
@@ -190,9 +195,21 @@ impl Run {
         }
     }
 
+    /// Puts what this run knows into the record of the task that it becomes.
+    pub(crate) fn hand_over(&self, record: &mut TaskRecord) {
+        record.steps = self.steps.clone();
+        record.call.nonce = self.chain.as_ref().map(|chain| chain.nonce.clone());
+        for (key, Answer(question, json)) in &self.answers {
+            let Some(question) = question.clone() else { continue };
+            record.asked.insert(key.clone(), question.clone());
+            let answer = record::Answer { question, said: Said::Result(json.clone()) };
+            record.answers.insert(key.clone(), answer);
+        }
+    }
+
     /// The questions to suspend with, once there are any and no step is under way.
     fn take_questions(&mut self) -> Option<Vec<Question>> {
-        let ready = !self.questions.is_empty() && self.in_flight == 0;
+        let ready = !self.questions.is_empty() && self.in_flight == 0 && !self.is_task;
         ready.then(|| {
             // Before the handler's destructors withdraw them.
             self.over = true;
@@ -216,6 +233,31 @@ impl Ctx {
             drop(run);
             drop(old);
         }
+    }
+
+    /// Lets whoever may make a task of the call know whose it is.
+    fn attach(&self) {
+        let Some(bond) = self.bond() else { return };
+        if bond.is_task() {
+            self.run().is_task = true;
+        } else {
+            bond.attach(self.downgrade());
+        }
+    }
+
+    /// The call is a task from now on. Gives the steps that were done since those that are `known`
+    /// to it; what is done later goes into its store.
+    pub(crate) fn bind(
+        &self,
+        known: &BTreeMap<String, Box<RawValue>>,
+    ) -> Vec<(String, Box<RawValue>)> {
+        let mut run = self.run();
+        run.is_task = true;
+        let steps = mem::take(&mut run.steps);
+        let waiting = mem::take(&mut run.waiting);
+        drop(run);
+        waiting.into_iter().for_each(Waker::wake);
+        steps.into_iter().filter(|(name, _)| !known.contains_key(name)).collect()
     }
 
     fn end_run(&self) {

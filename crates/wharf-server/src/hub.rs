@@ -13,6 +13,7 @@ use std::{
 
 use wharf_model::{
     Filter, LiveFilter, Moment, Notification, Outbox, Peer, Principal, ServerCapabilities,
+    TASKS_EXTENSION, Task, TaskStatus, Timestamp,
 };
 
 /// How many finished elicitations wait for one listener, and how many are remembered: the oldest
@@ -69,7 +70,19 @@ struct Pending {
     resources: bool,
     uris: BTreeSet<Arc<str>>,
     elicitations: VecDeque<String>,
+    /// Tasks as they stand now: the last word wins.
+    tasks: BTreeMap<String, Box<Task>>,
+    progress: BTreeMap<String, Notification>,
+    /// What was said of each task last.
+    said: BTreeMap<String, Said>,
     waker: Option<Waker>,
+}
+
+/// What a listener was told of a task last.
+#[derive(Default)]
+struct Said {
+    task: Option<(Timestamp, TaskStatus, Option<String>)>,
+    progress: Option<f64>,
 }
 
 /// A place among the listeners, given up when dropped.
@@ -144,6 +157,19 @@ impl Hub {
                 listener.add(notification, self.subscriptions);
             }
         }
+    }
+
+    /// Whether anybody follows this task.
+    pub(crate) fn follows_task(&self, id: &str) -> bool {
+        let listeners = lock(&self.listeners);
+        listeners.all.values().any(|it| it.filter.read(|filter| filter.tasks.contains(id)))
+    }
+
+    /// The tasks that anybody follows.
+    pub(crate) fn followed_tasks(&self) -> BTreeSet<String> {
+        let listeners = lock(&self.listeners);
+        let followed = |it: &Arc<Listener>| it.filter.read(|filter| filter.tasks.clone());
+        listeners.all.values().flat_map(followed).collect()
     }
 
     /// Remembers whom an elicitation went to: only that client may hear of its end.
@@ -244,6 +270,14 @@ impl Listener {
                 }
                 pending.elicitations.push_back(id.clone());
             }
+            Notification::Task(_) | Notification::TaskProgress { .. } => {
+                if pending.said.len() >= subscriptions {
+                    self.filter.read(|filter| pending.forget(|id| !filter.tasks.contains(id)));
+                }
+                if !pending.add_task(notification) {
+                    return;
+                }
+            }
             _ => return,
         }
         self.wake(pending);
@@ -259,6 +293,41 @@ impl Listener {
 }
 
 impl Pending {
+    /// Notes what is new of a task; false if nothing is. What is over stays so.
+    fn add_task(&mut self, notification: &Notification) -> bool {
+        match notification {
+            Notification::Task(task) => {
+                let said = self.said.entry(task.id.clone()).or_default();
+                let now = (task.updated_at, task.status(), task.message.clone());
+                let before = said.task.as_ref();
+                let is_over = before.is_some_and(|(_, status, _)| status.is_terminal());
+                let is_stale = before.is_some_and(|(time, ..)| *time > task.updated_at);
+                if is_over || is_stale || before == Some(&now) {
+                    return false;
+                }
+                said.task = Some(now);
+                self.tasks.insert(task.id.clone(), task.clone());
+                true
+            }
+            Notification::TaskProgress { id, progress, .. } => {
+                let said = self.said.entry(id.clone()).or_default();
+                if said.progress.is_some_and(|before| before >= *progress) {
+                    return false;
+                }
+                said.progress = Some(*progress);
+                self.progress.insert(id.clone(), notification.clone());
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn forget(&mut self, gone: impl Fn(&str) -> bool) {
+        self.said.retain(|id, _| !gone(id));
+        self.tasks.retain(|id, _| !gone(id));
+        self.progress.retain(|id, _| !gone(id));
+    }
+
     fn take(&mut self) -> Option<Notification> {
         let flags = [
             (&mut self.tools, Notification::ToolsChanged),
@@ -273,11 +342,22 @@ impl Pending {
         if let Some(uri) = self.uris.pop_first() {
             return Some(Notification::ResourceUpdated { uri });
         }
+        if let Some((_, notification)) = self.progress.pop_first() {
+            return Some(notification);
+        }
+        if let Some((_, task)) = self.tasks.pop_first() {
+            return Some(Notification::Task(task));
+        }
         self.elicitations.pop_front().map(|id| Notification::ElicitationComplete { id })
     }
 }
 
 impl Listening {
+    /// Tells this listener only.
+    pub(crate) fn tell(&self, notification: &Notification) {
+        self.listener.add(notification, self.hub.subscriptions);
+    }
+
     /// Passes notifications on, no faster than the client reads, until the server shuts down.
     pub(crate) async fn run(&self, outbox: &Outbox) {
         while let Some(notification) = poll_fn(|cx| self.poll_next(cx)).await {
@@ -319,6 +399,9 @@ pub(crate) fn restrict(filter: &mut Filter, capabilities: &ServerCapabilities, m
     let most = if resources.is_some_and(|it| it.subscribe) { most } else { 0 };
     while filter.uris.len() > most {
         filter.uris.pop_last();
+    }
+    if !capabilities.extensions.contains_key(TASKS_EXTENSION) {
+        filter.tasks.clear();
     }
 }
 

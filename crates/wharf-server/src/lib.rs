@@ -58,6 +58,7 @@ mod seal;
 mod snapshot;
 mod step;
 mod strings;
+mod tasks;
 mod template;
 mod testing;
 mod tool;
@@ -90,9 +91,10 @@ pub use crate::{
     router::Router,
     seal::*,
     step::*,
+    tasks::{TaskHandle, TaskMode, TaskOptions},
     template::*,
     testing::*,
     tool::Tool,
     tool_error::{IntoToolError, ToolError},
 };
-pub use wharf_store::{MemoryNonces, MemoryRates, memory_stores};
+pub use wharf_store::{MemoryBus, MemoryNonces, MemoryRates, MemoryRecords, memory_stores};

@@ -108,7 +108,8 @@ impl Preparing<'_> {
     }
 
     fn tool(&self, tool: Tool, order: u64, problems: &mut BuildError) -> Entry<ToolInfo> {
-        let Tool { info, endpoint, declaration, says_more, own_input, own_output, timeout } = tool;
+        let Tool { info, endpoint, declaration, timeout, task, .. } = tool;
+        let (says_more, own_input, own_output) = (tool.says_more, tool.own_input, tool.own_output);
         let mut check = Check { item: format!("tool `{}`", info.name), problems };
         if !is_tool_name(&info.name) {
             check.add(
@@ -155,7 +156,7 @@ impl Preparing<'_> {
             }
         }
         let mirrors = Mirrors::of(&info.input_schema, self.limits.schema_depth);
-        let extra = ToolExtra { results: output, mirrors };
+        let extra = ToolExtra { results: output, mirrors, task };
         let deadlines = timeout.map(within);
         Entry { order, info: Arc::new(info), endpoint, rules, deadlines, extra }
     }

@@ -5,12 +5,22 @@ use std::{fmt, sync::Arc, time::Duration};
 use serde::Deserialize;
 use wharf_model::{
     BoxFuture, Deadlines, Error, ErrorKind, Filter, LiveFilter, Method, Moment, Notification,
-    Outbox, Outcome, Reply, Request, ServerCapabilities, Service,
+    Outbox, Outcome, Reply, Request, ServerCapabilities, Service, Timer,
 };
 
 use crate::{
-    builder::RouterBuilder, calls, core::Core, function::now, gate::Admission, hub, limits::Limits,
-    middleware::Next, page, registry::Registry, snapshot::Snapshot,
+    builder::RouterBuilder,
+    calls,
+    core::Core,
+    function::now,
+    gate::Admission,
+    hub::{self, Listening},
+    limits::Limits,
+    middleware::Next,
+    page,
+    registry::Registry,
+    snapshot::Snapshot,
+    tasks::{self, engine::Engine},
 };
 
 /// Everything a server offers, as one service. Clones share it.
@@ -31,6 +41,23 @@ pub struct Router {
     pub(crate) core: Arc<Core>,
     /// None if there is no middleware: then the handler's own future is returned.
     pub(crate) chain: Option<Next>,
+    pub(crate) life: Arc<Life>,
+}
+
+/// Held by all who can reach a server. When nobody can any more, its tasks stop running here; if
+/// their store outlives the process, another process takes them over when their leases lapse.
+pub(crate) struct Life(Arc<Engine>);
+
+impl Life {
+    pub(crate) fn of(core: &Core) -> Arc<Self> {
+        Arc::new(Life(core.tasks.clone()))
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 impl Router {
@@ -49,6 +76,15 @@ impl Router {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.core.limits
+    }
+
+    /// Begins to look after tasks that another process left in the store: for whoever makes the
+    /// server reachable, before the first call. Where tasks end with the process, they are looked
+    /// after from the first one on.
+    pub fn start_tasks(&self, timer: &Arc<dyn Timer>) {
+        if self.core.tasks.is_durable() {
+            self.core.tasks.start(&self.core, timer);
+        }
     }
 
     /// Ends all listens in good order. Calls go on.
@@ -106,12 +142,17 @@ fn answer(core: &Arc<Core>, mut request: Request, outbox: Outbox) -> BoxFuture<O
         Method::CallTool | Method::ReadResource | Method::GetPrompt | Method::Complete => {
             calls::run(core, lists, request, outbox)
         }
-        Method::Discover => now(discover(&snapshot)),
+        Method::Discover => now(discover(&snapshot, &request)),
         Method::ListTools => now(page::list(core, &lists.tools, &request)),
         Method::ListResources => now(page::list(core, &lists.resources, &request)),
         Method::ListTemplates => now(page::list(core, &lists.templates, &request)),
         Method::ListPrompts => now(page::list(core, &lists.prompts, &request)),
-        Method::Listen => listen(core, &snapshot, &request, outbox),
+        Method::Listen => listen(core, &snapshot, request, outbox),
+        Method::GetTask
+        | Method::UpdateTask
+        | Method::CancelTask
+        | Method::TaskResult
+        | Method::ListTasks => tasks::calls::run(core, &snapshot, request, outbox),
         _ => now(Error::method_not_found(method.name()).into()),
     }
 }
@@ -129,15 +170,22 @@ fn advertises(capabilities: &ServerCapabilities, method: Method) -> bool {
     }
 }
 
-fn not_supported(method: Method) -> Error {
+pub(crate) fn not_supported(method: Method) -> Error {
     let name = method.name();
     Error::new(ErrorKind::CapabilityNotSupported)
         .with_message(format!("Method not found: {name} (this server does not offer it)"))
         .with_data(serde_json::json!({ "method": name }))
 }
 
-fn discover(snapshot: &Snapshot) -> Outcome {
-    Reply::Discover(Box::new(snapshot.discovery.clone())).into()
+fn discover(snapshot: &Snapshot, request: &Request) -> Outcome {
+    let mut discovery = snapshot.discovery.clone();
+    // A list of tasks needs somebody whose tasks they are.
+    if let Some(tasks) =
+        discovery.capabilities.tasks.as_mut().filter(|_| request.principal().is_some())
+    {
+        tasks.insert("list".into(), serde_json::json!({}));
+    }
+    Reply::Discover(Box::new(discovery)).into()
 }
 
 /// Lets somebody else answer. What may take long takes its turn.
@@ -149,7 +197,7 @@ fn pass_on(
 ) -> BoxFuture<Outcome> {
     match request.method {
         Method::Discover => upstream.call(request, outbox),
-        Method::Listen => {
+        Method::Listen | Method::TaskResult => {
             outbox.set_deadlines(Deadlines { idle: None, total: None });
             upstream.call(request, outbox)
         }
@@ -187,30 +235,76 @@ fn in_turn(
 fn listen(
     core: &Arc<Core>,
     snapshot: &Snapshot,
-    request: &Request,
+    request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
     let filter = match &request.filter {
         Some(filter) => filter.clone(),
-        None => match wanted(request) {
+        None => match wanted(&request) {
             Ok(filter) => LiveFilter::new(filter),
             Err(error) => return now(error.into()),
         },
     };
+    if !filter.read(|filter| filter.tasks.is_empty()) {
+        if let Err(error) = tasks::calls::may_follow(snapshot, &request) {
+            return now(error.into());
+        }
+        return listen_to_tasks(core.clone(), filter, request, outbox);
+    }
+    let listening = match admit(core, snapshot, filter, &request, &outbox) {
+        Ok(listening) => listening,
+        Err(error) => return now(error.into()),
+    };
+    Box::pin(async move {
+        listening.run(&outbox).await;
+        Reply::Listened.into()
+    })
+}
+
+/// The same, after a look at whose tasks they are.
+fn listen_to_tasks(
+    core: Arc<Core>,
+    filter: LiveFilter,
+    request: Request,
+    outbox: Outbox,
+) -> BoxFuture<Outcome> {
+    Box::pin(async move {
+        let named = filter.read(|filter| filter.tasks.clone());
+        let owned = match tasks::calls::owned(&core, &request, named, &outbox).await {
+            Ok(owned) => owned,
+            Err(error) => return error.into(),
+        };
+        filter.edit(|filter| filter.tasks.clone_from(&owned));
+        let listening = admit(&core, &core.snapshot.load(), filter, &request, &outbox);
+        match listening {
+            Ok(listening) => {
+                tasks::calls::tell_of(&core, owned, &listening).await;
+                listening.run(&outbox).await;
+                Reply::Listened.into()
+            }
+            Err(error) => error.into(),
+        }
+    })
+}
+
+/// Takes a listener in, and says what was agreed on.
+fn admit(
+    core: &Core,
+    snapshot: &Snapshot,
+    filter: LiveFilter,
+    request: &Request,
+    outbox: &Outbox,
+) -> Result<Listening, Error> {
     let agreed = filter.edit(|filter| {
         hub::restrict(filter, &snapshot.discovery.capabilities, core.limits.subscriptions);
         filter.clone()
     });
     let principal = request.principal().cloned();
-    let Some(listening) = core.hub.listen(filter, request.since, principal, request.peer()) else {
-        return now(Error::overloaded(Duration::from_secs(1)).into());
-    };
+    let listening = core.hub.listen(filter, request.since, principal, request.peer());
+    let listening = listening.ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
     outbox.set_deadlines(Deadlines { idle: None, total: None });
     outbox.notify(Notification::Acknowledged(agreed));
-    Box::pin(async move {
-        listening.run(&outbox).await;
-        Reply::Listened.into()
-    })
+    Ok(listening)
 }
 
 /// What a listen without a live filter asks for.

@@ -52,6 +52,8 @@ const FILE_VARIABLE: &str = "WHARF_STATE_KEY_FILE";
 #[derive(Clone)]
 pub struct KeyRing {
     keys: Arc<[KeyBytes]>,
+    /// Whether somebody gave them: then others can have them too.
+    given: bool,
 }
 
 struct Key {
@@ -116,7 +118,7 @@ impl KeyRing {
         if let Err(error) = getrandom::fill(&mut key) {
             panic!("the operating system gave no random key: {error}");
         }
-        KeyRing { keys: Arc::new([KeyBytes::new(key)]) }
+        KeyRing { keys: Arc::new([KeyBytes::new(key)]), given: false }
     }
 
     /// The keys that the environment names: in `WHARF_STATE_KEY` itself, or in the file that
@@ -172,7 +174,7 @@ impl FromStr for KeyRing {
                 "there is no key; make one with `openssl rand -base64 32`".into(),
             ));
         }
-        Ok(KeyRing { keys: keys.into() })
+        Ok(KeyRing { keys: keys.into(), given: true })
     }
 }
 
@@ -207,6 +209,10 @@ impl StateSeal for KeyRing {
             .map(KeyBytes::key)
             .filter(|key| key.id == id)
             .find_map(|key| key.cipher.decrypt(&nonce, Payload { msg: sealed, aad: &aad }).ok())
+    }
+
+    fn is_shared(&self) -> bool {
+        self.given
     }
 }
 

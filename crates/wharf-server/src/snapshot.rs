@@ -5,18 +5,31 @@ use std::sync::{Arc, OnceLock};
 use foldhash::fast::RandomState as FastState;
 use hashbrown::HashMap;
 use wharf_model::{
-    Deadlines, Discovery, Method, Page, PromptInfo, Reply, ResourceInfo, TemplateInfo, ToolInfo,
+    Deadlines, Discovery, Method, Page, PromptInfo, Reply, ResourceInfo, TASKS_EXTENSION,
+    TemplateInfo, ToolInfo,
 };
 
 use crate::{
     access::Item, complete::Completions, function::Endpoint, mirror::Mirrors, page::Sheet,
-    resource::Reading, rules::Rules, template::Template,
+    resource::Reading, rules::Rules, tasks::TaskMode, template::Template,
 };
 
 /// Everything a server offers.
 pub(crate) struct Snapshot {
     pub(crate) lists: Lists,
     pub(crate) discovery: Discovery,
+}
+
+impl Snapshot {
+    /// Whether the server may make tasks by itself.
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.discovery.capabilities.extensions.contains_key(TASKS_EXTENSION)
+    }
+
+    /// Whether the server said that it makes tasks for those who ask for one.
+    pub(crate) fn makes_tasks(&self) -> bool {
+        self.discovery.capabilities.tasks.is_some()
+    }
 }
 
 /// The four lists. Cloning shares them; changing one copies it.
@@ -56,6 +69,8 @@ pub(crate) struct ToolExtra {
     /// What results are held against, if no type stands for them.
     pub(crate) results: Option<Rules>,
     pub(crate) mirrors: Mirrors,
+    /// Whether and when its calls become tasks, if anybody said so.
+    pub(crate) task: Option<TaskMode>,
 }
 
 /// What a template needs.

@@ -4,14 +4,16 @@ use std::{
     cell::Cell,
     fmt,
     future::poll_fn,
+    panic::resume_unwind,
     pin::{Pin, pin},
     task::{Context, Poll},
 };
 
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::value::{RawValue, to_raw_value};
 use wharf_model::{Asks, Error, ErrorKind};
 
-use crate::ctx::Ctx;
+use crate::{ctx::Ctx, tasks::ledger::Kept};
 
 thread_local! {
     /// The call whose step is being polled on this thread.
@@ -54,6 +56,12 @@ impl From<StepError> for Error {
 ///
 /// Where a client meets asks by calling again, the handler runs again from the top. What it did
 /// before the ask would happen twice, unless it is in a step.
+///
+/// A task runs again from the top when the process that worked on it is lost. Its steps are in the
+/// server's store before the step returns: a step that returned once returns the same on every
+/// later run, and does not run again. A step that was under way runs again; which of them happened
+/// nobody can know but the world outside. So a handler runs at least once, and the result of a step
+/// is recorded exactly once.
 impl Ctx {
     /// Runs `future`, and remembers its result under `name` for the re-runs of this call.
     ///
@@ -75,8 +83,7 @@ impl Ctx {
         }
         let _in_flight = InFlight::new(self);
         let result = self.inside(future).await;
-        self.record(&name, &result);
-        result
+        self.record(&name, result).await
     }
 
     /// A [`step`](Ctx::step) that remembers success only, so the error can be of any type.
@@ -97,8 +104,7 @@ impl Ctx {
         }
         let _in_flight = InFlight::new(self);
         let result = self.inside(future).await?;
-        self.record(&name, &result);
-        Ok(result)
+        Ok(self.record(&name, result).await)
     }
 
     /// A [`step`](Ctx::step) that runs at most once, even if the client sends the same state twice.
@@ -124,13 +130,16 @@ impl Ctx {
         let _in_flight = InFlight::new(self);
         self.claim(&name).await?;
         let result = self.inside(future).await;
-        self.record(&name, &result);
-        Ok(result)
+        Ok(self.record(&name, result).await)
     }
 
     async fn claim(&self, name: &str) -> Result<(), StepError> {
+        let nonce = match self.link() {
+            Some(link) => Some(link.nonce().await.map_err(StepError::Store)?),
+            None => self.nonce(),
+        };
         // Without a state that came back, nobody can send it twice.
-        let Some((nonce, ttl)) = self.nonce() else { return Ok(()) };
+        let Some((nonce, ttl)) = nonce else { return Ok(()) };
         let claim = self.core().nonces.claim(&format!("{nonce}/{name}"), ttl);
         match claim.await {
             Ok(true) => Ok(()),
@@ -141,16 +150,58 @@ impl Ctx {
 
     fn recall<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         // Copied out: the type's own code runs without the lock.
-        let json = self.run().steps.get(name)?.clone();
+        let json = match self.link() {
+            Some(link) => link.step(name)?,
+            None => self.run().steps.get(name)?.clone(),
+        };
         serde_json::from_str(json.get()).ok()
     }
 
-    fn record(&self, name: &str, result: &impl Serialize) {
-        if self.asks() == Asks::Suspend
-            && let Ok(json) = serde_json::value::to_raw_value(result)
-        {
-            self.run().steps.insert(name.into(), json);
+    /// Remembers a result, and gives the one that counts: that of a task may be another's.
+    async fn record<T: Serialize + DeserializeOwned>(&self, name: &str, result: T) -> T {
+        if self.bond().is_none() && self.asks() != Asks::Suspend {
+            return result;
         }
+        let json = match to_raw_value(&result) {
+            Ok(json) => json,
+            Err(error) => {
+                tracing::warn!(%error, "the result of a step could not be written as JSON");
+                return result;
+            }
+        };
+        let earlier = self.keep(name, json).await;
+        earlier.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or(result)
+    }
+
+    /// Keeps a result for as long as the call lives, or in the task's store; gives the one that was
+    /// there before. If the task is not ours any more, this never returns.
+    async fn keep(&self, name: &str, json: Box<RawValue>) -> Option<Box<RawValue>> {
+        {
+            let mut run = self.run();
+            if !run.is_task {
+                run.steps.insert(name.into(), json);
+                return None;
+            }
+        }
+        let link = self.link()?;
+        match self.unless_over(link.keep(name, &json)).await {
+            Some(Kept::Now) => return None,
+            Some(Kept::Before(earlier)) => return Some(earlier),
+            Some(Kept::Lost) | None => {}
+        }
+        // An async handler is dropped here; a thread has nobody to drop it.
+        self.outbox().closed().await;
+        resume_unwind(Box::new("the task is not this call's any more"))
+    }
+
+    /// Waits for `future`, unless the call is over before.
+    pub(crate) async fn unless_over<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let (mut future, mut closed) = (pin!(future), pin!(self.outbox().closed()));
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => closed.as_mut().poll(cx).map(|()| None),
+        })
+        .await
     }
 
     /// Polls a step's future, so that an ask inside it can be told from one beside it.

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use wharf_model::{ToolAnnotations, ToolInfo};
+use wharf_model::{Execution, ToolAnnotations, ToolInfo};
 
 use crate::{
     described::described,
@@ -11,6 +11,7 @@ use crate::{
     function::{Async, Blocking, Endpoint, Handler, Inline, PlainHandler},
     into_tool::{IntoToolOutcome, ToolEnding},
     schema::Typed,
+    tasks::TaskMode,
 };
 
 /// A tool: a function that models can call.
@@ -41,6 +42,7 @@ pub struct Tool {
     pub(crate) own_input: bool,
     pub(crate) own_output: bool,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) task: Option<TaskMode>,
 }
 
 impl Tool {
@@ -116,6 +118,7 @@ impl Tool {
             own_input: false,
             own_output: false,
             timeout: None,
+            task: None,
         }
     }
 
@@ -161,6 +164,28 @@ impl Tool {
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.info.output_schema = Some(Arc::new(schema));
         self.own_output = true;
+        self
+    }
+
+    /// Says whether and when its calls become tasks. Without it they do so only if the server has
+    /// a [threshold](crate::TaskOptions::threshold).
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+    /// use wharf::{Ctx, TaskMode, Tool};
+    ///
+    /// async fn render(ctx: Ctx) -> String {
+    ///     let frames = ctx.step("frames", async { 24 }).await;
+    ///     format!("rendered {frames} frames")
+    /// }
+    ///
+    /// let tool = Tool::new("render", render).task(TaskMode::optional());
+    /// # let _ = tool;
+    /// ```
+    pub fn task(mut self, mode: TaskMode) -> Self {
+        let execution = Execution::default().task_support(mode.support.clone());
+        self.info.execution = Some(execution);
+        self.task = Some(mode);
         self
     }
 

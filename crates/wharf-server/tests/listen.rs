@@ -32,7 +32,13 @@ fn uris(uris: &[&str]) -> BTreeSet<String> {
 }
 
 fn all() -> Filter {
-    Filter { tools: true, prompts: true, resources: true, uris: uris(&["x:a", "x:b"]) }
+    Filter {
+        tools: true,
+        prompts: true,
+        resources: true,
+        uris: uris(&["x:a", "x:b"]),
+        ..Filter::default()
+    }
 }
 
 fn listen(filter: &LiveFilter) -> Request {

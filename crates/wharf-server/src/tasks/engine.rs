@@ -1,0 +1,511 @@
+//! One process's share in the tasks of its server: what it runs, what it takes up, whom it tells.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    mem,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use wharf_model::{Bus, Ear, Error, ErrorKind, Reach, RecordStore, Request, StateSeal, Timer};
+
+use crate::{
+    core::Core,
+    seal::random_name,
+    tasks::{
+        bell::{Bell, spawn},
+        ledger::{Ledger, TOPIC, Update, WORK, chance},
+        link::{Link, Stop},
+        options::{TaskOptions, millis},
+        record::{Changed, Claim, Refusal, TaskRecord},
+        tell::{self, short},
+        worker,
+    },
+};
+
+/// How many tasks one look at the store takes up.
+const BATCH: usize = 32;
+/// How many pieces of news wait for the loop; past that it looks at everything.
+const NEWS: usize = 4096;
+/// How often what has expired is forgotten, and how much at once.
+const SWEEP: (Duration, usize) = (Duration::from_secs(60), 1000);
+
+/// What the engine keeps, and where.
+pub(crate) struct Keeping {
+    pub(crate) store: Arc<dyn RecordStore>,
+    pub(crate) bus: Arc<dyn Bus>,
+    pub(crate) seal: Option<Arc<dyn StateSeal>>,
+    pub(crate) reach: Reach,
+}
+
+pub(crate) struct Engine {
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) options: Arc<TaskOptions>,
+    reach: Reach,
+    node: OnceLock<String>,
+    started: AtomicBool,
+    stopped: AtomicBool,
+    /// Wakes the loop.
+    bell: Bell,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    runs: BTreeMap<String, Arc<Link>>,
+    /// Places taken by runs, those included that have yet to begin.
+    places: usize,
+    /// Calls whose tasks found no room yet: they still have what outer layers added to them.
+    originals: VecDeque<(String, Request)>,
+    news: BTreeSet<String>,
+    missed: bool,
+    /// Whether there may be something to take up.
+    work: bool,
+    watchers: BTreeMap<(String, u64), Arc<Bell>>,
+    next_watcher: u64,
+    waiting: usize,
+    subscription: Option<Box<dyn std::any::Any + Send + Sync>>,
+}
+
+impl Engine {
+    pub(crate) fn new(keeping: Keeping, options: TaskOptions) -> Arc<Self> {
+        let Keeping { store, bus, seal, reach } = keeping;
+        Arc::new(Engine {
+            ledger: Arc::new(Ledger::new(store, bus, seal)),
+            options: Arc::new(options),
+            reach,
+            node: OnceLock::new(),
+            started: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            bell: Bell::default(),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Whether tasks outlive this process.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.reach > Reach::Process
+    }
+
+    /// Begins to look after tasks, if nobody does so yet.
+    pub(crate) fn start(self: &Arc<Self>, core: &Arc<Core>, timer: &Arc<dyn Timer>) {
+        if self.is_stopped() || self.started.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let hearing: Weak<Engine> = Arc::downgrade(self);
+        let subscription = self.ledger.bus().subscribe(TOPIC, Arc::new(Hearing(hearing)));
+        let old = {
+            let mut state = self.lock();
+            state.work = true;
+            state.subscription.replace(subscription)
+        };
+        drop(old);
+        let looking = Looking(self.clone());
+        let (core, timer) = (Arc::downgrade(core), timer.clone());
+        if !spawn(async move { looking.0.look_after(&core, &timer).await }) {
+            self.started.store(false, Ordering::Release);
+        }
+    }
+
+    /// Drops every run, as if the process had ended: somebody else takes over when leases lapse.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        let (runs, subscription, originals) = {
+            let mut state = self.lock();
+            let originals = mem::take(&mut state.originals);
+            (mem::take(&mut state.runs), state.subscription.take(), originals)
+        };
+        runs.into_values().for_each(|link| link.stop(Stop::Lost));
+        drop((subscription, originals));
+        self.bell.ring();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// A place for one run; `None` if there is no room.
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<Place> {
+        let mut state = self.lock();
+        let room = state.places < self.options.running && !self.is_stopped();
+        room.then(|| {
+            state.places += 1;
+            Place(self.clone())
+        })
+    }
+
+    /// As whom this process claims tasks.
+    pub(crate) fn claim(&self) -> Result<Claim, Error> {
+        let node = match self.node.get() {
+            Some(node) => node.clone(),
+            None => {
+                let name = random_name()?;
+                self.node.get_or_init(|| name).clone()
+            }
+        };
+        Ok(Claim { node, lease: millis(self.options.lease) })
+    }
+
+    /// Notes a run, so that it is renewed and hears of answers; until what it returns is dropped.
+    /// Of a task that others knew before, news may have come in the meantime.
+    pub(crate) fn run(self: &Arc<Self>, link: &Arc<Link>, is_new: bool) -> Running {
+        let stopped = {
+            let mut state = self.lock();
+            let id = link.id().to_owned();
+            if !is_new {
+                state.news.insert(id.clone());
+            }
+            state.runs.insert(id, link.clone());
+            self.is_stopped()
+        };
+        if stopped {
+            link.stop(Stop::Lost);
+        }
+        self.bell.ring();
+        Running(self.clone(), link.clone())
+    }
+
+    /// Drops the run of a task that is over, if it is here.
+    pub(crate) fn drop_run(&self, id: &str) {
+        let link = self.lock().runs.remove(id);
+        if let Some(link) = link {
+            link.stop(Stop::Lost);
+        }
+    }
+
+    /// Remembers a call whose task found no room. The oldest gives way, and is made again from its
+    /// record.
+    pub(crate) fn remember(&self, id: &str, request: Request) {
+        let gone = {
+            let mut state = self.lock();
+            state.originals.push_back((id.to_owned(), request));
+            let full = state.originals.len() > self.options.running;
+            if full { state.originals.pop_front() } else { None }
+        };
+        drop(gone);
+    }
+
+    fn original(&self, id: &str) -> Option<Request> {
+        let mut state = self.lock();
+        let index = state.originals.iter().position(|(it, _)| it == id)?;
+        state.originals.remove(index).map(|(_, request)| request)
+    }
+
+    /// Rings when something may have happened to a task.
+    pub(crate) fn watch(self: &Arc<Self>, id: &str) -> Watch {
+        let mut state = self.lock();
+        let key = (id.to_owned(), state.next_watcher);
+        state.next_watcher += 1;
+        let bell = Arc::new(Bell::default());
+        state.watchers.insert(key.clone(), bell.clone());
+        Watch { engine: self.clone(), key, bell }
+    }
+
+    /// A place among those who wait for the end of a task.
+    pub(crate) fn wait(self: &Arc<Self>) -> Option<Waiting> {
+        let mut state = self.lock();
+        (state.waiting < self.options.waiting).then(|| {
+            state.waiting += 1;
+            Waiting(self.clone())
+        })
+    }
+
+    fn hear(&self, message: &[u8]) {
+        let (work, id) = match message {
+            [WORK, id @ ..] => (true, id),
+            id => (false, id),
+        };
+        let Ok(id) = std::str::from_utf8(id) else { return };
+        let mut state = self.lock();
+        state.work |= work;
+        if state.news.len() < NEWS {
+            state.news.insert(id.to_owned());
+        } else {
+            state.missed = true;
+        }
+        let first = (id.to_owned(), 0);
+        let bells = state.watchers.range(first..).take_while(|((it, _), _)| it == id);
+        let bells: Vec<Arc<Bell>> = bells.map(|(_, bell)| bell.clone()).collect();
+        drop(state);
+        bells.iter().for_each(|bell| bell.ring());
+        self.bell.ring();
+    }
+
+    fn missed(&self) {
+        let mut state = self.lock();
+        (state.missed, state.work) = (true, true);
+        let bells: Vec<Arc<Bell>> = state.watchers.values().cloned().collect();
+        drop(state);
+        bells.iter().for_each(|bell| bell.ring());
+        self.bell.ring();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// # The loop
+impl Engine {
+    /// How long a run may go without a sign of life before it shows one.
+    pub(crate) fn beat(&self) -> Duration {
+        self.options.lease / 3
+    }
+
+    async fn look_after(self: &Arc<Self>, core: &Weak<Core>, timer: &Arc<dyn Timer>) {
+        let soon = |wait: Duration| timer.now() + wait.mul_f64(0.75 + chance() / 4.0);
+        let (mut beat, mut look, mut sweep) = (soon(self.beat()), timer.now(), soon(SWEEP.0));
+        loop {
+            let Some(core) = core.upgrade().filter(|_| !self.is_stopped()) else { return };
+            let (news, work) = self.take_news(&core);
+            for id in news {
+                self.refresh(&core, &id).await;
+            }
+            if timer.now() >= beat {
+                self.show_life().await;
+                beat = soon(self.beat());
+            }
+            if work || timer.now() >= look {
+                let next = self.take_up(&core, timer).await;
+                look = next.map_or_else(|| soon(self.beat()), |wait| timer.now() + wait);
+            }
+            if timer.now() >= sweep {
+                if let Err(error) = self.ledger.sweep(SWEEP.1).await {
+                    tracing::debug!(%error, "expired tasks were not forgotten");
+                }
+                sweep = soon(SWEEP.0);
+            }
+            drop(core);
+            let until = self.is_busy().then(|| beat.min(look).min(sweep));
+            self.bell.wait(&**timer, until).await;
+        }
+    }
+
+    /// Whether there is anything that time alone could change.
+    fn is_busy(&self) -> bool {
+        let state = self.lock();
+        self.is_durable() || state.places > 0 || !state.originals.is_empty()
+    }
+
+    /// The tasks that may have changed and that somebody here follows, and whether there may be
+    /// something to take up.
+    fn take_news(&self, core: &Core) -> (Vec<String>, bool) {
+        let mut state = self.lock();
+        let mut news = mem::take(&mut state.news);
+        let work = mem::take(&mut state.work);
+        if mem::take(&mut state.missed) {
+            news.extend(state.runs.keys().cloned());
+            news.extend(core.hub.followed_tasks());
+        }
+        news.retain(|id| state.runs.contains_key(id) || core.hub.follows_task(id));
+        (news.into_iter().collect(), work)
+    }
+
+    /// Looks a task up, and tells those who follow it.
+    async fn refresh(&self, core: &Core, id: &str) {
+        let record = match self.ledger.load(id).await {
+            Ok(record) => record,
+            // Signs of life will find out.
+            Err(error) => {
+                return tracing::debug!(task = short(id), %error, "a task was not looked up");
+            }
+        };
+        let link = self.lock().runs.get(id).cloned();
+        match (record, link) {
+            (Some(record), link) => {
+                tell::listeners(core, &record);
+                if let Some(link) = link {
+                    link.absorb(record);
+                }
+            }
+            (None, Some(link)) => link.stop(Stop::Lost),
+            (None, None) => {}
+        }
+    }
+
+    async fn show_life(&self) {
+        let runs: Vec<Arc<Link>> = self.lock().runs.values().cloned().collect();
+        for link in runs {
+            link.renew().await;
+        }
+    }
+
+    /// Takes up what is due and finds room; says when to look again, if that is known.
+    async fn take_up(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        timer: &Arc<dyn Timer>,
+    ) -> Option<Duration> {
+        let mut next: Option<Duration> = None;
+        loop {
+            let room = self.options.running.saturating_sub(self.lock().places).min(BATCH);
+            if room == 0 || self.is_stopped() {
+                return next;
+            }
+            let due = match self.ledger.due(room).await {
+                Ok(due) => due,
+                Err(error) => {
+                    tracing::warn!(%error, "tasks that are due were not found out");
+                    return next;
+                }
+            };
+            for id in &due {
+                let wait = self.take_up_one(core, id, timer).await;
+                next = next.into_iter().chain(wait).min();
+            }
+            if due.len() < room {
+                return next;
+            }
+        }
+    }
+
+    async fn take_up_one(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        id: &str,
+        timer: &Arc<dyn Timer>,
+    ) -> Option<Duration> {
+        let place = self.enter()?;
+        let mut rest = None;
+        let claimed = match self.claim() {
+            Ok(claim) => {
+                let change = |record: &mut TaskRecord, now| {
+                    rest = None;
+                    self.try_claim(record, &claim, now, &mut rest)
+                };
+                self.ledger.update(id, None, &**timer, change).await
+            }
+            Err(error) => Err(error),
+        };
+        let record = match claimed {
+            Ok(Update::Done(record, _)) => *record,
+            // Somebody else was faster.
+            Ok(_) => return None,
+            Err(error) => {
+                tracing::warn!(task = short(id), %error, "a task cannot be taken up");
+                let _ = self.ledger.put_off(id, millis(self.options.lease)).await;
+                return None;
+            }
+        };
+        if record.end.is_some() {
+            self.ledger.tell(id).await;
+            return None;
+        }
+        if record.node.is_some() {
+            worker::resume(core, record, self.original(id), place, timer.clone());
+        }
+        rest
+    }
+
+    /// Claims a task that nobody holds; one whose holder is gone may have to rest first, and one
+    /// that was begun too often has failed.
+    fn try_claim(
+        &self,
+        record: &mut TaskRecord,
+        claim: &Claim,
+        now: u64,
+        resting: &mut Option<Duration>,
+    ) -> Result<Changed, Refusal> {
+        if record.attempts >= self.options.attempts.max(1) {
+            let text = format!(
+                "The task was begun {} times, and no server that worked on it came to an end",
+                record.attempts
+            );
+            return record.give_up(&Error::new(ErrorKind::TaskFailed).with_message(text), now);
+        }
+        let rest = self.options.rest(record.attempts, chance());
+        if record.node.is_some() && !rest.is_zero() {
+            *resting = Some(rest);
+            return record.lapse(millis(rest), now);
+        }
+        record.claim(claim, now)
+    }
+}
+
+/// A place among the runs, given up when dropped.
+pub(crate) struct Place(Arc<Engine>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        // Somebody may have found no room.
+        state.work |= state.places >= self.0.options.running;
+        state.places -= 1;
+        let work = state.work;
+        drop(state);
+        if work {
+            self.0.bell.ring();
+        }
+    }
+}
+
+/// A run that is noted.
+pub(crate) struct Running(Arc<Engine>, Arc<Link>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        // Another run of the same task may have taken its place.
+        if state.runs.get(self.1.id()).is_some_and(|link| Arc::ptr_eq(link, &self.1)) {
+            state.runs.remove(self.1.id());
+        }
+    }
+}
+
+/// Somebody who waits for news of one task.
+pub(crate) struct Watch {
+    engine: Arc<Engine>,
+    key: (String, u64),
+    pub(crate) bell: Arc<Bell>,
+}
+
+impl Watch {
+    /// When to look without news: some may have been lost.
+    pub(crate) fn patience(&self, timer: &dyn Timer) -> Instant {
+        timer.now() + self.engine.beat()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.engine.lock().watchers.remove(&self.key);
+    }
+}
+
+/// A place among those who wait for the end of a task.
+pub(crate) struct Waiting(Arc<Engine>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
+    }
+}
+
+/// The loop is over when this is dropped: with its runtime, perhaps. Another may begin.
+struct Looking(Arc<Engine>);
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        self.0.started.store(false, Ordering::Release);
+    }
+}
+
+/// Hears news of tasks for an engine, for as long as there is one.
+struct Hearing(Weak<Engine>);
+
+impl Ear for Hearing {
+    fn hear(&self, _topic: &str, message: &[u8]) {
+        if let Some(engine) = self.0.upgrade() {
+            engine.hear(message);
+        }
+    }
+
+    fn missed(&self) {
+        if let Some(engine) = self.0.upgrade() {
+            engine.missed();
+        }
+    }
+}

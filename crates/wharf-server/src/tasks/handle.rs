@@ -1,0 +1,133 @@
+//! Tasks that code starts.
+
+use std::{fmt, sync::Arc};
+
+use serde_json::Value;
+use wharf_model::{
+    Error, ErrorKind, Method, Principal, RequestBuilder, Task, TaskStatus, Timer, ToolResult,
+};
+
+use crate::{
+    calls as router_calls,
+    router::Router,
+    tasks::{
+        calls,
+        ledger::Update,
+        record::{End, Refusal, TaskRecord},
+        start, tell,
+    },
+};
+
+impl Router {
+    /// Starts a task from code: a call of `tool` that nobody waits for, on behalf of `principal`.
+    /// It is in the server's store when this returns.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+    /// use std::sync::Arc;
+    /// use wharf::{Error, Router, TaskMode, Timer, Tool};
+    ///
+    /// async fn nightly(router: &Router, timer: &Arc<dyn Timer>) -> Result<(), Error> {
+    ///     let task = router.spawn_task("report", serde_json::json!({}), None, timer).await?;
+    ///     println!("{} began", task.id());
+    ///     println!("{:?}", task.wait().await?);
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such tool for this principal, or no task can be made.
+    pub async fn spawn_task(
+        &self,
+        tool: &str,
+        arguments: Value,
+        principal: Option<Principal>,
+        timer: &Arc<dyn Timer>,
+    ) -> Result<TaskHandle, Error> {
+        let call = RequestBuilder::new(Method::CallTool).target(tool);
+        let mut request = call.arguments(&arguments.to_string()).build();
+        if let Some(principal) = principal {
+            request.scope.insert(principal);
+        }
+        if !arguments.is_object() {
+            let text = "Invalid arguments: they must be a JSON object";
+            return Err(Error::new(ErrorKind::InvalidToolArguments).with_message(text));
+        }
+        let snapshot = self.core.snapshot.load();
+        let found = router_calls::find_tool(&self.core, &snapshot.lists, &request);
+        let found = found.cloned().ok_or_else(|| Error::tool_not_found(tool))?;
+        let task = start::make(&self.core, &found, request, None, timer).await?;
+        Ok(TaskHandle { router: self.clone(), id: task.id, timer: timer.clone() })
+    }
+}
+
+/// A task that code started.
+#[derive(Clone)]
+pub struct TaskHandle {
+    router: Router,
+    id: String,
+    timer: Arc<dyn Timer>,
+}
+
+impl TaskHandle {
+    /// The task's id. Whoever knows it and is the task's owner can read its result.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The task as it is now.
+    ///
+    /// # Errors
+    /// If it has expired, or the store does not answer.
+    pub async fn get(&self) -> Result<Task, Error> {
+        Ok(tell::task(&self.router.core, &self.load().await?))
+    }
+
+    /// Waits for the end of the task, whichever process works on it.
+    ///
+    /// # Errors
+    /// If it failed, was cancelled or has expired, or the store does not answer.
+    pub async fn wait(&self) -> Result<ToolResult, Error> {
+        let watch = self.router.core.tasks.watch(&self.id);
+        loop {
+            match self.load().await?.end {
+                Some(End::Completed(result)) => return Ok(*result),
+                Some(end) => return Err(calls::outcome(&end).err().unwrap_or_else(unexpected)),
+                None => watch.bell.wait(&*self.timer, Some(watch.patience(&*self.timer))).await,
+            }
+        }
+    }
+
+    /// Cancels the task: where it stands then. One that is over stays as it is.
+    ///
+    /// # Errors
+    /// If it has expired, or the store does not answer.
+    pub async fn cancel(&self) -> Result<TaskStatus, Error> {
+        let tasks = &self.router.core.tasks;
+        let update = tasks.ledger.update(&self.id, None, &*self.timer, TaskRecord::cancel).await?;
+        let record = match update {
+            Update::Done(record, _) => record,
+            Update::Refused(Refusal::Over, record) => record,
+            _ => return Err(Error::new(ErrorKind::TaskNotFound)),
+        };
+        tasks.drop_run(&self.id);
+        tasks.ledger.tell(&self.id).await;
+        Ok(tell::task(&self.router.core, &record).status())
+    }
+
+    async fn load(&self) -> Result<TaskRecord, Error> {
+        let found = self.router.core.tasks.ledger.load(&self.id).await?;
+        found.ok_or_else(|| Error::new(ErrorKind::TaskNotFound))
+    }
+}
+
+fn unexpected() -> Error {
+    Error::new(ErrorKind::InternalError)
+}
+
+impl fmt::Debug for TaskHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskHandle").finish_non_exhaustive()
+    }
+}

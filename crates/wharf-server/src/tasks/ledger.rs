@@ -1,0 +1,252 @@
+//! Task records in a store: loaded, changed and put back, sealed if there is a key.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use wharf_model::{
+    Bus, Error, ErrorKind, Keeping, Principal, Record, RecordStore, StateSeal, Timer,
+};
+
+use crate::tasks::record::{Changed, Refusal, TaskRecord};
+
+/// On what the processes of a server tell each other of tasks: the id of one that changed, or a
+/// [`WORK`] mark and the id of one that waits to be taken up.
+pub(crate) const TOPIC: &str = "tasks";
+/// Marks news of work that waits.
+pub(crate) const WORK: u8 = b'+';
+
+/// How often a change is tried again because somebody else was faster.
+const TRIES: u32 = 32;
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+/// No id of ours is longer: a store need not be asked for one that is.
+const LONGEST_ID: usize = 64;
+
+/// Where tasks are kept.
+pub(crate) struct Ledger {
+    store: Arc<dyn RecordStore>,
+    bus: Arc<dyn Bus>,
+    seal: Option<Arc<dyn StateSeal>>,
+}
+
+/// What became of a change.
+#[derive(Debug)]
+pub(crate) enum Update {
+    /// It is stored, or made no difference. The record is as it is now.
+    Done(Box<TaskRecord>, Changed),
+    /// The record, as it is now, does not allow it.
+    Refused(Refusal, Box<TaskRecord>),
+    /// There is no such task any more.
+    Gone,
+}
+
+impl Ledger {
+    pub(crate) fn new(
+        store: Arc<dyn RecordStore>,
+        bus: Arc<dyn Bus>,
+        seal: Option<Arc<dyn StateSeal>>,
+    ) -> Self {
+        Ledger { store, bus, seal }
+    }
+
+    pub(crate) fn bus(&self) -> &Arc<dyn Bus> {
+        &self.bus
+    }
+
+    pub(crate) async fn now(&self) -> Result<u64, Error> {
+        self.store.now().await
+    }
+
+    /// Keeps a new task; false if its owner has `most` of them.
+    pub(crate) async fn insert(&self, record: &mut TaskRecord, most: usize) -> Result<bool, Error> {
+        let kept = self.store.insert(self.encode(record)?, most).await?;
+        record.version = 1;
+        Ok(kept)
+    }
+
+    pub(crate) async fn load(&self, id: &str) -> Result<Option<TaskRecord>, Error> {
+        if id.len() > LONGEST_ID {
+            return Ok(None);
+        }
+        match self.store.load(id).await? {
+            Some(record) => self.decode(record).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Changes a record, as it is in the store or as it is `known`; again from the store if
+    /// somebody else was faster.
+    pub(crate) async fn update(
+        &self,
+        id: &str,
+        mut known: Option<TaskRecord>,
+        timer: &dyn Timer,
+        mut change: impl FnMut(&mut TaskRecord, u64) -> Result<Changed, Refusal>,
+    ) -> Result<Update, Error> {
+        for tried in 0..TRIES {
+            let record = match known.take() {
+                Some(record) => Some(record),
+                None => self.load(id).await?,
+            };
+            let Some(mut record) = record else { return Ok(Update::Gone) };
+            match change(&mut record, self.store.now().await?) {
+                Err(refusal) => return Ok(Update::Refused(refusal, record.into())),
+                Ok(Changed::No) => return Ok(Update::Done(record.into(), Changed::No)),
+                Ok(Changed::Yes) => {
+                    if self.store.swap(self.encode(&record)?).await? {
+                        record.version += 1;
+                        return Ok(Update::Done(record.into(), Changed::Yes));
+                    }
+                }
+            }
+            let pause = Duration::from_millis(1 << tried.min(16)).min(LONGEST_PAUSE);
+            timer.sleep_until(timer.now() + pause.mul_f64(chance())).await;
+        }
+        Err(Error::new(ErrorKind::TemporarilyUnavailable))
+    }
+
+    pub(crate) async fn list(
+        &self,
+        owner: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<TaskRecord>, Error> {
+        let records = self.store.list(owner, after, limit).await?;
+        records.into_iter().map(|record| self.decode(record)).collect()
+    }
+
+    pub(crate) async fn due(&self, limit: usize) -> Result<Vec<String>, Error> {
+        self.store.due(limit).await
+    }
+
+    pub(crate) async fn sweep(&self, limit: usize) -> Result<usize, Error> {
+        self.store.sweep(limit).await
+    }
+
+    /// Lets a record rest that cannot be read here: others may be able to.
+    pub(crate) async fn put_off(&self, id: &str, delay: u64) -> Result<(), Error> {
+        let now = self.store.now().await?;
+        if let Some(record) = self.store.load(id).await? {
+            let due = Some(now.saturating_add(delay));
+            self.store.swap(Record { due, ..record }).await?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the result of a step, unless there is one already.
+    pub(crate) async fn keep(
+        &self,
+        id: &str,
+        fence: u64,
+        name: &str,
+        json: &RawValue,
+    ) -> Result<Kept, Error> {
+        let value = self.close(&step_context(id, name), json.get().as_bytes());
+        Ok(match self.store.keep(id, fence, name, value).await? {
+            Keeping::Kept => Kept::Now,
+            Keeping::Known(value) => Kept::Before(self.step(id, name, value)?),
+            Keeping::Lost => Kept::Lost,
+        })
+    }
+
+    /// All steps that are kept of a task.
+    pub(crate) async fn steps(&self, id: &str) -> Result<BTreeMap<String, Box<RawValue>>, Error> {
+        let kept = self.store.kept(id).await?;
+        let read =
+            |(name, value): (String, Vec<u8>)| self.step(id, &name, value).map(|json| (name, json));
+        kept.into_iter().map(read).collect()
+    }
+
+    /// Tells everybody that a task is another now. Whoever does not hear it looks by itself.
+    pub(crate) async fn tell(&self, id: &str) {
+        self.say(id.as_bytes().to_vec()).await;
+    }
+
+    /// Tells everybody that a task waits to be taken up.
+    pub(crate) async fn offer(&self, id: &str) {
+        self.say([&[WORK], id.as_bytes()].concat()).await;
+    }
+
+    async fn say(&self, message: Vec<u8>) {
+        if let Err(error) = self.bus.publish(TOPIC, message).await {
+            tracing::debug!(%error, "the bus did not take news of a task");
+        }
+    }
+
+    fn step(&self, id: &str, name: &str, value: Vec<u8>) -> Result<Box<RawValue>, Error> {
+        let json = self.open(&step_context(id, name), value)?;
+        serde_json::from_slice(&json).map_err(unreadable)
+    }
+
+    fn encode(&self, record: &TaskRecord) -> Result<Record, Error> {
+        let plain = serde_json::to_vec(record).map_err(unreadable)?;
+        Ok(Record {
+            id: record.id.clone(),
+            owner: record.owner.clone(),
+            created: record.created,
+            version: record.version,
+            fence: record.fence,
+            due: record.due,
+            expires: record.expires,
+            body: self.close(&context(&record.id), &plain),
+        })
+    }
+
+    fn decode(&self, stored: Record) -> Result<TaskRecord, Error> {
+        let Record { id, owner, created, version, fence, due, expires, body } = stored;
+        let plain = self.open(&context(&id), body)?;
+        let record: TaskRecord = serde_json::from_slice(&plain).map_err(unreadable)?;
+        Ok(TaskRecord { id, owner, created, version, fence, due, expires, ..record })
+    }
+
+    fn close(&self, context: &[u8], plain: &[u8]) -> Vec<u8> {
+        match &self.seal {
+            Some(seal) => seal.seal(context, plain).into_bytes(),
+            None => plain.to_vec(),
+        }
+    }
+
+    fn open(&self, context: &[u8], kept: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let Some(seal) = &self.seal else { return Ok(kept) };
+        let opened = std::str::from_utf8(&kept).ok().and_then(|text| seal.open(context, text));
+        opened.ok_or_else(|| unreadable("it does not open with the key of the store"))
+    }
+}
+
+/// What became of a step's result.
+pub(crate) enum Kept {
+    Now,
+    /// Another run of the task had one before: that one counts.
+    Before(Box<RawValue>),
+    /// The task is somebody else's by now, or over.
+    Lost,
+}
+
+/// Whose tasks they are: a digest, so that a store's index names nobody.
+pub(crate) fn owner(principal: Option<&Principal>) -> String {
+    let Some(principal) = principal else { return String::new() };
+    let hash = Sha256::new().chain_update("wharf task owner\0").chain_update(principal.id());
+    BASE64_URL_SAFE_NO_PAD.encode(hash.finalize())
+}
+
+/// A number from 0 to 1. Without randomness everybody waits the same time, which is no harm.
+pub(crate) fn chance() -> f64 {
+    let mut bytes = [0; 4];
+    let _ = getrandom::fill(&mut bytes);
+    f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
+}
+
+fn context(id: &str) -> Vec<u8> {
+    format!("wharf task\0{id}").into_bytes()
+}
+
+fn step_context(id: &str, name: &str) -> Vec<u8> {
+    format!("wharf task step\0{id}\0{name}").into_bytes()
+}
+
+/// What is wrong with a record is for the server's log, not for clients.
+fn unreadable(problem: impl std::fmt::Display) -> Error {
+    tracing::error!(%problem, "a task in the store cannot be read or written");
+    Error::new(ErrorKind::InternalError)
+}

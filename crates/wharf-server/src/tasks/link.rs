@@ -1,0 +1,400 @@
+//! What a running handler has of its task: its answers, its steps, and the right to change the
+//! record for as long as nobody else holds it.
+
+use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use serde_json::value::RawValue;
+use wharf_model::{Ask, Error, ErrorKind, Timer};
+
+use crate::{
+    ask::AskError,
+    progress,
+    tasks::{
+        ledger::{Kept, Ledger, Update, chance},
+        options::{TaskOptions, millis},
+        record::{Answer, Changed, End, Refusal, Said, TaskRecord},
+        tell::short,
+    },
+};
+
+/// How long a change is held back after a store failed, at first and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// One run of a task.
+pub(crate) struct Link {
+    id: String,
+    fence: u64,
+    nonce: String,
+    expires: Option<u64>,
+    ledger: Arc<Ledger>,
+    options: Arc<TaskOptions>,
+    timer: Arc<dyn Timer>,
+    state: Mutex<State>,
+}
+
+struct State {
+    answers: BTreeMap<String, Answer>,
+    steps: BTreeMap<String, Box<RawValue>>,
+    /// The record as it was when we saw it last: most often it still is.
+    known: Option<TaskRecord>,
+    /// Questions nobody waits for any more, to be taken out of the record.
+    withdrawn: Vec<String>,
+    stop: Option<Stop>,
+    /// Its handler is through, and its end is on its way to the store.
+    ending: bool,
+    /// When we were last known to hold the record.
+    held: Instant,
+    asking: Vec<Waker>,
+    runner: Option<Waker>,
+}
+
+/// Why a run ends before its handler does.
+#[derive(Clone, Debug)]
+pub(crate) enum Stop {
+    /// Somebody else has the task, or it is over.
+    Lost,
+    /// It cannot go on.
+    Failed(Error),
+}
+
+/// What a run must see to besides its handler.
+pub(crate) enum Chore {
+    Stop(Stop),
+    Withdraw(String),
+}
+
+impl Link {
+    /// The run of a record that we hold, with the steps of earlier runs.
+    pub(crate) fn new(
+        record: TaskRecord,
+        mut steps: BTreeMap<String, Box<RawValue>>,
+        ledger: Arc<Ledger>,
+        options: Arc<TaskOptions>,
+        timer: Arc<dyn Timer>,
+    ) -> Arc<Self> {
+        for (name, json) in &record.steps {
+            steps.entry(name.clone()).or_insert_with(|| json.clone());
+        }
+        let state = State {
+            answers: record.answers.clone(),
+            steps,
+            withdrawn: Vec::new(),
+            stop: None,
+            ending: false,
+            held: timer.now(),
+            asking: Vec::new(),
+            runner: None,
+            known: None,
+        };
+        let link = Link {
+            id: record.id.clone(),
+            fence: record.fence,
+            nonce: record.call.nonce.clone().unwrap_or_else(|| record.id.clone()),
+            expires: record.expires,
+            ledger,
+            options,
+            timer,
+            state: Mutex::new(State { known: Some(record), ..state }),
+        };
+        Arc::new(link)
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Takes note of what the record says now.
+    pub(crate) fn absorb(&self, record: TaskRecord) {
+        let mut state = self.lock();
+        if record.fence != self.fence {
+            drop(state);
+            return self.stop(Stop::Lost);
+        }
+        if state.known.as_ref().is_some_and(|known| known.version > record.version) {
+            return;
+        }
+        state.answers.clone_from(&record.answers);
+        state.known = Some(record);
+        let asking = mem::take(&mut state.asking);
+        drop(state);
+        asking.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends the run, without a word to the store.
+    pub(crate) fn stop(&self, stop: Stop) {
+        let mut state = self.lock();
+        state.stop.get_or_insert(stop);
+        let runner = state.runner.take();
+        drop(state);
+        runner.into_iter().for_each(Waker::wake);
+    }
+
+    /// What there is to do besides polling the handler.
+    pub(crate) fn poll_chore(&self, cx: &Context<'_>) -> Poll<Chore> {
+        let mut state = self.lock();
+        if let Some(stop) = &state.stop {
+            return Poll::Ready(Chore::Stop(stop.clone()));
+        }
+        if let Some(key) = state.withdrawn.pop() {
+            return Poll::Ready(Chore::Withdraw(key));
+        }
+        let old = state.runner.replace(cx.waker().clone());
+        drop(state);
+        drop(old);
+        Poll::Pending
+    }
+
+    /// Changes the record as its holder.
+    async fn change(
+        &self,
+        change: impl FnMut(&mut TaskRecord, u64) -> Result<Changed, Refusal>,
+    ) -> Result<Update, Error> {
+        let known = self.lock().known.take();
+        let before = self.timer.now();
+        let update = self.ledger.update(&self.id, known, &*self.timer, change).await?;
+        match &update {
+            Update::Done(record, _) => {
+                self.lock().held = before;
+                self.absorb((**record).clone());
+            }
+            Update::Refused(Refusal::Over | Refusal::Lost, _) | Update::Gone => {
+                self.stop(Stop::Lost);
+            }
+            Update::Refused(..) => {}
+        }
+        Ok(update)
+    }
+
+    /// The same, again and again for as long as the store fails.
+    async fn insist(
+        &self,
+        mut change: impl FnMut(&mut TaskRecord, u64) -> Result<Changed, Refusal>,
+    ) -> Update {
+        let mut pause = PAUSES.0;
+        loop {
+            match self.change(&mut change).await {
+                Ok(update) => return update,
+                Err(error) => self.rest(&mut pause, &error).await,
+            }
+        }
+    }
+
+    async fn rest(&self, pause: &mut Duration, error: &Error) {
+        tracing::warn!(task = short(&self.id), %error, "the store of tasks fails");
+        let wait = pause.mul_f64(0.5 + chance() / 2.0);
+        self.timer.sleep_until(self.timer.now() + wait).await;
+        *pause = (*pause * 2).min(PAUSES.1);
+    }
+
+    /// Shows that this run is alive. False if the task is not ours any more.
+    pub(crate) async fn renew(&self) -> bool {
+        let lease = millis(self.options.lease);
+        match self.change(|record, now| record.renew(self.fence, lease, now)).await {
+            Ok(Update::Done(..)) => true,
+            Ok(_) => false,
+            Err(error) => {
+                tracing::warn!(task = short(&self.id), %error, "a sign of life did not reach the store");
+                let state = self.lock();
+                let lapsed = self.timer.now().duration_since(state.held) >= self.options.lease;
+                // An end that waits for the store is good as long as nobody else took over.
+                if lapsed && !state.ending {
+                    drop(state);
+                    self.stop(Stop::Lost);
+                    return false;
+                }
+                true
+            }
+        }
+    }
+
+    pub(crate) async fn report(&self, update: &progress::Update) {
+        let changed = self.change(|record, now| record.report(self.fence, update, now)).await;
+        match changed {
+            Ok(Update::Done(_, Changed::Yes)) => self.ledger.tell(&self.id).await,
+            Ok(_) => {}
+            // The next one may have more luck.
+            Err(error) => {
+                tracing::debug!(task = short(&self.id), %error, "progress was not written down")
+            }
+        }
+    }
+
+    pub(crate) async fn withdraw(&self, key: &str) {
+        let changed = self.insist(|record, now| record.withdraw(self.fence, key, now)).await;
+        if matches!(changed, Update::Done(_, Changed::Yes)) {
+            self.ledger.tell(&self.id).await;
+        }
+    }
+
+    /// Writes down how the task ended.
+    pub(crate) async fn finish(&self, end: &End, last: Option<&progress::Update>) {
+        self.lock().ending = true;
+        let finished = self
+            .insist(|record, now| {
+                if let Some(update) = last {
+                    record.report(self.fence, update, now)?;
+                }
+                record.finish(self.fence, end, now)
+            })
+            .await;
+        if matches!(finished, Update::Done(..)) {
+            self.ledger.tell(&self.id).await;
+        }
+    }
+
+    /// Gives the task back for somebody else to try.
+    pub(crate) async fn release(&self, delay: Duration) {
+        let delay = millis(delay);
+        self.insist(|record, now| record.release(self.fence, delay, true, now)).await;
+    }
+}
+
+/// # For the handler
+impl Link {
+    /// Puts a question to the task's owner and waits for the answer.
+    pub(crate) async fn ask(
+        &self,
+        key: &str,
+        question: &str,
+        ask: &Ask,
+    ) -> Result<Box<RawValue>, AskError> {
+        let answered = |state: &State| match state.answers.get(key) {
+            Some(answer) if answer.question == question => Some(answer.said.clone()),
+            _ => None,
+        };
+        let known = {
+            let mut state = self.lock();
+            // Asked again before the record heard that nobody waits.
+            state.withdrawn.retain(|withdrawn| withdrawn != key);
+            answered(&state)
+        };
+        if let Some(said) = known {
+            return understood(said);
+        }
+        if size(ask) > self.options.item {
+            let reason = format!("`{key}` is longer than a question of a task may be");
+            return Err(AskError::Invalid(reason));
+        }
+        let most = self.options.questions;
+        let asked = self
+            .insist(|record, now| record.ask(self.fence, (key, question), ask, most, now))
+            .await;
+        match asked {
+            Update::Done(_, Changed::Yes) => self.ledger.tell(&self.id).await,
+            Update::Refused(Refusal::KeyTaken, _) => {
+                let reason = format!("`{key}` stands for two different questions in one task");
+                return Err(AskError::Invalid(reason));
+            }
+            Update::Refused(Refusal::TooManyQuestions, _) => {
+                let reason = format!("a task may ask {most} questions, and this one has");
+                return Err(AskError::Invalid(reason));
+            }
+            _ => {}
+        }
+        let pending = Pending(self, key);
+        let said = poll_fn(|cx| {
+            let mut state = self.lock();
+            if let Some(said) = answered(&state) {
+                return Poll::Ready(said);
+            }
+            if !state.asking.iter().any(|waker| waker.will_wake(cx.waker())) {
+                state.asking.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+        mem::forget(pending);
+        understood(said)
+    }
+
+    /// The result of a step that was done before.
+    pub(crate) fn step(&self, name: &str) -> Option<Box<RawValue>> {
+        self.lock().steps.get(name).cloned()
+    }
+
+    /// Keeps the result of a step, unless there is one: the first one counts.
+    pub(crate) async fn keep(&self, name: &str, json: &RawValue) -> Kept {
+        if let Some(error) = self.too_much(name, json) {
+            self.stop(Stop::Failed(error));
+            return Kept::Lost;
+        }
+        let mut pause = PAUSES.0;
+        let kept = loop {
+            match self.ledger.keep(&self.id, self.fence, name, json).await {
+                Ok(kept) => break kept,
+                Err(error) => self.rest(&mut pause, &error).await,
+            }
+        };
+        let counts = match &kept {
+            Kept::Now => json.to_owned(),
+            Kept::Before(earlier) => earlier.clone(),
+            Kept::Lost => {
+                self.stop(Stop::Lost);
+                return kept;
+            }
+        };
+        self.lock().steps.insert(name.into(), counts);
+        kept
+    }
+
+    fn too_much(&self, name: &str, json: &RawValue) -> Option<Error> {
+        let options = &self.options;
+        let text = if json.get().len() > options.item {
+            let (size, limit) = (json.get().len(), options.item);
+            format!("The result of the step `{name}` has {size} bytes; {limit} is the limit")
+        } else if self.lock().steps.len() >= options.steps {
+            format!("The task has more than {} steps", options.steps)
+        } else {
+            return None;
+        };
+        Some(Error::new(ErrorKind::TaskFailed).with_message(text))
+    }
+
+    /// What one-time steps are claimed under, and for how long.
+    pub(crate) async fn nonce(&self) -> Result<(String, Duration), Error> {
+        let now = self.ledger.now().await?;
+        let left = self.expires.map_or(u64::MAX, |expires| expires.saturating_sub(now));
+        Ok((self.nonce.clone(), Duration::from_millis(left.max(1000))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question that is withdrawn if nobody waits for its answer any more.
+struct Pending<'l>(&'l Link, &'l str);
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.withdrawn.push(self.1.to_owned());
+        let runner = state.runner.take();
+        drop(state);
+        runner.into_iter().for_each(Waker::wake);
+    }
+}
+
+fn understood(said: Said) -> Result<Box<RawValue>, AskError> {
+    match said {
+        Said::Result(json) => Ok(json),
+        Said::Refused(error) => Err(AskError::Refused((&error).into())),
+    }
+}
+
+fn size(ask: &Ask) -> usize {
+    let length = |written: serde_json::Result<String>| written.map_or(usize::MAX, |it| it.len());
+    match ask {
+        Ask::Elicit(form) => length(serde_json::to_string(form)),
+        Ask::ElicitUrl(url) => length(serde_json::to_string(url)),
+        Ask::Sample(request) => length(serde_json::to_string(request)),
+        _ => 0,
+    }
+}

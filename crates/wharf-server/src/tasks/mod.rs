@@ -1,0 +1,23 @@
+//! Tasks: calls that outlive their connection, and the process if their store does.
+//!
+//! `record.rs` says what is kept of a task and how that may change, without I/O. `ledger.rs` keeps
+//! it in a store. `start.rs` decides which calls become tasks, `worker.rs` runs one, `engine.rs` is
+//! one process's share in all of them, and `calls.rs` answers their owners.
+
+mod bell;
+pub(crate) mod bond;
+pub(crate) mod calls;
+pub(crate) mod engine;
+mod handle;
+pub(crate) mod ledger;
+pub(crate) mod link;
+mod options;
+pub(crate) mod record;
+pub(crate) mod start;
+pub(crate) mod tell;
+mod worker;
+
+pub use self::{
+    handle::TaskHandle,
+    options::{TaskMode, TaskOptions},
+};
