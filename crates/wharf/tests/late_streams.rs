@@ -250,6 +250,32 @@ async fn an_update_is_told_after_a_subscription_that_was_made_while_the_stream_w
 }
 
 #[tokio::test(start_paused = true)]
+async fn lists_that_were_emptied_before_the_first_stream_are_told_of() {
+    let endpoint = endpoint();
+    let registry = endpoint.registry();
+    let client = Client::new(&endpoint).await;
+    assert!(registry.remove_tool("quick") && registry.remove_tool("sign_in"));
+    assert!(registry.remove_resource("test://one"));
+    let mut stream = client.stream().await;
+    assert_eq!(heard(&mut stream).await, ["tools/list_changed", "resources/list_changed"]);
+    registry.add(Tool::new("late", async || "late")).unwrap();
+    assert_eq!(heard(&mut stream).await, ["tools/list_changed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_outlives_the_only_resource() {
+    let endpoint = endpoint();
+    let registry = endpoint.registry();
+    let client = Client::new(&endpoint).await;
+    assert!(registry.remove_resource("test://one"));
+    client.request("resources/subscribe", json!({"uri": "test://one"})).await;
+    registry.add(Resource::new("test://one", async || "new")).unwrap();
+    registry.resource_updated("test://one");
+    let heard = heard(&mut client.stream().await).await;
+    assert_eq!(heard, ["resources/list_changed", "resources/updated test://one"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_the_session_that_was_asked_hears_that_an_elicitation_is_complete() {
     let endpoint = endpoint();
     let (asked, other) = (Client::new(&endpoint).await, Client::new(&endpoint).await);
