@@ -1,4 +1,7 @@
 //! What a Wharf server keeps, on real engines: in memory, in SQLite, in Redis.
+//!
+//! [`open`] takes a URL and gives all [`Stores`](wharf_model::Stores) of a server. The traits are in
+//! `wharf-model`; what they promise is in `contract`, as tests that a store of your own can run.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -14,3 +17,8 @@ mod sqlite;
 mod url;
 
 pub use crate::{clock::Clock, memory::*, open::open};
+
+/// The examples of the guide are tests.
+#[cfg(all(doctest, feature = "contract"))]
+#[doc = include_str!("../../../docs/stores.md")]
+struct Guide;

@@ -26,6 +26,8 @@ use crate::{
 /// # Ok(()) }
 /// ```
 ///
+/// It needs a tokio runtime, on which what keeps the connections to Redis goes on running.
+///
 /// # Errors
 /// If the URL is none of these, or the store cannot be reached. What went wrong is told without
 /// the URL, which may hold a password.

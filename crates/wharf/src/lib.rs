@@ -71,6 +71,8 @@ pub use wharf_model::{
     ToolResult, ToolResultContent, ToolUse,
 };
 pub use wharf_server::*;
+/// What a server keeps: in memory, in SQLite, on Redis.
+pub use wharf_store as store;
 #[cfg(feature = "client")]
 pub use wharf_transport::client::{ChildCommand, LinkLimits, Stderr, Traced};
 #[cfg(feature = "tls")]

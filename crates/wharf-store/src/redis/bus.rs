@@ -42,7 +42,7 @@ impl RedisBus {
             }
         };
         let hearing = Arc::new(Hearing {
-            link: Link::open(client, Arc::new(listener)).await?,
+            link: Link::open(client, redis::cmd("PING"), Arc::new(listener)).await?,
             prefix: prefix.to_owned(),
             ears,
             changes: watch::Sender::new(0),

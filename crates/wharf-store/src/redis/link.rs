@@ -11,7 +11,7 @@ use std::{
 };
 
 use redis::{
-    AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, RedisResult,
+    AsyncConnectionConfig, Client, Cmd, PushInfo, PushKind, RedisError, RedisResult,
     aio::MultiplexedConnection,
 };
 use tokio::{
@@ -44,6 +44,8 @@ pub(super) struct Link {
 struct Shared {
     client: Client,
     listener: Listener,
+    /// What a new connection must be able to do.
+    probe: Cmd,
     /// The connection of this generation, if there is one.
     state: watch::Sender<State>,
     /// The newest generation that is known to be of no use.
@@ -61,11 +63,12 @@ struct State {
 }
 
 impl Link {
-    /// Connects. Only this first attempt fails; later ones are made until one succeeds.
-    pub(super) async fn open(client: Client, listener: Listener) -> RedisResult<Self> {
+    /// Connects. Only this first attempt fails; later ones are made until one succeeds, and `probe` on it.
+    pub(super) async fn open(client: Client, probe: Cmd, listener: Listener) -> RedisResult<Self> {
         let shared = Arc::new(Shared {
             client,
             listener,
+            probe,
             state: watch::Sender::default(),
             broken: watch::Sender::new(0),
             queue: Semaphore::new(IN_FLIGHT + QUEUE),
@@ -109,12 +112,16 @@ impl Link {
         work: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
     ) -> Result<T, Error> {
         let shared = &*self.shared;
-        let state = shared.state.borrow().clone();
-        let Some(mut connection) = state.connection else { return Err(unreachable()) };
+        if !self.is_up() {
+            return Err(unreachable());
+        }
         let Ok(_place) = shared.queue.try_acquire() else { return Err(too_much()) };
         let Ok(Ok(_turn)) = timeout(PATIENCE, shared.flight.acquire()).await else {
             return Err(too_much());
         };
+        // Not before it is our turn: what we waited for may have been its end.
+        let State { generation, connection } = shared.state.borrow().clone();
+        let Some(mut connection) = connection else { return Err(unreachable()) };
         match timeout(PATIENCE, work(&mut connection)).await {
             Ok(Ok(answer)) => {
                 shared.answered.store(true, Ordering::Relaxed);
@@ -126,7 +133,7 @@ impl Link {
             }
             // What it still owes us would be held in memory until it comes: a new connection owes nothing.
             Ok(Err(_)) | Err(_) => {
-                shared.give_up(state.generation);
+                shared.give_up(generation);
                 Err(unreachable())
             }
         }
@@ -163,8 +170,8 @@ impl Shared {
             .set_push_sender(push);
         let mut connection =
             shared.client.get_multiplexed_async_connection_with_config(&config).await?;
-        // One that still loads its data connects, but does not answer.
-        ping(&mut connection).await?;
+        // One that still loads its data, or only copies another's, connects as well.
+        try_out(&shared.probe, &mut connection).await?;
         Ok(connection)
     }
 
@@ -203,7 +210,9 @@ impl Shared {
             }
             let connection = self.state.borrow().connection.clone();
             let Some(mut connection) = connection else { return };
-            if !self.answered.swap(false, Ordering::Relaxed) && ping(&mut connection).await.is_err()
+            let ping = redis::cmd("PING");
+            if !self.answered.swap(false, Ordering::Relaxed)
+                && try_out(&ping, &mut connection).await.is_err()
             {
                 return;
             }
@@ -219,9 +228,8 @@ impl Shared {
     }
 }
 
-async fn ping(connection: &mut MultiplexedConnection) -> RedisResult<()> {
-    let ping = redis::cmd("PING");
-    let answer = timeout(PATIENCE, ping.query_async(connection)).await;
+async fn try_out(probe: &Cmd, connection: &mut MultiplexedConnection) -> RedisResult<()> {
+    let answer = timeout(PATIENCE, probe.query_async(connection)).await;
     answer.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()))
 }
 

@@ -8,7 +8,7 @@ mod records;
 
 use std::sync::Arc;
 
-use redis::{Client, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use redis::{Client, Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use wharf_model::{Error, ErrorKind, Health, Reach, Stores};
 
 use self::{
@@ -29,7 +29,8 @@ pub(crate) async fn open(url: &Url<'_>) -> Result<Stores, Error> {
         Error::new(ErrorKind::TemporarilyUnavailable).with_message(message)
     };
     let client = Client::open(info).map_err(cannot)?;
-    let link = Arc::new(Link::open(client.clone(), Arc::new(|_| ())).await.map_err(cannot)?);
+    let link = Link::open(client.clone(), write_probe(&prefix), Arc::new(|_| ())).await;
+    let link = Arc::new(link.map_err(cannot)?);
     let bus = RedisBus::open(client, link.clone(), &format!("{prefix}:b:")).await;
     let bus = Arc::new(bus.map_err(cannot)?);
     let records = |name| Arc::new(RedisRecords::new(link.clone(), format!("{prefix}:{name}")));
@@ -43,6 +44,13 @@ pub(crate) async fn open(url: &Url<'_>) -> Result<Stores, Error> {
         bus,
         reach: Reach::Fleet,
     })
+}
+
+/// Something to write, to see whether Redis can be written to.
+fn write_probe(prefix: &str) -> Cmd {
+    let mut set = redis::cmd("SET");
+    set.arg(format!("{prefix}:probe")).arg(1).arg("PX").arg(1);
+    set
 }
 
 /// Where Redis is, and how all keys begin. The prefix is a hash tag: a cluster keeps all of it in one

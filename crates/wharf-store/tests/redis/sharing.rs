@@ -68,6 +68,7 @@ async fn nothing_is_left_of_what_is_over() {
     until("it expires", async || stores.tasks.sweep(9).await == Ok(1)).await;
     let client = redis::Client::open(server.url("p").split('?').next().unwrap()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    // Our own probe lives for a millisecond.
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
     assert_eq!(keys, [""; 0]);
 }
@@ -108,4 +109,47 @@ async fn what_cannot_be_reached_says_so_without_secrets() {
     assert!(error.kind.is_temporarily_unavailable());
     assert!(error.message.contains(&format!("127.0.0.1:{free}")), "{error}");
     assert!(!error.message.contains("secret"), "{error}");
+}
+
+#[tokio::test]
+async fn a_copy_that_cannot_be_written_to_is_not_ready() {
+    let server = RedisServer::start();
+    let stores = open(&server.url("p")).await.unwrap();
+    let client = redis::Client::open(server.url("p").split('?').next().unwrap()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut follow = async |host: &str, port: &str| {
+        let mut command = redis::cmd("REPLICAOF");
+        let _: () = command.arg(host).arg(port).query_async(&mut connection).await.unwrap();
+    };
+    // Nobody is there, so it waits to become a copy, and is read-only meanwhile.
+    follow("127.0.0.1", "1").await;
+    let record = Record { id: "a".into(), ..Record::default() };
+    let error = stores.tasks.insert(record.clone(), 9).await.unwrap_err();
+    assert!(error.kind.is_temporarily_unavailable(), "{error:?}");
+    until("it is noticed", async || !stores.health.is_ready()).await;
+    follow("NO", "ONE").await;
+    until("it is the first again", async || stores.health.is_ready()).await;
+    assert_eq!(stores.tasks.insert(record, 9).await, Ok(true));
+}
+
+#[tokio::test]
+async fn a_user_with_few_rights_is_enough() {
+    let server = RedisServer::start();
+    let client = redis::Client::open(server.url("p").split('?').next().unwrap()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let rights = "on >pass -@all +@read +@write +@scripting +@pubsub +@connection +time";
+    let mut user = redis::cmd("ACL");
+    user.arg("SETUSER").arg("wharf").arg(rights.split(' ').collect::<Vec<_>>());
+    user.arg("~{p}:*").arg("&{p}:b:*");
+    let _: () = user.query_async(&mut connection).await.unwrap();
+
+    let url = |password| server.url("p").replace("//", &format!("//wharf:{password}@"));
+    let stores = open(&url("pass")).await.unwrap();
+    contract::leave_traces(&stores).await;
+    contract::find_traces(&stores).await;
+    stores.bus.publish("t", vec![1]).await.unwrap();
+    assert_eq!(stores.tasks.sweep(9).await, Ok(0));
+
+    let error = open(&url("secret")).await.unwrap_err();
+    assert!(error.message.contains("127.0.0.1") && !error.message.contains("secret"), "{error}");
 }
