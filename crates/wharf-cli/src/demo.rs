@@ -26,6 +26,7 @@ pub(crate) fn server() -> Server {
         .tool::<tools::sleep>()
         .tool::<tools::set_bonus>()
         .tool::<tools::touch>()
+        .add(tools::voyage())
         .resource::<resources::readme>()
         .resource::<resources::logo>()
         .resource::<resources::clock>()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf::prelude::*;
+use wharf::{ClientCapability, TaskMode, prelude::*};
 
 use super::{art, resources::README};
 
@@ -164,4 +164,40 @@ pub(crate) async fn set_bonus(
 pub(crate) async fn touch(ctx: Ctx) -> &'static str {
     ctx.registry().resource_updated("demo://clock");
     "touched"
+}
+
+/// A voyage, which takes so long that clients may want it as a task.
+pub(crate) fn voyage() -> Tool {
+    Tool::new("voyage", sail)
+        .description("Sails for some days, as a task where clients follow tasks.")
+        .read_only()
+        .task(TaskMode::optional())
+}
+
+/// What [`voyage`] is told.
+#[derive(Deserialize, JsonSchema)]
+struct Voyage {
+    /// How long it takes; a day is a second here.
+    #[schemars(range(min = 0, max = 3600))]
+    days: u32,
+}
+
+/// What is asked at sea.
+#[derive(Deserialize, JsonSchema)]
+struct Course {
+    /// Where to go.
+    port: String,
+}
+
+async fn sail(Args(voyage): Args<Voyage>, ctx: Ctx) -> Result<String, ToolError> {
+    for day in 1..=voyage.days {
+        let message = format!("day {day} at sea");
+        ctx.progress_message(day.into(), f64::from(voyage.days), message).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let port = match ctx.can(ClientCapability::Elicitation) {
+        true => ctx.ask::<Course>("course", "Land in sight. Which port?").await?.port,
+        false => "Lisbon".to_owned(),
+    };
+    Ok(format!("reached {port}"))
 }

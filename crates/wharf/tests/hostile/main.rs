@@ -9,3 +9,4 @@ mod played;
 mod probes;
 mod redirects;
 mod schemas;
+mod tasks;

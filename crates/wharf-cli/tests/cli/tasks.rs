@@ -1,0 +1,139 @@
+//! Tasks, from the call that became one to its end.
+
+use serde_json::{Value, json};
+
+use crate::{
+    bed::{Bed, Served},
+    interrupts::Running,
+    pty::{Pty, interrupt},
+};
+
+const ERAS: [&str; 2] = ["modern", "legacy"];
+
+/// The id of a voyage of so many days.
+fn sail(bed: &Bed, url: &str, era: &str, days: &str) -> String {
+    let ran = bed.run(&["call", url, "voyage", days, "--detach", "--era", era]);
+    ran.json()["taskId"].as_str().expect("it is a task").to_owned()
+}
+
+#[test]
+fn a_detached_call_is_resumed_in_another_process() {
+    let bed = Bed::new("tasks-resume");
+    let served = Served::http(&bed);
+    for era in ERAS {
+        let id = sail(&bed, &served.url, era, "days=1");
+        let resumed = bed.run(&["tasks", "resume", &served.url, &id, "--era", era]);
+        assert_eq!(resumed.json()["content"][0]["text"], "reached Lisbon", "{era}");
+        let got = bed.run(&["tasks", "get", &served.url, &id, "--era", era]).json();
+        assert_eq!((&got["taskId"], &got["status"]), (&json!(id), &json!("completed")), "{era}");
+        assert_eq!(got["result"]["content"][0]["text"], "reached Lisbon", "{era}");
+    }
+}
+
+#[test]
+fn a_watched_task_is_told_line_by_line_up_to_its_end() {
+    let bed = Bed::new("tasks-watch");
+    let served = Served::http(&bed);
+    for era in ERAS {
+        let id = sail(&bed, &served.url, era, "days=2");
+        let watched = bed.run(&["tasks", "watch", &served.url, &id, "--era", era]);
+        assert_eq!(watched.code, 0, "{watched:?}");
+        let lines: Vec<Value> =
+            watched.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.last().unwrap()["status"], "completed", "{era}");
+        assert!(lines.iter().all(|line| line["taskId"] == json!(id)));
+    }
+}
+
+#[test]
+fn a_cancelled_task_stays_cancelled() {
+    let bed = Bed::new("tasks-cancel");
+    let served = Served::http(&bed);
+    for era in ERAS {
+        let id = sail(&bed, &served.url, era, "days=600");
+        let cancelled = bed.run(&["tasks", "cancel", &served.url, &id, "--era", era]).json();
+        assert_eq!(cancelled["status"], "cancelled", "{era}");
+        for verb in ["watch", "resume"] {
+            let ran = bed.run(&["tasks", verb, &served.url, &id, "--era", era]);
+            assert_eq!(ran.told(5)["kind"], "task_cancelled", "{era} {verb}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_right_is_told() {
+    let bed = Bed::new("tasks-wrong");
+    assert!(bed.demo(&["tasks", "get"]).error(1)["hint"].as_str().unwrap().contains("--detach"));
+    assert_eq!(bed.demo(&["tasks", "get", "one", "two"]).error(1)["message"], "`two` is too much");
+    let lists = bed.demo(&["tasks", "list"]).error(5);
+    assert_eq!(lists["kind"], "capability_not_supported");
+    assert!(lists["hint"].as_str().unwrap().contains("--detach"));
+    let unknown = bed.demo(&["tasks", "get", "0123456789abcdef"]);
+    assert_eq!(unknown.error(5)["exit"], 5);
+    let output = bed.demo(&["tasks", "get", "one", "--output", "x"]).error(1);
+    assert_eq!(output["message"], "--output is for `wharf tasks resume`");
+    assert_eq!(bed.demo(&["tasks", "forget", "one"]).code, 1);
+}
+
+#[test]
+fn a_call_that_becomes_no_task_gives_its_result() {
+    let bed = Bed::new("tasks-none");
+    let ran = bed.demo(&["call", "add", "a=1", "b=2", "--detach"]);
+    assert_eq!(ran.json()["content"][0]["text"], "3");
+}
+
+#[test]
+fn ctrl_c_cancels_the_task_of_a_call_but_not_a_resumed_one() {
+    let bed = Bed::new("tasks-interrupt");
+    let served = Served::http(&bed);
+    for era in ERAS {
+        let words = ["call", &served.url, "voyage", "days=600", "--trace", "--era", era];
+        let running = Running::start(bed.command(&words));
+        if era == "modern" {
+            running.told("\"resultType\":\"task\"");
+            interrupt(&running.child);
+            let (code, rest) = running.end();
+            assert_eq!(code, 130, "{rest}");
+            assert!(rest.contains("\"method\":\"tasks/cancel\""), "{rest}");
+        } else {
+            // There a task is made only of what is asked to be one.
+            running.told("\"method\":\"tools/call\"");
+            interrupt(&running.child);
+            assert_eq!(running.end().0, 130);
+        }
+        let id = sail(&bed, &served.url, era, "days=600");
+        let words = ["tasks", "resume", &served.url, &id, "--trace", "--era", era];
+        let running = Running::start(bed.command(&words));
+        running.told("\"method\":\"tasks/get\"");
+        interrupt(&running.child);
+        let (code, rest) = running.end();
+        assert!(code == 130 && !rest.contains("tasks/cancel"), "{rest}");
+        let got = bed.run(&["tasks", "get", &served.url, &id, "--era", era]).json();
+        assert_eq!(got["status"], "working", "{era}");
+    }
+}
+
+#[test]
+fn people_see_how_it_goes_and_are_asked() {
+    let bed = Bed::new("tasks-terminal");
+    let served = Served::http(&bed);
+    let at = |words: &[&str]| {
+        let mut command = bed.command(words);
+        command.env("NO_COLOR", "1").env("TERM", "xterm");
+        Pty::start(command)
+    };
+    let mut call = at(&["call", &served.url, "voyage", "days=2"]);
+    call.until("[working] ").until("Which port?").type_line("Porto");
+    let (code, shown) = call.end();
+    assert!(code == 0 && shown.contains("reached Porto"), "{shown}");
+    let (code, shown) = at(&["call", &served.url, "voyage", "days=0", "--detach"]).end();
+    assert!(code == 0 && shown.contains("`wharf tasks resume` waits"), "{shown}");
+    let id = shown.lines().next().unwrap().to_owned();
+    let mut resumed = at(&["tasks", "resume", &served.url, &id]);
+    resumed.until("Which port?").type_line("Cadiz");
+    let (code, shown) = resumed.end();
+    assert!(code == 0 && shown.contains("reached Cadiz"), "{shown}");
+    let (code, shown) = at(&["tasks", "get", &served.url, &id]).end();
+    assert!(code == 0 && shown.contains("status   completed\n"), "{shown}");
+    assert!(shown.ends_with("reached Cadiz\n"), "{shown}");
+}

@@ -1,0 +1,262 @@
+//! Tasks of a real server, followed by our client over real transports, in every era that has them
+//! and one that has none, and through a proxy.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+use wharf::{
+    Answers, Client, ClientBuilder, Ctx, ElicitResult, Endpoint, ErrorKind, Server, Target,
+    TaskMode, TaskState, TaskStatus, Tool, ToolError, ToolResult,
+};
+
+/// How long anything may take before the test gives up. No test measures a time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const OLD: &str = "2025-06-18";
+const LEGACY: &str = "2025-11-25";
+const MODERN: &str = "2026-07-28";
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Route {
+    Memory,
+    Http,
+    WebSocket,
+    /// Through a proxy, which speaks this revision with the server.
+    Proxy(&'static str),
+}
+
+const ROUTES: [Route; 5] =
+    [Route::Memory, Route::Http, Route::WebSocket, Route::Proxy(LEGACY), Route::Proxy(MODERN)];
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Confirm {
+    confirmed: bool,
+}
+
+async fn deploy(ctx: Ctx) -> Result<String, ToolError> {
+    let answer: Confirm = ctx.ask("confirm", "Deploy?").await?;
+    Ok(if answer.confirmed { "deployed" } else { "kept" }.to_owned())
+}
+
+/// Counts those that are at work.
+struct AtWork(Arc<AtomicUsize>);
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A server, a way to it, and how many of its endless calls are at work.
+struct Bed {
+    route: Route,
+    revision: &'static str,
+    endpoint: Endpoint,
+    target: Target,
+    at_work: Arc<AtomicUsize>,
+}
+
+impl Bed {
+    async fn start(route: Route, revision: &'static str) -> Bed {
+        let at_work = Arc::new(AtomicUsize::new(0));
+        let count = at_work.clone();
+        let slow = async || {
+            sleep(Duration::from_millis(100)).await;
+            "done"
+        };
+        let forever = move || {
+            count.fetch_add(1, Ordering::SeqCst);
+            let here = AtWork(count.clone());
+            async move {
+                let _here = here;
+                std::future::pending::<()>().await;
+            }
+        };
+        let fail = async || Err::<(), _>(ToolError::new("no wind"));
+        let endpoint = Server::new("harbour", "1.0.0")
+            .add(Tool::new("slow", slow).task(TaskMode::optional()))
+            .add(Tool::new("deploy", deploy).task(TaskMode::optional()))
+            .add(Tool::new("only", slow).task(TaskMode::required()))
+            .add(Tool::new("forever", forever).task(TaskMode::required()))
+            .add(Tool::new("fail", fail).task(TaskMode::required()))
+            .build()
+            .unwrap();
+        let address = serve(&endpoint).await;
+        let target = match route {
+            Route::Memory => Target::from(&endpoint),
+            Route::Http => format!("http://{address}/mcp").into(),
+            Route::WebSocket => format!("ws://{address}/mcp").into(),
+            Route::Proxy(back) => {
+                let builder = Client::builder().answers(yes()).pin(back.parse().unwrap());
+                let back = builder.connect(format!("http://{address}/mcp")).await.unwrap();
+                let proxy = Server::from(back).build().unwrap();
+                format!("http://{}/mcp", serve(&proxy).await).into()
+            }
+        };
+        Bed { route, revision, endpoint, target, at_work }
+    }
+
+    async fn client(&self) -> Client {
+        self.connect(Client::builder().answers(yes())).await
+    }
+
+    async fn connect(&self, mut builder: ClientBuilder) -> Client {
+        if self.route == Route::Memory {
+            // Somebody who looks on makes it speak.
+            builder = builder.trace(|_| ());
+        }
+        let builder = builder.pin(self.revision.parse().unwrap());
+        in_time(builder.connect(self.target.clone())).await.unwrap()
+    }
+
+    /// Whether a client gets to see the server's tasks: a proxy passes them to those who have
+    /// tasks in the manner of the server.
+    fn has_tasks(&self) -> bool {
+        match self.route {
+            Route::Proxy(back) => back == self.revision,
+            _ => self.revision != OLD,
+        }
+    }
+}
+
+async fn serve(endpoint: &Endpoint) -> String {
+    let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let endpoint = endpoint.clone();
+    tokio::spawn(async move { endpoint.serve_http_on(listener).await });
+    address
+}
+
+fn yes() -> Answers {
+    Answers::new().elicit(async |_| Ok(ElicitResult::accept(json!({"confirmed": true}))))
+}
+
+async fn in_time<T>(future: impl IntoFuture<Output = T>) -> T {
+    timeout(PATIENCE, future.into_future()).await.expect("patience")
+}
+
+fn text(result: &ToolResult) -> &str {
+    result.content[0].as_text().unwrap()
+}
+
+async fn everywhere(revisions: &[&'static str], test: impl AsyncFn(&Bed)) {
+    for revision in revisions {
+        for route in ROUTES {
+            println!("{route:?} {revision}");
+            test(&Bed::start(route, revision).await).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_gives_the_result_whatever_became_of_it() {
+    everywhere(&[OLD, LEGACY, MODERN], async |bed| {
+        let client = bed.client().await;
+        assert_eq!(text(&in_time(client.call("slow", ())).await.unwrap()), "done");
+        assert_eq!(text(&in_time(client.call("only", ())).await.unwrap()), "done");
+        assert_eq!(text(&in_time(client.call("deploy", ())).await.unwrap()), "deployed");
+        let failed = in_time(client.call("fail", ())).await.unwrap();
+        assert!(failed.is_error && text(&failed).contains("no wind"), "{failed:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_handle_leads_back_to_the_task() {
+    everywhere(&[OLD, LEGACY, MODERN], async |bed| {
+        let client = bed.client().await;
+        let task = in_time(client.call_task("deploy", ())).await.unwrap();
+        assert_eq!(task.id().is_some(), bed.has_tasks());
+        let Some(id) = task.id() else {
+            assert_eq!(text(&in_time(task.wait()).await.unwrap()), "deployed");
+            return;
+        };
+        client.close().await;
+        let task = bed.client().await.task(id);
+        assert_eq!(text(&in_time(task.wait()).await.unwrap()), "deployed");
+        let TaskState::Completed(result) = in_time(task.get()).await.unwrap().state else {
+            panic!("it is over")
+        };
+        assert_eq!(text(&result), "deployed");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_ends_at_the_server() {
+    everywhere(&[OLD, LEGACY, MODERN], async |bed| {
+        let client = bed.client().await;
+        let call = tokio::spawn(client.call("forever", ()).into_future());
+        in_time(async {
+            while bed.at_work.load(Ordering::SeqCst) == 0 {
+                sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        // Long enough for the client to know that it is a task.
+        sleep(Duration::from_millis(100)).await;
+        call.abort();
+        in_time(async {
+            while bed.at_work.load(Ordering::SeqCst) > 0 {
+                sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_task_is_cancelled_by_its_handle() {
+    everywhere(&[LEGACY, MODERN], async |bed| {
+        if !bed.has_tasks() {
+            return;
+        }
+        let client = bed.client().await;
+        let task = in_time(client.call_task("forever", ())).await.unwrap();
+        assert_eq!(in_time(task.get()).await.unwrap().status(), TaskStatus::Working);
+        in_time(task.cancel()).await.unwrap();
+        let error = in_time(task.wait()).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::TaskCancelled, "{error}");
+        assert_eq!(in_time(task.get()).await.unwrap().state, TaskState::Cancelled);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_no_task_of_ours_is_not_found() {
+    everywhere(&[LEGACY, MODERN], async |bed| {
+        if !bed.has_tasks() {
+            return;
+        }
+        let client = bed.client().await;
+        let error = in_time(client.task("0123456789abcdef").get()).await.unwrap_err();
+        let is_known = matches!(error.kind, ErrorKind::TaskNotFound | ErrorKind::InvalidParams);
+        assert!(is_known, "{error:?}");
+        // Callers that cannot be told apart have no list.
+        let error = in_time(client.tasks()).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::CapabilityNotSupported, "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_task_outlives_the_connection_of_whoever_waits_for_it() {
+    for revision in [LEGACY, MODERN] {
+        let bed = Bed::start(Route::Http, revision).await;
+        let client = bed.client().await;
+        let task = in_time(client.call_task("deploy", ())).await.unwrap();
+        let waiting = tokio::spawn(task.wait().into_future());
+        waiting.abort();
+        drop(bed.endpoint.registry());
+        assert_eq!(text(&in_time(task.wait()).await.unwrap()), "deployed");
+    }
+}
