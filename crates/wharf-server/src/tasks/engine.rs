@@ -28,8 +28,12 @@ use crate::{
 
 /// How many tasks one look at the store takes up.
 const BATCH: usize = 32;
+/// How soon there is another look, if one found all it could take.
+const AGAIN: Duration = Duration::from_millis(20);
 /// How many pieces of news wait for the loop; past that it looks at everything.
 const NEWS: usize = 4096;
+/// How many calls whose tasks found no room are remembered as they came.
+const ORIGINALS: usize = 1024;
 /// How often what has expired is forgotten, and how much at once.
 const SWEEP: (Duration, usize) = (Duration::from_secs(60), 1000);
 
@@ -182,7 +186,7 @@ impl Engine {
         let gone = {
             let mut state = self.lock();
             state.originals.push_back((id.to_owned(), request));
-            let full = state.originals.len() > self.options.running;
+            let full = state.originals.len() > ORIGINALS;
             if full { state.originals.pop_front() } else { None }
         };
         drop(gone);
@@ -339,27 +343,24 @@ impl Engine {
         core: &Arc<Core>,
         timer: &Arc<dyn Timer>,
     ) -> Option<Duration> {
-        let mut next: Option<Duration> = None;
-        loop {
-            let room = self.options.running.saturating_sub(self.lock().places).min(BATCH);
-            if room == 0 || self.is_stopped() {
-                return next;
-            }
-            let due = match self.ledger.due(room).await {
-                Ok(due) => due,
-                Err(error) => {
-                    tracing::warn!(%error, "tasks that are due were not found out");
-                    return next;
-                }
-            };
-            for id in &due {
-                let wait = self.take_up_one(core, id, timer).await;
-                next = next.into_iter().chain(wait).min();
-            }
-            if due.len() < room {
-                return next;
-            }
+        let room = self.options.running.saturating_sub(self.lock().places).min(BATCH);
+        if room == 0 {
+            return None;
         }
+        let due = match self.ledger.due(room).await {
+            Ok(due) => due,
+            Err(error) => {
+                tracing::warn!(%error, "tasks that are due were not found out");
+                return None;
+            }
+        };
+        // There may be more than were asked for.
+        let mut next = (due.len() == room).then_some(AGAIN);
+        for id in &due {
+            let wait = self.take_up_one(core, id, timer).await;
+            next = next.into_iter().chain(wait).min();
+        }
+        next
     }
 
     async fn take_up_one(
@@ -368,6 +369,12 @@ impl Engine {
         id: &str,
         timer: &Arc<dyn Timer>,
     ) -> Option<Duration> {
+        let held = self.lock().runs.get(id).cloned();
+        if let Some(link) = held {
+            // Our own: its signs of life did not get through in time, and nobody else took it.
+            link.renew().await;
+            return None;
+        }
         let place = self.enter()?;
         let mut rest = None;
         let claimed = match self.claim() {

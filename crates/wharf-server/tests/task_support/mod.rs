@@ -1,0 +1,363 @@
+//! Drives a server's tasks the way its clients do, by a clock that tests move.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use wharf_model::{
+    Asks, BoxFuture, ClientCapabilities, Error, ErrorKind, Event, EventStore, Events, Exchange,
+    Keep, Keeping, LiveFilter, Method, Notification, Outcome, Peer, Principal, Reach, Record,
+    RecordStore, Reply, Request, RequestBuilder, Stored, Stores, Task, TaskState, Tasking, Timer,
+    ToolResult,
+};
+use wharf_server::{
+    MemoryBus, MemoryNonces, MemoryRates, MemoryRecords, Router, RouterBuilder, TaskOptions,
+};
+
+#[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema, Debug)]
+pub struct Confirm {
+    pub sure: bool,
+}
+
+pub fn sure() -> Value {
+    json!({"action": "accept", "content": {"sure": true}})
+}
+
+/// Tokio's clock, which tests pause.
+pub struct TokioTimer;
+
+impl Timer for TokioTimer {
+    fn now(&self) -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> BoxFuture<()> {
+        Box::pin(tokio::time::sleep_until(deadline.into()))
+    }
+}
+
+pub fn timer() -> Arc<dyn Timer> {
+    Arc::new(TokioTimer)
+}
+
+/// Milliseconds by the paused clock, from some moment in 2026 on.
+fn clock() -> impl Fn() -> u64 + Send + Sync + 'static {
+    let start = tokio::time::Instant::now();
+    move || {
+        let passed = tokio::time::Instant::now().duration_since(start);
+        1_790_000_000_000 + u64::try_from(passed.as_millis()).unwrap()
+    }
+}
+
+/// Counts how often an effect happened.
+#[derive(Clone, Default)]
+pub struct Counter(Arc<AtomicUsize>);
+
+impl Counter {
+    pub fn hit(&self) -> usize {
+        self.0.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A store that outlives servers, and that can be made to fail.
+#[derive(Clone)]
+pub struct World {
+    pub records: Arc<Fragile>,
+    pub stores: Stores,
+}
+
+impl World {
+    pub fn new() -> Self {
+        World::reaching(Reach::Machine)
+    }
+
+    pub fn reaching(reach: Reach) -> Self {
+        let records = Arc::new(Fragile {
+            inner: MemoryRecords::with_clock(clock()),
+            broken: AtomicBool::new(false),
+        });
+        let stores = Stores {
+            tasks: records.clone(),
+            sessions: Arc::new(MemoryRecords::default()),
+            events: Arc::new(NoEvents),
+            bus: Arc::new(MemoryBus::default()),
+            rates: Arc::new(MemoryRates::default()),
+            nonces: Arc::new(MemoryNonces::default()),
+            reach,
+        };
+        World { records, stores }
+    }
+
+    pub fn server(&self) -> RouterBuilder {
+        Router::builder().store(self.stores.clone())
+    }
+
+    /// The same stores, with a bus that carries nothing.
+    pub fn deaf(&self) -> Self {
+        let mut world = self.clone();
+        world.stores.bus = Arc::new(MemoryBus::default());
+        world
+    }
+}
+
+/// A memory store that fails while it is broken.
+pub struct Fragile {
+    pub inner: MemoryRecords,
+    pub broken: AtomicBool,
+}
+
+impl Fragile {
+    pub fn set_broken(&self, broken: bool) {
+        self.broken.store(broken, Ordering::SeqCst);
+    }
+
+    fn unless_broken<T: Send + 'static>(&self, stored: Stored<T>) -> Stored<T> {
+        if self.broken.load(Ordering::SeqCst) {
+            let error = Error::new(ErrorKind::InternalError).with_message("redis://secret is gone");
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        stored
+    }
+}
+
+impl RecordStore for Fragile {
+    fn now(&self) -> Stored<u64> {
+        self.unless_broken(self.inner.now())
+    }
+    fn insert(&self, record: Record, most: usize) -> Stored<bool> {
+        if self.broken.load(Ordering::SeqCst) {
+            return self.unless_broken(Box::pin(std::future::ready(Ok(false))));
+        }
+        self.inner.insert(record, most)
+    }
+    fn load(&self, id: &str) -> Stored<Option<Record>> {
+        self.unless_broken(self.inner.load(id))
+    }
+    fn swap(&self, record: Record) -> Stored<bool> {
+        if self.broken.load(Ordering::SeqCst) {
+            return self.unless_broken(Box::pin(std::future::ready(Ok(false))));
+        }
+        self.inner.swap(record)
+    }
+    fn remove(&self, id: &str) -> Stored<bool> {
+        self.inner.remove(id)
+    }
+    fn list(&self, owner: &str, after: Option<&str>, limit: usize) -> Stored<Vec<Record>> {
+        self.unless_broken(self.inner.list(owner, after, limit))
+    }
+    fn due(&self, limit: usize) -> Stored<Vec<String>> {
+        self.unless_broken(self.inner.due(limit))
+    }
+    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping> {
+        if self.broken.load(Ordering::SeqCst) {
+            return self.unless_broken(Box::pin(std::future::ready(Ok(Keeping::Lost))));
+        }
+        self.inner.keep(id, fence, name, value)
+    }
+    fn kept(&self, id: &str) -> Stored<std::collections::BTreeMap<String, Vec<u8>>> {
+        self.unless_broken(self.inner.kept(id))
+    }
+    fn sweep(&self, limit: usize) -> Stored<usize> {
+        self.unless_broken(self.inner.sweep(limit))
+    }
+}
+
+struct NoEvents;
+
+impl EventStore for NoEvents {
+    fn append(&self, _: &str, _: Vec<u8>, _: Keep) -> Stored<u64> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
+    fn read(&self, _: &str, _: u64, _: usize) -> Stored<Events> {
+        Box::pin(std::future::ready(Ok(Events::default())))
+    }
+    fn forget(&self, _: &str) -> Stored<()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+pub fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// Lets everything happen that needs no time.
+pub async fn settle() {
+    pass(Duration::from_millis(1)).await;
+}
+
+pub fn quick() -> TaskOptions {
+    TaskOptions { backoff: seconds(2), ..TaskOptions::default() }
+}
+
+pub fn everything() -> ClientCapabilities {
+    let all = json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}});
+    serde_json::from_value(all).unwrap()
+}
+
+/// What a client says about tasks, and who it is.
+#[derive(Clone)]
+pub struct Client {
+    pub router: Router,
+    pub tasking: Tasking,
+    pub asks: Asks,
+    pub principal: Option<Principal>,
+}
+
+pub fn client(router: &Router) -> Client {
+    let router = router.clone();
+    Client { router, tasking: Tasking::Welcome, asks: Asks::Suspend, principal: None }
+}
+
+impl Client {
+    pub fn saying(&self, tasking: Tasking) -> Self {
+        Client { tasking, ..self.clone() }
+    }
+
+    pub fn asked(&self, asks: Asks) -> Self {
+        Client { asks, ..self.clone() }
+    }
+
+    pub fn named(&self, name: &str) -> Self {
+        Client { principal: Some(Principal::new(name).with_scope("s")), ..self.clone() }
+    }
+
+    pub fn request(&self, builder: RequestBuilder) -> Request {
+        let mut request = builder.build().from_peer(Arc::new(Peer::new(None, everything())));
+        request.tasking = self.tasking;
+        request.asks = self.asks;
+        if let Some(principal) = &self.principal {
+            request.scope.insert(principal.clone());
+        }
+        request
+    }
+
+    pub fn start(&self, request: Request) -> Exchange {
+        Exchange::start(&self.router, request, timer(), self.router.limits().deadlines())
+    }
+
+    pub async fn send(&self, builder: RequestBuilder) -> Outcome {
+        done(&mut self.start(self.request(builder))).await
+    }
+
+    pub async fn call(&self, tool: &str) -> Outcome {
+        self.send(call(tool)).await
+    }
+
+    pub async fn task(&self, tool: &str) -> Task {
+        task(self.call(tool).await)
+    }
+
+    pub async fn about(&self, method: Method, id: &str) -> Outcome {
+        self.send(RequestBuilder::new(method).target(id)).await
+    }
+
+    pub async fn get(&self, id: &str) -> Task {
+        got(self.about(Method::GetTask, id).await)
+    }
+
+    pub async fn update(&self, id: &str, answers: Value) -> Outcome {
+        let update = RequestBuilder::new(Method::UpdateTask).target(id);
+        self.send(update.input_responses(&answers.to_string())).await
+    }
+
+    pub async fn cancel(&self, id: &str) -> (Task, bool) {
+        match self.about(Method::CancelTask, id).await {
+            Outcome::Complete(Reply::TaskCancelled { task, too_late }) => (*task, too_late),
+            other => panic!("not cancelled: {other:?}"),
+        }
+    }
+
+    /// Follows tasks; gives the listen after its acknowledgement, and the ids that were agreed on.
+    pub async fn listen(&self, ids: &[&str]) -> (Exchange, Vec<String>) {
+        let mut request = self.request(RequestBuilder::new(Method::Listen));
+        let tasks = ids.iter().map(|id| (*id).to_owned()).collect();
+        let filter = wharf_model::Filter { tasks, ..Default::default() };
+        request.filter = Some(LiveFilter::new(filter));
+        let mut exchange = self.start(request);
+        match next(&mut exchange).await {
+            Event::Notify(Notification::Acknowledged(agreed)) => {
+                (exchange, agreed.tasks.into_iter().collect())
+            }
+            other => panic!("not acknowledged: {other:?}"),
+        }
+    }
+}
+
+pub fn call(tool: &str) -> RequestBuilder {
+    RequestBuilder::new(Method::CallTool).target(tool)
+}
+
+pub async fn next(exchange: &mut Exchange) -> Event {
+    poll_fn(|cx| exchange.poll_event(cx)).await
+}
+
+pub async fn done(exchange: &mut Exchange) -> Outcome {
+    loop {
+        if let Event::Done(outcome) = next(exchange).await {
+            return outcome;
+        }
+    }
+}
+
+pub fn task(outcome: Outcome) -> Task {
+    match outcome {
+        Outcome::Task(task) => *task,
+        other => panic!("not a task: {other:?}"),
+    }
+}
+
+pub fn got(outcome: Outcome) -> Task {
+    match outcome {
+        Outcome::Complete(Reply::Task(task)) => *task,
+        other => panic!("not a task: {other:?}"),
+    }
+}
+
+pub fn result(outcome: Outcome) -> ToolResult {
+    match outcome {
+        Outcome::Complete(Reply::Tool(result)) => result,
+        other => panic!("not a result: {other:?}"),
+    }
+}
+
+pub fn text(result: &ToolResult) -> &str {
+    result.content[0].as_text().unwrap()
+}
+
+/// The text that a task ended with.
+pub fn ended(task: &Task) -> &str {
+    match &task.state {
+        TaskState::Completed(result) => text(result),
+        other => panic!("not completed: {other:?}"),
+    }
+}
+
+pub fn error(outcome: Outcome) -> Error {
+    match outcome {
+        Outcome::Failed(error) => *error,
+        other => panic!("not an error: {other:?}"),
+    }
+}
+
+/// The keys of the questions that a task waits for.
+pub fn open(task: &Task) -> Vec<&str> {
+    match &task.state {
+        TaskState::InputRequired(questions) => questions.iter().map(|(key, _)| &**key).collect(),
+        other => panic!("asks nothing: {other:?}"),
+    }
+}

@@ -1,0 +1,731 @@
+//! Tasks, from the call that makes one to the end that its owner reads.
+#![allow(clippy::unwrap_used)]
+
+mod task_support;
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use serde_json::json;
+use task_support::*;
+use wharf_model::{
+    Asks, Error, ErrorKind, Event, Method, Notification, Outcome, Reach, Reply, RequestBuilder,
+    TASKS_EXTENSION, TaskState, TaskStatus, TaskSupport, Tasking,
+};
+use wharf_server::{
+    Args, AskError, Ctx, KeyRing, Limits, Router, RouterBuilder, State, TaskMode, TaskOptions,
+    Tool, ToolError,
+};
+
+async fn slow(ctx: Ctx) -> String {
+    tokio::time::sleep(seconds(10)).await;
+    format!("done {}", ctx.task_id().is_some())
+}
+
+fn slow_tools() -> RouterBuilder {
+    World::new()
+        .server()
+        .add(Tool::new("optional", slow).task(TaskMode::optional()))
+        .add(Tool::new("required", slow).task(TaskMode::required()))
+        .add(Tool::new("forbidden", slow).task(TaskMode::forbidden()))
+        .add(Tool::new("plain", slow))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_is_there_before_its_id_and_ends_by_itself() {
+    let router = slow_tools().build().unwrap();
+    let client = client(&router);
+    let task = client.task("optional").await;
+    assert_eq!(task.status(), TaskStatus::Working);
+    assert!(task.id.len() >= 22, "128 bits at least");
+    assert_eq!((task.ttl, task.poll_interval), (Some(3_600_000), Some(1000)));
+    assert_eq!(client.get(&task.id).await.status(), TaskStatus::Working);
+    pass(seconds(11)).await;
+    let ended_task = client.get(&task.id).await;
+    assert_eq!(ended(&ended_task), "done true");
+    assert!(ended_task.updated_at > task.updated_at);
+    assert_eq!(ended_task.created_at, task.created_at);
+    // It stays for as long as it was said, and not a moment longer.
+    pass(seconds(3600 - 12)).await;
+    assert_eq!(client.get(&task.id).await, ended_task);
+    pass(seconds(2)).await;
+    let gone = error(client.about(Method::GetTask, &task.id).await);
+    assert_eq!(gone, Error::new(ErrorKind::TaskNotFound));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gets_a_task_is_agreed_on_by_caller_and_tool() {
+    let router = slow_tools().build().unwrap();
+    let client = client(&router);
+    use Tasking::*;
+    let task = Ok("task");
+    let plain = Ok("result");
+    let table = [
+        (Unknown, [plain, plain, plain, plain]),
+        (Declined, [plain, Err(ErrorKind::TaskRequired), plain, plain]),
+        (Welcome, [task, task, plain, plain]),
+        (Wanted(None), [task, task, Err(ErrorKind::TaskForbidden), Err(ErrorKind::TaskForbidden)]),
+    ];
+    for (tasking, expected) in table {
+        for (tool, expected) in
+            ["optional", "required", "forbidden", "plain"].into_iter().zip(expected)
+        {
+            let found = match client.saying(tasking).call(tool).await {
+                Outcome::Task(_) => Ok("task"),
+                Outcome::Complete(Reply::Tool(result)) => {
+                    assert_eq!(text(&result), "done false");
+                    Ok("result")
+                }
+                other => Err(error(other).kind),
+            };
+            assert_eq!(found, expected, "{tasking:?} {tool}");
+        }
+    }
+    let refused = error(client.saying(Declined).call("required").await);
+    let needed = json!({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}});
+    assert_eq!(refused.data.as_deref(), Some(&needed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_tasks_ignores_the_wish_and_has_no_such_methods() {
+    let router = Router::builder().add(Tool::new("plain", slow)).build().unwrap();
+    let client = client(&router).named("alice");
+    result(client.saying(Tasking::Wanted(None)).call("plain").await);
+    for method in [
+        Method::GetTask,
+        Method::UpdateTask,
+        Method::CancelTask,
+        Method::TaskResult,
+        Method::ListTasks,
+    ] {
+        let refused = error(client.about(method, "x").await);
+        assert_eq!(refused.kind, ErrorKind::CapabilityNotSupported, "{}", method.name());
+    }
+    // A filter is restricted to what there is.
+    assert_eq!(client.listen(&["x"]).await.1, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn discovery_says_what_there_is_and_for_whom() {
+    let router = slow_tools().build().unwrap();
+    let found = |outcome| match outcome {
+        Outcome::Complete(Reply::Discover(discovery)) => discovery.capabilities,
+        other => panic!("{other:?}"),
+    };
+    let anybody = client(&router);
+    let nobody = found(anybody.send(RequestBuilder::new(Method::Discover)).await);
+    let alice = found(anybody.named("alice").send(RequestBuilder::new(Method::Discover)).await);
+    assert_eq!(nobody.extensions[TASKS_EXTENSION], json!({}));
+    let says = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+    assert_eq!(json!(nobody.tasks), says);
+    assert_eq!(alice.tasks.unwrap()["list"], json!({}));
+    let Outcome::Complete(Reply::Tools(page)) =
+        anybody.send(RequestBuilder::new(Method::ListTools)).await
+    else {
+        panic!("no list")
+    };
+    let support = page
+        .items()
+        .iter()
+        .map(|tool| tool.execution.as_ref().and_then(|execution| execution.task_support.clone()));
+    let expected = [
+        Some(TaskSupport::Optional),
+        Some(TaskSupport::Required),
+        Some(TaskSupport::Forbidden),
+        None,
+    ];
+    assert_eq!(support.collect::<Vec<_>>(), expected);
+
+    let options = TaskOptions { threshold: Some(seconds(1)), ..TaskOptions::default() };
+    let promoting = Router::builder().tasks(options).add(Tool::new("plain", slow)).build().unwrap();
+    let says = found(client(&promoting).send(RequestBuilder::new(Method::Discover)).await);
+    assert!(says.extensions.contains_key(TASKS_EXTENSION));
+    assert_eq!(says.tasks, None, "nobody can ask for one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_for_time_is_granted_within_bounds() {
+    let options = TaskOptions { longest_ttl: seconds(100), ..TaskOptions::default() };
+    let tool = Tool::new("t", async || "t").task(TaskMode::optional());
+    let router = Router::builder().tasks(options).add(tool).build().unwrap();
+    for (wanted, granted) in [(None, 100_000), (Some(5000), 5000), (Some(u64::MAX), 100_000)] {
+        let task = client(&router).saying(Tasking::Wanted(wanted)).task("t").await;
+        assert_eq!(task.ttl, Some(granted));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tools_own_failure_is_a_result_and_a_failure_of_the_protocol_is_not() {
+    async fn tool_error() -> Result<(), ToolError> {
+        Err(ToolError::new("no such file"))
+    }
+    async fn protocol_error() -> Result<(), Error> {
+        Err(Error::resource_not_found("x:y"))
+    }
+    async fn panics() {
+        panic!("secret")
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Number {
+        #[allow(dead_code)]
+        n: u8,
+    }
+    async fn picky(_: Args<Number>) {}
+    let router = World::new()
+        .server()
+        .add(Tool::new("tool_error", tool_error).task(TaskMode::optional()))
+        .add(Tool::new("protocol_error", protocol_error).task(TaskMode::optional()))
+        .add(Tool::new("panics", panics).task(TaskMode::optional()))
+        .add(Tool::new("picky", picky).task(TaskMode::optional()))
+        .build()
+        .unwrap();
+    let client = client(&router);
+    for (tool, text) in
+        [("tool_error", "no such file"), ("panics", "The tool"), ("picky", "required property")]
+    {
+        let id = client.task(tool).await.id;
+        settle().await;
+        let task = client.get(&id).await;
+        let TaskState::Completed(result) = &task.state else { panic!("{task:?}") };
+        assert!(result.is_error, "{tool}");
+        let said = task_support::text(result);
+        assert!(tool == "panics" || said.contains(text), "{tool}: {said}");
+        assert!(!said.contains("secret"));
+    }
+    let id = client.task("protocol_error").await.id;
+    settle().await;
+    let task = client.get(&id).await;
+    let failed = Error::resource_not_found("x:y");
+    assert_eq!(task.message.as_deref(), Some("Resource not found: x:y"));
+    assert_eq!(task.state, TaskState::Failed(Box::new(failed.clone())));
+    assert_eq!(error(client.about(Method::TaskResult, &id).await), failed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_waits_in_the_task_until_its_owner_answers() {
+    async fn asks(ctx: Ctx) -> Result<String, AskError> {
+        let confirm: Confirm = ctx.ask("c", "Sure?").await?;
+        Ok(format!("sure: {}", confirm.sure))
+    }
+    let tool = Tool::new("asks", asks).task(TaskMode::optional());
+    let router = World::new().server().add(tool).build().unwrap();
+    let client = client(&router);
+    let id = client.task("asks").await.id;
+    settle().await;
+    let task = client.get(&id).await;
+    assert_eq!(open(&task), ["c"]);
+    // Longer than any call may be silent.
+    pass(seconds(600)).await;
+    assert_eq!(open(&client.get(&id).await), ["c"]);
+    // Nonsense about unknown keys is ignored.
+    let updated = client.update(&id, json!({"unknown": sure()})).await;
+    assert!(matches!(updated, Outcome::Complete(Reply::TaskUpdated)));
+    assert_eq!(open(&client.get(&id).await), ["c"]);
+    client.update(&id, json!({"c": sure()})).await;
+    settle().await;
+    assert_eq!(ended(&client.get(&id).await), "sure: true");
+    // Too late for anything.
+    let updated = client.update(&id, json!({"c": sure()})).await;
+    assert!(matches!(updated, Outcome::Complete(Reply::TaskUpdated)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_questions_at_once_are_answered_one_by_one() {
+    async fn asks(ctx: Ctx) -> Result<String, AskError> {
+        let (a, b) = join(ctx.ask::<Confirm>("a", "A?"), ctx.ask::<Confirm>("b", "B?")).await;
+        Ok(format!("{} {}", a?.sure, b.is_err()))
+    }
+    let tool = Tool::new("asks", asks).task(TaskMode::optional());
+    let router = World::new().server().add(tool).build().unwrap();
+    let client = client(&router);
+    let id = client.task("asks").await.id;
+    settle().await;
+    assert_eq!(open(&client.get(&id).await), ["a", "b"]);
+    client.update(&id, json!({"b": {"action": "decline"}})).await;
+    settle().await;
+    let task = client.get(&id).await;
+    assert_eq!(open(&task), ["a"]);
+    // An answer that was given stays what it is.
+    client.update(&id, json!({"b": sure()})).await;
+    client.update(&id, json!({"a": sure()})).await;
+    settle().await;
+    assert_eq!(ended(&client.get(&id).await), "true true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_stands_for_one_question_and_an_answer_that_does_not_fit_is_told() {
+    async fn asks(ctx: Ctx) -> Result<String, AskError> {
+        let first = ctx.ask::<Confirm>("c", "Sure?").await;
+        let again = ctx.ask::<Confirm>("c", "Sure?").await;
+        let other = ctx.ask::<Confirm>("c", "Really?").await;
+        Ok(format!("{} {} {}", first.is_err(), again.is_err(), other.unwrap_err()))
+    }
+    let tool = Tool::new("asks", asks).task(TaskMode::optional());
+    let router = World::new().server().add(tool).build().unwrap();
+    let client = client(&router);
+    let id = client.task("asks").await.id;
+    settle().await;
+    client.update(&id, json!({"c": {"action": "accept", "content": {"sure": 7}}})).await;
+    settle().await;
+    let ended = ended(&client.get(&id).await).to_owned();
+    assert_eq!(ended, "true true `c` stands for two different questions in one call");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_waits_for_is_taken_back() {
+    async fn races(ctx: Ctx) -> &'static str {
+        tokio::select! {
+            _ = ctx.ask::<Confirm>("c", "Sure?") => {}
+            () = tokio::time::sleep(seconds(5)) => {}
+        }
+        tokio::time::sleep(seconds(5)).await;
+        "bored"
+    }
+    let tool = Tool::new("races", races).task(TaskMode::optional());
+    let router = World::new().server().add(tool).build().unwrap();
+    let client = client(&router);
+    let id = client.task("races").await.id;
+    settle().await;
+    assert_eq!(open(&client.get(&id).await), ["c"]);
+    pass(seconds(6)).await;
+    assert_eq!(client.get(&id).await.status(), TaskStatus::Working);
+    pass(seconds(6)).await;
+    assert_eq!(ended(&client.get(&id).await), "bored");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_the_result_brings_the_questions_along() {
+    async fn asks(ctx: Ctx) -> Result<String, AskError> {
+        let confirm: Confirm = ctx.ask("c", "Sure?").await?;
+        tokio::time::sleep(seconds(600)).await;
+        Ok(format!("sure: {}", confirm.sure))
+    }
+    let tool = Tool::new("asks", asks).task(TaskMode::optional());
+    let router = World::new().server().add(tool).build().unwrap();
+    let client = client(&router).asked(Asks::Deliver).saying(Tasking::Wanted(None));
+    let id = client.task("asks").await.id;
+    let request = client.request(RequestBuilder::new(Method::TaskResult).target(&id));
+    let mut waiting = client.start(request);
+    let Event::Ask(asked, _) = next(&mut waiting).await else { panic!("nothing was asked") };
+    assert_eq!(open(&client.get(&id).await), ["c"]);
+    waiting.answers().deliver(asked, Ok(sure().to_string()));
+    // Ten minutes without a sign of life, and no timeout.
+    assert_eq!(text(&result(done(&mut waiting).await)), "sure: true");
+    assert_eq!(text(&result(client.about(Method::TaskResult, &id).await)), "sure: true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_an_answer_and_a_caller_who_goes_away_gives_none() {
+    async fn asks(ctx: Ctx) -> String {
+        format!("{:?}", ctx.ask::<Confirm>("c", "Sure?").await.unwrap_err())
+    }
+    let tool = Tool::new("asks", asks).task(TaskMode::optional());
+    let router = World::new().server().add(tool).build().unwrap();
+    let client = client(&router).asked(Asks::Deliver).saying(Tasking::Wanted(None));
+    let id = client.task("asks").await.id;
+    let wait = || client.start(client.request(RequestBuilder::new(Method::TaskResult).target(&id)));
+    let mut first = wait();
+    assert!(matches!(next(&mut first).await, Event::Ask(..)));
+    drop(first);
+    settle().await;
+    assert_eq!(open(&client.get(&id).await), ["c"]);
+    let mut incapable = wait();
+    let Event::Ask(asked, ask) = next(&mut incapable).await else { panic!("nothing was asked") };
+    incapable.refuse(asked, &ask);
+    let mut second = wait();
+    let Event::Ask(asked, _) = next(&mut second).await else { panic!("nothing was asked") };
+    second.answers().deliver(asked, Err(Error::new(ErrorKind::RefusedPolicy)));
+    let said = text(&result(done(&mut second).await)).to_owned();
+    assert!(said.contains("RefusedPolicy"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_is_final_and_stops_the_work_at_once() {
+    async fn works(State(effects): State<Counter>, ctx: Ctx) -> Result<(), AskError> {
+        effects.hit();
+        tokio::time::sleep(seconds(10)).await;
+        effects.hit();
+        ctx.ask::<Confirm>("c", "Sure?").await?;
+        effects.hit();
+        Ok(())
+    }
+    let effects = Counter::default();
+    let tool = Tool::new("works", works).task(TaskMode::optional());
+    let router = World::new().server().state(effects.clone()).add(tool).build().unwrap();
+    let client = client(&router);
+    let (running, parked) = (client.task("works").await.id, client.task("works").await.id);
+    settle().await;
+    let (task, too_late) = client.cancel(&running).await;
+    assert_eq!((task.status(), too_late), (TaskStatus::Cancelled, false));
+    pass(seconds(20)).await;
+    assert_eq!(effects.count(), 3, "the first never went on");
+    assert_eq!(open(&client.get(&parked).await), ["c"]);
+    client.cancel(&parked).await;
+    client.update(&parked, json!({"c": sure()})).await;
+    settle().await;
+    assert_eq!(effects.count(), 3);
+    for id in [&running, &parked] {
+        let (task, too_late) = client.cancel(id).await;
+        assert_eq!((task.status(), too_late), (TaskStatus::Cancelled, true));
+        let ended = error(client.about(Method::TaskResult, id).await);
+        assert_eq!(ended.kind, ErrorKind::TaskCancelled);
+    }
+    let id = client.task("works").await.id;
+    pass(seconds(11)).await;
+    client.update(&id, json!({"c": sure()})).await;
+    settle().await;
+    let (task, too_late) = client.cancel(&id).await;
+    assert_eq!((task.status(), too_late), (TaskStatus::Completed, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_task_is_an_unknown_task_to_the_byte() {
+    async fn asks(ctx: Ctx) -> Result<(), AskError> {
+        ctx.ask::<Confirm>("c", "Sure?").await.map(drop)
+    }
+    let tool = Tool::new("asks", asks).task(TaskMode::optional());
+    let router = World::new().server().add(tool).build().unwrap();
+    let (nobody, alice, bob) =
+        (client(&router), client(&router).named("alice"), client(&router).named("bob"));
+    let callers = [&nobody, &alice, &bob];
+    let mut ids = vec![];
+    for caller in callers {
+        ids.push(caller.task("asks").await.id);
+    }
+    settle().await;
+    for (index, caller) in callers.into_iter().enumerate() {
+        for (owner, id) in ids.iter().enumerate() {
+            if owner == index {
+                assert_eq!(open(&caller.get(id).await), ["c"]);
+                continue;
+            }
+            for method in
+                [Method::GetTask, Method::UpdateTask, Method::CancelTask, Method::TaskResult]
+            {
+                let ask = |id: &str| {
+                    caller.send(RequestBuilder::new(method).target(id).input_responses("{}"))
+                };
+                let (foreign, unknown) = (error(ask(id).await), error(ask("unknown").await));
+                assert_eq!(foreign, unknown, "{}", method.name());
+                assert_eq!(foreign, Error::new(ErrorKind::TaskNotFound));
+                assert_eq!(error(ask(&"x".repeat(10_000)).await), unknown);
+            }
+            assert_eq!(caller.listen(&[id]).await.1, [""; 0]);
+        }
+    }
+    // Nothing came of it.
+    for (caller, id) in callers.into_iter().zip(&ids) {
+        assert_eq!(open(&caller.get(id).await), ["c"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_for_those_who_can_be_told_apart() {
+    let tool = Tool::new("t", async || "t").task(TaskMode::optional());
+    let limits = Limits { page: 2, ..Limits::default() };
+    let router = World::new().server().limits(limits).add(tool).build().unwrap();
+    let (nobody, alice, bob) =
+        (client(&router), client(&router).named("alice"), client(&router).named("bob"));
+    let refused = error(nobody.send(RequestBuilder::new(Method::ListTasks)).await);
+    assert_eq!(refused.kind, ErrorKind::CapabilityNotSupported);
+    let mut ids = vec![];
+    for _ in 0..5 {
+        ids.push(alice.task("t").await.id);
+        bob.task("t").await;
+        settle().await;
+    }
+    let mut listed = vec![];
+    let mut cursor: Option<String> = None;
+    loop {
+        let mut list = RequestBuilder::new(Method::ListTasks);
+        if let Some(cursor) = &cursor {
+            list = list.cursor(cursor);
+            let theirs = bob.send(RequestBuilder::new(Method::ListTasks).cursor(cursor)).await;
+            assert_eq!(error(theirs).kind, ErrorKind::InvalidCursor);
+        }
+        let Outcome::Complete(Reply::TaskList { tasks, next }) = alice.send(list).await else {
+            panic!("no list")
+        };
+        assert!(tasks.len() <= 2);
+        listed.extend(tasks.into_iter().map(|task| task.id));
+        match next {
+            Some(next) => cursor = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(listed, ids);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_did_not_declare_tasks_is_told_so() {
+    let router = slow_tools().build().unwrap();
+    let id = client(&router).task("optional").await.id;
+    let silent = client(&router).saying(Tasking::Declined);
+    for method in [Method::GetTask, Method::UpdateTask, Method::CancelTask, Method::TaskResult] {
+        let refused = error(silent.about(method, &id).await);
+        assert_eq!(refused.kind, ErrorKind::MissingClientCapability);
+        let needed = json!({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}});
+        assert_eq!(refused.data.as_deref(), Some(&needed));
+    }
+    let listen = RequestBuilder::new(Method::Listen)
+        .param("notifications", &json!({"taskIds": [id]}).to_string());
+    let refused = error(silent.send(listen).await);
+    assert_eq!(refused.kind, ErrorKind::MissingClientCapability);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_answer() {
+    async fn long() -> String {
+        "x".repeat(2000)
+    }
+    async fn steps(ctx: Ctx) -> &'static str {
+        for _ in 0..5 {
+            ctx.step("s", async { 1 }).await;
+        }
+        "never"
+    }
+    async fn big_step(ctx: Ctx) -> String {
+        ctx.step("s", async { "x".repeat(1000) }).await
+    }
+    async fn many_questions(ctx: Ctx) -> Result<(), AskError> {
+        for key in ["a", "b", "c"] {
+            ctx.ask::<Confirm>(key, "Sure?").await?;
+        }
+        Ok(())
+    }
+    let options = TaskOptions {
+        per_owner: 5,
+        result: 1000,
+        steps: 3,
+        item: 500,
+        questions: 2,
+        waiting: 1,
+        ..TaskOptions::default()
+    };
+    let router = World::new()
+        .server()
+        .tasks(options)
+        .add(Tool::new("long", long).task(TaskMode::optional()))
+        .add(Tool::new("steps", steps).task(TaskMode::optional()))
+        .add(Tool::new("big_step", big_step).task(TaskMode::optional()))
+        .add(Tool::new("many_questions", many_questions).task(TaskMode::optional()))
+        .build()
+        .unwrap();
+    let client = client(&router);
+    let id = client.task("long").await.id;
+    settle().await;
+    let task = client.get(&id).await;
+    assert!(ended(&task).contains("1000 is the limit"), "{task:?}");
+    for (tool, said) in [("steps", "more than 3 steps"), ("big_step", "500 is the limit")] {
+        let id = client.task(tool).await.id;
+        settle().await;
+        let task = client.get(&id).await;
+        assert_eq!(task.status(), TaskStatus::Failed);
+        assert!(task.message.as_ref().unwrap().contains(said), "{task:?}");
+    }
+    let id = client.task("many_questions").await.id;
+    settle().await;
+    let long = json!({"a": {"action": "accept", "content": {"sure": "x".repeat(600)}}});
+    assert_eq!(error(client.update(&id, long).await).kind, ErrorKind::InvalidParams);
+    for key in ["a", "b"] {
+        settle().await;
+        client.update(&id, json!({key: sure()})).await;
+    }
+    settle().await;
+    assert!(ended(&client.get(&id).await).contains("may ask 2 questions"));
+    let last = client.task("many_questions").await;
+    let refused = error(client.call("long").await);
+    assert_eq!(refused.kind, ErrorKind::TooManyTasks);
+    // Others are not affected.
+    let alice = client.named("alice");
+    alice.task("long").await;
+    let wait =
+        || client.start(client.request(RequestBuilder::new(Method::TaskResult).target(&last.id)));
+    let mut first = wait();
+    assert!(futures_util::future::poll_immediate(next(&mut first)).await.is_none());
+    assert_eq!(error(done(&mut wait()).await).kind, ErrorKind::Overloaded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_room_tasks_wait_for_their_turn() {
+    async fn works(
+        State(running): State<Counter>,
+        extension: wharf_server::Extension<u32>,
+    ) -> String {
+        running.hit();
+        tokio::time::sleep(seconds(10)).await;
+        extension.0.to_string()
+    }
+    let running = Counter::default();
+    let options = TaskOptions { running: 2, ..TaskOptions::default() };
+    let tool = Tool::new("works", works).task(TaskMode::optional());
+    let router = Router::builder().tasks(options).state(running.clone()).add(tool).build().unwrap();
+    let client = client(&router);
+    let mut ids = vec![];
+    for number in 0..5_u32 {
+        let mut request = client.request(call("works"));
+        request.scope.insert(number);
+        ids.push(task(done(&mut client.start(request)).await).id);
+    }
+    settle().await;
+    assert_eq!(running.count(), 2);
+    pass(seconds(11)).await;
+    assert_eq!(running.count(), 4);
+    pass(seconds(25)).await;
+    for (number, id) in ids.iter().enumerate() {
+        assert_eq!(ended(&client.get(id).await), number.to_string(), "what layers added is there");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_is_written_down_and_told() {
+    async fn works(ctx: Ctx) -> &'static str {
+        for n in 1..=100 {
+            ctx.progress_of(f64::from(n), 100.0).await;
+            ctx.info("a log nobody hears").await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        ctx.progress_message(101.0, None, "almost").await;
+        tokio::time::sleep(seconds(2)).await;
+        "done"
+    }
+    let tool = Tool::new("works", works).task(TaskMode::optional());
+    let router = World::new().server().add(tool).build().unwrap();
+    let client = client(&router);
+    let call = call("works").meta(r#"{"progressToken":"t1"}"#);
+    let id = task(client.send(call).await).id;
+    let (mut listening, agreed) = client.listen(&[&id]).await;
+    assert_eq!(agreed, [id.clone()]);
+    pass(Duration::from_millis(5050)).await;
+    let message = client.get(&id).await.message.unwrap();
+    assert!(message.ends_with(" of 100"), "{message}");
+    let (mut progress, mut statuses, mut messages) = (vec![], vec![], vec![]);
+    while statuses.last() != Some(&TaskStatus::Completed) {
+        match next(&mut listening).await {
+            Event::Notify(Notification::TaskProgress { id: told, token, progress: at, .. }) => {
+                assert_eq!((told, token.get()), (id.clone(), r#""t1""#));
+                progress.push(at);
+            }
+            Event::Notify(Notification::Task(task)) => {
+                statuses.push(task.status());
+                messages.extend(task.message);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(progress.is_sorted() && progress.len() <= 15, "{progress:?}");
+    assert_eq!(progress.last(), Some(&101.0));
+    assert_eq!(messages.last().unwrap(), "almost");
+    assert!(statuses.len() <= 16, "{statuses:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_hears_where_a_task_stands_and_whether_it_was_late() {
+    async fn asks(ctx: Ctx) -> Result<(), AskError> {
+        tokio::time::sleep(seconds(1)).await;
+        ctx.ask::<Confirm>("c", "Sure?").await.map(drop)
+    }
+    let tool = Tool::new("asks", asks).task(TaskMode::optional());
+    let router = World::new().server().add(tool).build().unwrap();
+    let alice = client(&router).named("alice");
+    let id = alice.task("asks").await.id;
+    let (mut early, _) = alice.listen(&[&id, "unknown"]).await;
+    let told = |event| match event {
+        Event::Notify(Notification::Task(task)) => task,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(open(&told(next(&mut early).await)), ["c"]);
+    let (mut late, _) = alice.listen(&[&id]).await;
+    assert_eq!(open(&told(next(&mut late).await)), ["c"]);
+    alice.update(&id, json!({"c": sure()})).await;
+    loop {
+        let task = told(next(&mut early).await);
+        if task.status() == TaskStatus::Completed {
+            assert_eq!(task.id, id);
+            break;
+        }
+        assert_eq!(task.status(), TaskStatus::Working);
+    }
+    let (mut after, _) = alice.listen(&[&id]).await;
+    assert_eq!(told(next(&mut after).await).status(), TaskStatus::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_runs_that_is_not_in_the_store() {
+    let effects = Counter::default();
+    async fn works(State(effects): State<Counter>) -> String {
+        effects.hit().to_string()
+    }
+    let world = World::new();
+    let tool = Tool::new("works", works).task(TaskMode::optional());
+    let router = world.server().state(effects.clone()).add(tool).build().unwrap();
+    let client = client(&router);
+    world.records.set_broken(true);
+    let refused = error(client.call("works").await);
+    assert_eq!(refused.kind, ErrorKind::TemporarilyUnavailable);
+    assert!(!refused.to_string().contains("secret"));
+    pass(seconds(60)).await;
+    assert_eq!(effects.count(), 0);
+    // Calls that need no store go on.
+    let plain = client.saying(Tasking::Declined).call("works").await;
+    assert_eq!(text(&result(plain)), "1");
+    world.records.set_broken(false);
+    let id = client.task("works").await.id;
+    settle().await;
+    assert_eq!(ended(&client.get(&id).await), "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_can_be_sealed() {
+    use wharf_model::RecordStore;
+    async fn works(ctx: Ctx) -> String {
+        ctx.step("s", async { "step secret".to_owned() }).await
+    }
+    let world = World::new();
+    let keys = std::sync::Arc::new(KeyRing::random());
+    let tool = Tool::new("works", works).task(TaskMode::optional());
+    let router = world.server().store_key(keys).add(tool).build().unwrap();
+    let client = client(&router).named("alice secret");
+    let id = client.task("works").await.id;
+    settle().await;
+    assert_eq!(ended(&client.get(&id).await), "step secret");
+    let record = world.records.load(&id).await.unwrap().unwrap();
+    let mut kept = vec![record.body, record.owner.into_bytes()];
+    kept.extend(world.records.kept(&id).await.unwrap().into_values());
+    for bytes in kept {
+        assert!(!String::from_utf8_lossy(&bytes).contains("secret"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fleet_needs_keys_that_are_shared() {
+    let fleet = World::reaching(Reach::Fleet);
+    let own = std::sync::Arc::new(KeyRing::random());
+    let problems = fleet.server().seal(own).build().unwrap_err().to_string();
+    assert!(problems.contains("WHARF_STATE_KEY"), "{problems}");
+    let given: KeyRing = "ff".repeat(32).parse().unwrap();
+    assert!(fleet.server().seal(std::sync::Arc::new(given)).build().is_ok());
+    assert!(World::new().server().build().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_starts_tasks_too() {
+    async fn works(principal: Option<wharf_model::Principal>) -> String {
+        tokio::time::sleep(seconds(5)).await;
+        principal.map_or("nobody".into(), |principal| principal.id().to_owned())
+    }
+    let tool = Tool::new("works", works).task(TaskMode::optional());
+    let router = World::new().server().add(tool).build().unwrap();
+    let alice = wharf_model::Principal::new("alice");
+    let timer = timer();
+    let task = router.spawn_task("works", json!({}), Some(alice), &timer).await.unwrap();
+    assert_eq!(task.get().await.unwrap().status(), TaskStatus::Working);
+    assert_eq!(text(&task.wait().await.unwrap()), "alice");
+    assert_eq!(ended(&client(&router).named("alice").get(task.id()).await), "alice");
+    let nobodys = router.spawn_task("works", json!({}), None, &timer).await.unwrap();
+    assert_eq!(nobodys.cancel().await.unwrap(), TaskStatus::Cancelled);
+    assert_eq!(nobodys.wait().await.unwrap_err().kind, ErrorKind::TaskCancelled);
+    let unknown = router.spawn_task("no", json!({}), None, &timer).await.unwrap_err();
+    assert_eq!(unknown, Error::tool_not_found("no"));
+    assert!(router.spawn_task("works", json!(7), None, &timer).await.is_err());
+}

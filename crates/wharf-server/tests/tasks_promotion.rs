@@ -1,0 +1,187 @@
+//! Calls that become tasks on the way.
+#![allow(clippy::unwrap_used)]
+
+mod task_support;
+
+use serde_json::json;
+use task_support::*;
+use wharf_model::{Asks, ErrorKind, Event, LogLevel, Notification, Outcome, TaskStatus, Tasking};
+use wharf_server::{AskError, Ctx, Router, State, TaskMode, TaskOptions, Tool, ToolError};
+
+async fn takes(ctx: Ctx, time: u64) -> String {
+    tokio::time::sleep(seconds(time)).await;
+    ctx.task_id().is_some().to_string()
+}
+
+fn options() -> TaskOptions {
+    TaskOptions { threshold: Some(seconds(10)), ..quick() }
+}
+
+fn router(world: &World, effects: &Counter) -> Router {
+    let server = world.server().tasks(options()).state(effects.clone());
+    let router = server
+        .add(Tool::new("short", |ctx: Ctx| takes(ctx, 5)))
+        .add(Tool::new("long", |ctx: Ctx| takes(ctx, 20)))
+        .add(Tool::new("never", |ctx: Ctx| takes(ctx, 20)).task(TaskMode::forbidden()))
+        .add(
+            Tool::new("after", |ctx: Ctx| takes(ctx, 5))
+                .task(TaskMode::optional().after(seconds(2))),
+        )
+        .add(Tool::new("bare", async || {
+            tokio::time::sleep(seconds(20)).await;
+            "bare"
+        }))
+        .add(Tool::new("detaches", detaches).task(TaskMode::optional().on_detach()))
+        .build()
+        .unwrap();
+    router.start_tasks(&timer());
+    router
+}
+
+/// Asks, takes a step, goes on as a task, takes another, asks again.
+async fn detaches(State(effects): State<Counter>, ctx: Ctx) -> Result<String, ToolError> {
+    let before: Confirm = ctx.ask("before", "Before?").await?;
+    let first = ctx.step("first", async { effects.hit() }).await;
+    ctx.detach().await?;
+    let second = ctx.step("second", async { effects.hit() }).await;
+    tokio::time::sleep(seconds(60)).await;
+    let after: Confirm = ctx.ask("after", "After?").await?;
+    Ok(format!("{} {first} {second} {} {}", before.sure, after.sure, ctx.task_id().is_some()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_takes_long_goes_on_as_a_task() {
+    let router = router(&World::new(), &Counter::default());
+    let client = client(&router);
+    assert_eq!(text(&result(client.call("short").await)), "false");
+    assert_eq!(text(&result(client.call("never").await)), "false");
+    for (tool, said) in [("long", "true"), ("after", "true"), ("bare", "bare")] {
+        let task = client.task(tool).await;
+        assert_eq!(task.status(), TaskStatus::Working);
+        pass(seconds(21)).await;
+        assert_eq!(ended(&client.get(&task.id).await), said);
+    }
+    // Only those who follow tasks.
+    for tasking in [Tasking::Unknown, Tasking::Declined] {
+        assert_eq!(text(&result(client.saying(tasking).call("long").await)), "false");
+    }
+    // Who wants one gets it at once, where the tool says that it can be one.
+    let wants = client.saying(Tasking::Wanted(None));
+    assert_eq!(wants.task("after").await.status(), TaskStatus::Working);
+    assert_eq!(error(wants.call("long").await).kind, ErrorKind::TaskForbidden);
+}
+
+#[tokio::test(start_paused = true)]
+async fn until_then_it_is_a_call_like_any_other() {
+    async fn talks(ctx: Ctx) -> Result<String, AskError> {
+        ctx.progress(1.0).await;
+        ctx.info("hello").await;
+        let confirm: Confirm = ctx.ask("c", "Sure?").await?;
+        Ok(confirm.sure.to_string())
+    }
+    let world = World::new();
+    let router = world.server().tasks(options()).add(Tool::new("talks", talks)).build().unwrap();
+    let client = client(&router).asked(Asks::Deliver);
+    let mut request = client.request(call("talks"));
+    (request.progress, request.log_level) = (true, Some(LogLevel::Debug));
+    let mut exchange = client.start(request);
+    assert!(matches!(next(&mut exchange).await, Event::Notify(Notification::Progress { .. })));
+    assert!(matches!(next(&mut exchange).await, Event::Notify(Notification::Log { .. })));
+    let Event::Ask(id, _) = next(&mut exchange).await else { panic!("nothing was asked") };
+    // A question that is on its way keeps the call a call.
+    pass(seconds(100)).await;
+    exchange.answers().deliver(id, Ok(sure().to_string()));
+    assert_eq!(text(&result(done(&mut exchange).await)), "true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_silent_too_long_still_ends() {
+    let world = World::new();
+    let limits = wharf_server::Limits { idle: seconds(5), ..Default::default() };
+    let server = world.server().tasks(options()).limits(limits);
+    let router = server.add(Tool::new("long", |ctx: Ctx| takes(ctx, 20))).build().unwrap();
+    let outcome = result(client(&router).call("long").await);
+    assert!(outcome.is_error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_asked_and_done_before_goes_into_the_task() {
+    let (world, effects) = (World::new(), Counter::default());
+    let first = router(&world, &effects);
+    let client_of = client;
+    let client = client_of(&first);
+    let Outcome::InputRequired(required) = client.call("detaches").await else {
+        panic!("nothing was asked")
+    };
+    assert_eq!(required.requests[0].0, "before");
+    let retry = || {
+        call("detaches")
+            .input_responses(&json!({"before": sure()}).to_string())
+            .request_state(required.state.as_ref().unwrap())
+    };
+    let id = task(client.send(retry()).await).id;
+    settle().await;
+    assert_eq!(effects.count(), 2);
+    pass(seconds(61)).await;
+    assert_eq!(open(&client.get(&id).await), ["after"]);
+    drop((first, client));
+    // Another process knows the answer from before the task, and both steps.
+    let second = router(&world, &effects);
+    let client = client_of(&second);
+    pass(seconds(110)).await;
+    assert_eq!(open(&client.get(&id).await), ["after"]);
+    client.update(&id, json!({"after": sure()})).await;
+    settle().await;
+    assert_eq!(ended(&client.get(&id).await), "true 1 2 true true");
+    assert_eq!(effects.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn detaching_changes_nothing_for_those_who_get_no_task() {
+    let effects = Counter::default();
+    let router = router(&World::new(), &effects);
+    let client = client(&router).saying(Tasking::Unknown).asked(Asks::Deliver);
+    let mut exchange = client.start(client.request(call("detaches")));
+    for _ in 0..2 {
+        let Event::Ask(id, _) = next(&mut exchange).await else { panic!("nothing was asked") };
+        exchange.answers().deliver(id, Ok(sure().to_string()));
+    }
+    assert_eq!(text(&result(done(&mut exchange).await)), "true 1 2 true false");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_task_can_be_made_a_long_call_goes_on_and_a_detached_one_is_told() {
+    async fn detaches(ctx: Ctx) -> String {
+        ctx.detach().await.unwrap_err().to_string()
+    }
+    let world = World::new();
+    let router = world
+        .server()
+        .tasks(options())
+        .add(Tool::new("long", |ctx: Ctx| takes(ctx, 35)))
+        .add(Tool::new("detaches", detaches).task(TaskMode::optional().on_detach()))
+        .build()
+        .unwrap();
+    let client = client(&router);
+    world.records.set_broken(true);
+    assert_eq!(text(&result(client.call("long").await)), "false");
+    let said = text(&result(client.call("detaches").await)).to_owned();
+    assert!(said.contains("store") && !said.contains("secret"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blocking_handler_detaches_too() {
+    let tool = Tool::blocking("t", |ctx: Ctx| -> Result<String, ToolError> {
+        ctx.block_on(ctx.detach())?;
+        let step = ctx.block_on(ctx.step("s", async { 7 }));
+        Ok(format!("{step} {}", ctx.task_id().is_some()))
+    });
+    let tool = tool.task(TaskMode::required().on_detach());
+    let router = World::new().server().add(tool).build().unwrap();
+    let client = client(&router);
+    let id = client.task("t").await.id;
+    while client.get(&id).await.status() == TaskStatus::Working {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(ended(&client.get(&id).await), "7 true");
+}

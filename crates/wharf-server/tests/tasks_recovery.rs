@@ -1,0 +1,318 @@
+//! Tasks whose process is gone, and those who take them over. A process ends here when its router
+//! is dropped: that drops every handler where it stands, and tells nobody.
+#![allow(clippy::unwrap_used)]
+
+mod task_support;
+
+use futures_util::future::join;
+use serde_json::json;
+use task_support::*;
+use wharf_model::{ErrorKind, Method, Principal, RecordStore, TaskState, TaskStatus};
+use wharf_server::{AskError, Ctx, Router, State, StepError, TaskMode, Tool};
+
+/// Begins a process that looks after what others left.
+fn node(world: &World, effects: &Counter, tool: Tool) -> Router {
+    let server = world.server().tasks(quick()).state(effects.clone());
+    let router = server.add(tool.task(TaskMode::optional())).build().unwrap();
+    router.start_tasks(&timer());
+    router
+}
+
+/// Longer than any lease, and the look after it.
+async fn lapse() {
+    pass(seconds(45)).await;
+}
+
+async fn two_steps(
+    State(effects): State<Counter>,
+    ctx: Ctx,
+    principal: Option<Principal>,
+) -> String {
+    let first = ctx.step("buy", async { effects.hit() }).await;
+    tokio::time::sleep(seconds(60)).await;
+    let second = ctx.step("buy", async { effects.hit() }).await;
+    let known = principal.is_some_and(|principal| principal.has_scope("s"));
+    format!("{first} {second} {known} {}", ctx.meta().is_some())
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_process_takes_over_and_repeats_no_step() {
+    let (world, effects) = (World::new(), Counter::default());
+    let first = node(&world, &effects, Tool::new("t", two_steps));
+    let alice = client(&first).named("alice");
+    let id = task(alice.send(call("t").meta(r#"{"k":1}"#)).await).id;
+    pass(seconds(20)).await;
+    assert_eq!(effects.count(), 1);
+    drop((first, alice));
+    let second = node(&world, &effects, Tool::new("t", two_steps));
+    let alice = client(&second).named("alice");
+    pass(seconds(5)).await;
+    assert_eq!(alice.get(&id).await.status(), TaskStatus::Working);
+    lapse().await;
+    pass(seconds(70)).await;
+    assert_eq!(ended(&alice.get(&id).await), "1 2 true true");
+    assert_eq!(effects.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_lives_keeps_its_tasks() {
+    let (world, effects) = (World::new(), Counter::default());
+    let first = node(&world, &effects, Tool::new("t", two_steps));
+    let second = node(&world.deaf(), &effects, Tool::new("t", two_steps));
+    let id = client(&first).task("t").await.id;
+    pass(seconds(59)).await;
+    assert_eq!(effects.count(), 1);
+    pass(seconds(2)).await;
+    // Any process can tell.
+    assert_eq!(ended(&client(&second).get(&id).await), "1 2 false false");
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_are_remembered_and_open_questions_stay() {
+    async fn asks(State(runs): State<Counter>, ctx: Ctx) -> Result<String, AskError> {
+        let run = runs.hit();
+        let first: Confirm = ctx.ask("first", "First?").await?;
+        let (second, third) =
+            join(ctx.ask::<Confirm>("second", "Second?"), ctx.ask::<Confirm>("third", "Third?"))
+                .await;
+        Ok(format!("run {run}: {} {} {}", first.sure, second?.sure, third?.sure))
+    }
+    let (world, runs) = (World::new(), Counter::default());
+    let first = node(&world, &runs, Tool::new("t", asks));
+    let id = client(&first).task("t").await.id;
+    settle().await;
+    client(&first).update(&id, json!({"first": sure()})).await;
+    settle().await;
+    assert_eq!(open(&client(&first).get(&id).await), ["second", "third"]);
+    drop(first);
+    // An answer may come while nobody works on it.
+    let second = node(&world, &runs, Tool::new("t", asks));
+    let client = client(&second);
+    client.update(&id, json!({"third": sure()})).await;
+    assert_eq!(open(&client.get(&id).await), ["second"]);
+    lapse().await;
+    assert_eq!(runs.count(), 2);
+    assert_eq!(open(&client.get(&id).await), ["second"]);
+    client.update(&id, json!({"second": sure()})).await;
+    settle().await;
+    assert_eq!(ended(&client.get(&id).await), "run 2: true true true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_are_bounded() {
+    async fn never(State(runs): State<Counter>) {
+        runs.hit();
+        std::future::pending::<()>().await;
+    }
+    let (world, runs) = (World::new(), Counter::default());
+    let first = node(&world, &runs, Tool::new("t", never));
+    let id = client(&first).task("t").await.id;
+    settle().await;
+    drop(first);
+    for _ in 0..8 {
+        let next = node(&world, &runs, Tool::new("t", never));
+        pass(seconds(80)).await;
+        drop(next);
+    }
+    assert_eq!(runs.count(), 5);
+    let last = node(&world, &runs, Tool::new("t", never));
+    let task = client(&last).get(&id).await;
+    let TaskState::Failed(error) = &task.state else { panic!("{task:?}") };
+    assert_eq!(error.kind, ErrorKind::TaskFailed);
+    assert!(error.message.contains("5 times"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_is_not_here_may_be_elsewhere() {
+    let (world, effects) = (World::new(), Counter::default());
+    let first = node(&world, &effects, Tool::new("t", two_steps));
+    let id = client(&first).task("t").await.id;
+    settle().await;
+    drop(first);
+    let other = node(&world, &effects, Tool::new("other", async || "other"));
+    lapse().await;
+    assert_eq!(client(&other).get(&id).await.status(), TaskStatus::Working);
+    drop(other);
+    let second = node(&world, &effects, Tool::new("t", two_steps));
+    lapse().await;
+    pass(seconds(70)).await;
+    assert_eq!(ended(&client(&second).get(&id).await), "1 2 false false");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_reaches_the_process_that_works() {
+    async fn works(State(effects): State<Counter>) {
+        effects.hit();
+        tokio::time::sleep(seconds(25)).await;
+        effects.hit();
+    }
+    for hears in [true, false] {
+        let (world, effects) = (World::new(), Counter::default());
+        let first = node(&world, &effects, Tool::new("t", works));
+        let elsewhere = if hears { world.clone() } else { world.deaf() };
+        let second = node(&elsewhere, &effects, Tool::new("t", works));
+        let id = client(&first).task("t").await.id;
+        settle().await;
+        let (task, too_late) = client(&second).cancel(&id).await;
+        assert_eq!((task.status(), too_late), (TaskStatus::Cancelled, false));
+        pass(seconds(60)).await;
+        // By the bus, or by the next sign of life.
+        assert_eq!(effects.count(), 1, "{hears}");
+        assert_eq!(client(&first).get(&id).await.status(), TaskStatus::Cancelled);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_reaches_a_process_that_hears_nothing() {
+    async fn asks(ctx: Ctx) -> Result<String, AskError> {
+        Ok(ctx.ask::<Confirm>("c", "Sure?").await?.sure.to_string())
+    }
+    let (world, effects) = (World::new(), Counter::default());
+    let first = node(&world, &effects, Tool::new("t", asks));
+    let second = node(&world.deaf(), &effects, Tool::new("t", asks));
+    let id = client(&first).task("t").await.id;
+    settle().await;
+    client(&second).update(&id, json!({"c": sure()})).await;
+    let waiting = client(&second).about(Method::TaskResult, &id).await;
+    assert_eq!(text(&result(waiting)), "true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_whose_store_is_gone_stops_before_another_begins() {
+    async fn works(State(effects): State<Counter>) -> String {
+        effects.hit();
+        tokio::time::sleep(seconds(100)).await;
+        effects.hit().to_string()
+    }
+    let (world, effects) = (World::new(), Counter::default());
+    let first = node(&world, &effects, Tool::new("t", works));
+    let id = client(&first).task("t").await.id;
+    pass(seconds(5)).await;
+    world.records.set_broken(true);
+    pass(seconds(200)).await;
+    assert_eq!(effects.count(), 1, "its lease lapsed, and it stopped");
+    world.records.set_broken(false);
+    pass(seconds(150)).await;
+    assert_eq!(ended(&client(&first).get(&id).await), "3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn steps_and_ends_wait_for_a_store_that_comes_back() {
+    async fn works(State(effects): State<Counter>, ctx: Ctx) -> String {
+        tokio::time::sleep(seconds(2)).await;
+        let first = ctx.step("s", async { effects.hit() }).await;
+        tokio::time::sleep(seconds(15)).await;
+        format!("{first} {}", effects.hit())
+    }
+    let (world, effects) = (World::new(), Counter::default());
+    let router = node(&world, &effects, Tool::new("t", works));
+    let id = client(&router).task("t").await.id;
+    settle().await;
+    world.records.set_broken(true);
+    pass(seconds(10)).await;
+    world.records.set_broken(false);
+    pass(seconds(6)).await;
+    world.records.set_broken(true);
+    // The handler is through; its end outlasts an outage that is longer than the lease.
+    pass(seconds(100)).await;
+    assert_eq!(effects.count(), 2);
+    world.records.set_broken(false);
+    pass(seconds(30)).await;
+    assert_eq!(ended(&client(&router).get(&id).await), "1 2");
+    assert_eq!(effects.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_record_of_a_step_counts() {
+    async fn works(State(effects): State<Counter>, ctx: Ctx) -> String {
+        let slow = async {
+            tokio::time::sleep(seconds(5)).await;
+            effects.hit()
+        };
+        ctx.step("s", slow).await.to_string()
+    }
+    let (world, effects) = (World::new(), Counter::default());
+    let router = node(&world, &effects, Tool::new("t", works));
+    let id = client(&router).task("t").await.id;
+    settle().await;
+    // Somebody who held the task before was faster in the end.
+    let fence = world.records.load(&id).await.unwrap().unwrap().fence;
+    world.records.keep(&id, fence, "s#1", b"77".to_vec()).await.unwrap();
+    pass(seconds(6)).await;
+    assert_eq!(ended(&client(&router).get(&id).await), "77");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_one_time_step_is_not_tried_twice() {
+    async fn works(State(effects): State<Counter>, ctx: Ctx) -> String {
+        let slow = async {
+            effects.hit();
+            tokio::time::sleep(seconds(20)).await;
+        };
+        match ctx.step_once("s", slow).await {
+            Ok(()) => "done".into(),
+            Err(StepError::Spent) => "spent".into(),
+            Err(error) => error.to_string(),
+        }
+    }
+    let (world, effects) = (World::new(), Counter::default());
+    let first = node(&world, &effects, Tool::new("t", works));
+    let lost = client(&first).task("t").await.id;
+    settle().await;
+    drop(first);
+    let second = node(&world, &effects, Tool::new("t", works));
+    let fine = client(&second).task("t").await.id;
+    lapse().await;
+    assert_eq!(ended(&client(&second).get(&lost).await), "spent");
+    assert_eq!(ended(&client(&second).get(&fine).await), "done");
+    assert_eq!(effects.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blocking_handler_that_lost_its_task_does_not_hold_its_thread() {
+    let (world, effects) = (World::new(), Counter::default());
+    let begun = std::sync::Arc::new(tokio::sync::Notify::new());
+    let (go, gone) = (std::sync::mpsc::channel::<()>(), std::sync::mpsc::channel::<()>());
+    let gate = std::sync::Mutex::new(Some((go.1, gone.0)));
+    let told = begun.clone();
+    let tool = Tool::blocking("t", move |ctx: Ctx| {
+        let (go, gone) = gate.lock().unwrap().take().unwrap();
+        told.notify_one();
+        go.recv().unwrap();
+        // Dropped when this function is left, however that happens.
+        let _gone = gone;
+        ctx.block_on(ctx.step("s", async {}));
+    });
+    let router = node(&world, &effects, tool);
+    let id = client(&router).task("t").await.id;
+    begun.notified().await;
+    client(&router).cancel(&id).await;
+    // The clock stands still while a thread is at work.
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    go.0.send(()).unwrap();
+    assert!(gone.1.recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_cannot_be_read_does_not_stand_in_the_way() {
+    let (world, effects) = (World::new(), Counter::default());
+    for number in 0..40 {
+        let record = wharf_model::Record {
+            id: format!("odd{number}"),
+            due: Some(1),
+            body: b"what is this".to_vec(),
+            ..Default::default()
+        };
+        world.records.insert(record, 1000).await.unwrap();
+    }
+    let first = node(&world, &effects, Tool::new("t", two_steps));
+    let id = client(&first).task("t").await.id;
+    settle().await;
+    drop(first);
+    let second = node(&world, &effects, Tool::new("t", two_steps));
+    lapse().await;
+    pass(seconds(70)).await;
+    assert_eq!(ended(&client(&second).get(&id).await), "1 2 false false");
+}
