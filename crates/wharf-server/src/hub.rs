@@ -399,15 +399,15 @@ pub(crate) fn restrict(filter: &mut Filter, capabilities: &ServerCapabilities) {
     if !resources.is_some_and(|it| it.subscribe) {
         filter.uris.clear();
     }
+    if !capabilities.extensions.contains_key(TASKS_EXTENSION) {
+        filter.tasks.clear();
+    }
 }
 
 /// Leaves of `filter` no more than `most` URIs.
 pub(crate) fn bound(filter: &mut Filter, most: usize) {
     while filter.uris.len() > most {
         filter.uris.pop_last();
-    }
-    if !capabilities.extensions.contains_key(TASKS_EXTENSION) {
-        filter.tasks.clear();
     }
 }
 
