@@ -308,7 +308,11 @@ fn admit(
     outbox: &Outbox,
 ) -> Result<Listening, Error> {
     let agreed = filter.edit(|filter| {
-        hub::restrict(filter, &snapshot.discovery.capabilities, core.limits.subscriptions);
+        // Whoever comes late was offered what there was then: a list that is empty now has changed.
+        if request.since.is_none() {
+            hub::restrict(filter, &snapshot.discovery.capabilities);
+        }
+        hub::bound(filter, core.limits.subscriptions);
         filter.clone()
     });
     let principal = request.principal().cloned();

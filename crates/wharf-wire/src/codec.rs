@@ -142,6 +142,13 @@ impl Codec {
         matches!(self.role, Role::Silent(_))
     }
 
+    /// Whether the call may go on as a task. If it does, a legacy session's own listen is to hear of
+    /// it, and is [due](crate::Connection::due_listen) from now on.
+    #[must_use]
+    pub fn may_become_task(&self) -> bool {
+        self.may_be_task
+    }
+
     pub(crate) fn id_json(&self) -> &str {
         self.id.of(&self.body).unwrap_or("null")
     }

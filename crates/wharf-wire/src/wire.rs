@@ -39,7 +39,7 @@ pub struct WireLimits {
     pub message: usize,
     /// Levels of nesting, up to 128.
     pub depth: u32,
-    /// Bytes in a request's id.
+    /// Bytes in the id of a request, or of a task.
     pub id: usize,
     /// Bytes in a URI.
     pub uri: usize,
@@ -48,7 +48,7 @@ pub struct WireLimits {
     pub client: usize,
     /// Messages in a batch.
     pub batch: usize,
-    /// Resources that one listen, or one legacy session, may subscribe to.
+    /// Resources, and tasks, that one listen, or one legacy session, may follow.
     pub subscriptions: usize,
 }
 

@@ -12,7 +12,6 @@ mod handle;
 pub(crate) mod ledger;
 pub(crate) mod link;
 mod options;
-mod ports;
 pub(crate) mod record;
 pub(crate) mod start;
 pub(crate) mod tell;
@@ -21,5 +20,4 @@ mod worker;
 pub use self::{
     handle::TaskHandle,
     options::{TaskMode, TaskOptions},
-    ports::{MemoryBus, MemoryRecords},
 };

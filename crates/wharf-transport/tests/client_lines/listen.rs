@@ -22,7 +22,13 @@ use crate::{
 };
 
 fn everything() -> Filter {
-    Filter { tools: true, prompts: true, resources: true, uris: uris(["toy://a"]) }
+    Filter {
+        tools: true,
+        prompts: true,
+        resources: true,
+        uris: uris(["toy://a"]),
+        ..Filter::default()
+    }
 }
 
 fn uris<const N: usize>(uris: [&str; N]) -> BTreeSet<String> {

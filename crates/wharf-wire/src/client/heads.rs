@@ -11,7 +11,8 @@ use crate::{
 
 impl Talk {
     /// The HTTP headers of a request or notification: the version, and in a modern revision what
-    /// others may route by. `target` is the tool, prompt or resource that the method names.
+    /// others may route by. `target` is the tool, prompt, resource or task that the method
+    /// names.
     ///
     /// ```
     /// use wharf_wire::{ClientSelf, Revision, Talk};

@@ -208,6 +208,7 @@ fn a_wish_for_what_was_not_offered_does_not_count() {
     let alone = wire.receive(call_with(json!({})).to_string().into(), Some(revision(ASKED)));
     let (request, codec) = call(alone);
     assert_eq!(request.tasking, Tasking::Wanted(None));
+    assert!(codec.may_become_task());
     assert!(
         encoded(&codec, wharf_model::Outcome::Task(Box::new(task(TaskState::Working)))).0["result"]
             ["task"]
