@@ -30,6 +30,8 @@
 //! | `timeout = "30s"` | all | how long a call may take: `ms`, `s`, `m`, `h` |
 //! | `cheap` | all | a plain `fn` runs in place, not on the blocking pool |
 //! | `read_only`, `destructive`, `idempotent`, `open_world`, `closed_world` | tools | hints |
+//! | `task`, `task = "required"`, `task = "forbidden"` | tools | whether calls become tasks |
+//! | `after = "30s"`, `after = "detach"` | tools | when they do, if not at once |
 //! | `mime = "…"`, `size = 10`, `audience = "user"`, `priority = 0.5` | resources | what is read |
 //! | `crate = path` | all | where the `wharf` crate is, if it was renamed |
 #![forbid(unsafe_code)]
@@ -40,6 +42,7 @@ mod docs;
 mod errors;
 mod expand;
 mod options;
+mod task;
 mod template;
 mod types;
 

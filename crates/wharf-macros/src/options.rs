@@ -8,6 +8,7 @@ use syn::{Expr, ExprLit, Ident, Lit, LitStr, Path, Token, parse_quote};
 
 use crate::Kind;
 use crate::errors::Errors;
+use crate::task::Tasks;
 
 /// The options of one attribute, ready to be written out.
 pub(crate) struct Options {
@@ -21,6 +22,7 @@ pub(crate) struct Options {
     pub(crate) size: Option<Ident>,
     /// Where the facade is: `::wharf` unless `crate = path` says otherwise.
     pub(crate) root: Path,
+    tasks: Tasks,
     /// Builder calls, such as `.title("…")`, in the order they were written.
     pub(crate) setters: Vec<TokenStream>,
 }
@@ -39,6 +41,8 @@ enum Shape {
     Priority,
     Size,
     Crate,
+    Task,
+    After,
     Reserved,
 }
 
@@ -72,9 +76,10 @@ const OPTIONS: &[Known] = &[
     known("size", Shape::Size, RESOURCE),
     known("audience", Shape::Audience, RESOURCE),
     known("priority", Shape::Priority, RESOURCE),
+    known("task", Shape::Task, TOOL),
+    known("after", Shape::After, TOOL),
     known("crate", Shape::Crate, EVERY),
     known("scope", Shape::Reserved, TOOL),
-    known("task", Shape::Reserved, TOOL),
 ];
 
 /// Pairs that contradict each other, and why.
@@ -92,6 +97,7 @@ impl Options {
             cheap: None,
             size: None,
             root: parse_quote!(::wharf),
+            tasks: Tasks::default(),
             setters: Vec::new(),
         };
         let items = Punctuated::<Item, Token![,]>::parse_terminated.parse2(tokens);
@@ -107,6 +113,8 @@ impl Options {
                 }
             }
         }
+        let task = options.tasks.setter(&options.root, errors);
+        options.setters.extend(task);
         options
     }
 
@@ -157,6 +165,8 @@ impl Options {
             Shape::Priority => priority(word, value).map(Some),
             Shape::Icon => self.icon(word, value).map(Some),
             Shape::Audience => self.audience(word, value).map(Some),
+            Shape::Task => self.tasks.mode(word, value).map(|()| None),
+            Shape::After => self.tasks.start(word, value).map(|()| None),
             Shape::Reserved => {
                 Err(syn::Error::new_spanned(word, format!("`{word}` is not supported yet")))
             }
@@ -241,7 +251,7 @@ fn text(word: &Ident, value: Option<Expr>) -> syn::Result<Expr> {
     }
 }
 
-fn string(word: &Ident, value: Option<Expr>) -> syn::Result<LitStr> {
+pub(crate) fn string(word: &Ident, value: Option<Expr>) -> syn::Result<LitStr> {
     match required(word, value, "\"…\"")? {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
         other => Err(syn::Error::new_spanned(
@@ -302,7 +312,7 @@ fn timeout(word: &Ident, value: Option<Expr>) -> syn::Result<TokenStream> {
 
 const UNITS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
 
-fn millis(text: &str) -> Option<u64> {
+pub(crate) fn millis(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let (_, factor) = UNITS.iter().find(|(unit, _)| *unit == &text[digits.len()..])?;
     let number: u64 = digits.trim_end().parse().ok()?;

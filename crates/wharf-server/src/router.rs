@@ -79,17 +79,26 @@ impl Router {
     }
 
     /// Begins to look after tasks that another process left in the store: for whoever makes the
-    /// server reachable, before the first call. Where tasks end with the process, they are looked
-    /// after from the first one on.
+    /// server reachable, before the first call, which would begin it too. Where tasks end with the
+    /// process, they are looked after from the first one on.
     pub fn start_tasks(&self, timer: &Arc<dyn Timer>) {
-        if self.core.tasks.is_durable() {
+        if self.core.tasks.must_start() {
             self.core.tasks.start(&self.core, timer);
         }
     }
 
-    /// Ends all listens in good order. Calls go on.
+    /// Ends all listens in good order, and takes up no task that another process left. Calls go
+    /// on, and so do tasks.
     pub fn shutdown(&self) {
         self.core.hub.shutdown();
+        self.core.tasks.drain();
+    }
+
+    /// Stops the tasks that run here and gives them back to their store, so that another process
+    /// goes on with them at once and not only when their leases lapse: the last thing to do before
+    /// the process ends. Where tasks end with the process, nothing happens.
+    pub async fn release_tasks(&self) {
+        self.core.tasks.release().await;
     }
 }
 
@@ -117,6 +126,9 @@ impl fmt::Debug for Router {
 
 /// Brings a call to its handler, past the middleware.
 fn dispatch(core: &Arc<Core>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+    if core.tasks.must_start() {
+        core.tasks.start(core, outbox.timer());
+    }
     if let Some(upstream) = &core.upstream {
         return pass_on(core, upstream.clone(), request, outbox);
     }

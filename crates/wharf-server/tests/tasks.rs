@@ -595,7 +595,7 @@ async fn progress_is_written_down_and_told() {
     let call = call("works").meta(r#"{"progressToken":"t1"}"#);
     let id = task(client.send(call).await).id;
     let (mut listening, agreed) = client.listen(&[&id]).await;
-    assert_eq!(agreed, [id.clone()]);
+    assert_eq!(agreed, std::slice::from_ref(&id));
     pass(Duration::from_millis(5050)).await;
     let message = client.get(&id).await.message.unwrap();
     assert!(message.ends_with(" of 100"), "{message}");

@@ -55,6 +55,20 @@ async fn another_process_takes_over_and_repeats_no_step() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_process_that_ends_in_good_order_gives_its_tasks_back() {
+    let (world, effects) = (World::new(), Counter::default());
+    let first = node(&world, &effects, Tool::new("t", two_steps));
+    let second = node(&world, &effects, Tool::new("t", two_steps));
+    let id = client(&first).task("t").await.id;
+    settle().await;
+    first.release_tasks().await;
+    // No lease has to lapse.
+    pass(seconds(62)).await;
+    assert_eq!(ended(&client(&second).get(&id).await), "1 2 false false");
+    assert_eq!(effects.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_process_that_lives_keeps_its_tasks() {
     let (world, effects) = (World::new(), Counter::default());
     let first = node(&world, &effects, Tool::new("t", two_steps));

@@ -8,8 +8,8 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, ToSocketAddrs},
 };
-use wharf_model::{Request, Scope, Service, Timer};
-use wharf_server::{Registry, Router};
+use wharf_model::{Error, Principal, Request, Scope, Service, Timer};
+use wharf_server::{Registry, Router, TaskHandle};
 use wharf_transport::{Host, Shutdown, TokioTimer, memory, serve_lines, signals, stdio, tcp};
 
 use crate::{Pin, Replies};
@@ -88,6 +88,72 @@ impl Endpoint {
         replies(&self.bare, message.into(), scope)
     }
 
+    /// Starts a task from code: a call of `tool` that nobody waits for. It is in the server's store
+    /// when this returns, and runs whether or not anybody follows it.
+    ///
+    /// ```
+    /// # use wharf::prelude::*;
+    /// /// Counts the ships.
+    /// #[tool(task)]
+    /// async fn count() -> u32 {
+    ///     3
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> wharf::Result<()> {
+    /// let server = Server::new("harbour", "1.0.0").tool::<count>().build()?;
+    /// let task = server.spawn_task("count", serde_json::json!({})).await?;
+    /// assert_eq!(task.wait().await?.content[0].as_text(), Some("3"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such tool, or no task can be made.
+    pub async fn spawn_task(
+        &self,
+        tool: &str,
+        arguments: serde_json::Value,
+    ) -> Result<TaskHandle, Error> {
+        self.router.spawn_task(tool, arguments, None, self.timer()).await
+    }
+
+    /// The same on behalf of `principal`, who owns the task.
+    ///
+    /// # Errors
+    /// If there is no such tool for this principal, or no task can be made.
+    pub async fn spawn_task_for(
+        &self,
+        principal: Principal,
+        tool: &str,
+        arguments: serde_json::Value,
+    ) -> Result<TaskHandle, Error> {
+        self.router.spawn_task(tool, arguments, Some(principal), self.timer()).await
+    }
+
+    /// Gives the tasks that run here back to their store, if they outlive processes, so that another
+    /// one goes on with them at once: the last thing to do before the process ends.
+    /// [`Server::run`](crate::Server::run) does so.
+    pub async fn release_tasks(&self) {
+        self.router.release_tasks().await;
+    }
+
+    /// Looks after tasks from now on, if they outlive processes. Without a runtime the first call
+    /// does so.
+    pub(crate) fn start_tasks(&self) {
+        if tokio::runtime::Handle::try_current().is_ok() {
+            self.router.start_tasks(&self.host.timer);
+        }
+    }
+
+    /// The clock of the runtime that is here, if there is one.
+    fn timer(&self) -> &Arc<dyn Timer> {
+        match tokio::runtime::Handle::try_current() {
+            Ok(_) => &self.host.timer,
+            Err(_) => &self.bare.timer,
+        }
+    }
+
     /// Adds and removes tools, resources and prompts while the server runs.
     #[must_use]
     pub fn registry(&self) -> Registry {
@@ -136,6 +202,7 @@ impl Endpoint {
     /// # Errors
     /// If stdin or stdout cannot be taken over.
     pub async fn serve_stdio(&self) -> io::Result<()> {
+        self.start_tasks();
         stdio::serve(self.host.clone(), self.shutdown.clone()).await
     }
 
@@ -161,6 +228,7 @@ impl Endpoint {
     /// Serves lines over TCP to whoever can reach `listener`, until shut down. Nobody is asked who
     /// they are, and nothing is encrypted: listen on the loopback unless something else sees to it.
     pub async fn serve_listener(&self, listener: TcpListener) {
+        self.start_tasks();
         tcp::serve(self.host.clone(), listener, tcp::CONNECTIONS, self.shutdown.clone()).await;
     }
 
@@ -183,6 +251,7 @@ impl Endpoint {
         {
             use wharf_transport::unix;
             let socket = unix::bind(path).await?;
+            self.start_tasks();
             say();
             unix::serve(self.host.clone(), socket, unix::CONNECTIONS, self.shutdown.clone()).await;
             Ok(())
@@ -207,6 +276,7 @@ impl Endpoint {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
+        self.start_tasks();
         serve_lines(self.host.clone(), scope, reader, writer, self.shutdown.clone()).await;
     }
 
@@ -214,6 +284,7 @@ impl Endpoint {
     /// be called within a tokio runtime.
     #[must_use]
     pub fn connect_memory(&self) -> ClientEnd {
+        self.start_tasks();
         memory::connect(self.host.clone(), Scope::new(), self.shutdown.clone()).0
     }
 }

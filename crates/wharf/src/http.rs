@@ -3,7 +3,7 @@
 use std::{io, sync::Arc};
 
 use tokio::net::{TcpListener, ToSocketAddrs};
-use wharf_model::{BoxFuture, Moment, Outbox, Outcome, Request, Service};
+use wharf_model::{BoxFuture, Moment, Outbox, Outcome, RateStore, Request, Service};
 use wharf_server::{RateKey, RateLimit, Rates, layered};
 use wharf_transport::{
     Host,
@@ -71,6 +71,7 @@ impl Endpoint {
     /// `Extension<T>`.
     #[must_use]
     pub fn http(&self) -> HttpService {
+        self.start_tasks();
         self.http.clone()
     }
 
@@ -130,10 +131,18 @@ impl Endpoint {
 }
 
 /// Counts the calls of those who are not on this machine.
-pub(crate) fn counted(host: &Host, rates: Option<Rates>) -> Arc<Host> {
+pub(crate) fn counted(
+    host: &Host,
+    rates: Option<Rates>,
+    counts: Option<Arc<dyn RateStore>>,
+) -> Arc<Host> {
     let near = host.service.clone();
+    let limit = |rates| match counts {
+        Some(store) => RateLimit::new(rates).store(store),
+        None => RateLimit::new(rates),
+    };
     let far = match rates {
-        Some(rates) => layered(near.clone(), RateLimit::new(rates)),
+        Some(rates) => layered(near.clone(), limit(rates)),
         None => near.clone(),
     };
     Arc::new(Host { service: Arc::new(Distance { near, far }), ..host.clone() })

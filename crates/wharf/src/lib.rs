@@ -66,9 +66,9 @@ pub use wharf_model::{
     Outbox, Outcome, Page, Peer, Principal, PromptArgument, PromptInfo, PromptMessage,
     PromptResult, Rate, RateStore, ReadResult, Reply, Request, RequestBuilder, ResourceContents,
     ResourceInfo, ResourcesCapability, Role, Root, SamplingMessage, SamplingRequest,
-    SamplingResult, Scope, ServerCapabilities, Service, StateSeal, Task, TaskState, TaskStatus,
-    TaskSupport, TemplateInfo, Text, Timer, Timestamp, ToolAnnotations, ToolChoice, ToolInfo,
-    ToolResult, ToolResultContent, ToolUse,
+    SamplingResult, Scope, ServerCapabilities, Service, StateSeal, Stores, Task, TaskState,
+    TaskStatus, TaskSupport, TemplateInfo, Text, Timer, Timestamp, ToolAnnotations, ToolChoice,
+    ToolInfo, ToolResult, ToolResultContent, ToolUse,
 };
 pub use wharf_server::*;
 /// What a server keeps: in memory, in SQLite, on Redis.
@@ -93,6 +93,11 @@ pub mod prelude {
     pub use schemars::JsonSchema;
     pub use serde::{Deserialize, Serialize};
 }
+
+/// The guide's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tasks.md")]
+struct TasksGuide;
 
 /// What the macros' code refers to. Not for use by hand.
 #[doc(hidden)]

@@ -13,12 +13,12 @@ use tokio::{
     net::ToSocketAddrs,
 };
 use wharf_model::{
-    CacheHint, Icon, Implementation, LogLevel, NonceStore, ServerCapabilities, Service, StateSeal,
-    Timer,
+    CacheHint, Icon, Implementation, LogLevel, NonceStore, RateStore, ServerCapabilities, Service,
+    StateSeal, Stores, Timer,
 };
 use wharf_server::{
     Access, BuildError, Limits, Middleware, Part, PromptFn, ResourceFn, Router, RouterBuilder,
-    ToolFn, Tracing,
+    TaskOptions, ToolFn, Tracing,
 };
 use wharf_transport::{Host, LineLimits, ThreadTimer};
 use wharf_wire::{Eras, ErrorProfile, Wire, WireLimits};
@@ -67,6 +67,7 @@ pub struct Server {
     message_limits: WireLimits,
     line_limits: LineLimits,
     timer: Arc<dyn Timer>,
+    rates: Option<Arc<dyn RateStore>>,
     #[cfg(feature = "http")]
     pub(crate) http: wharf_transport::http::Http,
     #[cfg(feature = "http")]
@@ -91,6 +92,7 @@ impl Server {
             message_limits: WireLimits::default(),
             line_limits: LineLimits::default(),
             timer: Arc::new(ThreadTimer::default()),
+            rates: None,
             #[cfg(feature = "http")]
             http: wharf_transport::http::Http::new(),
             #[cfg(feature = "http")]
@@ -188,6 +190,34 @@ impl Server {
         self.routing(|router| router.nonces(nonces))
     }
 
+    /// How long tasks are kept, how many there may be, and after how long any call becomes one.
+    /// Tools become tasks with `#[tool(task)]`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use wharf::{Server, TaskOptions};
+    ///
+    /// let options = TaskOptions { ttl: Duration::from_secs(600), ..TaskOptions::default() };
+    /// let server = Server::new("harbour", "1.0.0").tasks(options);
+    /// # let _ = server;
+    /// ```
+    pub fn tasks(self, options: TaskOptions) -> Self {
+        self.routing(|router| router.tasks(options))
+    }
+
+    /// Where tasks, one-time claims and the rates of callers are kept. In memory without it: then
+    /// all of that ends with the process.
+    pub fn store(mut self, stores: Stores) -> Self {
+        self.rates = Some(stores.rates.clone());
+        self.routing(|router| router.store(stores))
+    }
+
+    /// Seals what is written into the store of tasks. Every process that shares the store needs the
+    /// same keys.
+    pub fn store_key(self, seal: Arc<dyn StateSeal>) -> Self {
+        self.routing(|router| router.store_key(seal))
+    }
+
     /// How long clients may keep lists and what the server says about itself.
     pub fn cache(self, hint: CacheHint) -> Self {
         self.routing(|router| router.cache(hint))
@@ -253,6 +283,8 @@ impl Server {
         let deadlines = self.limits.deadlines();
         #[cfg(feature = "http")]
         let rates = self.http_rates.filter(|_| self.limits.rates.is_none());
+        #[cfg(feature = "http")]
+        let counts = self.rates;
         let router = self.router.limits(self.limits).build()?;
         let wire = Wire::new(self.about)
             .eras(self.eras)
@@ -273,7 +305,7 @@ impl Server {
             host,
             #[cfg(feature = "http")]
             |host, shutdown| {
-                let host = crate::http::counted(host, rates);
+                let host = crate::http::counted(host, rates, counts);
                 wharf_transport::http::HttpService::new(host, self.http, shutdown)
             },
         ))
@@ -344,6 +376,8 @@ impl Server {
             std::thread::sleep(LAST_MOMENT);
             std::process::exit(0);
         })?;
+        // Within that moment: a store that does not answer holds nobody up.
+        endpoint.release_tasks().await;
         Ok(())
     }
 

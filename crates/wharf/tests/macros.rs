@@ -400,3 +400,27 @@ fn what_no_call_could_use_is_told_when_the_server_is_built() {
     assert!(text.contains("tool `rate`: the default of `stars`"), "{text}");
     assert!(text.contains("prompt `grid`: ") && text.contains("`rows`"), "{text}");
 }
+
+#[tool(task)]
+async fn sometimes_a_task() {}
+
+#[tool(task = "required", after = "detach")]
+async fn always_a_task() {}
+
+#[tool(after = "30s", task = "optional")]
+async fn later_a_task() {}
+
+#[tool(task = "forbidden")]
+async fn never_a_task() {}
+
+#[test]
+fn tasks_are_said_in_the_attribute() {
+    use wharf::{TaskMode, TaskSupport, ToolFn};
+    let support = |tool: Tool| tool.info().execution.clone().and_then(|it| it.task_support);
+    assert_eq!(support(sometimes_a_task::tool()), Some(TaskSupport::Optional));
+    assert_eq!(support(always_a_task::tool()), Some(TaskSupport::Required));
+    assert_eq!(support(later_a_task::tool()), Some(TaskSupport::Optional));
+    assert_eq!(support(never_a_task::tool()), Some(TaskSupport::Forbidden));
+    assert_eq!(support(inline::tool()), None);
+    assert_ne!(TaskMode::optional(), TaskMode::optional().after(Duration::from_secs(30)));
+}

@@ -52,6 +52,8 @@ pub(crate) struct Engine {
     node: OnceLock<String>,
     started: AtomicBool,
     stopped: AtomicBool,
+    /// Nothing more is taken up.
+    draining: AtomicBool,
     /// Wakes the loop.
     bell: Bell,
     state: Mutex<State>,
@@ -84,14 +86,20 @@ impl Engine {
             node: OnceLock::new(),
             started: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
             bell: Bell::default(),
             state: Mutex::default(),
         })
     }
 
     /// Whether tasks outlive this process.
-    pub(crate) fn is_durable(&self) -> bool {
+    fn is_durable(&self) -> bool {
         self.reach > Reach::Process
+    }
+
+    /// Whether there may be tasks of other processes, and nobody here looks after them.
+    pub(crate) fn must_start(&self) -> bool {
+        self.is_durable() && !self.started.load(Ordering::Acquire)
     }
 
     /// Begins to look after tasks, if nobody does so yet.
@@ -125,6 +133,25 @@ impl Engine {
         runs.into_values().for_each(|link| link.stop(Stop::Lost));
         drop((subscription, originals));
         self.bell.ring();
+    }
+
+    /// Takes up nothing more. What runs goes on.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Gives every run back in good order, for another process to go on with at once.
+    pub(crate) async fn release(&self) {
+        self.drain();
+        if !self.is_durable() {
+            return;
+        }
+        let runs: Vec<Arc<Link>> = self.lock().runs.values().cloned().collect();
+        for link in runs {
+            if link.hand_back().await {
+                self.ledger.offer(link.id()).await;
+            }
+        }
     }
 
     fn is_stopped(&self) -> bool {
@@ -175,6 +202,7 @@ impl Engine {
     /// Drops the run of a task that is over, if it is here.
     pub(crate) fn drop_run(&self, id: &str) {
         let link = self.lock().runs.remove(id);
+        drop(self.original(id));
         if let Some(link) = link {
             link.stop(Stop::Lost);
         }
@@ -344,7 +372,7 @@ impl Engine {
         timer: &Arc<dyn Timer>,
     ) -> Option<Duration> {
         let room = self.options.running.saturating_sub(self.lock().places).min(BATCH);
-        if room == 0 {
+        if room == 0 || self.draining.load(Ordering::Acquire) {
             return None;
         }
         let due = match self.ledger.due(room).await {

@@ -249,6 +249,17 @@ impl Link {
         }
     }
 
+    /// Stops the run and gives the task back, unless its handler is through. False if that did not
+    /// reach the store: then its lease lapses.
+    pub(crate) async fn hand_back(&self) -> bool {
+        if self.lock().ending {
+            return false;
+        }
+        self.stop(Stop::Lost);
+        let released = self.change(|record, now| record.release(self.fence, 0, false, now)).await;
+        matches!(released, Ok(Update::Done(..)))
+    }
+
     /// Gives the task back for somebody else to try.
     pub(crate) async fn release(&self, delay: Duration) {
         let delay = millis(delay);

@@ -20,7 +20,7 @@ fn contradicting() {}
 #[tool(title, idempotent = true, name = 5, crate = "wharf")]
 fn values() {}
 
-#[tool(task, scope = "deploy")]
+#[tool(scope = "deploy")]
 fn reserved() {}
 
 #[tool("add")]
