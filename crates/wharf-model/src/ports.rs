@@ -188,7 +188,8 @@ pub trait Ear: Send + Sync + 'static {
 pub trait Bus: Send + Sync + 'static {
     /// Says something to all who hear the topic.
     fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()>;
-    /// Hears a topic from now on, until what it returns is dropped.
+    /// Hears a topic from now on, until what it returns is dropped: at least what this process says after
+    /// it. Where others must be told first, the ear is told then that it may have missed something.
     fn subscribe(&self, topic: &str, ear: Arc<dyn Ear>) -> Box<dyn Any + Send + Sync>;
 }
 

@@ -16,11 +16,11 @@ use futures_util::FutureExt;
 use support::*;
 use wharf_model::{
     BoxFuture, Deadlines, Error, ErrorKind, Event, Exchange, LogLevel, Method, Outbox, Outcome,
-    Rate, Request, Service,
+    Rate, RateStore, Request, Service, Taking,
 };
 use wharf_server::{
-    Concurrency, Ctx, Limits, Middleware, Next, PanicGuard, RateKey, RateLimit, Rates, RawArgs,
-    Router, RouterBuilder, Timeout, Tool, Tracing, layered,
+    Concurrency, Ctx, Limits, MemoryRates, Middleware, Next, PanicGuard, RateKey, RateLimit, Rates,
+    RawArgs, Router, RouterBuilder, Timeout, Tool, Tracing, layered,
 };
 
 /// A tool that waits until its gate is opened.
@@ -299,6 +299,31 @@ fn a_transport_says_whom_an_anonymous_call_counts_for() {
     for _ in 0..3 {
         assert_eq!(text(now(&router, call("hello", "{}"))), "hello", "nobody's call");
     }
+}
+
+/// Counts elsewhere, so that its answers take a while.
+struct Faraway(MemoryRates);
+
+impl RateStore for Faraway {
+    fn take(&self, key: &str, rate: Rate) -> Taking {
+        let taking = self.0.take(key, rate);
+        Taking::Later(Box::pin(async move {
+            tokio::task::yield_now().await;
+            taking.taken().await
+        }))
+    }
+}
+
+#[tokio::test]
+async fn rates_may_be_counted_elsewhere() {
+    let store = Arc::new(Faraway(MemoryRates::default()));
+    let limit = RateLimit::new(rates(3.0, 2.0)).store(store);
+    let router = hello().layer(limit).build().unwrap();
+    let run = |request| done(start(&router, by(request, "alice")));
+    assert_eq!(text(run(call("hello", "{}")).await), "hello");
+    assert_eq!(text(run(call("hello", "{}")).await), "hello");
+    assert!(kind(run(call("hello", "{}")).await).is_rate_limited(), "two tools");
+    assert!(kind(run(list(Method::ListTools)).await).is_rate_limited(), "three calls");
 }
 
 #[test]
