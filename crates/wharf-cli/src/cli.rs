@@ -194,10 +194,13 @@ pub(crate) struct Tasks {
     /// What to do
     #[arg(value_enum, hide_possible_values = true)]
     pub(crate) what: TasksVerb,
-    #[command(flatten)]
-    pub(crate) words: Words,
+    // One by one, because the id of a task may begin with a hyphen.
+    #[arg(hide = true, allow_hyphen_values = true)]
+    pub(crate) first: Option<String>,
+    #[arg(hide = true, allow_hyphen_values = true)]
+    pub(crate) second: Option<String>,
     /// Save images, sound and other bytes of the result to this file; - is stdout
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) shared: Shared,
@@ -300,6 +303,23 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_id_of_a_task_may_begin_with_a_hyphen() {
+        let lines = [
+            ["wharf", "tasks", "get", "t", "-8z", "--json"],
+            ["wharf", "tasks", "get", "--json", "t", "-oz"],
+            ["wharf", "tasks", "get", "t", "--json", "-o"],
+        ];
+        for line in lines {
+            let Verb::Tasks(tasks) = Cli::try_parse_from(line).unwrap().verb else { panic!() };
+            assert_eq!(tasks.first.as_deref(), Some("t"));
+            assert!(tasks.second.is_some_and(|id| id.starts_with('-')) && tasks.shared.json);
+        }
+        let line = ["wharf", "tasks", "get", "-8z", "--", "x"];
+        let Verb::Tasks(tasks) = Cli::try_parse_from(line).unwrap().verb else { panic!() };
+        assert_eq!((tasks.first.as_deref(), tasks.second), (Some("-8z"), None));
     }
 
     #[test]

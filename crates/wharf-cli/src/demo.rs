@@ -26,7 +26,7 @@ pub(crate) fn server() -> Server {
         .tool::<tools::sleep>()
         .tool::<tools::set_bonus>()
         .tool::<tools::touch>()
-        .add(tools::voyage())
+        .tool::<tools::voyage>()
         .resource::<resources::readme>()
         .resource::<resources::logo>()
         .resource::<resources::clock>()

@@ -1,22 +1,19 @@
 //! What time it is, in milliseconds since 1970.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use tokio::time::Instant;
 
 /// Tells the time, in milliseconds since 1970. It never goes back.
-pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+pub(crate) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// The clock of what ends with the process: tokio's, so that tests can pause it.
 pub(crate) fn of_the_process() -> Clock {
     let (wall, start) = (wall(), Instant::now());
-    Arc::new(move || wall.saturating_add(millis(start.elapsed())))
+    Box::new(move || wall.saturating_add(millis(start.elapsed())))
 }
 
 /// The clock of what outlives the process: the time of day, held still while somebody sets it back.

@@ -16,7 +16,7 @@ mod redis;
 mod sqlite;
 mod url;
 
-pub use crate::{clock::Clock, memory::*, open::open};
+pub use crate::{memory::*, open::open};
 
 /// The examples of the guide are tests.
 #[cfg(all(doctest, feature = "contract"))]

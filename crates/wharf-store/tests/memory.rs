@@ -1,6 +1,12 @@
 //! The ports in memory keep the contract, and stay within their limits.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use wharf_model::{EventStore, Keep, Record, RecordStore};
 use wharf_store::{MemoryEvents, MemoryRecords, contract, memory_stores};
@@ -36,6 +42,21 @@ async fn a_paused_clock_moves_the_store() {
     assert!(store.load("a").await.unwrap().is_some());
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(store.load("a").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_simulation_has_a_clock_of_its_own() {
+    let hand = Arc::new(AtomicU64::new(5));
+    let clock = hand.clone();
+    let store = MemoryRecords::with_clock(move || clock.load(Ordering::Relaxed));
+    let record = Record { id: "a".into(), due: Some(7), expires: Some(9), ..Record::default() };
+    assert!(store.insert(record, 1).await.unwrap());
+    for (time, due, lives) in [(6, 0, true), (7, 1, true), (8, 1, true), (9, 0, false)] {
+        hand.store(time, Ordering::Relaxed);
+        assert_eq!(store.now().await, Ok(time));
+        assert_eq!(store.due(9).await.unwrap().len(), due, "at {time}");
+        assert_eq!(store.load("a").await.unwrap().is_some(), lives, "at {time}");
+    }
 }
 
 #[tokio::test]

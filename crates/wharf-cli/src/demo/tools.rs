@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf::{ClientCapability, TaskMode, prelude::*};
+use wharf::{ClientCapability, prelude::*};
 
 use super::{art, resources::README};
 
@@ -166,33 +166,17 @@ pub(crate) async fn touch(ctx: Ctx) -> &'static str {
     "touched"
 }
 
-/// A voyage, which takes so long that clients may want it as a task.
-pub(crate) fn voyage() -> Tool {
-    Tool::new("voyage", sail)
-        .description("Sails for some days, as a task where clients follow tasks.")
-        .read_only()
-        .task(TaskMode::optional())
-}
-
-/// What [`voyage`] is told.
-#[derive(Deserialize, JsonSchema)]
-struct Voyage {
+/// Sails for some days, as a task where clients follow tasks.
+#[tool(read_only, task)]
+pub(crate) async fn voyage(
     /// How long it takes; a day is a second here.
-    #[schemars(range(min = 0, max = 3600))]
+    #[range(0..=3600)]
     days: u32,
-}
-
-/// What is asked at sea.
-#[derive(Deserialize, JsonSchema)]
-struct Course {
-    /// Where to go.
-    port: String,
-}
-
-async fn sail(Args(voyage): Args<Voyage>, ctx: Ctx) -> Result<String, ToolError> {
-    for day in 1..=voyage.days {
+    ctx: Ctx,
+) -> Result<String, ToolError> {
+    for day in 1..=days {
         let message = format!("day {day} at sea");
-        ctx.progress_message(day.into(), f64::from(voyage.days), message).await;
+        ctx.progress_message(day.into(), f64::from(days), message).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let port = match ctx.can(ClientCapability::Elicitation) {
@@ -200,4 +184,11 @@ async fn sail(Args(voyage): Args<Voyage>, ctx: Ctx) -> Result<String, ToolError>
         false => "Lisbon".to_owned(),
     };
     Ok(format!("reached {port}"))
+}
+
+/// What [`voyage`] asks at sea.
+#[derive(Deserialize, JsonSchema)]
+struct Course {
+    /// Where to go.
+    port: String,
 }

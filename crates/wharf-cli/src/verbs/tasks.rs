@@ -23,7 +23,7 @@ const YEAR: Duration = Duration::from_hours(8760);
 
 impl Run for Tasks {
     async fn run(&self, context: &Context) -> Result<(), Fail> {
-        let words = self.words.words.clone();
+        let words = [&self.first, &self.second].into_iter().flatten().cloned().collect();
         let (target, words) = target::split(words, &context.shared.command)?;
         if self.output.is_some() && self.what != TasksVerb::Resume {
             return Err(Fail::usage("--output is for `wharf tasks resume`"));

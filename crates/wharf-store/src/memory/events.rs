@@ -50,10 +50,10 @@ impl MemoryEvents {
         MemoryEvents { most, most_bytes, clock: clock::of_the_process(), table: Mutex::default() }
     }
 
-    /// Goes by this clock, for simulations.
+    /// Streams that go by this clock, in milliseconds since 1970, for simulations.
     #[must_use]
-    pub fn with_clock(self, clock: Clock) -> Self {
-        MemoryEvents { clock, ..self }
+    pub fn with_clock(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        MemoryEvents { clock: Box::new(clock), ..MemoryEvents::default() }
     }
 
     fn append_at(&self, now: u64, name: &str, event: Vec<u8>, keep: Keep) -> Result<u64, Error> {

@@ -63,10 +63,10 @@ impl MemoryRecords {
         MemoryRecords { most, most_bytes, clock: clock::of_the_process(), table: Mutex::default() }
     }
 
-    /// Goes by this clock, for simulations.
+    /// Records that go by this clock, in milliseconds since 1970, for simulations.
     #[must_use]
-    pub fn with_clock(self, clock: Clock) -> Self {
-        MemoryRecords { clock, ..self }
+    pub fn with_clock(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        MemoryRecords { clock: Box::new(clock), ..MemoryRecords::default() }
     }
 
     /// Does something to the table, at the time it is now.
