@@ -89,7 +89,7 @@ impl Contender {
             ("BENCH_STORE", store.url().to_owned()),
             ("BENCH_POLL_MS", POLL_INTERVAL.as_millis().to_string()),
             // Wharf wants a key that all processes share, where they share a store.
-            ("WHARF_STATE_KEY", format!("{}=", "B".repeat(43))),
+            ("WHARF_STATE_KEY", format!("{}=", "A".repeat(43))),
         ];
         let can = self.name == WHARF || (self.name, engine) == (FASTMCP, Engine::Redis);
         can.then(|| Contender { environment, ..self.clone() })
