@@ -32,7 +32,9 @@ impl Run for Call {
         agreed(context, &tool, self.yes).await?;
         let output = self.output.as_deref();
         if self.detach {
-            return detach(context, client.call_task(name, arguments), output).await;
+            let server = self.words.words.first().filter(|_| context.shared.command.is_empty());
+            let server = server.map(|it| format!("{it} ")).unwrap_or_default();
+            return detach(context, client.call_task(name, arguments), output, &server).await;
         }
         let result = context.watch(client.call(name, arguments)).await?;
         show(context, output, &result)
@@ -44,6 +46,7 @@ async fn detach(
     context: &Context,
     calling: Calling<TaskHandle>,
     output: Option<&Path>,
+    server: &str,
 ) -> Result<(), Fail> {
     let task = context.watch(calling).await?;
     let Some(id) = task.id() else {
@@ -56,7 +59,7 @@ async fn detach(
     } else {
         context.out.lines(&[clean_line(id).into_owned()])?;
     }
-    context.tell("`wharf tasks resume` waits for its result, `wharf tasks get` looks at it.");
+    context.tell(&format!("`wharf tasks resume {server}{id}` waits for its result."));
     Ok(())
 }
 

@@ -127,8 +127,9 @@ fn people_see_how_it_goes_and_are_asked() {
     let (code, shown) = call.end();
     assert!(code == 0 && shown.contains("reached Porto"), "{shown}");
     let (code, shown) = at(&["call", &served.url, "voyage", "days=0", "--detach"]).end();
-    assert!(code == 0 && shown.contains("`wharf tasks resume` waits"), "{shown}");
     let id = shown.lines().next().unwrap().to_owned();
+    let how = format!("`wharf tasks resume {} {id}` waits", served.url);
+    assert!(code == 0 && shown.replace('\n', "").contains(&how), "{shown}");
     let mut resumed = at(&["tasks", "resume", &served.url, &id]);
     resumed.until("Which port?").type_line("Cadiz");
     let (code, shown) = resumed.end();

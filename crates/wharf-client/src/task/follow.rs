@@ -248,7 +248,7 @@ impl Follow<'_> {
         let (caller, id) = (self.watch.caller().clone(), self.watch.id().to_owned());
         let mut tries = 0;
         loop {
-            match update(&caller, &id, answers.clone(), caller.options().idle).await {
+            match update(&caller, &id, answers.clone(), self.watch.idle()).await {
                 Err(error) if is_interruption(&error) && tries < REISSUES => {
                     let pause = wait::backoff(REISSUE, tries, REISSUE * 16);
                     wait::sleep(caller.timer(), pause).await;
@@ -264,7 +264,7 @@ impl Follow<'_> {
         let (caller, id) = (self.watch.caller().clone(), self.watch.id().to_owned());
         let mut tries = 0;
         loop {
-            let idle = caller.options().idle;
+            let idle = self.watch.idle();
             let mut round = self.fetching.take().unwrap_or_else(|| fetch(&caller, &id, Some(idle)));
             let ended = poll_fn(|cx| round.poll_end(self.company, cx).map(|(end, _)| Ok(end)));
             match result(wait::within(caller.timer(), idle, "timeout", ended).await?) {

@@ -72,6 +72,10 @@ impl Watch {
         &self.caller
     }
 
+    pub(crate) fn idle(&self) -> Duration {
+        self.idle
+    }
+
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
