@@ -233,8 +233,8 @@ impl Link {
         }
     }
 
-    /// Writes down how the task ended.
-    pub(crate) async fn finish(&self, end: &End, last: Option<&progress::Update>) {
+    /// Writes down how the task ended. False if it is not ours to end.
+    pub(crate) async fn finish(&self, end: &End, last: Option<&progress::Update>) -> bool {
         self.lock().ending = true;
         let finished = self
             .insist(|record, now| {
@@ -244,9 +244,7 @@ impl Link {
                 record.finish(self.fence, end, now)
             })
             .await;
-        if matches!(finished, Update::Done(..)) {
-            self.ledger.tell(&self.id).await;
-        }
+        matches!(finished, Update::Done(..))
     }
 
     /// Stops the run and gives the task back, unless its handler is through. False if that did not
@@ -294,22 +292,28 @@ impl Link {
             return Err(AskError::Invalid(reason));
         }
         let most = self.options.questions;
+        // From here on: the store may have the question even if nobody waits for its word.
+        let mut pending = Pending { link: self, key: Some(key) };
         let asked = self
             .insist(|record, now| record.ask(self.fence, (key, question), ask, most, now))
             .await;
-        match asked {
-            Update::Done(_, Changed::Yes) => self.ledger.tell(&self.id).await,
+        let refused = match asked {
+            Update::Done(_, Changed::Yes) => {
+                self.ledger.tell(&self.id).await;
+                None
+            }
             Update::Refused(Refusal::KeyTaken, _) => {
-                let reason = format!("`{key}` stands for two different questions in one task");
-                return Err(AskError::Invalid(reason));
+                Some(format!("`{key}` stands for two different questions in one task"))
             }
             Update::Refused(Refusal::TooManyQuestions, _) => {
-                let reason = format!("a task may ask {most} questions, and this one has");
-                return Err(AskError::Invalid(reason));
+                Some(format!("a task may ask {most} questions, and this one has"))
             }
-            _ => {}
+            _ => None,
+        };
+        if let Some(reason) = refused {
+            pending.key = None;
+            return Err(AskError::Invalid(reason));
         }
-        let pending = Pending(self, key);
         let said = poll_fn(|cx| {
             let mut state = self.lock();
             if let Some(said) = answered(&state) {
@@ -321,7 +325,7 @@ impl Link {
             Poll::Pending
         })
         .await;
-        mem::forget(pending);
+        pending.key = None;
         understood(said)
     }
 
@@ -381,12 +385,17 @@ impl Link {
 }
 
 /// A question that is withdrawn if nobody waits for its answer any more.
-struct Pending<'l>(&'l Link, &'l str);
+struct Pending<'l> {
+    link: &'l Link,
+    /// None once there is nothing to withdraw.
+    key: Option<&'l str>,
+}
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.withdrawn.push(self.1.to_owned());
+        let Some(key) = self.key else { return };
+        let mut state = self.link.lock();
+        state.withdrawn.push(key.to_owned());
         let runner = state.runner.take();
         drop(state);
         runner.into_iter().for_each(Waker::wake);

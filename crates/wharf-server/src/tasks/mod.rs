@@ -13,6 +13,7 @@ pub(crate) mod ledger;
 pub(crate) mod link;
 mod options;
 pub(crate) mod record;
+mod saved;
 pub(crate) mod start;
 pub(crate) mod tell;
 mod worker;

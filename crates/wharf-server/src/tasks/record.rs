@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
-use wharf_model::{
-    Ask, ClientCapabilities, ElicitForm, ElicitUrl, Error, ErrorKind, Implementation, Peer,
-    Principal, Request, SamplingRequest, Task, TaskState, Timestamp, ToolResult,
-};
+use serde_json::value::RawValue;
+use wharf_model::{Ask, Error, Task, TaskState, Timestamp, ToolResult};
 
-use crate::progress::Update;
+use crate::{
+    progress::Update,
+    tasks::saved::{SavedAsk, SavedCall, SavedError},
+};
 
 /// All that is kept of one task. What stands beside the body in the store is not in its JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,32 +49,11 @@ pub(crate) struct TaskRecord {
     pub(crate) end: Option<End>,
 }
 
-/// The call, as far as it can be made again by another process.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct SavedCall {
-    pub(crate) tool: String,
-    pub(crate) arguments: Box<RawValue>,
-    pub(crate) meta: Option<Box<RawValue>>,
-    pub(crate) client: Option<Implementation>,
-    pub(crate) capabilities: ClientCapabilities,
-    pub(crate) principal: Option<(String, Vec<String>)>,
-    /// What one-time steps are claimed under, if not under the task's own id.
-    pub(crate) nonce: Option<String>,
-}
-
 /// A question that waits for an answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Question {
     pub(crate) key: String,
     ask: SavedAsk,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum SavedAsk {
-    Elicit(Box<ElicitForm>),
-    ElicitUrl(Box<ElicitUrl>),
-    Sample(Box<SamplingRequest>),
-    Roots,
 }
 
 /// What was answered, and to which question.
@@ -97,15 +76,6 @@ pub(crate) enum End {
     Completed(Box<ToolResult>),
     Failed(SavedError),
     Cancelled,
-}
-
-/// An error as it is kept.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct SavedError {
-    kind: String,
-    message: String,
-    data: Option<Box<Value>>,
-    code: Option<i32>,
 }
 
 /// Why a change does not happen.
@@ -356,35 +326,6 @@ impl TaskRecord {
     }
 }
 
-impl SavedCall {
-    /// What can be kept of a call. Texts that are no JSON cannot have come this far.
-    pub(crate) fn of(request: &Request, nonce: Option<String>) -> Result<Self, Error> {
-        let raw = |json: &str| RawValue::from_string(json.to_owned()).map_err(Error::from);
-        let peer = request.peer();
-        Ok(SavedCall {
-            tool: request.target().into_owned(),
-            arguments: raw(request.arguments())?,
-            meta: request.meta().map(raw).transpose()?,
-            client: peer.info.clone(),
-            capabilities: peer.capabilities.clone(),
-            principal: request.principal().map(|principal| {
-                (principal.id().to_owned(), principal.scopes().map(str::to_owned).collect())
-            }),
-            nonce,
-        })
-    }
-
-    pub(crate) fn peer(&self) -> Peer {
-        Peer::new(self.client.clone(), self.capabilities.clone())
-    }
-
-    pub(crate) fn principal(&self) -> Option<Principal> {
-        let (id, scopes) = self.principal.as_ref()?;
-        let nobody = Principal::new(id.as_str());
-        Some(scopes.iter().fold(nobody, |principal, scope| principal.with_scope(scope)))
-    }
-}
-
 impl Update {
     /// The same in words.
     fn text(&self) -> String {
@@ -392,50 +333,6 @@ impl Update {
             (Some(message), _) => message.clone(),
             (None, Some(total)) => format!("{} of {total}", self.progress),
             (None, None) => self.progress.to_string(),
-        }
-    }
-}
-
-impl From<&Error> for SavedError {
-    fn from(error: &Error) -> Self {
-        SavedError {
-            kind: error.kind.name().into(),
-            message: error.message.clone().into_owned(),
-            data: error.data.clone(),
-            code: error.code,
-        }
-    }
-}
-
-impl From<&SavedError> for Error {
-    fn from(saved: &SavedError) -> Self {
-        // A kind that a later version wrote.
-        let kind = ErrorKind::from_name(&saved.kind).unwrap_or(ErrorKind::InternalError);
-        let mut error = Error::new(kind).with_message(saved.message.clone());
-        (error.data, error.code) = (saved.data.clone(), saved.code);
-        error
-    }
-}
-
-impl From<&Ask> for SavedAsk {
-    fn from(ask: &Ask) -> Self {
-        match ask {
-            Ask::Elicit(form) => SavedAsk::Elicit(form.clone()),
-            Ask::ElicitUrl(url) => SavedAsk::ElicitUrl(url.clone()),
-            Ask::Sample(request) => SavedAsk::Sample(request.clone()),
-            // The kinds of questions are all of the model's.
-            _ => SavedAsk::Roots,
-        }
-    }
-}
-
-impl From<&SavedAsk> for Ask {
-    fn from(saved: &SavedAsk) -> Self {
-        match saved {
-            SavedAsk::Elicit(form) => Ask::Elicit(form.clone()),
-            SavedAsk::ElicitUrl(url) => Ask::ElicitUrl(url.clone()),
-            SavedAsk::Sample(request) => Ask::Sample(request.clone()),
-            SavedAsk::Roots => Ask::Roots,
         }
     }
 }

@@ -201,25 +201,6 @@ proptest! {
 }
 
 #[test]
-fn an_error_and_every_kind_of_question_come_back_as_they_were() {
-    let error = Error::resource_not_found("x:y");
-    assert_eq!(Error::from(&SavedError::from(&error)), error);
-    assert_eq!(Error::from(&SavedError::from(&Error::custom(7, "own"))).code, Some(7));
-    let form = ElicitForm::new("m", json!({"type": "object"}));
-    let sample = SamplingRequest::default();
-    for ask in [
-        Ask::Elicit(Box::new(form)),
-        Ask::ElicitUrl(Box::new(ElicitUrl::new("m", "https://x"))),
-        Ask::Sample(Box::new(sample)),
-        Ask::Roots,
-    ] {
-        let json = serde_json::to_string(&SavedAsk::from(&ask)).unwrap();
-        let back: SavedAsk = serde_json::from_str(&json).unwrap();
-        assert_eq!(Ask::from(&back), ask);
-    }
-}
-
-#[test]
 fn attempts_count_unless_the_task_is_given_back_without_fault() {
     let mut record = record();
     let claim = Claim { node: "n".into(), lease: LEASE };

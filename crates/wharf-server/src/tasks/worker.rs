@@ -192,9 +192,13 @@ async fn work(holding: Holding, mut exchange: Exchange, timer: &dyn Timer) {
         }
     };
     drop(exchange);
-    link.finish(&end, reports.last.as_ref()).await;
-    tracing::debug!(task = short(link.id()), "a task has ended");
+    let finished = link.finish(&end, reports.last.as_ref()).await;
+    // Before anybody is told: there is nothing left that the news could change here.
     drop((running, place));
+    if finished {
+        core.tasks.ledger.tell(link.id()).await;
+        tracing::debug!(task = short(link.id()), "a task has ended");
+    }
 }
 
 fn poll(

@@ -1,0 +1,138 @@
+//! Nouns of the model in the form in which they are kept.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+use wharf_model::{
+    Ask, ClientCapabilities, ElicitForm, ElicitUrl, Error, ErrorKind, Implementation, Peer,
+    Principal, Request, SamplingRequest,
+};
+
+/// The call, as far as it can be made again by another process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SavedCall {
+    pub(crate) tool: String,
+    pub(crate) arguments: Box<RawValue>,
+    pub(crate) meta: Option<Box<RawValue>>,
+    pub(crate) client: Option<Implementation>,
+    pub(crate) capabilities: ClientCapabilities,
+    pub(crate) principal: Option<(String, Vec<String>)>,
+    /// What one-time steps are claimed under, if not under the task's own id.
+    pub(crate) nonce: Option<String>,
+}
+
+/// A question as it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum SavedAsk {
+    Elicit(Box<ElicitForm>),
+    ElicitUrl(Box<ElicitUrl>),
+    Sample(Box<SamplingRequest>),
+    Roots,
+}
+
+/// An error as it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SavedError {
+    kind: String,
+    pub(crate) message: String,
+    data: Option<Box<Value>>,
+    code: Option<i32>,
+}
+
+impl SavedCall {
+    /// What can be kept of a call. Texts that are no JSON cannot have come this far.
+    pub(crate) fn of(request: &Request, nonce: Option<String>) -> Result<Self, Error> {
+        let raw = |json: &str| RawValue::from_string(json.to_owned()).map_err(Error::from);
+        let peer = request.peer();
+        Ok(SavedCall {
+            tool: request.target().into_owned(),
+            arguments: raw(request.arguments())?,
+            meta: request.meta().map(raw).transpose()?,
+            client: peer.info.clone(),
+            capabilities: peer.capabilities.clone(),
+            principal: request.principal().map(|principal| {
+                (principal.id().to_owned(), principal.scopes().map(str::to_owned).collect())
+            }),
+            nonce,
+        })
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        Peer::new(self.client.clone(), self.capabilities.clone())
+    }
+
+    pub(crate) fn principal(&self) -> Option<Principal> {
+        let (id, scopes) = self.principal.as_ref()?;
+        let nobody = Principal::new(id.as_str());
+        Some(scopes.iter().fold(nobody, |principal, scope| principal.with_scope(scope)))
+    }
+}
+
+impl From<&Error> for SavedError {
+    fn from(error: &Error) -> Self {
+        SavedError {
+            kind: error.kind.name().into(),
+            message: error.message.clone().into_owned(),
+            data: error.data.clone(),
+            code: error.code,
+        }
+    }
+}
+
+impl From<&SavedError> for Error {
+    fn from(saved: &SavedError) -> Self {
+        // A kind that a later version wrote.
+        let kind = ErrorKind::from_name(&saved.kind).unwrap_or(ErrorKind::InternalError);
+        let mut error = Error::new(kind).with_message(saved.message.clone());
+        (error.data, error.code) = (saved.data.clone(), saved.code);
+        error
+    }
+}
+
+impl From<&Ask> for SavedAsk {
+    fn from(ask: &Ask) -> Self {
+        match ask {
+            Ask::Elicit(form) => SavedAsk::Elicit(form.clone()),
+            Ask::ElicitUrl(url) => SavedAsk::ElicitUrl(url.clone()),
+            Ask::Sample(request) => SavedAsk::Sample(request.clone()),
+            // The kinds of questions are all of the model's.
+            _ => SavedAsk::Roots,
+        }
+    }
+}
+
+impl From<&SavedAsk> for Ask {
+    fn from(saved: &SavedAsk) -> Self {
+        match saved {
+            SavedAsk::Elicit(form) => Ask::Elicit(form.clone()),
+            SavedAsk::ElicitUrl(url) => Ask::ElicitUrl(url.clone()),
+            SavedAsk::Sample(request) => Ask::Sample(request.clone()),
+            SavedAsk::Roots => Ask::Roots,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_error_and_every_kind_of_question_come_back_as_they_were() {
+        let error = Error::resource_not_found("x:y");
+        assert_eq!(Error::from(&SavedError::from(&error)), error);
+        assert_eq!(Error::from(&SavedError::from(&Error::custom(7, "own"))).code, Some(7));
+        let form = ElicitForm::new("m", json!({"type": "object"}));
+        let sample = SamplingRequest::default();
+        for ask in [
+            Ask::Elicit(Box::new(form)),
+            Ask::ElicitUrl(Box::new(ElicitUrl::new("m", "https://x"))),
+            Ask::Sample(Box::new(sample)),
+            Ask::Roots,
+        ] {
+            let json = serde_json::to_string(&SavedAsk::from(&ask)).unwrap();
+            let back: SavedAsk = serde_json::from_str(&json).unwrap();
+            assert_eq!(Ask::from(&back), ask);
+        }
+    }
+}

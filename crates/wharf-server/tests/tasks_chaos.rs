@@ -1,0 +1,156 @@
+//! Processes that are lost again and again while their tasks go on, at moments drawn by lot.
+#![allow(clippy::unwrap_used)]
+
+mod task_support;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::json;
+use task_support::*;
+use wharf_model::{Method, Outcome, Reply, RequestBuilder, TaskState, TaskStatus};
+use wharf_server::{AskError, Ctx, Router, State, TaskMode, TaskOptions, Tool};
+
+/// Numbers that are the same in each run.
+struct Lot(u64);
+
+impl Lot {
+    fn draw(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % below
+    }
+}
+
+/// What the world outside saw: which steps of which task have returned, and with what.
+#[derive(Clone, Default)]
+struct Witness(Arc<Mutex<BTreeMap<(String, u64), u64>>>);
+
+impl Witness {
+    fn begins(&self, task: &str, step: u64) {
+        let seen = self.0.lock().unwrap();
+        assert!(!seen.contains_key(&(task.to_owned(), step)), "a step ran after it had returned");
+    }
+
+    fn returned(&self, task: &str, step: u64, value: u64) {
+        let mut seen = self.0.lock().unwrap();
+        let first = *seen.entry((task.to_owned(), step)).or_insert(value);
+        assert_eq!(first, value, "a step returned two results");
+    }
+
+    /// Each task ended with the sum of its four steps.
+    fn agrees(&self, ends: &BTreeMap<String, String>) {
+        let seen = self.0.lock().unwrap();
+        for (task, end) in ends {
+            let steps: Vec<u64> = (0..4).map(|step| seen[&(task.clone(), step)]).collect();
+            assert_eq!(*end, steps.iter().sum::<u64>().to_string());
+        }
+    }
+}
+
+async fn works(
+    State(witness): State<Witness>,
+    State(drawn): State<Counter>,
+    ctx: Ctx,
+) -> Result<String, AskError> {
+    let task = ctx.task_id().unwrap();
+    let mut sum = 0;
+    for step in 0..4 {
+        let effect = async {
+            witness.begins(&task, step);
+            tokio::time::sleep(seconds(3)).await;
+            drawn.hit() as u64
+        };
+        let value = ctx.step("effect", effect).await;
+        witness.returned(&task, step, value);
+        sum += value;
+        if step == 1 {
+            ctx.ask::<Confirm>("go on", "Go on?").await?;
+        }
+        tokio::time::sleep(seconds(5)).await;
+    }
+    Ok(sum.to_string())
+}
+
+fn node(world: &World, witness: &Witness, drawn: &Counter) -> Router {
+    let options = TaskOptions { attempts: 1000, running: 3, ..quick() };
+    let server = world.server().tasks(options).state(witness.clone()).state(drawn.clone());
+    let tool = Tool::new("works", works).task(TaskMode::optional());
+    let router = server.add(tool).build().unwrap();
+    router.start_tasks(&timer());
+    router
+}
+
+/// Answers what is asked, through any node, and says whether all tasks are over.
+async fn look_after(router: &Router, ids: &[String], ends: &mut BTreeMap<String, String>) -> bool {
+    let client = client(router);
+    for id in ids {
+        let task = client.get(id).await;
+        match &task.state {
+            TaskState::InputRequired(_) => {
+                let update = client.update(id, json!({"go on": sure()})).await;
+                assert!(matches!(update, Outcome::Complete(Reply::TaskUpdated)));
+            }
+            TaskState::Working => {}
+            TaskState::Completed(result) => {
+                // A witness that was shocked.
+                assert!(!result.is_error, "{result:?}");
+                let end = ends.entry(id.clone()).or_insert_with(|| text(result).to_owned());
+                assert_eq!(end, text(result), "a task ended twice");
+            }
+            other => panic!("{other:?}"),
+        }
+        if ends.contains_key(id) {
+            assert_eq!(task.status(), TaskStatus::Completed);
+        }
+    }
+    ends.len() == ids.len()
+}
+
+async fn survive(seed: u64) {
+    let (world, witness, drawn) = (World::new(), Witness::default(), Counter::default());
+    let mut lot = Lot(seed);
+    let mut nodes: Vec<Router> = (0..3).map(|_| node(&world, &witness, &drawn)).collect();
+    let mut ids = vec![];
+    for number in 0..6 {
+        ids.push(client(&nodes[number % 3]).task("works").await.id);
+    }
+    let mut ends = BTreeMap::new();
+    for _ in 0..2000 {
+        pass(Duration::from_millis(500 + lot.draw(9000))).await;
+        match lot.draw(4) {
+            // Lost, and started again.
+            0 => {
+                let index = usize::try_from(lot.draw(3)).unwrap();
+                nodes[index] = node(&world, &witness, &drawn);
+            }
+            // In good order.
+            1 => {
+                let index = usize::try_from(lot.draw(3)).unwrap();
+                nodes[index].release_tasks().await;
+                nodes[index] = node(&world, &witness, &drawn);
+            }
+            2 if lot.draw(3) == 0 => {
+                world.records.set_broken(true);
+                pass(Duration::from_millis(lot.draw(50_000))).await;
+                world.records.set_broken(false);
+            }
+            _ => {}
+        }
+        if look_after(&nodes[0], &ids, &mut ends).await {
+            return witness.agrees(&ends);
+        }
+    }
+    let left = client(&nodes[0]).send(RequestBuilder::new(Method::GetTask).target(&ids[0])).await;
+    panic!("seed {seed}: not all tasks came to an end: {ends:?} {left:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_task_ends_once_and_no_step_that_returned_runs_again() {
+    let seeds = std::env::var("WHARF_SEEDS").map_or(25, |seeds| seeds.parse().unwrap());
+    for seed in 0..seeds {
+        survive(seed).await;
+    }
+}
