@@ -219,7 +219,7 @@ impl Drop for Seat {
 pub(crate) struct Tally {
     session: Arc<Session>,
     pub(crate) log: Arc<Log>,
-    batch: bool,
+    pub(crate) batch: bool,
     /// Whether the client reads nothing but the replies.
     quiet: bool,
     replies: Mutex<Replies>,
@@ -243,6 +243,13 @@ impl Tally {
     pub(crate) fn hold(&self, length: usize) {
         self.held.store(length, Ordering::Release);
         self.session.flight().hold(length);
+    }
+
+    /// Notes that the reply to this call is due, for those who must write it if we cannot.
+    pub(crate) fn owe(&self, codec: &Codec) {
+        if let Some(journal) = self.log.journal() {
+            journal.owe(codec.id());
+        }
     }
 
     /// Whether the replies so far are as much as any message may be.
