@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use wharf_model::{
-    ClientCapabilities, Error, Implementation, Introduction, LiveFilter, LogLevel, Moment, Peer,
+    ClientCapabilities, Error, Filter, Implementation, Introduction, LogLevel, Moment, Peer,
     Request,
 };
 
@@ -26,6 +26,8 @@ struct Saved<'a> {
     level: LogLevel,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     uris: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    tasks: BTreeSet<String>,
     /// Since when it listens, once the client is ready for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<u64>,
@@ -57,13 +59,18 @@ impl Connection {
     pub fn save(&self) -> Option<Vec<u8>> {
         let session = self.session.as_ref()?;
         let peer = &session.peer;
+        let follows = |what: fn(&Filter) -> &BTreeSet<String>| {
+            let filter = session.filter.as_ref();
+            filter.map(|it| it.read(|filter| what(filter).clone())).unwrap_or_default()
+        };
         let saved = Saved {
             revision: session.revision.as_str().into(),
             info: peer.info.as_ref().map(Cow::Borrowed),
             capabilities: Cow::Borrowed(&peer.capabilities),
             offer: session.handshake.offer()?,
             level: session.level,
-            uris: session.filter.as_ref().map(uris).unwrap_or_default(),
+            uris: follows(|filter| &filter.uris),
+            tasks: follows(|filter| &filter.tasks),
             since: session.listen.since().map(Moment::number),
             roots: peer.roots_generation(),
         };
@@ -89,7 +96,7 @@ impl Connection {
             listen: Listen::Early,
             edits: 0,
         };
-        session.catch_up(saved);
+        session.catch_up(saved, wire.limits.subscriptions);
         Some(Connection { wire, session: Some(session) })
     }
 
@@ -97,7 +104,7 @@ impl Connection {
     /// edited while it listens.
     pub fn catch_up(&mut self, saved: &[u8]) {
         if let (Some(session), Ok(saved)) = (&mut self.session, serde_json::from_slice(saved)) {
-            session.catch_up(saved);
+            session.catch_up(saved, self.wire.limits.subscriptions);
         }
     }
 
@@ -136,7 +143,7 @@ impl Connection {
 }
 
 impl Session {
-    fn catch_up(&mut self, saved: Saved<'_>) {
+    fn catch_up(&mut self, saved: Saved<'_>, most: usize) {
         self.level = saved.level;
         self.peer.roots_changed_by(saved.roots);
         self.listen = match saved.since.map(Moment::at) {
@@ -144,9 +151,14 @@ impl Session {
             Some(since) => Listen::PutOff(self.listen.since().map_or(since, |it| it.max(since))),
             None => Listen::Early,
         };
-        self.follows |= !saved.uris.is_empty();
+        self.follows |= !saved.uris.is_empty() || !saved.tasks.is_empty();
         if self.follows || self.filter.is_some() {
-            self.filter().edit(|filter| filter.uris = saved.uris);
+            self.filter().edit(|filter| {
+                filter.uris = saved.uris;
+                // Calls of this process may have become tasks that nobody has saved yet.
+                let room = most.saturating_sub(filter.tasks.len());
+                filter.tasks.extend(saved.tasks.into_iter().take(room));
+            });
         }
     }
 }
@@ -158,8 +170,4 @@ impl Listen {
             Listen::Early | Listen::Begun => None,
         }
     }
-}
-
-fn uris(filter: &LiveFilter) -> BTreeSet<String> {
-    filter.read(|filter| filter.uris.clone())
 }

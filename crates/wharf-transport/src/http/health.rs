@@ -13,7 +13,8 @@ impl Site {
     pub(crate) async fn health(&self, parts: &Parts) -> Option<Reply> {
         let path = parts.uri.path();
         let (live, ready) = (path.ends_with(LIVE), path.ends_with(READY));
-        if !live && !ready {
+        // The endpoint itself may be called so.
+        if !live && !ready || path == self.http.path {
             return None;
         }
         if parts.method != Method::GET && parts.method != Method::HEAD {

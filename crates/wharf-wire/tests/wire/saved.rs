@@ -84,6 +84,12 @@ fn a_listen_under_way_follows_what_other_processes_saved() {
     there.heard_until(Moment::at(9));
     there.catch_up(&here.save().unwrap());
     assert!(listen.filter.as_ref().unwrap().read(|filter| filter.uris.contains("a:1")));
+    // Tasks that one of them follows, all do.
+    let (also, _) = here.listen_again().unwrap();
+    also.filter.as_ref().unwrap().edit(|filter| filter.tasks.insert("task".into()));
+    listen.filter.as_ref().unwrap().edit(|filter| filter.tasks.insert("other".into()));
+    there.catch_up(&here.save().unwrap());
+    assert_eq!(listen.filter.as_ref().unwrap().read(|filter| filter.tasks.len()), 2);
     // Nobody forgets what was heard, nor hears it twice because another process heard less.
     assert_eq!(there.listen_again().unwrap().0.since, Some(Moment::at(9)));
 }

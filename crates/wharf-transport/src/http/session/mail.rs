@@ -58,8 +58,7 @@ impl Sessions {
     }
 
     /// Hears what other processes say, until the server stops.
-    pub(super) async fn hear(sessions: Weak<Self>, fleet: Arc<Fleet>) {
-        let mut hearing = Hearing::new(&*fleet.stores.bus);
+    pub(super) async fn hear(sessions: Weak<Self>, fleet: Arc<Fleet>, mut hearing: Hearing) {
         loop {
             let text = tokio::select! {
                 text = hearing.next() => text,

@@ -163,6 +163,17 @@ impl Member {
         kept.await.map(|()| received)
     }
 
+    /// Tells the other processes what the session follows by now.
+    pub(crate) fn share(session: &Arc<Session>) {
+        let Some(member) = &session.member else { return };
+        let shared = session.clone();
+        member.fleet.spawn(async move {
+            if let Some(member) = &shared.member {
+                let _ = member.change(&shared, |_| {}).await;
+            }
+        });
+    }
+
     /// Changes what the store has, however often it takes.
     async fn change(
         &self,

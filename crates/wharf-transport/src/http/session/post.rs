@@ -15,6 +15,7 @@ use super::{
     follow::Follower,
     life::{Session, Visit},
     log::{Ending, First},
+    member::Member,
     run::{Begun, Tally},
 };
 use crate::{
@@ -84,6 +85,9 @@ impl Sessions {
         if let Some(Event::Done(outcome)) = &begun.first {
             let mut reply = Vec::new();
             let status = begun.codec.encode(outcome, &mut reply);
+            if matches!(outcome, Outcome::Task(_)) {
+                Member::share(posted.visit.session());
+            }
             // A status can be told only without a stream.
             return Due::Now(match posted.accept.json || status != 200 {
                 true => respond::ended(status, outcome, reply),

@@ -16,6 +16,7 @@ use wharf_wire::Codec;
 use super::{
     life::{Beginning, Session, Visit},
     log::{Ending, Log},
+    member::Member,
 };
 use crate::{asks::Asks, http::tasks::Tasks};
 
@@ -177,6 +178,9 @@ impl Call {
         if let Some(tally) = &self.tally {
             let mut reply = Vec::new();
             let status = self.codec.encode(outcome, &mut reply);
+            if matches!(outcome, Outcome::Task(_)) {
+                Member::share(&self.session);
+            }
             let refused = match (status, outcome) {
                 (400.., Outcome::Failed(error)) => Some(error.clone()),
                 _ => None,

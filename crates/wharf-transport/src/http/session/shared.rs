@@ -20,7 +20,7 @@ use crate::{
     http::{
         HttpBody,
         body::Source,
-        fleet::{Away, Fleet, GONE, digest, hex},
+        fleet::{Away, Fleet, GONE, Hearing, digest, hex},
         heads::Seen,
         ids::unguessable,
         respond::{self, Due, Reply},
@@ -243,7 +243,9 @@ impl Sessions {
     fn join(self: &Arc<Self>, fleet: &Arc<Fleet>) {
         self.joined.call_once(|| {
             fleet.start();
-            fleet.spawn(Sessions::hear(Arc::downgrade(self), fleet.clone()));
+            // Before any session is loaded, of whose changes it might not hear.
+            let hearing = Hearing::new(&*fleet.stores.bus);
+            fleet.spawn(Sessions::hear(Arc::downgrade(self), fleet.clone(), hearing));
             fleet.spawn(Sessions::read_mail(Arc::downgrade(self), fleet.clone()));
         });
     }
