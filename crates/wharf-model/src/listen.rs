@@ -136,6 +136,18 @@ impl Moment {
     pub fn next(self) -> Self {
         Moment(self.0.saturating_add(1))
     }
+
+    /// The moment of this number, for those who kept it elsewhere.
+    #[must_use]
+    pub fn at(number: u64) -> Self {
+        NonZeroU64::new(number).map_or(Moment::FIRST, Moment)
+    }
+
+    /// Its number. Later moments have greater ones.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0.get()
+    }
 }
 
 /// A filter that its owner may edit while the listen is under way.

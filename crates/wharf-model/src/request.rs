@@ -89,7 +89,12 @@ pub struct Peer {
     /// Sessions of one program may share it.
     said: Arc<Introduction>,
     roots_generation: AtomicU64,
+    /// By what name the other processes of the server know it. Few have one, and all would pay.
+    name: Option<Box<Name>>,
 }
+
+#[derive(Debug)]
+struct Name(Box<str>);
 
 impl Peer {
     /// A client that calls itself `info` and can do `capabilities`.
@@ -101,7 +106,19 @@ impl Peer {
     /// A client that says this about itself, as others may do too.
     #[must_use]
     pub fn introduced(said: Arc<Introduction>) -> Self {
-        Peer { said, roots_generation: AtomicU64::new(0) }
+        Peer { said, roots_generation: AtomicU64::new(0), name: None }
+    }
+
+    /// The same client, whom other processes of the server know too, by this name.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Peer { name: Some(Box::new(Name(name.into()))), ..self }
+    }
+
+    /// By what name the other processes of the server know it, if they do.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref().map(|name| &*name.0)
     }
 
     /// How often the client has said that its roots are others now.
@@ -113,6 +130,11 @@ impl Peer {
     /// Notes that the client's roots are others now.
     pub fn roots_changed(&self) {
         self.roots_generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Notes that the client has said so this often, to any process of the server.
+    pub fn roots_changed_by(&self, generation: u64) {
+        self.roots_generation.fetch_max(generation, Ordering::AcqRel);
     }
 }
 

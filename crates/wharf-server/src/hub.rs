@@ -5,7 +5,7 @@ use std::{
     future::poll_fn,
     mem,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -15,6 +15,8 @@ use wharf_model::{
     Filter, LiveFilter, Moment, Notification, Outbox, Peer, Principal, ServerCapabilities,
     TASKS_EXTENSION, Task, TaskStatus, Timestamp,
 };
+
+use crate::fleet::{self, Relay, Updates};
 
 /// How many finished elicitations wait for one listener, and how many are remembered: the oldest
 /// gives way, of those remembered the oldest that is done.
@@ -27,6 +29,8 @@ pub(crate) struct Hub {
     closed: AtomicBool,
     listeners: Mutex<Listeners>,
     elicitations: Mutex<VecDeque<Elicitation>>,
+    /// Tells the other processes of the server, if there are any.
+    pub(crate) relay: OnceLock<Relay>,
 }
 
 /// Who listens, and what those who come late have missed.
@@ -37,12 +41,16 @@ struct Listeners {
     tools: Moment,
     prompts: Moment,
     resources: Moment,
+    /// What happened to resources of late, where a listener may come from another process.
+    updates: Option<Updates>,
 }
 
 /// A client that was sent to a URL.
 struct Elicitation {
     id: String,
     peer: Weak<Peer>,
+    /// By what name the other processes know the client, if they do.
+    name: Option<Box<str>>,
     /// Whether it is done, and the client has yet to listen.
     complete: bool,
 }
@@ -50,7 +58,13 @@ struct Elicitation {
 impl Elicitation {
     /// Whether it is done, or its client is gone.
     fn is_spare(&self) -> bool {
-        self.complete || self.peer.strong_count() == 0
+        self.complete || (self.peer.strong_count() == 0 && self.name.is_none())
+    }
+
+    /// Whether it went to this client.
+    fn went_to(&self, peer: &Arc<Peer>) -> bool {
+        self.peer.as_ptr() == Arc::as_ptr(peer)
+            || (self.name.is_some() && self.name.as_deref() == peer.name())
     }
 }
 
@@ -105,14 +119,24 @@ impl Hub {
                 tools: Moment::FIRST,
                 prompts: Moment::FIRST,
                 resources: Moment::FIRST,
+                updates: None,
             }),
             elicitations: Mutex::default(),
+            relay: OnceLock::new(),
         })
+    }
+
+    /// From now on, moments are times that all processes of the server understand.
+    pub(crate) fn keep_time(&self) {
+        let mut listeners = lock(&self.listeners);
+        listeners.updates = Some(Updates::since(fleet::now()));
+        // Nobody knows what happened before.
+        listeners.note_everything();
     }
 
     /// What time it is for those who listen later.
     pub(crate) fn moment(&self) -> Moment {
-        lock(&self.listeners).now
+        lock(&self.listeners).time()
     }
 
     /// Takes a listener in, who hears of what has changed since then; `None` if there are too many.
@@ -122,6 +146,7 @@ impl Hub {
         since: Option<Moment>,
         principal: Option<Principal>,
         peer: Arc<Peer>,
+        may_follow: impl Fn(Option<&Principal>, &str) -> bool,
     ) -> Option<Listening> {
         let mut listeners = lock(&self.listeners);
         if listeners.all.len() >= self.limit {
@@ -129,7 +154,12 @@ impl Hub {
         }
         let number = listeners.next;
         listeners.next += 1;
-        let pending = Mutex::new(since.map_or_else(Pending::default, |it| listeners.missed(it)));
+        let mut pending = since.map_or_else(Pending::default, |it| listeners.missed(it));
+        if let (Some(since), Some(updates)) = (since, &listeners.updates) {
+            pending.uris = filter.read(|filter| updates.missed(&filter.uris, since));
+            pending.uris.retain(|uri| may_follow(principal.as_ref(), uri));
+        }
+        let pending = Mutex::new(pending);
         let listener = Arc::new(Listener { filter, principal, peer, pending });
         listeners.all.insert(number, listener.clone());
         drop(listeners);
@@ -139,8 +169,20 @@ impl Hub {
         Some(Listening { hub: self.clone(), number, listener })
     }
 
-    /// Tells every listener that wants to hear it and that `may_hear` it.
+    /// Tells every listener that wants to hear it and that `may_hear` it, in all processes.
     pub(crate) fn publish(
+        &self,
+        notification: &Notification,
+        may_hear: impl Fn(Option<&Principal>) -> bool,
+    ) {
+        self.tell(notification, may_hear);
+        if let Some(relay) = self.relay.get() {
+            relay.pass_on(notification);
+        }
+    }
+
+    /// Tells the listeners of this process.
+    pub(crate) fn tell(
         &self,
         notification: &Notification,
         may_hear: impl Fn(Option<&Principal>) -> bool,
@@ -172,6 +214,23 @@ impl Hub {
         listeners.all.values().flat_map(followed).collect()
     }
 
+    /// Something may have happened of which this process was not told: everybody hears of all that
+    /// it could be.
+    pub(crate) fn suppose_everything(&self, may_follow: impl Fn(Option<&Principal>, &str) -> bool) {
+        let mut listeners = lock(&self.listeners);
+        listeners.note_everything();
+        let everybody = listeners.everybody();
+        drop(listeners);
+        for listener in everybody {
+            let mut uris = listener.filter.read(|filter| filter.uris.clone());
+            uris.retain(|uri| may_follow(listener.principal.as_ref(), uri));
+            let mut pending = lock(&listener.pending);
+            (pending.tools, pending.prompts, pending.resources) = (true, true, true);
+            pending.uris.extend(uris.into_iter().map(Arc::from));
+            listener.wake(pending);
+        }
+    }
+
     /// Remembers whom an elicitation went to: only that client may hear of its end.
     pub(crate) fn remember_elicitation(&self, id: &str, peer: &Arc<Peer>) {
         let mut elicitations = lock(&self.elicitations);
@@ -180,32 +239,63 @@ impl Hub {
             let spare = elicitations.iter().position(Elicitation::is_spare).unwrap_or(0);
             elicitations.remove(spare);
         }
+        let name = peer.name().map(Into::into);
         let peer = Arc::downgrade(peer);
-        elicitations.push_back(Elicitation { id: id.to_owned(), peer, complete: false });
+        elicitations.push_back(Elicitation { id: id.to_owned(), peer, name, complete: false });
     }
 
     /// Tells the client that was sent to a URL that what it should do there is done: now, or when
-    /// it comes to listen.
+    /// it comes to listen, to whichever process.
     pub(crate) fn elicitation_complete(&self, id: &str) {
+        let known = self.finish_elicitation(id);
+        if let Some(relay) = self.relay.get().filter(|_| !known) {
+            relay.ask_who_knows(id);
+        }
+    }
+
+    /// The same, if this process sent the client there. False if it did not.
+    pub(crate) fn finish_elicitation(&self, id: &str) -> bool {
         let mut elicitations = lock(&self.elicitations);
         let index = elicitations.iter().position(|it| it.id == id && !it.complete);
-        let Some(asked) = index.and_then(|index| elicitations.remove(index)) else { return };
-        let Some(peer) = asked.peer.upgrade() else { return };
+        let Some(asked) = index.and_then(|index| elicitations.remove(index)) else { return false };
+        drop(elicitations);
+        if let (Some(relay), Some(name)) = (self.relay.get(), &asked.name) {
+            relay.finish_elicitation(id, name);
+        }
+        self.end_elicitation(asked);
+        true
+    }
+
+    /// Another process sent a client of this name to a URL, and what it should do there is done.
+    pub(crate) fn elicitation_ended(&self, id: &str, name: &str) {
+        let (id, name) = (id.to_owned(), Some(name.into()));
+        self.end_elicitation(Elicitation { id, peer: Weak::new(), name, complete: false });
+    }
+
+    fn end_elicitation(&self, asked: Elicitation) {
+        if asked.is_spare() {
+            return;
+        }
+        let mut elicitations = lock(&self.elicitations);
         let mut listeners = lock(&self.listeners).everybody();
-        listeners.retain(|it| Arc::ptr_eq(&it.peer, &peer));
+        listeners.retain(|it| asked.went_to(&it.peer));
+        let notification = Notification::ElicitationComplete { id: asked.id.clone() };
         if listeners.is_empty() {
+            if elicitations.len() >= ELICITATIONS {
+                let spare = elicitations.iter().position(Elicitation::is_spare).unwrap_or(0);
+                elicitations.remove(spare);
+            }
             elicitations.push_back(Elicitation { complete: true, ..asked });
         }
         drop(elicitations);
         for listener in listeners {
-            listener.add(&Notification::ElicitationComplete { id: id.to_owned() }, 0);
+            listener.add(&notification, 0);
         }
     }
 
     /// Tells a listener who comes late which of its elicitations were done before.
     fn tell_of_elicitations(&self, listener: &Listener) {
-        let is_told =
-            |it: &Elicitation| it.complete && it.peer.as_ptr() == Arc::as_ptr(&listener.peer);
+        let is_told = |it: &Elicitation| it.complete && it.went_to(&listener.peer);
         let mut elicitations = lock(&self.elicitations);
         for Elicitation { id, .. } in elicitations.iter().filter(|it| is_told(it)) {
             listener.add(&Notification::ElicitationComplete { id: id.clone() }, 0);
@@ -233,13 +323,40 @@ impl Listeners {
             Notification::ToolsChanged => &mut self.tools,
             Notification::PromptsChanged => &mut self.prompts,
             Notification::ResourcesChanged => &mut self.resources,
+            Notification::ResourceUpdated { uri } => {
+                if let Some(updates) = &mut self.updates {
+                    updates.note(uri.clone(), fleet::now());
+                }
+                return;
+            }
             _ => return,
         };
-        self.now = self.now.next();
+        self.now = match self.updates {
+            Some(_) => fleet::now().max(self.now.next()),
+            None => self.now.next(),
+        };
         *changed = self.now;
     }
 
+    /// Remembers that anything may have changed.
+    fn note_everything(&mut self) {
+        self.now = fleet::now().max(self.now.next());
+        (self.tools, self.prompts, self.resources) = (self.now, self.now, self.now);
+        if let Some(updates) = &mut self.updates {
+            *updates = Updates::since(self.now);
+        }
+    }
+
+    /// What time it is: after all that is noted, and where processes compare it, by the clock.
+    fn time(&self) -> Moment {
+        match self.updates {
+            Some(_) => fleet::now().max(self.now),
+            None => self.now,
+        }
+    }
+
     fn missed(&self, since: Moment) -> Pending {
+        let since = if self.updates.is_some() { fleet::before(since) } else { since };
         Pending {
             tools: self.tools > since,
             prompts: self.prompts > since,

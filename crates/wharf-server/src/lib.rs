@@ -33,6 +33,7 @@ mod ctx;
 mod described;
 mod elicit;
 mod extract;
+mod fleet;
 mod function;
 mod gate;
 mod handler;

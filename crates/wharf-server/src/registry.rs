@@ -78,7 +78,7 @@ impl Registry {
         let notification = Notification::ResourceUpdated { uri: uri.clone() };
         let core = &self.core;
         core.hub.publish(&notification, |principal: Option<&Principal>| {
-            core.access.is_none() || calls::may_follow(core, principal, &uri)
+            calls::may_follow(core, principal, &uri)
         });
     }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use wharf_model::{
-    BoxFuture, Deadlines, Error, ErrorKind, Filter, LiveFilter, Method, Moment, Notification,
+    BoxFuture, Bus, Deadlines, Error, ErrorKind, Filter, LiveFilter, Method, Moment, Notification,
     Outbox, Outcome, Reply, Request, ServerCapabilities, Service, Timer,
 };
 
@@ -12,6 +12,7 @@ use crate::{
     builder::RouterBuilder,
     calls,
     core::Core,
+    fleet,
     function::now,
     gate::Admission,
     hub::{self, Listening},
@@ -80,11 +81,22 @@ impl Router {
 
     /// Begins to look after tasks that another process left in the store: for whoever makes the
     /// server reachable, before the first call, which would begin it too. Where tasks end with the
-    /// process, they are looked after from the first one on.
+    /// process, they are looked after from the first one on. Where several processes share the
+    /// store, their listeners hear of each other's changes from now on.
     pub fn start_tasks(&self, timer: &Arc<dyn Timer>) {
-        if self.core.tasks.must_start() {
-            self.core.tasks.start(&self.core, timer);
+        let tasks = &self.core.tasks;
+        if tasks.must_start() {
+            tasks.start(&self.core, timer);
         }
+        if tasks.is_shared() {
+            self.join_fleet(tasks.ledger.bus().clone(), timer);
+        }
+    }
+
+    /// Tells the listeners of every process on this bus what changes, and those of this one what
+    /// changes there. Done once, in the runtime that serves, before the first call.
+    pub fn join_fleet(&self, bus: Arc<dyn Bus>, timer: &Arc<dyn Timer>) {
+        fleet::join(&self.core, bus, timer.clone());
     }
 
     /// Ends all listens in good order, and takes up no task that another process left. Calls go
@@ -316,7 +328,9 @@ fn admit(
         filter.clone()
     });
     let principal = request.principal().cloned();
-    let listening = core.hub.listen(filter, request.since, principal, request.peer());
+    let may_follow = |principal: Option<&_>, uri: &str| calls::may_follow(core, principal, uri);
+    let (since, peer) = (request.since, request.peer());
+    let listening = core.hub.listen(filter, since, principal, peer, may_follow);
     let listening = listening.ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
     outbox.set_deadlines(Deadlines { idle: None, total: None });
     outbox.notify(Notification::Acknowledged(agreed));

@@ -20,6 +20,9 @@ use crate::LineLimits;
 /// When a client that has too much under way may try again.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// How many questions are numbered before their numbers come again.
+const COUNTED: u64 = (1 << 20) - 1;
+
 /// The calls of one connection that are under way, and the questions they have open.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
@@ -45,6 +48,8 @@ struct Table {
     asks: HashMap<u64, (Answers, AskId), RandomState>,
     next_call: u64,
     next_ask: u64,
+    /// From where on questions are numbered.
+    first_ask: u64,
     closed: bool,
     aborted: bool,
 }
@@ -62,6 +67,12 @@ struct Entry {
 }
 
 impl Flight {
+    /// Numbers its questions from there on.
+    #[cfg(feature = "http")]
+    pub(crate) fn asking_from(first_ask: u64) -> Self {
+        Flight { table: Mutex::new(Table { first_ask, ..Table::default() }), ..Flight::default() }
+    }
+
     /// Whether nothing is under way.
     #[cfg(feature = "http")]
     pub(crate) fn is_empty(&self) -> bool {
@@ -71,6 +82,12 @@ impl Flight {
     /// Whether a call with the id of `codec` is under way.
     pub(crate) fn holds(&self, codec: &Codec) -> bool {
         self.named.load(Ordering::Acquire) > 0 && self.lock().ids.contains_key(&codec.id())
+    }
+
+    /// Whether the call of this id is under way.
+    #[cfg(feature = "http")]
+    pub(crate) fn has(&self, id: &CallId) -> bool {
+        self.lock().ids.contains_key(id)
     }
 
     fn count(&self, table: &Table) {
@@ -219,7 +236,7 @@ impl Flight {
             return None;
         }
         table.next_ask += 1;
-        let number = table.next_ask;
+        let number = table.first_ask + (table.next_ask & COUNTED);
         table.asks.insert(number, (answers, id));
         drop(table);
         self.changed.notify_waiters();

@@ -35,8 +35,8 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct Connection {
-    wire: Arc<Wire>,
-    session: Option<Session>,
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) session: Option<Session>,
 }
 
 impl Connection {
@@ -112,20 +112,22 @@ impl Connection {
 /// What a client said at `initialize` and since.
 #[derive(Debug)]
 pub(crate) struct Session {
-    revision: Revision,
-    peer: Arc<Peer>,
-    handshake: Handshake,
+    pub(crate) revision: Revision,
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) handshake: Handshake,
     /// What the session's listen hears; made when that begins, or with what it follows first.
-    filter: Option<LiveFilter>,
+    pub(crate) filter: Option<LiveFilter>,
     /// Whether there was ever a resource or a task that the session follows.
-    follows: bool,
-    level: LogLevel,
-    listen: Listen,
+    pub(crate) follows: bool,
+    pub(crate) level: LogLevel,
+    pub(crate) listen: Listen,
+    /// How often the client has changed any of it.
+    pub(crate) edits: u32,
 }
 
 /// The session's own listen.
 #[derive(Clone, Copy, Debug)]
-enum Listen {
+pub(crate) enum Listen {
     /// The client is not ready for it.
     Early,
     PutOff(Moment),
@@ -204,6 +206,7 @@ impl Legacy<'_> {
                 follows: false,
                 level: wire.log_level,
                 listen: Listen::Early,
+                edits: 0,
             });
         }
         Ok(Received::Call(request.from_peer(peer), codec))
@@ -254,6 +257,7 @@ impl Legacy<'_> {
         let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
         let level = message.raw(Slot::Level).and_then(|json| serde_json::from_str(json).ok());
         session.level = level.ok_or_else(|| bad_field("level", "must be a log level"))?;
+        session.edits += 1;
         Ok(message.done())
     }
 
@@ -263,6 +267,7 @@ impl Legacy<'_> {
         message.uri(wire.limits.uri)?;
         let uri = message.text(Slot::Uri).unwrap_or_default();
         let most = wire.limits.subscriptions;
+        session.edits += 1;
         let done = session.follow().edit(|filter| match verb {
             Verb::Unsubscribe => {
                 filter.uris.remove(&*uri);
@@ -291,6 +296,7 @@ impl Legacy<'_> {
             "notifications/roots/list_changed" => {
                 if let Some(session) = self.session() {
                     session.peer.roots_changed();
+                    session.edits += 1;
                 }
                 Received::Ignore
             }
@@ -313,6 +319,7 @@ impl Session {
     fn initialized(&mut self, wire: &Arc<Wire>) -> Received {
         match self.listen {
             Listen::Early if wire.streams => {
+                self.edits += 1;
                 let (request, codec) = self.listen(wire);
                 Received::Call(request, codec)
             }
@@ -321,7 +328,7 @@ impl Session {
     }
 
     /// The session's own listen, which subscriptions edit. It begins once.
-    fn listen(&mut self, wire: &Arc<Wire>) -> (Request, Codec) {
+    pub(crate) fn listen(&mut self, wire: &Arc<Wire>) -> (Request, Codec) {
         self.listen = Listen::Begun;
         let body = ByteString::from_static("{}");
         let message = Message { body: body.clone(), members: Members::default() };
@@ -343,7 +350,7 @@ impl Session {
         self.filter()
     }
 
-    fn filter(&mut self) -> &LiveFilter {
+    pub(crate) fn filter(&mut self) -> &LiveFilter {
         let offer = self.handshake.offer();
         self.filter
             .get_or_insert_with(|| LiveFilter::new(offer.map_or_else(everything, Offer::filter)))

@@ -24,6 +24,7 @@ mod modern;
 mod offer;
 mod origin;
 mod revision;
+mod saved;
 mod scan;
 pub mod sse;
 mod task;

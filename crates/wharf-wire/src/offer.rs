@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wharf_model::{Filter, Meta, ServerCapabilities};
 
@@ -73,7 +74,7 @@ impl Opening {
 }
 
 /// What sessions need to know of what they were offered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Offer {
     pub(crate) logging: bool,
     pub(crate) subscribe: bool,

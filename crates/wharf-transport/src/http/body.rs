@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep};
 use wharf_wire::sse;
 
 use super::{
-    session::Follower,
+    session::{Follower, Stored},
     sse2024::Feed,
     stream::{BatchStream, CallStream, FULL},
     streams,
@@ -55,6 +55,8 @@ pub(crate) enum Source {
     Batch(BatchStream),
     /// A stream of a legacy session.
     Session(Follower),
+    /// The same, through a store that several processes share.
+    Stored(Stored),
     /// All that a client of 2024-11-05 hears.
     Feed(Feed),
 }
@@ -65,6 +67,7 @@ impl Source {
             Source::Call(it) => it.poll_chunk(cx),
             Source::Batch(it) => it.poll_chunk(cx),
             Source::Session(it) => it.poll_chunk(cx),
+            Source::Stored(it) => it.poll_chunk(cx),
             Source::Feed(it) => it.poll_chunk(cx),
         }
     }

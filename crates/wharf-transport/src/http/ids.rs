@@ -6,3 +6,10 @@ pub(crate) fn unguessable() -> Option<String> {
     getrandom::fill(&mut random).ok()?;
     Some(format!("{:032x}", u128::from_ne_bytes(random)))
 }
+
+/// A number that nobody has given before, but for a chance that is too small to count.
+pub(crate) fn random() -> Option<u64> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).ok()?;
+    Some(u64::from_ne_bytes(random).max(1))
+}

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use wharf_model::Stores;
+
 /// When a reply is a stream of events instead of one JSON object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,6 +37,8 @@ pub struct Http {
     pub(crate) stateless: bool,
     pub(crate) sse_2024: bool,
     pub(crate) limits: HttpLimits,
+    pub(crate) stores: Option<Stores>,
+    pub(crate) health: bool,
     #[cfg(feature = "websocket")]
     pub(crate) websocket: bool,
     #[cfg(feature = "tls")]
@@ -60,6 +64,8 @@ impl Http {
             stateless: false,
             sse_2024: false,
             limits: HttpLimits::default(),
+            stores: None,
+            health: false,
             #[cfg(feature = "websocket")]
             websocket: true,
             #[cfg(feature = "tls")]
@@ -135,6 +141,22 @@ impl Http {
         self
     }
 
+    /// Keeps legacy sessions and their streams in these stores, if they are a
+    /// [fleet's](wharf_model::Reach::Fleet): then every process that shares them serves every
+    /// session. Otherwise sessions end with this process, and cost it nothing more.
+    pub fn stores(mut self, stores: Stores) -> Self {
+        self.stores = Some(stores);
+        self
+    }
+
+    /// Answers at `/live` whether the process is alive, and at `/ready` whether it should be sent
+    /// requests: not while it stops, nor while a store is gone that it shares with others. Both are
+    /// for balancers, whatever host they ask for, and say nothing else.
+    pub fn health(mut self) -> Self {
+        self.health = true;
+        self
+    }
+
     /// Whether WebSockets are served at the same path. They are, unless switched off.
     #[cfg(feature = "websocket")]
     pub fn websocket(mut self, on: bool) -> Self {
@@ -153,11 +175,14 @@ impl Http {
     #[must_use]
     pub fn paths(&self) -> Vec<&str> {
         let old: &[&str] = if self.sse_2024 { &[SSE, MESSAGES] } else { &[] };
-        std::iter::once(&*self.path).chain(old.iter().copied()).collect()
+        let health: &[&str] = if self.health { &[LIVE, READY] } else { &[] };
+        std::iter::once(&*self.path).chain(old.iter().chain(health).copied()).collect()
     }
 
     pub(crate) fn serves(&self, path: &str) -> bool {
-        path == self.path || self.sse_2024 && (path == SSE || path == MESSAGES)
+        path == self.path
+            || self.sse_2024 && (path == SSE || path == MESSAGES)
+            || self.health && (path == LIVE || path == READY)
     }
 
     /// Whether legacy clients have sessions.
@@ -185,6 +210,11 @@ impl Http {
 pub(crate) const SSE: &str = "/sse";
 /// Where a client of 2024-11-05 posts.
 pub(crate) const MESSAGES: &str = "/messages";
+
+/// Where balancers ask whether the process is alive.
+pub(crate) const LIVE: &str = "/live";
+/// Where balancers ask whether it should be sent requests.
+pub(crate) const READY: &str = "/ready";
 
 /// What an HTTP endpoint takes on, at most.
 ///

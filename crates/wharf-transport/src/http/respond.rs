@@ -99,6 +99,13 @@ pub(crate) fn busy(problem: &str) -> Reply {
     reply
 }
 
+/// There is nothing to be had here for a while.
+pub(crate) fn unavailable() -> Reply {
+    let mut reply = status(503);
+    reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    reply
+}
+
 /// The verb is not offered; these are.
 pub(crate) fn not_allowed(allowed: &'static str) -> Reply {
     let mut reply = refuse(405, &format!("This endpoint offers {allowed} only"));

@@ -17,7 +17,9 @@ use wharf_model::Scope;
 use wharf_wire::Received;
 
 use super::{
-    Http, HttpBody, Streaming, cors, guard,
+    Http, HttpBody, Streaming, cors,
+    fleet::Fleet,
+    guard,
     heads::Seen,
     options,
     read::{Room, Taken, Unread, read},
@@ -48,6 +50,8 @@ pub(crate) struct Site {
     /// None if legacy clients have none.
     pub(crate) sessions: Option<Arc<Sessions>>,
     pub(crate) sse: Option<Arc<Sse2024>>,
+    /// The other processes that serve the same clients, if there may be any.
+    pub(crate) fleet: Option<Arc<Fleet>>,
 }
 
 impl HttpService {
@@ -63,12 +67,16 @@ impl HttpService {
         };
         let tasks = Arc::new(Tasks::default());
         let legacy = host.wire.speaks_legacy();
-        let sessions = (legacy && http.has_sessions())
-            .then(|| Sessions::new(host.clone(), http.limits, tasks.clone(), shutdown.clone()));
+        let fleet = Fleet::new(http.stores.as_ref(), &tasks, &shutdown);
+        let sessions = (legacy && http.has_sessions()).then(|| {
+            let (tasks, fleet) = (tasks.clone(), fleet.clone());
+            Sessions::new(host.clone(), http.limits, tasks, shutdown.clone(), fleet)
+        });
         let sse = (legacy && http.sse_2024)
             .then(|| Sse2024::new(host.clone(), http.limits, tasks.clone(), shutdown.clone()));
         let room = Room::new(http.limits.bodies);
-        HttpService { site: Arc::new(Site { host, http, shutdown, tasks, room, sessions, sse }) }
+        let site = Site { host, http, shutdown, tasks, room, sessions, sse, fleet };
+        HttpService { site: Arc::new(site) }
     }
 
     /// How it is served.
@@ -85,6 +93,12 @@ impl Site {
         scope: Scope,
         body: Pin<&mut B>,
     ) -> Reply {
+        // For balancers, who know no host and ask for nothing.
+        if self.http.health
+            && let Some(reply) = self.health(parts).await
+        {
+            return reply;
+        }
         let seen = Seen::of(&parts.headers);
         let mut reply = match guard::check(&self.http, parts, &seen) {
             Err(refusal) => return *refusal,
@@ -134,8 +148,8 @@ impl Site {
             }
             // Sessions are for the others.
             _ if seen.message.is_modern() => respond::not_allowed("POST"),
-            (&Method::GET, Some(sessions)) => sessions.get(seen, scope),
-            (&Method::DELETE, Some(sessions)) => sessions.delete(seen, scope),
+            (&Method::GET, Some(sessions)) => sessions.get(seen, scope).await,
+            (&Method::DELETE, Some(sessions)) => sessions.delete(seen, scope).await,
             _ => respond::not_allowed(self.allowed()),
         }
     }

@@ -22,13 +22,8 @@ use crate::{
 };
 
 fn everything() -> Filter {
-    Filter {
-        tools: true,
-        prompts: true,
-        resources: true,
-        uris: uris(["toy://a"]),
-        ..Filter::default()
-    }
+    let uris = uris(["toy://a"]);
+    Filter { tools: true, prompts: true, resources: true, uris, ..Filter::default() }
 }
 
 fn uris<const N: usize>(uris: [&str; N]) -> BTreeSet<String> {

@@ -1,6 +1,12 @@
 //! A response, read as JSON or as events.
 
-use std::{collections::VecDeque, future::poll_fn, pin::Pin, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    future::poll_fn,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use http::Response;
 use http_body::Body;
@@ -20,6 +26,42 @@ pub(crate) struct Answer {
     body: HttpBody,
     text: Vec<u8>,
     events: VecDeque<Event>,
+    names: Names,
+    of: String,
+}
+
+/// Where several servers share a session, its streams have numbers that nobody can foresee. Tests
+/// call them by the order in which they saw them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names(Arc<Mutex<HashMap<String, Vec<String>>>>);
+
+impl Names {
+    fn told(&self, session: &str, id: &str) -> String {
+        let Some((stream, event)) = id.split_once('-').filter(|it| it.0 != "0") else {
+            return id.to_owned();
+        };
+        if crate::NODES == 1 {
+            return id.to_owned();
+        }
+        let mut names = self.0.lock().unwrap();
+        let streams = names.entry(session.to_owned()).or_default();
+        let index = streams.iter().position(|it| it == stream).unwrap_or_else(|| {
+            streams.push(stream.to_owned());
+            streams.len() - 1
+        });
+        format!("{}-{event}", index + 1)
+    }
+
+    pub(crate) fn real(&self, session: &str, id: &str) -> String {
+        let names = self.0.lock().unwrap();
+        let streams = names.get(session);
+        let real = id.split_once('-').and_then(|(stream, event)| {
+            let index: usize = stream.parse().ok().filter(|it: &usize| it.to_string() == stream)?;
+            let stream = streams?.get(index.checked_sub(1)?)?;
+            Some(format!("{stream}-{event}"))
+        });
+        real.unwrap_or_else(|| id.to_owned())
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,7 +72,7 @@ pub(crate) struct Event {
 }
 
 impl Answer {
-    pub(crate) fn new(reply: Response<HttpBody>) -> Answer {
+    pub(crate) fn new(reply: Response<HttpBody>, names: Names, of: String) -> Answer {
         let header = |name| reply.headers().get(name).map(|it| it.to_str().unwrap().to_owned());
         Answer {
             status: reply.status().as_u16(),
@@ -40,6 +82,8 @@ impl Answer {
             body: reply.into_body(),
             text: Vec::new(),
             events: VecDeque::new(),
+            names,
+            of,
         }
     }
 
@@ -85,7 +129,7 @@ impl Answer {
             let mut event = Event::default();
             for line in block.lines() {
                 match line.split_once(": ") {
-                    Some(("id", id)) => event.id = id.to_owned(),
+                    Some(("id", id)) => event.id = self.names.told(&self.of, id),
                     Some(("retry", retry)) => event.retry = Some(retry.parse().unwrap()),
                     Some(("data", "")) => {}
                     Some(("data", data)) => event.data = serde_json::from_str(data).unwrap(),

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -22,7 +22,10 @@ use wharf_transport::{
 };
 use wharf_wire::Wire;
 
-use crate::answer::Answer;
+use crate::{
+    answer::{Answer, Names},
+    ports::Ports,
+};
 
 pub(crate) const NEWEST: &str = "2025-11-25";
 pub(crate) const JSON: &str = "application/json";
@@ -103,6 +106,12 @@ impl Service for Toy {
                         Err(error) => ToolResult::error(error.kind.name()).into(),
                     };
                 }
+                (_, "tick") => {
+                    for _ in 0..arguments["to"].as_u64().unwrap() {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        count(&outbox, 1).await;
+                    }
+                }
                 (_, "let_go") => {
                     count(&outbox, arguments["to"].as_u64().unwrap()).await;
                     outbox.let_go();
@@ -159,7 +168,15 @@ pub(crate) struct Bed {
     toy: Toy,
     pub(crate) gate: Arc<Semaphore>,
     pub(crate) shutdown: Shutdown,
-    service: HttpService,
+    make: Arc<dyn Fn() -> HttpService + Send + Sync>,
+    /// One, or several that share their stores.
+    nodes: Arc<Mutex<Vec<Option<HttpService>>>>,
+    /// Told when one of them is ended without a word.
+    killed: Arc<broadcast::Sender<usize>>,
+    /// Which of them is asked next.
+    turn: Arc<AtomicUsize>,
+    names: Names,
+    pub(crate) ports: Ports,
 }
 
 impl Bed {
@@ -192,9 +209,69 @@ impl Bed {
             deadlines: Deadlines { idle: None, total: None },
             limits: lines,
         };
-        let http = Http::new().limits(limits);
-        let service = HttpService::new(Arc::new(host), http, shutdown.clone());
-        Bed { toy, gate, shutdown, service }
+        let ports = Ports::new();
+        let host = Arc::new(host);
+        let (shared, stop) = (ports.clone(), shutdown.clone());
+        let make = move || {
+            let mut http = Http::new().limits(limits).health();
+            if crate::NODES > 1 {
+                http = http.stores(shared.stores());
+            }
+            HttpService::new(host.clone(), http, stop.clone())
+        };
+        Bed {
+            toy,
+            gate,
+            shutdown,
+            nodes: Arc::new(Mutex::new((0..crate::NODES).map(|_| Some(make())).collect())),
+            killed: Arc::new(broadcast::Sender::new(64)),
+            make: Arc::new(make),
+            turn: Arc::default(),
+            names: Names::default(),
+            ports,
+        }
+    }
+
+    /// An event's id as the servers write it.
+    pub(crate) fn real(&self, client: &Client, id: &str) -> String {
+        self.names.real(client.session.as_deref().unwrap_or_default(), id)
+    }
+
+    /// How many listens a session has that nobody hears: where several servers share it, none.
+    pub(crate) fn unheard(&self) -> usize {
+        usize::from(crate::NODES == 1)
+    }
+
+    /// Lets only the node of this number be asked from now on.
+    pub(crate) fn only(&self, node: usize) {
+        self.turn.store(node + crate::NODES * 1_000_000, Ordering::SeqCst);
+    }
+
+    /// Ends a node without a word.
+    pub(crate) fn kill(&self, node: usize) {
+        let killed = self.nodes.lock().unwrap()[node].take();
+        let _ = self.killed.send(node);
+        drop(killed);
+    }
+
+    /// Puts a new node in the place of one that was ended.
+    pub(crate) fn restart(&self, node: usize) {
+        self.nodes.lock().unwrap()[node] = Some((self.make)());
+    }
+
+    /// The node whose turn it is, and its number.
+    fn node(&self) -> (HttpService, usize) {
+        let nodes = self.nodes.lock().unwrap();
+        loop {
+            let turn = self.turn.load(Ordering::SeqCst);
+            if turn < crate::NODES * 1_000_000 {
+                self.turn.store(turn + 1, Ordering::SeqCst);
+            }
+            let number = turn % nodes.len();
+            if let Some(node) = &nodes[number] {
+                return (node.clone(), number);
+            }
+        }
     }
 
     /// A client that has opened a session, and listens.
@@ -212,7 +289,8 @@ impl Bed {
 
     /// Says that a resource has changed.
     pub(crate) fn change(&self, number: u64) {
-        self.toy.changes.send(format!("toy:{number}")).unwrap();
+        // Nobody may be there to hear it.
+        let _ = self.toy.changes.send(format!("toy:{number}"));
     }
 
     /// How many calls there are, listens among them.
@@ -274,7 +352,10 @@ impl Client {
     pub(crate) async fn get(&self, last: Option<&str>) -> Answer {
         let request = self.request("GET").header("accept", EVENTS);
         let request = match last {
-            Some(last) => request.header("last-event-id", last),
+            Some(last) => {
+                let session = self.session.clone().unwrap_or_default();
+                request.header("last-event-id", self.bed.names.real(&session, last))
+            }
             None => request,
         };
         self.send(request, String::new()).await
@@ -306,8 +387,24 @@ impl Client {
     }
 
     pub(crate) async fn send(&self, request: Builder, body: String) -> Answer {
-        let reply = self.bed.service.clone().call(request.body(body).unwrap()).await;
-        Answer::new(reply.unwrap())
+        self.try_send(request, body).await.unwrap()
+    }
+
+    /// Sends a request. None if its node is ended before it answers.
+    pub(crate) async fn try_send(&self, request: Builder, body: String) -> Option<Answer> {
+        let mut killed = self.bed.killed.subscribe();
+        let (mut node, number) = self.bed.node();
+        let reply = node.call(request.body(body).unwrap());
+        drop(node);
+        let is_killed = async { while killed.recv().await.unwrap() != number {} };
+        tokio::select! {
+            biased;
+            () = is_killed => None,
+            reply = reply => {
+                let session = self.session.clone().unwrap_or_default();
+                Some(Answer::new(reply.unwrap(), self.bed.names.clone(), session))
+            }
+        }
     }
 }
 

@@ -117,7 +117,7 @@ async fn what_needs_no_reply_is_accepted_without_one() {
         let answer = client.post(message).await;
         assert_eq!((answer.status, answer.whole().await), (202, Vec::new()));
     }
-    assert_eq!(bed.calls(), 1);
+    assert_eq!(bed.calls(), bed.unheard());
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +163,7 @@ async fn a_call_that_is_cancelled_ends_without_a_reply() {
     assert_eq!(waiting.await.unwrap().next().await, None);
     // In the midst of its stream.
     let mut answer = client.post(tool(2, "count_and_wait", json!({"to": 1}))).await;
-    assert_eq!(answer.message().await.unwrap().id, "2-1");
+    assert!(answer.message().await.unwrap().id.ends_with("-1"));
     assert_eq!(client.cancel(2).await, 202);
     assert_eq!(answer.next().await, None);
     // With a question open, which is taken back.
@@ -175,7 +175,7 @@ async fn a_call_that_is_cancelled_ends_without_a_reply() {
     assert_eq!(withdrawn["params"]["requestId"], ask["id"]);
     assert_eq!(answer.next().await, None);
     bed.settle().await;
-    assert_eq!(bed.calls(), 1);
+    assert_eq!(bed.calls(), bed.unheard());
     assert_eq!(text(&client.tool(1, "now").await.json().await), "now");
 }
 
@@ -192,6 +192,8 @@ async fn a_client_cannot_cancel_the_call_of_another() {
 #[tokio::test(start_paused = true)]
 async fn an_id_that_is_under_way_is_refused_until_its_call_ends() {
     let bed = Bed::new();
+    // Where several servers share a session, each knows its own calls.
+    bed.only(0);
     let client = bed.client(NEWEST).await;
     let answer = client.tool(1, "gate").await;
     let refused = client.tool(1, "now").await;

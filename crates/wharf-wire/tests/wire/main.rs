@@ -14,6 +14,7 @@ mod malformed;
 mod openings;
 mod properties;
 mod results;
+mod saved;
 mod schema;
 mod session;
 mod tasks;

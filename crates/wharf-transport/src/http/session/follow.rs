@@ -13,7 +13,9 @@ use wharf_wire::sse;
 use super::{
     life::Visit,
     log::{First, Log, Read},
+    member::Reader,
 };
+use crate::http::fleet::Away;
 
 /// Follows a stream of a session: what is kept of it, then what comes.
 ///
@@ -25,21 +27,39 @@ pub(crate) struct Follower {
     /// What the response begins with.
     opening: Vec<u8>,
     ended: bool,
+    /// Who this is to other processes, once it has come back.
+    reader: Option<Arc<Reader>>,
 }
 
 impl Follower {
     /// Follows a stream from where the last follower stopped. None if that one still follows it.
     pub(crate) fn of(visit: Visit, log: Arc<Log>) -> Option<Self> {
         let ticket = log.attach()?;
-        Some(Follower { visit, log, ticket, opening: Vec::new(), ended: false })
+        Some(Follower { visit, log, ticket, opening: Vec::new(), ended: false, reader: None })
     }
 
-    /// Follows the stream that the event of this id belongs to, from there on.
-    pub(crate) fn after(visit: Visit, id: &[u8]) -> Option<Self> {
-        let (number, event) = parse(id)?;
+    /// Follows the stream of this number, from the event of that number on.
+    pub(crate) fn after(visit: Visit, number: u64, event: u64) -> Option<Self> {
         let log = visit.stream(number)?;
         let ticket = log.resume(event)?;
-        Some(Follower { visit, log, ticket, opening: Vec::new(), ended: false })
+        Some(Follower { visit, log, ticket, opening: Vec::new(), ended: false, reader: None })
+    }
+
+    /// The same, for as long as other processes know it by that.
+    pub(crate) fn known_as(mut self, reader: Arc<Reader>) -> Self {
+        self.reader = Some(reader);
+        self
+    }
+
+    /// Keeps the stream where other processes find it, if they serve the session too. Nothing of
+    /// it may be sent before. If that fails, its calls are given up.
+    pub(crate) async fn keep(&self, batch: bool) -> Result<(), Away> {
+        let Some(journal) = self.log.journal() else { return Ok(()) };
+        let kept = journal.begin(&self.log, batch).await;
+        if kept.is_err() {
+            journal.give_up(&self.visit);
+        }
+        kept
     }
 
     /// Tells the client where the response begins, so that it can come back even if it hears
@@ -69,7 +89,7 @@ impl Follower {
 
     /// All that is there to be sent, in one piece.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.ended {
+        if self.ended || self.reader.as_ref().is_some_and(|reader| reader.is_taken()) {
             return Poll::Ready(None);
         }
         let mut chunk = std::mem::take(&mut self.opening);
@@ -100,11 +120,12 @@ impl Drop for Follower {
 }
 
 /// The id of an event: no other event of the session has it.
-fn id(stream: u64, event: u64) -> String {
+pub(crate) fn id(stream: u64, event: u64) -> String {
     format!("{stream}-{event}")
 }
 
-fn parse(text: &[u8]) -> Option<(u64, u64)> {
+/// The stream and the number of the event that this is the id of.
+pub(crate) fn parse(text: &[u8]) -> Option<(u64, u64)> {
     let (stream, event) = std::str::from_utf8(text).ok()?.split_once('-')?;
     let (stream, event) = (stream.parse().ok()?, event.parse().ok()?);
     // Only what we wrote ourselves is an id: no signs, no zeros before it.

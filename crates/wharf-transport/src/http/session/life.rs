@@ -5,7 +5,7 @@ use std::{
     ops::Deref,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -15,13 +15,17 @@ use tokio::time::{Instant, timeout};
 use wharf_model::{Principal, Scope};
 use wharf_wire::Connection;
 
-use super::{kept::Kept, log::Log};
-use crate::{Host, Shutdown, flight::Flight, http::HttpLimits};
+use super::{journal::Journal, kept::Kept, log::Log, member::Member};
+use crate::{
+    Host, Shutdown,
+    flight::Flight,
+    http::{HttpLimits, ids},
+};
 
 /// How many streams that have ended a session keeps.
 const FINISHED: usize = 16;
 /// The stream of what concerns no call in particular.
-const OWN: u64 = 0;
+pub(crate) const OWN: u64 = 0;
 
 /// What all sessions of one endpoint share.
 pub(crate) struct Common {
@@ -50,11 +54,13 @@ pub(crate) struct Session {
     /// Who opened it, if anybody authenticated them.
     principal: Option<Box<str>>,
     connection: Mutex<Connection>,
+    /// What it is to other processes, if they serve it too.
+    pub(crate) member: Option<Box<Member>>,
     /// Whether streams are primed, and may be closed before they end.
     pub(crate) polls: bool,
     /// Made with its first call that does not end at once, or its first stream.
     busy: OnceLock<Box<Busy>>,
-    visits: AtomicUsize,
+    visits: AtomicU32,
     /// When the last visit ended.
     left: AtomicU64,
     /// Whether the client has come back with the session's id.
@@ -89,13 +95,15 @@ impl Session {
         common: Arc<Common>,
         connection: Connection,
         principal: Option<Box<str>>,
+        member: Option<Member>,
     ) -> Arc<Self> {
         Arc::new(Session {
             principal,
+            member: member.map(Box::new),
             polls: connection.polls(),
             connection: Mutex::new(connection),
             busy: OnceLock::new(),
-            visits: AtomicUsize::new(0),
+            visits: AtomicU32::new(0),
             left: AtomicU64::new(common.now()),
             used: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -115,6 +123,14 @@ impl Session {
     /// Notes that the client has the session's id.
     pub(crate) fn touch(&self) {
         self.used.store(true, Ordering::Release);
+        if let Some(member) = &self.member {
+            member.note_use();
+        }
+    }
+
+    /// Whether somebody uses the session right now.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.visits.load(Ordering::Acquire) > 0
     }
 
     /// For how long nobody has used the session.
@@ -150,6 +166,9 @@ impl Session {
         // Before the calls, which would take their questions back.
         own.iter().chain(logs.values()).for_each(|log| log.close());
         self.flight().abort_all();
+        if let Some(member) = &self.member {
+            member.look();
+        }
     }
 
     /// Ends what would never end by itself: the server stops.
@@ -165,14 +184,20 @@ impl Session {
 
     /// Where calls go that do not end at once.
     pub(crate) fn flight(&self) -> &Flight {
-        &self.busy.get_or_init(Box::default).flight
+        &self.busy().flight
     }
 
     /// A new stream, for a call.
-    pub(crate) fn open_stream(&self) -> Arc<Log> {
+    pub(crate) fn open_stream(self: &Arc<Self>) -> Arc<Log> {
         let mut streams = self.streams();
         streams.newest += 1;
-        let log = Log::new(streams.newest, self.common.clone());
+        // Where others open streams too, no two may have the same number.
+        let number = match &self.member {
+            Some(_) => ids::random().unwrap_or(streams.newest),
+            None => streams.newest,
+        };
+        let journal = self.member.as_ref().map(|member| Journal::new(self, member, number));
+        let log = Log::new(number, self.common.clone(), journal);
         streams.logs.insert(log.number, log.clone());
         log
     }
@@ -187,7 +212,8 @@ impl Session {
     /// The session's own stream.
     pub(crate) fn own_stream(&self) -> Arc<Log> {
         let mut streams = self.streams();
-        let own = streams.own.get_or_insert_with(|| Log::new(OWN, self.common.clone())).clone();
+        let own =
+            streams.own.get_or_insert_with(|| Log::new(OWN, self.common.clone(), None)).clone();
         if streams.ended {
             drop(streams);
             own.close();
@@ -234,15 +260,30 @@ impl Session {
             return;
         }
         streams.finished.push_back(number);
-        if streams.finished.len() > FINISHED
-            && let Some(first) = streams.finished.pop_front()
-        {
-            streams.logs.remove(&first);
+        let full = streams.finished.len() > FINISHED;
+        let first = if full { streams.finished.pop_front() } else { None };
+        let gone = first.and_then(|first| streams.logs.remove(&first));
+        drop(streams);
+        if let Some(journal) = gone.as_ref().and_then(|log| log.journal()) {
+            journal.forget();
         }
     }
 
+    /// Forgets what the store has of the streams that this process wrote: the session is over.
+    pub(crate) fn forget_stored(&self) {
+        let logs: Vec<_> = self.streams().logs.values().cloned().collect();
+        logs.iter().filter_map(|log| log.journal()).for_each(Journal::forget);
+    }
+
     fn streams(&self) -> MutexGuard<'_, Streams> {
-        lock(&self.busy.get_or_init(Box::default).streams)
+        lock(&self.busy().streams)
+    }
+
+    fn busy(&self) -> &Busy {
+        self.busy.get_or_init(|| {
+            let first = self.member.as_ref().map_or(0, |it| it.fleet.first_question());
+            Box::new(Busy { flight: Flight::asking_from(first), ..Busy::default() })
+        })
     }
 }
 

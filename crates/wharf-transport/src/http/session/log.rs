@@ -1,5 +1,7 @@
 //! One stream: the events that are kept for a client that comes back, and who reads them.
 
+mod storing;
+
 use std::{
     collections::VecDeque,
     mem,
@@ -11,7 +13,9 @@ use std::{
 use tokio::{sync::Notify, time::timeout};
 use wharf_model::Error;
 
-use super::life::Common;
+use self::storing::Storing;
+pub(crate) use self::storing::Unstored;
+use super::{journal::Journal, life::Common};
 use crate::http::stream::FULL;
 
 /// What an event takes beside its message.
@@ -23,6 +27,8 @@ pub(crate) struct Log {
     common: Arc<Common>,
     state: Mutex<State>,
     room: Notify,
+    /// Where its events go before anybody reads them, where several processes serve the session.
+    journal: Option<Box<Journal>>,
 }
 
 #[derive(Default)]
@@ -43,6 +49,8 @@ struct State {
     place: Option<u64>,
     /// Set when nothing of it can be had any more.
     forgotten: bool,
+    /// How far it is in the store, once it is kept there.
+    storing: Option<Storing>,
 }
 
 /// Who reads the stream right now.
@@ -85,12 +93,13 @@ pub(crate) enum Read {
 }
 
 impl Log {
-    pub(crate) fn new(number: u64, common: Arc<Common>) -> Arc<Self> {
-        Arc::new(Log { number, common, state: Mutex::default(), room: Notify::new() })
+    pub(crate) fn new(number: u64, common: Arc<Common>, journal: Option<Journal>) -> Arc<Self> {
+        let (state, room, journal) = (Mutex::default(), Notify::new(), journal.map(Box::new));
+        Arc::new(Log { number, common, state, room, journal })
     }
 
     /// Appends a message as soon as the reader, if there is one, has read enough.
-    pub(crate) async fn send(&self, message: &[u8]) {
+    pub(crate) async fn send(self: &Arc<Self>, message: &[u8]) {
         if !self.has_room() {
             // Boxed, or every call would keep the memory for what few need.
             Box::pin(self.room()).await;
@@ -107,7 +116,7 @@ impl Log {
                 break;
             }
             if timeout(self.common.limits.write, room).await.is_err() {
-                let reader = self.lock().reader.take();
+                let reader = self.lock().late_reader();
                 self.part(reader);
             }
         }
@@ -115,16 +124,19 @@ impl Log {
 
     fn has_room(&self) -> bool {
         let most = self.common.host.limits.output;
-        self.lock().reader.as_ref().is_none_or(|reader| reader.unread < most)
+        let state = self.lock();
+        state.reader.as_ref().is_none_or(|reader| reader.unread < most)
+            && state.storing.as_ref().is_none_or(|storing| storing.waiting < most)
     }
 
     /// Appends a message, whether there is room or not.
-    pub(crate) fn push(&self, message: Vec<u8>) {
+    pub(crate) fn push(self: &Arc<Self>, message: Vec<u8>) {
         let mut state = self.lock();
         self.append(&mut state, message);
         let waker = state.waker();
         drop(state);
         wake(waker);
+        self.store();
         if !self.common.kept.make_room() {
             // All that could be dropped elsewhere is dropped.
             self.trim(&mut self.lock(), 0, 0);
@@ -144,6 +156,9 @@ impl Log {
         if let Some(reader) = &mut state.reader {
             reader.unread += size;
         }
+        if let Some(storing) = &mut state.storing {
+            storing.waiting += size;
+        }
     }
 
     /// Drops what is too old to be kept.
@@ -157,7 +172,9 @@ impl Log {
         let before = state.bytes;
         while state.events.len() > 1 && (state.events.len() > events || state.bytes > bytes) {
             let oldest = state.oldest();
-            if state.reader.as_ref().is_some_and(|reader| reader.at < oldest) {
+            if state.reader.as_ref().is_some_and(|reader| reader.at < oldest)
+                || state.visible() < oldest
+            {
                 break;
             }
             let dropped = state.events.pop_front().unwrap_or_default();
@@ -178,6 +195,7 @@ impl Log {
         let waker = state.waker();
         drop(state);
         wake(waker);
+        self.store();
         self.common.kept.make_room();
     }
 
@@ -241,8 +259,15 @@ impl Log {
     /// never was such an event, or the stream has been forgotten.
     pub(crate) fn resume(&self, after: u64) -> Option<u64> {
         let mut state = self.lock();
-        if after > state.newest || state.forgotten {
+        if after > state.visible() || state.forgotten {
             return None;
+        }
+        // The store may have what is dropped here.
+        if state.storing.is_some() && after + 1 < state.oldest() {
+            return None;
+        }
+        if let Some(storing) = &mut state.storing {
+            storing.followed = false;
         }
         let reader = state.reader.take();
         let ticket = state.seat(after);
@@ -286,11 +311,12 @@ impl Log {
         mut write: impl FnMut(u64, &[u8]),
     ) -> Poll<Read> {
         let mut state = self.lock();
+        let visible = state.visible();
         let State { events, newest, sent, ended, reader, .. } = &mut *state;
         let Some(reader) = reader.as_mut().filter(|reader| reader.ticket == ticket) else {
             return Poll::Ready(Read::End);
         };
-        let until = reader.leaves.unwrap_or(*newest);
+        let until = reader.leaves.map_or(visible, |leaves| leaves.min(visible));
         if reader.at < until {
             let first = events.len() - (*newest - reader.at) as usize;
             let mut size = 0;
@@ -308,10 +334,10 @@ impl Log {
             self.room.notify_waiters();
             return Poll::Ready(Read::Events);
         }
-        if reader.leaves.is_some() {
+        if reader.leaves.is_some_and(|leaves| leaves <= reader.at) {
             return Poll::Ready(Read::LetGo);
         }
-        if *ended {
+        if *ended && visible == *newest {
             return Poll::Ready(Read::End);
         }
         reader.waker = Some(cx.waker().clone());
@@ -338,6 +364,17 @@ impl Log {
 }
 
 impl State {
+    /// The number of the newest event that may be read.
+    fn visible(&self) -> u64 {
+        self.storing.as_ref().map_or(self.newest, |storing| storing.stored)
+    }
+
+    /// Takes the reader out that has read too little, unless it waits for the store itself.
+    fn late_reader(&mut self) -> Option<Reader> {
+        let visible = self.visible();
+        self.reader.take_if(|reader| reader.at < visible)
+    }
+
     /// The number of the oldest event that is kept.
     fn oldest(&self) -> u64 {
         self.newest + 1 - self.events.len() as u64

@@ -3,18 +3,29 @@
 //! A call that does not end at once is a task of its session and writes into a stream ([`log`]);
 //! responses only follow streams ([`follow`]), so a client that is gone has cancelled nothing and
 //! can come back for the rest. The one stream of number 0 is the session's own.
+//!
+//! Where several processes serve a session ([`shared`]), it is a record in a store ([`member`]), the
+//! events of its streams are in another before they are sent ([`journal`]), and whoever comes back
+//! to a process that has them not follows them there ([`stored`]).
 
+mod entry;
 mod follow;
+mod journal;
 mod kept;
 mod life;
+mod listening;
 mod log;
+mod mail;
+mod member;
 mod post;
 mod run;
+mod shared;
+mod stored;
 mod table;
 
 use std::{
     future::poll_fn,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Once},
 };
 
 use bytes::Bytes;
@@ -28,6 +39,7 @@ use self::{
 };
 use super::{
     HttpLimits,
+    fleet::Fleet,
     heads::Seen,
     respond::{self, Due, Reply},
     stream::CallStream,
@@ -35,7 +47,7 @@ use super::{
 };
 use crate::{Host, Shutdown, flight::no_place};
 
-pub(crate) use self::follow::Follower;
+pub(crate) use self::{follow::Follower, stored::Stored};
 
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";
@@ -45,6 +57,10 @@ pub(crate) struct Sessions {
     common: Arc<Common>,
     tasks: Arc<Tasks>,
     table: Mutex<Table>,
+    /// The other processes that serve them too, if there may be any.
+    fleet: Option<Arc<Fleet>>,
+    /// Done when this process hears them.
+    joined: Once,
 }
 
 impl Sessions {
@@ -53,9 +69,10 @@ impl Sessions {
         limits: HttpLimits,
         tasks: Arc<Tasks>,
         shutdown: Shutdown,
+        fleet: Option<Arc<Fleet>>,
     ) -> Arc<Self> {
         let common = Common::new(host, limits, shutdown);
-        Arc::new(Sessions { common, tasks, table: Mutex::default() })
+        Arc::new(Sessions { common, tasks, table: Mutex::default(), fleet, joined: Once::new() })
     }
 
     /// Answers a message that no modern header goes with.
@@ -68,6 +85,9 @@ impl Sessions {
         if seen.session == Field::Absent {
             return Due::later(self.open(seen, message, scope));
         }
+        if let Some(fleet) = &self.fleet {
+            return Due::later(self.post_shared(fleet, seen, message, scope));
+        }
         match self.visit(seen, &scope) {
             Ok(visit) => self.receive(visit, seen, message, scope),
             Err(refusal) => Due::Now(*refusal),
@@ -75,9 +95,12 @@ impl Sessions {
     }
 
     /// Opens the session's own stream, or resumes any of its streams.
-    pub(crate) fn get(self: &Arc<Self>, seen: &Seen<'_>, scope: Scope) -> Reply {
+    pub(crate) async fn get(self: &Arc<Self>, seen: &Seen<'_>, scope: Scope) -> Reply {
         if !seen.accept.events {
             return respond::refuse(406, "Accept must allow text/event-stream");
+        }
+        if let Some(fleet) = &self.fleet {
+            return self.get_shared(fleet, seen, scope).await.unwrap_or_else(|refusal| *refusal);
         }
         let visit = match self.check_version(seen).and_then(|()| self.visit(seen, &scope)) {
             Ok(visit) => visit,
@@ -91,15 +114,21 @@ impl Sessions {
                 (Some(_), Err(error)) => post::unheard(&error),
                 (None, _) => respond::refuse(409, "The session's own stream is open already"),
             },
-            last => match last.one().and_then(|id| Follower::after(visit, id)) {
-                Some(follower) => post::events(follower),
-                None => respond::refuse(400, "Last-Event-ID names no event of this session"),
-            },
+            last => {
+                let named = last.one().and_then(follow::parse);
+                match named.and_then(|(stream, event)| Follower::after(visit, stream, event)) {
+                    Some(follower) => post::events(follower),
+                    None => unknown_event(),
+                }
+            }
         }
     }
 
     /// Ends a session.
-    pub(crate) fn delete(&self, seen: &Seen<'_>, scope: Scope) -> Reply {
+    pub(crate) async fn delete(self: &Arc<Self>, seen: &Seen<'_>, scope: Scope) -> Reply {
+        if let Some(fleet) = &self.fleet {
+            return self.delete_shared(fleet, seen, scope).await.unwrap_or_else(|refusal| *refusal);
+        }
         match self.check_version(seen).and_then(|()| self.visit(seen, &scope)) {
             Ok(_) if self.remove(seen.session.one().unwrap_or_default()) => respond::status(204),
             Ok(_) => Sessions::gone(),
@@ -133,7 +162,7 @@ impl Sessions {
         let mut connection = Connection::new(self.common.host.wire.clone());
         match connection.receive_http(message, &seen.message) {
             Received::Call(mut request, codec) => {
-                let opener = life::principal(&scope).map(Into::into);
+                let opener: Option<Box<str>> = life::principal(&scope).map(Into::into);
                 request.scope = scope;
                 let (call, outcome) = self.run(request, codec).await;
                 let mut reply = Vec::new();
@@ -141,7 +170,13 @@ impl Sessions {
                 if !connection.is_open() {
                     return respond::ended(status, &outcome, reply);
                 }
-                let session = Session::new(self.common.clone(), connection, opener);
+                if let Some(fleet) = &self.fleet {
+                    return match self.open_shared(fleet, &connection, opener).await {
+                        Ok((session, id)) => opened(session, &id, seen, reply),
+                        Err(error) => post::refuse(call.codec(), error),
+                    };
+                }
+                let session = Session::new(self.common.clone(), connection, opener, None);
                 match self.insert(&session) {
                     Some(id) => opened(session, &id, seen, reply),
                     None => post::refuse(call.codec(), no_place()),
@@ -160,6 +195,10 @@ impl Sessions {
         let outcome = poll_fn(|cx| call.poll_end(cx)).await;
         (call, outcome)
     }
+}
+
+fn unknown_event() -> Reply {
+    respond::refuse(400, "Last-Event-ID names no event of this session")
 }
 
 fn opened(session: Arc<Session>, id: &str, seen: &Seen<'_>, reply: Vec<u8>) -> Reply {

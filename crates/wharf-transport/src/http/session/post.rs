@@ -8,13 +8,14 @@ use std::{
 use bytes::Bytes;
 use tokio::time::timeout;
 use wharf_model::{Error, Event, Outcome, Request, Scope};
-use wharf_wire::{Codec, Received};
+use wharf_wire::{Codec, Received, sse};
 
 use super::{
     Sessions,
     follow::Follower,
     life::{Session, Visit},
     log::{Ending, First},
+    member::Member,
     run::{Begun, Tally},
 };
 use crate::{
@@ -22,17 +23,18 @@ use crate::{
     http::{
         HttpBody,
         body::Source,
+        fleet::{Away, GONE},
         heads::{Accept, Seen},
         respond::{self, Due, Reply},
     },
 };
 
 /// What was posted at once.
-struct Posted {
-    visit: Visit,
-    scope: Scope,
-    accept: Accept,
-    length: usize,
+pub(super) struct Posted {
+    pub(super) visit: Visit,
+    pub(super) scope: Scope,
+    pub(super) accept: Accept,
+    pub(super) length: usize,
 }
 
 impl Sessions {
@@ -47,7 +49,11 @@ impl Sessions {
         let (accept, length) = (seen.accept, message.len());
         // Its own statement, so that the next message can be read while this one is answered.
         let received = visit.connection().receive_http(message, &seen.message);
-        let posted = Posted { visit, scope, accept, length };
+        self.treat(Posted { visit, scope, accept, length }, received)
+    }
+
+    /// Answers what was received in a session.
+    pub(super) fn treat(&self, posted: Posted, received: Received) -> Due<'static> {
         match received {
             Received::Call(request, codec) if !codec.is_silent() => {
                 self.call(posted, request, codec)
@@ -79,6 +85,9 @@ impl Sessions {
         if let Some(Event::Done(outcome)) = &begun.first {
             let mut reply = Vec::new();
             let status = begun.codec.encode(outcome, &mut reply);
+            if matches!(outcome, Outcome::Task(_)) {
+                Member::share(posted.visit.session());
+            }
             // A status can be told only without a stream.
             return Due::Now(match posted.accept.json || status != 200 {
                 true => respond::ended(status, outcome, reply),
@@ -86,6 +95,7 @@ impl Sessions {
             });
         }
         let tally = posted.tally(false);
+        tally.owe(&begun.codec);
         let following = posted.follow(&tally);
         begun.go_on(&tally, posted.length, &self.tasks);
         Due::later(following)
@@ -119,6 +129,7 @@ impl Sessions {
                     return true;
                 }
                 let begun = Begun::new(&posted.visit, request, codec, posted.scope.clone());
+                tally.owe(&begun.codec);
                 if let Some(Event::Done(outcome)) = &begun.first {
                     let mut text = Vec::new();
                     begun.codec.encode(outcome, &mut text);
@@ -170,6 +181,10 @@ impl Sessions {
         scope: &Scope,
         is_heard: bool,
     ) -> Result<(), Box<Error>> {
+        // Where several processes serve the session, whoever follows its stream listens.
+        if session.member.is_some() {
+            return Ok(());
+        }
         // Held while the listen begins: a subscription that is made meanwhile must not be answered
         // before there is somebody who hears of updates.
         let mut connection = session.connection();
@@ -216,16 +231,19 @@ impl Posted {
     /// Answers with one message if the reply is all there is to say, else with events.
     fn follow(&self, tally: &Tally) -> impl Future<Output = Reply> + Send + use<> {
         let (visit, accept, log) = (self.visit.clone(), self.accept, tally.log.clone());
+        let batch = tally.batch;
         // Before the call begins to run, so that it cannot run far ahead of the client.
         let follower = Follower::of(visit.clone(), log);
         async move {
             let Some(follower) = follower else { return Sessions::gone() };
             match first(&follower, accept).await {
-                First::Said => stream(follower),
+                First::Said => kept(follower, batch).await,
                 First::Nothing if visit.is_ended() => Sessions::gone(),
                 First::Nothing if accept.events => respond::events(HttpBody::empty()),
                 First::Nothing => respond::status(202),
-                First::Reply(Ending { status: 200, .. }) if !accept.json => stream(follower),
+                First::Reply(Ending { status: 200, .. }) if !accept.json => {
+                    kept(follower, batch).await
+                }
                 First::Reply(ending) => {
                     let reply = follower.into_reply();
                     // A session that ended just now took it along.
@@ -263,6 +281,14 @@ async fn first(follower: &Follower, accept: Accept) -> First {
     }
 }
 
+/// A response that follows a stream from its beginning, once that is where others find it.
+async fn kept(follower: Follower, batch: bool) -> Reply {
+    match follower.keep(batch).await {
+        Ok(()) => stream(follower),
+        Err(Away) => respond::busy(GONE),
+    }
+}
+
 /// A response that follows a stream from its beginning.
 pub(crate) fn stream(mut follower: Follower) -> Reply {
     follower.prime();
@@ -277,6 +303,12 @@ pub(crate) fn events(follower: Follower) -> Reply {
 
 /// A stream of one reply, for a client that reads nothing but events.
 pub(crate) fn one_event(visit: &Visit, reply: Vec<u8>) -> Reply {
+    if visit.member.is_some() {
+        // It is there whole: nobody need come back for it, to whichever process.
+        let mut event = Vec::new();
+        sse::event(&mut event, None, &reply);
+        return respond::events(HttpBody::whole(event));
+    }
     let tally = Tally::new(visit.session(), false, false);
     let follower = Follower::of(visit.clone(), tally.log.clone());
     tally.add(reply, Ending { status: 200, refused: None });

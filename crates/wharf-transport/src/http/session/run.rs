@@ -16,6 +16,7 @@ use wharf_wire::Codec;
 use super::{
     life::{Beginning, Session, Visit},
     log::{Ending, Log},
+    member::Member,
 };
 use crate::{asks::Asks, http::tasks::Tasks};
 
@@ -177,6 +178,9 @@ impl Call {
         if let Some(tally) = &self.tally {
             let mut reply = Vec::new();
             let status = self.codec.encode(outcome, &mut reply);
+            if matches!(outcome, Outcome::Task(_)) {
+                Member::share(&self.session);
+            }
             let refused = match (status, outcome) {
                 (400.., Outcome::Failed(error)) => Some(error.clone()),
                 _ => None,
@@ -219,7 +223,7 @@ impl Drop for Seat {
 pub(crate) struct Tally {
     session: Arc<Session>,
     pub(crate) log: Arc<Log>,
-    batch: bool,
+    pub(crate) batch: bool,
     /// Whether the client reads nothing but the replies.
     quiet: bool,
     replies: Mutex<Replies>,
@@ -243,6 +247,13 @@ impl Tally {
     pub(crate) fn hold(&self, length: usize) {
         self.held.store(length, Ordering::Release);
         self.session.flight().hold(length);
+    }
+
+    /// Notes that the reply to this call is due, for those who must write it if we cannot.
+    pub(crate) fn owe(&self, codec: &Codec) {
+        if let Some(journal) = self.log.journal() {
+            journal.owe(codec.id());
+        }
     }
 
     /// Whether the replies so far are as much as any message may be.

@@ -22,7 +22,7 @@ const SAFE: Duration = Duration::from_secs(30);
 /// How often sessions are looked through, at most and at least, for those that have expired.
 const SWEEPS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
-/// A session's id, as the client writes it.
+/// A session's id, as the client writes it, or its digest where stores know it by that.
 type Id = [u8; 32];
 
 /// The sessions of an endpoint.
@@ -38,7 +38,16 @@ impl Sessions {
     pub(crate) fn insert(self: &Arc<Self>, session: &Arc<Session>) -> Option<String> {
         let name = unguessable()?;
         let id = id(name.as_bytes())?;
+        self.admit(id, session).map(|_| name)
+    }
+
+    /// Gives a session a place. If somebody else did so meanwhile, that one counts. None if there
+    /// is no place left.
+    pub(super) fn admit(self: &Arc<Self>, id: Id, session: &Arc<Session>) -> Option<Arc<Session>> {
         let mut table = self.lock();
+        if let Some(known) = table.sessions.get(&id) {
+            return Some(known.clone());
+        }
         let full = table.sessions.len() >= self.common.limits.sessions;
         let gone = if full { table.evict() } else { None };
         let free = table.sessions.len() < self.common.limits.sessions;
@@ -55,7 +64,34 @@ impl Sessions {
             let sweeping = sweep_up(Arc::downgrade(self), self.common.shutdown.clone());
             self.tasks.spawn(sweeping);
         }
-        free.then_some(name)
+        free.then(|| session.clone())
+    }
+
+    /// The session that this process has under a digest, and whether nobody used it here for so
+    /// long that it may have ended.
+    pub(super) fn known(&self, id: &Id) -> Option<(Visit, bool)> {
+        let table = self.lock();
+        let session = table.sessions.get(id)?;
+        let idle = session.is_expired();
+        Some((Visit::new(session.clone()), idle))
+    }
+
+    /// The session that the stores know by this key, if this process has it.
+    pub(super) fn held(&self, key: &str) -> Option<Arc<Session>> {
+        self.lock().sessions.get(&unhex(key)?).cloned()
+    }
+
+    pub(super) fn all_held(&self) -> Vec<Arc<Session>> {
+        self.lock().sessions.values().cloned().collect()
+    }
+
+    /// Ends a session that the stores know no more by this key.
+    pub(super) fn forget(&self, key: &str) {
+        let session = unhex(key).and_then(|id| self.lock().sessions.remove(&id));
+        if let Some(session) = session {
+            session.forget_stored();
+            session.end();
+        }
     }
 
     /// The session of this id, for whoever opened it. There is no telling apart why there is none.
@@ -80,13 +116,19 @@ impl Sessions {
     }
 
     /// Ends the sessions that have expired. False if none is left.
-    fn sweep(&self) -> bool {
+    fn sweep(self: &Arc<Self>) -> bool {
         let mut table = self.lock();
         let gone = table.expired();
         table.swept = !table.sessions.is_empty();
         let swept = table.swept;
+        let held = if self.fleet.is_some() {
+            table.sessions.values().cloned().collect()
+        } else {
+            Vec::new()
+        };
         drop(table);
         gone.iter().for_each(|session| session.end());
+        self.touch_all(held);
         swept
     }
 
@@ -120,7 +162,10 @@ impl Table {
     /// Takes out the session that was idle for longest, of those that have expired or that nobody
     /// came back to.
     fn evict(&mut self) -> Option<Arc<Session>> {
-        let spare = |it: &&Arc<Session>| it.is_expired() || it.unused().is_some_and(|it| it > SAFE);
+        // Other processes have those that they serve too, and this one can have them again.
+        let cached = |it: &Arc<Session>| it.member.is_some() && !it.is_in_use();
+        let unused = |it: &Arc<Session>| it.unused().is_some_and(|it| it > SAFE);
+        let spare = |it: &&Arc<Session>| it.is_expired() || unused(it) || cached(it);
         let spare = self.sessions.iter().filter(|(_, it)| spare(it));
         let id = *spare.max_by_key(|(_, it)| it.idle())?.0;
         self.sessions.remove(&id)
@@ -148,4 +193,16 @@ async fn sweep_up(sessions: Weak<Sessions>, shutdown: Shutdown) {
 
 fn id(name: &[u8]) -> Option<Id> {
     name.try_into().ok()
+}
+
+/// The digest that these are the digits of.
+fn unhex(key: &str) -> Option<Id> {
+    let mut id = [0; 32];
+    if !key.is_ascii() || key.len() != 2 * id.len() {
+        return None;
+    }
+    for (byte, digits) in id.iter_mut().zip(key.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(id)
 }

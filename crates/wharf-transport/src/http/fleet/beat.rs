@@ -1,0 +1,70 @@
+//! How processes know of each other that they are alive.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout};
+use wharf_model::{Error, Record};
+
+use super::{Fleet, jitter};
+
+/// How often a process says that it is alive.
+const EVERY: Duration = Duration::from_secs(3);
+/// For how long the others believe it. Longer than calls may go on once the server shuts down.
+const LEASE: Duration = Duration::from_secs(15);
+/// How long the store may take to note it.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How soon a store that is gone is asked again, at least.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Says that this process is alive until the server stops, and finds out how the stores are.
+pub(super) async fn run(fleet: Arc<Fleet>) {
+    while !fleet.shutdown.is_stopped() {
+        let beaten = timeout(PATIENCE, beat(&fleet)).await;
+        let well = matches!(beaten, Ok(Ok(())));
+        fleet.health.send_if_modified(|health| {
+            let changed = well != health.is_some();
+            if changed {
+                *health = well.then(Instant::now);
+            }
+            changed
+        });
+        let wait = if well { EVERY } else { jitter(AGAIN) };
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = fleet.doubt.notified(), if well => {}
+            () = fleet.shutdown.stopped() => {}
+        }
+    }
+}
+
+async fn beat(fleet: &Fleet) -> Result<(), Error> {
+    let sessions = &fleet.stores.sessions;
+    let id = name(fleet.node);
+    let now = sessions.now().await?;
+    let expires = Some(now + LEASE.as_millis() as u64);
+    let kept = match sessions.load(&id).await? {
+        Some(record) => sessions.swap(Record { expires, ..record }).await?,
+        None => {
+            let owner = "nodes".to_owned();
+            let record = Record { id, owner, created: now, expires, ..Record::default() };
+            sessions.insert(record, usize::MAX).await?
+        }
+    };
+    // Nobody else writes it, so it has just lapsed: the next beat makes it anew.
+    let _ = kept;
+    Ok(())
+}
+
+impl Fleet {
+    /// Whether a process is gone for certain: while the stores were, nobody could say that it lives.
+    pub(crate) async fn is_gone(&self, node: u32) -> bool {
+        let trusted = self.health.borrow().is_some_and(|since| since.elapsed() >= LEASE);
+        node != self.node
+            && trusted
+            && matches!(self.ask(self.stores.sessions.load(&name(node))).await, Ok(None))
+    }
+}
+
+fn name(node: u32) -> String {
+    format!("node.{node:08x}")
+}

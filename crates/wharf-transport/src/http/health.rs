@@ -1,0 +1,41 @@
+//! What balancers ask before they send anybody here.
+
+use http::{Method, request::Parts};
+
+use super::{
+    options::{LIVE, READY},
+    respond::{self, Reply},
+    service::Site,
+};
+
+impl Site {
+    /// Answers a balancer. None if it is not one who asks.
+    pub(crate) async fn health(&self, parts: &Parts) -> Option<Reply> {
+        let path = parts.uri.path();
+        let (live, ready) = (path.ends_with(LIVE), path.ends_with(READY));
+        // The endpoint itself may be called so.
+        if !live && !ready || path == self.http.path {
+            return None;
+        }
+        if parts.method != Method::GET && parts.method != Method::HEAD {
+            return Some(respond::not_allowed("GET, HEAD"));
+        }
+        Some(match live || self.is_ready().await {
+            true => respond::status(200),
+            false => respond::unavailable(),
+        })
+    }
+
+    async fn is_ready(&self) -> bool {
+        if self.shutdown.is_stopped() {
+            return false;
+        }
+        match &self.fleet {
+            Some(fleet) => {
+                fleet.start();
+                fleet.is_ready().await
+            }
+            None => true,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! An event of a stream, as the store keeps it.
+
+use serde_json::value::RawValue;
+use wharf_model::{Error, ErrorKind};
+use wharf_wire::Connection;
+
+/// One event. Those of a call's stream are numbered by whoever runs the call, so that one which was
+/// stored twice is read once; the session's own go by the numbers that the store gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    pub(crate) kind: Kind,
+    /// The process that wrote it.
+    pub(crate) node: u32,
+    pub(crate) number: u64,
+    /// The id of the call whose reply ends the stream, or an array of them for a batch.
+    pub(crate) owed: &'a str,
+    /// Empty if there is none.
+    pub(crate) message: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// There is such a stream. It has no message.
+    Open,
+    Said,
+    /// Whatever comes later was written by somebody whom the others thought dead.
+    End,
+}
+
+/// What the letters stand for.
+const KINDS: [(u8, Kind); 3] = [(b'o', Kind::Open), (b's', Kind::Said), (b'e', Kind::End)];
+
+impl<'a> Entry<'a> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let letter = KINDS.iter().find(|(_, kind)| *kind == self.kind).map_or(b's', |it| it.0);
+        let mut bytes = Vec::with_capacity(17 + self.owed.len() + self.message.len());
+        bytes.push(letter);
+        bytes.extend_from_slice(&self.node.to_be_bytes());
+        bytes.extend_from_slice(&self.number.to_be_bytes());
+        bytes.extend_from_slice(&(self.owed.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(self.owed.as_bytes());
+        bytes.extend_from_slice(self.message);
+        bytes
+    }
+
+    /// None for what nobody here wrote.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (letter, rest) = bytes.split_first()?;
+        let (node, rest) = rest.split_first_chunk()?;
+        let (number, rest) = rest.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (owed, message) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        Some(Entry {
+            kind: KINDS.iter().find(|it| it.0 == *letter)?.1,
+            node: u32::from_be_bytes(*node),
+            number: u64::from_be_bytes(*number),
+            owed: std::str::from_utf8(owed).ok()?,
+            message,
+        })
+    }
+}
+
+/// The replies to calls whose process is gone.
+pub(crate) fn last_words(connection: &Connection, owed: &str) -> Vec<u8> {
+    let error = Error::new(ErrorKind::InternalError).with_message(
+        "The process that ran this call is gone: nobody knows how far it came, or whether it ended",
+    );
+    let mut replies = Vec::new();
+    if !owed.starts_with('[') {
+        connection.fail(owed, &error, &mut replies);
+        return replies;
+    }
+    let ids: Vec<&RawValue> = serde_json::from_str(owed).unwrap_or_default();
+    for id in ids {
+        replies.push(if replies.is_empty() { b'[' } else { b',' });
+        connection.fail(id.get(), &error, &mut replies);
+    }
+    replies.push(b']');
+    replies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        for (_, kind) in KINDS {
+            for message in [&b""[..], b"{}", &[0; 300]] {
+                let entry = Entry { kind, node: 7, number: u64::MAX, owed: r#"[1,"a"]"#, message };
+                let bytes = entry.to_bytes();
+                assert_eq!(Entry::parse(&bytes), Some(entry));
+                for end in 0..bytes.len() - message.len() {
+                    assert_eq!(Entry::parse(&bytes[..end]), None);
+                }
+            }
+        }
+        assert_eq!(Entry::parse(b"x0000000000000000"), None);
+    }
+}

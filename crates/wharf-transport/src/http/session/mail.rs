@@ -1,0 +1,202 @@
+//! What reached this process and concerns another, and the other way round.
+
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use tokio::time::sleep;
+use wharf_model::Keep;
+use wharf_wire::Received;
+
+use super::{
+    Sessions,
+    life::{Session, Visit},
+    member::{Member, Unkept},
+};
+use crate::http::fleet::{Away, Fleet, Hearing, LOOK, Word};
+
+/// How much of its mail a process finds, at least as long as it may take to look.
+const KEEP: Keep = Keep { events: 4096, bytes: 64 << 20, ttl: LOOK.saturating_mul(12) };
+/// How many letters are read at once.
+const BATCH: usize = 64;
+
+impl Sessions {
+    /// Brings answers and cancellations that concern other processes there, and leaves the rest.
+    pub(super) async fn forward(
+        &self,
+        visit: &Visit,
+        member: &Member,
+        received: &mut Received,
+    ) -> Result<(), Away> {
+        let members = match received {
+            Received::Batch(members) => &mut members[..],
+            one => std::slice::from_mut(one),
+        };
+        for one in members {
+            match one {
+                Received::Answer(number, _) => {
+                    if let Some(node) = member.fleet.asked_elsewhere(*number) {
+                        let letter = letter(visit, member, one);
+                        post(&member.fleet, node, letter).await?;
+                        *one = Received::Ignore;
+                    }
+                }
+                Received::Cancel(id) => {
+                    let here = visit.under_way().is_some_and(|calls| calls.has(id));
+                    if !here {
+                        let params = format!(r#"{{"requestId":{}}}"#, id.as_json());
+                        let message = format!(
+                            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#
+                        );
+                        let word = Word::Said { key: &member.key, message: &message };
+                        member.fleet.say(&word).await?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Hears what other processes say, until the server stops.
+    pub(super) async fn hear(sessions: Weak<Self>, fleet: Arc<Fleet>, mut hearing: Hearing) {
+        loop {
+            let text = tokio::select! {
+                text = hearing.next() => text,
+                () = fleet.shutdown.stopped() => return,
+            };
+            let Some(sessions) = sessions.upgrade() else { return };
+            if let Some(word) = Word::parse(&text) {
+                sessions.heed(&fleet, word);
+            }
+        }
+    }
+
+    fn heed(&self, fleet: &Arc<Fleet>, word: Word<'_>) {
+        match word {
+            Word::Changed { key, version } => {
+                if let Some((session, member)) = self.held(key).as_ref().and_then(with_member)
+                    && member.changed(version)
+                {
+                    look_again(fleet, vec![session.clone()]);
+                }
+            }
+            Word::Gone { key } => {
+                self.forget(key);
+            }
+            Word::Taken { key, stream, node, ticket } => {
+                if let Some((session, member)) = self.held(key).as_ref().and_then(with_member) {
+                    let elsewhere = member.taken(stream, ticket) && node != fleet.node;
+                    if let Some(log) = session.stream(stream).filter(|_| elsewhere) {
+                        log.follow_elsewhere();
+                    }
+                }
+            }
+            Word::Grown { key, stream } => {
+                if let Some((_, member)) = self.held(key).as_ref().and_then(with_member) {
+                    member.grown(stream);
+                }
+            }
+            Word::Mail { node } if node == fleet.node => fleet.mail.notify_one(),
+            Word::Said { key, message } => self.deliver(key, message),
+            Word::Missed => {
+                fleet.mail.notify_one();
+                let sessions = self.all_held();
+                sessions.iter().filter_map(with_member).for_each(|(_, member)| member.doubt());
+                look_again(fleet, sessions);
+            }
+            Word::Mail { .. } => {}
+        }
+    }
+
+    /// Reads this process's mail, until the server stops.
+    pub(super) async fn read_mail(sessions: Weak<Self>, fleet: Arc<Fleet>) {
+        let name = mailbox(fleet.node);
+        let mut seen = 0;
+        while !fleet.shutdown.is_stopped() {
+            let read = fleet.ask(fleet.stores.events.read(&name, seen, BATCH)).await;
+            let read = read.unwrap_or_default();
+            if read.newest < seen && read.newest > 0 {
+                // It was forgotten for want of mail, and begun anew.
+                seen = 0;
+                continue;
+            }
+            if read.events.is_empty() {
+                tokio::select! {
+                    () = fleet.mail.notified() => {}
+                    () = sleep(LOOK) => {}
+                    () = fleet.shutdown.stopped() => {}
+                }
+            }
+            let Some(sessions) = sessions.upgrade() else { return };
+            for (number, letter) in read.events {
+                seen = number;
+                let letter = String::from_utf8(letter).unwrap_or_default();
+                if let Some((key, message)) = letter.split_once(' ') {
+                    sessions.deliver(key, message);
+                }
+            }
+        }
+    }
+
+    /// Treats what a client sent to another process.
+    fn deliver(&self, key: &str, message: &str) {
+        let Some(session) = self.held(key) else { return };
+        let message = Bytes::copy_from_slice(message.as_bytes());
+        let received = session.connection().receive(message);
+        match (received, session.under_way()) {
+            (Received::Answer(number, answer), Some(calls)) => calls.answer(number, answer),
+            (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
+            _ => {}
+        }
+    }
+}
+
+/// A session with what it is to other processes.
+fn with_member(session: &Arc<Session>) -> Option<(&Arc<Session>, &Member)> {
+    session.member.as_deref().map(|member| (session, member))
+}
+
+/// Catches up with what others changed, where anybody would notice before the session is used again.
+fn look_again(fleet: &Arc<Fleet>, mut sessions: Vec<Arc<Session>>) {
+    sessions.retain(|session| session.is_in_use());
+    if sessions.is_empty() {
+        return;
+    }
+    fleet.spawn(async move {
+        for session in sessions {
+            let Some(member) = &session.member else { continue };
+            match member.refresh(&session).await {
+                Err(Unkept::Gone) => session.end(),
+                _ => member.look(),
+            }
+        }
+    });
+}
+
+/// Brings a letter to another process's mailbox, and tells it.
+async fn post(fleet: &Fleet, node: u32, letter: Vec<u8>) -> Result<(), Away> {
+    let keep = Keep { bytes: KEEP.bytes.max(letter.len()), ..KEEP };
+    fleet.ask(fleet.stores.events.append(&mailbox(node), letter, keep)).await?;
+    // It looks there now and then, too.
+    let _ = fleet.say(&Word::Mail { node }).await;
+    Ok(())
+}
+
+/// An answer, as the client could have written it.
+fn letter(visit: &Visit, member: &Member, answer: &Received) -> Vec<u8> {
+    let mut letter = format!("{} ", member.key).into_bytes();
+    match answer {
+        Received::Answer(number, Ok(result)) => letter.extend_from_slice(
+            format!(r#"{{"jsonrpc":"2.0","id":{number},"result":{result}}}"#).as_bytes(),
+        ),
+        Received::Answer(number, Err(error)) => {
+            visit.connection().fail(&number.to_string(), error, &mut letter);
+        }
+        _ => {}
+    }
+    letter
+}
+
+fn mailbox(node: u32) -> String {
+    format!("node.{node:08x}")
+}

@@ -1,0 +1,266 @@
+//! Sessions that several processes serve: each has those that it was asked for of late.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use wharf_model::{Error, Record, Scope};
+use wharf_wire::{Connection, Field};
+
+use super::{
+    Sessions, follow,
+    follow::Follower,
+    life::{self, OWN, Session, Visit},
+    member::{Member, SLACK, Unkept},
+    post::{self, Posted},
+    stored::Stored,
+    unknown_event,
+};
+use crate::{
+    flight::no_place,
+    http::{
+        HttpBody,
+        body::Source,
+        fleet::{Away, Fleet, GONE, Hearing, digest, hex},
+        heads::Seen,
+        ids::unguessable,
+        respond::{self, Due, Reply},
+    },
+};
+
+/// How long a session is kept at first that nobody comes back to.
+const UNUSED: Duration = Duration::from_secs(120);
+
+type Refused<T> = Result<T, Box<Reply>>;
+
+impl Sessions {
+    /// Keeps a session that was opened here where every process finds it, and gives it an id.
+    pub(super) async fn open_shared(
+        self: &Arc<Self>,
+        fleet: &Arc<Fleet>,
+        connection: &Connection,
+        opener: Option<Box<str>>,
+    ) -> Result<(Arc<Session>, String), Error> {
+        self.join(fleet);
+        let limits = &self.common.limits;
+        let name = unguessable().ok_or_else(no_place)?;
+        let id = digest(name.as_bytes());
+        let sessions = &fleet.stores.sessions;
+        let now = fleet.ask(sessions.now()).await.map_err(Away::error)?;
+        let record = Record {
+            id: hex(&id),
+            owner: owner(opener.as_deref()),
+            created: now,
+            expires: Some(now + (limits.session_idle.min(UNUSED) + SLACK).as_millis() as u64),
+            body: connection.save().ok_or_else(no_place)?,
+            ..Record::default()
+        };
+        let inserted = fleet.ask(sessions.insert(record.clone(), limits.sessions)).await;
+        if !inserted.map_err(Away::error)? {
+            return Err(no_place());
+        }
+        let session = self.restore(fleet, Record { version: 1, ..record }, opener);
+        let session = session.and_then(|session| self.admit(id, &session)).ok_or_else(no_place)?;
+        Ok((session, name))
+    }
+
+    /// Goes on with a session that the store has.
+    fn restore(
+        &self,
+        fleet: &Arc<Fleet>,
+        record: Record,
+        opener: Option<Box<str>>,
+    ) -> Option<Arc<Session>> {
+        let wire = self.common.host.wire.clone();
+        let connection = Connection::restored(wire, &record.body, &record.id)?;
+        let member = Member::new(fleet.clone(), record);
+        Some(Session::new(self.common.clone(), connection, opener, Some(member)))
+    }
+
+    /// The session that a request names, for whoever opened it.
+    async fn visit_shared(
+        self: &Arc<Self>,
+        fleet: &Arc<Fleet>,
+        seen: &Seen<'_>,
+        scope: &Scope,
+    ) -> Refused<Visit> {
+        self.join(fleet);
+        let refuse = |problem| Err(Box::new(respond::refuse(400, problem)));
+        let name = match seen.session {
+            Field::One(name) if name.len() == 32 => name,
+            Field::One(_) => return Err(Box::new(Sessions::gone())),
+            Field::Absent => return refuse("There is no Mcp-Session-Id header"),
+            Field::Several => return refuse("There is more than one Mcp-Session-Id header"),
+        };
+        let found = self.find_shared(fleet, digest(name), scope).await;
+        let visit = found.map_err(refusal)?;
+        visit.touch();
+        Ok(visit)
+    }
+
+    async fn find_shared(
+        self: &Arc<Self>,
+        fleet: &Arc<Fleet>,
+        id: [u8; 32],
+        scope: &Scope,
+    ) -> Result<Visit, Unkept> {
+        if let Some((visit, idle)) = self.known(&id) {
+            if !visit.belongs_to(scope) {
+                return Err(Unkept::Gone);
+            }
+            if let Some(member) = visit.member.as_ref().filter(|it| idle || it.is_stale()) {
+                let refreshed = member.refresh(&visit).await;
+                if refreshed == Err(Unkept::Gone) {
+                    self.forget(&member.key);
+                }
+                refreshed?;
+            }
+            return Ok(visit);
+        }
+        let record = fleet.ask(fleet.stores.sessions.load(&hex(&id))).await?;
+        let caller = life::principal(scope);
+        let record = record.filter(|record| record.owner == owner(caller)).ok_or(Unkept::Gone)?;
+        let session = self.restore(fleet, record, caller.map(Into::into)).ok_or(Unkept::Gone)?;
+        let visit = Visit::new(self.admit(id, &session).ok_or(Unkept::Crowded)?);
+        match (visit.belongs_to(scope), visit.is_ended()) {
+            (true, false) => Ok(visit),
+            // It had to make room at once.
+            (true, true) => Err(Unkept::Crowded),
+            (false, _) => Err(Unkept::Gone),
+        }
+    }
+
+    /// Answers a message of a session.
+    pub(super) async fn post_shared(
+        self: &Arc<Self>,
+        fleet: &Arc<Fleet>,
+        seen: &Seen<'_>,
+        message: Bytes,
+        scope: Scope,
+    ) -> Reply {
+        let posted = self.take_shared(fleet, seen, message, scope).await;
+        match posted {
+            Ok(Due::Now(reply)) => reply,
+            Ok(Due::Later(reply)) => reply.await,
+            Err(refusal) => *refusal,
+        }
+    }
+
+    async fn take_shared(
+        self: &Arc<Self>,
+        fleet: &Arc<Fleet>,
+        seen: &Seen<'_>,
+        message: Bytes,
+        scope: Scope,
+    ) -> Refused<Due<'static>> {
+        let visit = self.visit_shared(fleet, seen, &scope).await?;
+        let (accept, length) = (seen.accept, message.len());
+        let Some(member) = &visit.member else { return Err(Box::new(Sessions::gone())) };
+        let received = member.receive(&visit, message, &seen.message).await;
+        let mut received = received.map_err(|unkept| {
+            if unkept == Unkept::Gone {
+                self.forget(&member.key);
+            }
+            refusal(unkept)
+        })?;
+        let forwarded = self.forward(&visit, member, &mut received).await;
+        forwarded.map_err(|away| refusal(away.into()))?;
+        Ok(self.treat(Posted { visit, scope, accept, length }, received))
+    }
+
+    /// Opens the session's own stream, or resumes any of its streams, wherever they come from.
+    pub(super) async fn get_shared(
+        self: &Arc<Self>,
+        fleet: &Arc<Fleet>,
+        seen: &Seen<'_>,
+        scope: Scope,
+    ) -> Refused<Reply> {
+        self.check_version(seen)?;
+        let visit = self.visit_shared(fleet, seen, &scope).await?;
+        let (stream, after) = match seen.last_event {
+            Field::Absent => (OWN, None),
+            last => {
+                let named = last.one().and_then(follow::parse);
+                let (stream, event) = named.ok_or_else(|| Box::new(unknown_event()))?;
+                (stream, Some(event))
+            }
+        };
+        if let (Some(after), Some(member)) = (after.filter(|_| stream != OWN), &visit.member)
+            && let Some(follower) = Follower::after(visit.clone(), stream, after)
+        {
+            let reader = member.follow(stream, true).await;
+            let reader = reader.map_err(|away| refusal(away.into()))?;
+            return Ok(post::events(follower.known_as(reader)));
+        }
+        // What is written here is read there, if this process no longer has all of it.
+        if let Some(log) = visit.stream(stream) {
+            log.follow_elsewhere();
+        }
+        let stored = Stored::of(visit, stream, after, scope).await;
+        match stored.map_err(|away| refusal(away.into()))? {
+            Some(stored) => {
+                let every = stored.keep_alive();
+                Ok(respond::events(HttpBody::events(Source::Stored(stored), every)))
+            }
+            None => Ok(unknown_event()),
+        }
+    }
+
+    /// Ends a session in every process.
+    pub(super) async fn delete_shared(
+        self: &Arc<Self>,
+        fleet: &Arc<Fleet>,
+        seen: &Seen<'_>,
+        scope: Scope,
+    ) -> Refused<Reply> {
+        self.check_version(seen)?;
+        let visit = self.visit_shared(fleet, seen, &scope).await?;
+        let Some(member) = &visit.member else { return Ok(Sessions::gone()) };
+        let removed = member.remove().await.map_err(|away| refusal(away.into()))?;
+        self.forget(&member.key);
+        Ok(if removed { respond::status(204) } else { Sessions::gone() })
+    }
+
+    /// Notes in the store which sessions are used, and lets those go that have ended there.
+    pub(super) fn touch_all(self: &Arc<Self>, sessions: Vec<Arc<Session>>) {
+        let Some(fleet) = self.fleet.clone().filter(|_| !sessions.is_empty()) else { return };
+        let (table, idle) = (Arc::downgrade(self), self.common.limits.session_idle);
+        fleet.spawn(async move {
+            for session in sessions {
+                let Some(member) = &session.member else { continue };
+                if session.is_in_use() {
+                    member.note_use();
+                }
+                if member.touch(&session, idle).await == Err(Unkept::Gone)
+                    && let Some(table) = table.upgrade()
+                {
+                    table.forget(&member.key);
+                }
+            }
+        });
+    }
+
+    /// Begins to hear what other processes say, once.
+    fn join(self: &Arc<Self>, fleet: &Arc<Fleet>) {
+        self.joined.call_once(|| {
+            fleet.start();
+            // Before any session is loaded, of whose changes it might not hear.
+            let hearing = Hearing::new(&*fleet.stores.bus);
+            fleet.spawn(Sessions::hear(Arc::downgrade(self), fleet.clone(), hearing));
+            fleet.spawn(Sessions::read_mail(Arc::downgrade(self), fleet.clone()));
+        });
+    }
+}
+
+/// Why a session cannot be used.
+fn refusal(unkept: Unkept) -> Box<Reply> {
+    Box::new(match unkept {
+        Unkept::Away => respond::busy(GONE),
+        Unkept::Gone => Sessions::gone(),
+        Unkept::Crowded => respond::busy("Too much is going on: try again later"),
+    })
+}
+
+/// Whose a session is, for stores: nobody can tell from it who that is.
+fn owner(principal: Option<&str>) -> String {
+    principal.map(|id| hex(&digest(id.as_bytes()))).unwrap_or_default()
+}

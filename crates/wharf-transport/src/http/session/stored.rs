@@ -1,0 +1,227 @@
+//! A response that follows a stream through the store, wherever its events come from.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::time::sleep;
+use wharf_model::{BoxFuture, Scope};
+use wharf_wire::sse;
+
+use super::{
+    entry::{Entry, Kind, last_words},
+    follow::id,
+    journal::{BATCH, keep},
+    life::{OWN, Visit},
+    listening::Listening,
+    member::Reader,
+};
+use crate::http::fleet::{Away, Fleet, LOOK};
+
+/// Follows a stream of a session through the store: what is kept of it, then what comes.
+///
+/// The session's own stream is fed by whoever follows it: its listen lasts as long as the response.
+/// What happens while nobody follows it is told to the next who does.
+pub(crate) struct Stored {
+    next: Option<BoxFuture<(Box<Following>, Option<Bytes>)>>,
+    keep_alive: Duration,
+}
+
+impl Stored {
+    /// Follows the stream after the event of this number, or from its newest one on if that is not
+    /// said, instead of whoever does. None if there is no such event.
+    pub(crate) async fn of(
+        visit: Visit,
+        stream: u64,
+        after: Option<u64>,
+        scope: Scope,
+    ) -> Result<Option<Self>, Away> {
+        let Some(member) = &visit.member else { return Ok(None) };
+        let (fleet, name) = (member.fleet.clone(), member.stream(stream));
+        let mut listening = (stream == OWN).then(|| Listening::new(scope));
+        if let Some(listening) = &mut listening {
+            listening.begin(&visit);
+        }
+        let reader = member.follow(stream, false).await?;
+        let newest = fleet.ask(fleet.stores.events.read(&name, 0, 1)).await?.newest;
+        let at = match (stream, after) {
+            // It is written only while somebody follows it, so nothing was missed in one that is
+            // shorter than it was.
+            (OWN, after) => after.map_or(newest, |after| after.min(newest)),
+            // The first event of the store only says that there is a stream.
+            (_, Some(after)) if after < newest => after,
+            _ => return Ok(None),
+        };
+        let keep_alive = visit.common.limits.keep_alive;
+        let mut following = Box::new(Following {
+            fleet,
+            visit,
+            reader,
+            stream,
+            name,
+            at,
+            cursor: at,
+            writer: None,
+            listening,
+            opening: Vec::new(),
+            ended: false,
+        });
+        if after.is_none() {
+            following.prime();
+        }
+        Ok(Some(Stored { next: Some(Box::pin(following.next())), keep_alive }))
+    }
+
+    pub(crate) fn keep_alive(&self) -> Duration {
+        self.keep_alive
+    }
+
+    /// All that is there to be sent, in one piece.
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Some(next) = &mut self.next else { return Poll::Ready(None) };
+        next.as_mut().poll(cx).map(|(following, chunk)| {
+            self.next = chunk.is_some().then(|| Box::pin(following.next()) as _);
+            chunk
+        })
+    }
+}
+
+/// How far a response has come.
+struct Following {
+    fleet: Arc<Fleet>,
+    visit: Visit,
+    reader: Arc<Reader>,
+    stream: u64,
+    name: String,
+    /// The number of the event that the client has seen last.
+    at: u64,
+    /// The number that the store gave it, or less.
+    cursor: u64,
+    /// Who runs the calls, once that is known.
+    writer: Option<Writer>,
+    /// What feeds the session's own stream.
+    listening: Option<Listening>,
+    /// What the response begins with.
+    opening: Vec<u8>,
+    ended: bool,
+}
+
+/// Who runs the calls of a stream.
+struct Writer {
+    node: u32,
+    owed: String,
+}
+
+impl Following {
+    fn prime(&mut self) {
+        if self.visit.polls {
+            let retry = Some(self.visit.common.limits.retry);
+            sse::priming(&mut self.opening, &id(self.stream, self.at), retry);
+        }
+    }
+
+    /// What comes next. None at the end.
+    async fn next(mut self: Box<Self>) -> (Box<Self>, Option<Bytes>) {
+        let mut chunk = std::mem::take(&mut self.opening);
+        while !self.is_over() {
+            // A store that is gone comes back, and the client sees meanwhile that we are alive.
+            if self.read(&mut chunk).await.is_err() && chunk.is_empty() {
+                self.fleet.back().await;
+                continue;
+            }
+            if !chunk.is_empty() {
+                break;
+            }
+            if !self.ended {
+                self.wait().await;
+            }
+        }
+        let chunk = (!chunk.is_empty()).then(|| chunk.into());
+        (self, chunk)
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended || self.reader.is_taken() || self.visit.is_ended()
+    }
+
+    /// Reads what the store has, as much of it as fits into one piece.
+    async fn read(&mut self, chunk: &mut Vec<u8>) -> Result<(), Away> {
+        let events = &self.fleet.stores.events;
+        let read = self.fleet.ask(events.read(&self.name, self.cursor, BATCH)).await?;
+        for (number, event) in read.events {
+            self.cursor = number;
+            if let Some(entry) = Entry::parse(&event) {
+                self.take(number, &entry, chunk);
+            }
+            if self.ended {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, stored: u64, entry: &Entry<'_>, chunk: &mut Vec<u8>) {
+        let number = if self.stream == OWN { stored } else { entry.number };
+        if self.writer.is_none() && self.stream != OWN {
+            self.writer = Some(Writer { node: entry.node, owed: entry.owed.to_owned() });
+        }
+        if number > self.at {
+            self.at = number;
+            if !entry.message.is_empty() {
+                sse::event(chunk, Some(&id(self.stream, number)), entry.message);
+            }
+        }
+        self.ended = entry.kind == Kind::End;
+    }
+
+    /// Waits until there may be more.
+    async fn wait(&mut self) {
+        let shutdown = self.fleet.shutdown.clone();
+        let (visit, news) = (&self.visit, &self.reader.news);
+        let heard = async {
+            match &mut self.listening {
+                Some(listening) => listening.next(visit).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            message = heard => self.append(Kind::Said, 0, &message).await,
+            () = news.notified() => {}
+            () = shutdown.stopped() => self.ended = true,
+            () = sleep(LOOK) => self.check().await,
+        }
+    }
+
+    /// Sees to it that nobody waits for a process that is gone.
+    async fn check(&mut self) {
+        // Whoever uses a session through its streams alone uses it too.
+        self.visit.touch();
+        if self.stream == OWN {
+            return;
+        }
+        let Some(writer) = &self.writer else {
+            // Nothing is kept of it, not even who writes it.
+            self.ended = true;
+            return;
+        };
+        if !self.fleet.is_gone(writer.node).await {
+            return;
+        }
+        let words = last_words(&self.visit.connection(), &writer.owed);
+        // Others may say the same: the first end counts.
+        self.append(Kind::End, self.at + 1, &words).await;
+    }
+
+    async fn append(&mut self, kind: Kind, number: u64, message: &[u8]) {
+        let owed = self.writer.as_ref().map_or("", |writer| &writer.owed);
+        let event = Entry { kind, node: self.fleet.node, number, owed, message }.to_bytes();
+        let keep = keep(&self.visit.common.limits, event.len());
+        let events = &self.fleet.stores.events;
+        while self.fleet.ask(events.append(&self.name, event.clone(), keep)).await.is_err() {
+            self.fleet.back().await;
+        }
+    }
+}

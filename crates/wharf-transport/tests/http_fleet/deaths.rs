@@ -1,0 +1,105 @@
+//! Servers that end without a word.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::bed::{Bed, NEWEST, tool};
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_whose_server_died_is_resumed_and_ended_at_another() {
+    let bed = Bed::new();
+    let client = bed.client("2025-03-26").await;
+    for (message, batch) in [
+        (tool(7, "count_and_wait", json!({"to": 5})), false),
+        (json!([tool(8, "count_and_wait", json!({"to": 5})), tool(9, "gate", json!({}))]), true),
+    ] {
+        let node = usize::from(batch);
+        bed.only(node);
+        let mut answer = client.post(message).await;
+        let last = answer.ids(3).await.pop().unwrap();
+        sleep(Duration::from_secs(60)).await;
+        bed.kill(node);
+        drop(answer);
+        bed.only(2);
+        let mut resumed = client.get(Some(&last)).await;
+        let stream = last.split_once('-').unwrap().0;
+        // Exactly the rest, and in the end the news that there is no more.
+        assert_eq!(resumed.ids(2).await, [format!("{stream}-4"), format!("{stream}-5")]);
+        let end = resumed.message().await.unwrap();
+        assert_eq!(end.id, format!("{stream}-6"));
+        let replies = if batch { end.data.as_array().unwrap().clone() } else { vec![end.data] };
+        let ids: Vec<_> = replies.iter().map(|reply| reply["id"].as_u64().unwrap()).collect();
+        assert_eq!(ids, if batch { vec![8, 9] } else { vec![7] });
+        assert!(replies.iter().all(|reply| reply["error"]["code"] == -32603), "{replies:?}");
+        assert_eq!(resumed.next().await, None);
+        // Whoever comes later reads the same.
+        let again = client.get(Some(&last)).await.messages().await;
+        assert_eq!(again.len(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_thought_dead_who_is_only_silent() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.tool(1, "gate").await;
+    let last = answer.next().await.unwrap().id;
+    bed.only(1);
+    let mut resumed = client.get(Some(&last)).await;
+    assert!(resumed.is_silent().await);
+    // Nor who could not say so because the stores were gone, for whatever time.
+    bed.ports.away(true);
+    let waiting = tokio::spawn(async move { resumed.message().await });
+    sleep(Duration::from_secs(300)).await;
+    bed.ports.away(false);
+    sleep(Duration::from_secs(60)).await;
+    bed.gate.add_permits(1);
+    let reply = waiting.await.unwrap().unwrap().data;
+    assert_eq!(reply["result"]["content"][0]["text"], "gate");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_survives_the_server_that_opened_it() {
+    let bed = Bed::new();
+    bed.only(0);
+    let client = bed.client(NEWEST).await;
+    let mut own = client.get(None).await;
+    own.next().await.unwrap();
+    bed.change(1);
+    assert_eq!(own.ids(1).await, ["0-1"]);
+    bed.kill(0);
+    assert_eq!(own.next().await, None);
+    bed.only(1);
+    assert_eq!(client.tool(1, "now").await.status, 200);
+    let mut own = client.get(Some("0-1")).await;
+    bed.change(2);
+    assert_eq!(own.ids(1).await, ["0-2"]);
+    bed.kill(1);
+    bed.only(2);
+    assert_eq!(client.get(Some("0-0")).await.ids(2).await, ["0-1", "0-2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_thought_dead_says_no_more() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 2}))).await;
+    let last = answer.ids(2).await.pop().unwrap();
+    sleep(Duration::from_secs(60)).await;
+    // It cannot say that it lives, and the others find it gone.
+    bed.ports.forget_nodes(true);
+    bed.only(1);
+    let resumed = client.get(Some(&last)).await.messages().await;
+    assert_eq!((resumed.len(), &resumed[0].data["error"]["code"]), (1, &json!(-32603)));
+    bed.ports.forget_nodes(false);
+    bed.gate.add_permits(1);
+    sleep(Duration::from_secs(60)).await;
+    // Its call has ended, and what it had to say came too late.
+    assert_eq!(bed.calls(), 0);
+    let again = client.get(Some(&last)).await.messages().await;
+    assert_eq!(again, resumed);
+}

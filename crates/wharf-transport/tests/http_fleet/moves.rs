@@ -1,0 +1,339 @@
+//! Sessions whose every request reaches another server.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::bed::{Bed, Client, NEWEST, tool};
+
+const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", NEWEST];
+/// Notifications of a call, which its reply follows.
+const SAID: u64 = 6;
+
+fn ids(stream: &str, from: u64, to: u64) -> Vec<String> {
+    (from..=to).map(|event| format!("{stream}-{event}")).collect()
+}
+
+fn text(message: &Value) -> &str {
+    message["result"]["content"][0]["text"].as_str().unwrap()
+}
+
+async fn rest(client: &Client, last: &str) -> Vec<String> {
+    let messages = client.get(Some(last)).await.messages().await;
+    messages.into_iter().map(|event| event.id).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_cut_at_any_event_is_resumed_at_any_server() {
+    let bed = Bed::new();
+    for revision in REVISIONS {
+        let client = bed.client(revision).await;
+        for cut in 1..=SAID as usize + 1 {
+            let mut answer = client.post(tool(1, "count", json!({"to": SAID}))).await;
+            let stream = cut.to_string();
+            assert_eq!(answer.ids(cut).await, ids(&stream, 1, cut as u64));
+            drop(answer);
+            let expected = ids(&stream, cut as u64 + 1, SAID + 1);
+            // It is still there for those who are cut again, wherever they come to.
+            for _ in 0..4 {
+                let last = format!("{stream}-{cut}");
+                assert_eq!(rest(&client, &last).await, expected, "{revision} {cut}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_goes_on_is_followed_from_any_server() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    for node in 0..3 {
+        bed.only(0);
+        let stream = (node + 1).to_string();
+        let call = tool(1, "count_and_wait", json!({"to": SAID}));
+        let mut answer = client.post(call).await;
+        assert_eq!(answer.next().await.unwrap().id, format!("{stream}-0"));
+        bed.only(node);
+        let mut resumed = client.get(Some(&format!("{stream}-0"))).await;
+        assert_eq!(resumed.ids(SAID as usize).await, ids(&stream, 1, SAID));
+        // Whoever resumes takes over.
+        bed.settle().await;
+        let mut left = 0;
+        while answer.message().await.is_some() {
+            left += 1;
+        }
+        assert!(left <= SAID);
+        bed.gate.add_permits(1);
+        assert_eq!(resumed.ids(1).await, ids(&stream, SAID + 1, SAID + 1));
+        assert_eq!(resumed.next().await, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_followed_even_if_nobody_tells() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.tool(1, "gate").await;
+    let last = answer.next().await.unwrap().id;
+    bed.ports.deaf(true);
+    bed.only(1);
+    let mut resumed = client.get(Some(&last)).await;
+    bed.gate.add_permits(1);
+    assert_eq!(text(&resumed.message().await.unwrap().data), "gate");
+    assert_eq!(resumed.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_last_follows_alone() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut first = client.tool(1, "gate").await;
+    let last = first.next().await.unwrap().id;
+    let mut readers = vec![first];
+    for node in [1, 2, 0, 1, 1, 0, 0, 2] {
+        bed.only(node);
+        readers.push(client.get(Some(&last)).await);
+        bed.settle().await;
+    }
+    let mut newest = readers.pop().unwrap();
+    for mut reader in readers {
+        assert_eq!(reader.next().await, None);
+    }
+    bed.gate.add_permits(1);
+    assert_eq!(text(&newest.message().await.unwrap().data), "gate");
+    assert_eq!(newest.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_are_answered_at_the_wrong_server() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    for deaf in [false, true] {
+        bed.ports.deaf(deaf);
+        bed.only(0);
+        let mut first = client.tool(1, "ask").await;
+        let first_ask = first.message().await.unwrap().data;
+        bed.only(1);
+        let mut second = client.tool(2, "ask").await;
+        let second_ask = second.message().await.unwrap().data;
+        assert_ne!(first_ask["id"], second_ask["id"]);
+        // Clients in JavaScript know no longer numbers.
+        assert!(first_ask["id"].as_u64().unwrap() < 1 << 53);
+        bed.only(2);
+        assert_eq!(client.answer(&second_ask, json!({"roots": [2]})).await, 202);
+        assert_eq!(text(&second.message().await.unwrap().data), r#"{"roots":[2]}"#);
+        let error = json!({"code": -32000, "message": "no"});
+        let refusal = json!({"jsonrpc": "2.0", "id": first_ask["id"], "error": error});
+        assert_eq!(client.post(refusal).await.status, 202);
+        assert_eq!(first.message().await.unwrap().data["result"]["isError"], true);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_cancelled_at_the_wrong_server() {
+    let bed = Bed::new();
+    let (client, other) = (bed.client(NEWEST).await, bed.client(NEWEST).await);
+    bed.only(0);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
+    let last = answer.message().await.unwrap().id;
+    bed.only(1);
+    assert_eq!(other.cancel(1).await, 202);
+    bed.settle().await;
+    assert_eq!(bed.calls(), 1);
+    assert_eq!(client.cancel(1).await, 202);
+    assert_eq!(answer.next().await, None);
+    assert_eq!(bed.calls(), 0);
+    bed.only(2);
+    assert_eq!(rest(&client, &last).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_sessions_own_stream_moves_between_servers() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let mut own = client.get(None).await;
+    assert_eq!(own.next().await.unwrap().id, "0-0");
+    for round in 0..4 {
+        bed.change(round);
+        assert_eq!(own.ids(1).await, [format!("0-{}", round + 1)]);
+        assert_eq!(bed.calls(), 1, "one server listens");
+        let moved = match round {
+            // Without an id it begins where the stream stands.
+            1 => client.get(None).await,
+            _ => client.get(Some(&format!("0-{}", round + 1))).await,
+        };
+        bed.settle().await;
+        assert_eq!(own.next().await, None);
+        own = moved;
+        if round == 1 {
+            assert_eq!(own.next().await.unwrap().id, "0-2");
+        }
+    }
+    let again: Vec<_> = client.get(Some("0-1")).await.ids(3).await;
+    assert_eq!(again, ids("0", 2, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_not_ready_hears_nothing_until_it_is() {
+    let bed = Bed::new();
+    let mut client = bed.stranger(NEWEST);
+    client.session = client.initialize("test").await.session;
+    let mut own = client.get(None).await;
+    own.next().await.unwrap();
+    bed.change(1);
+    assert!(own.is_silent().await);
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(client.post(initialized).await.status, 202);
+    let waiting = tokio::spawn(async move { own.message().await });
+    bed.settle().await;
+    bed.change(2);
+    assert_eq!(waiting.await.unwrap().unwrap().data["params"]["uri"], "toy:2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_a_session_ends_it_everywhere() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut own = client.get(None).await;
+    own.next().await.unwrap();
+    bed.only(1);
+    let mut speaking = client.post(tool(2, "count_and_wait", json!({"to": 1}))).await;
+    let last = speaking.message().await.unwrap().id;
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.tool(3, "gate").await }
+    });
+    bed.settle().await;
+    bed.only(2);
+    let mut resumed = client.get(Some(&last)).await;
+    bed.only(0);
+    assert_eq!(client.delete().await.status, 204);
+    for stream in [&mut own, &mut speaking, &mut resumed] {
+        assert_eq!(stream.next().await, None);
+    }
+    assert_eq!(waiting.await.unwrap().status, 404);
+    bed.settle().await;
+    assert_eq!((bed.calls(), bed.ports.sessions(), bed.ports.streams()), (0, 0, 0));
+    for node in 0..3 {
+        bed.only(node);
+        assert_eq!(client.tool(1, "now").await.status, 404);
+        assert_eq!(client.get(Some(&last)).await.status, 404);
+        assert_eq!(client.delete().await.status, 404);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_lives_while_any_server_uses_it() {
+    let minute = Duration::from_secs(60);
+    let bed = Bed::with(|limits| limits.session_idle = 10 * minute);
+    let (client, listening) = (bed.client(NEWEST).await, bed.client(NEWEST).await);
+    let mut own = listening.get(None).await;
+    let reading = tokio::spawn(async move { while own.next().await.is_some() {} });
+    for _ in 0..9 {
+        sleep(8 * minute).await;
+        assert_eq!(client.tool(1, "now").await.status, 200);
+    }
+    for _ in 0..3 {
+        assert_eq!(listening.tool(1, "now").await.status, 200);
+    }
+    reading.abort();
+    sleep(13 * minute).await;
+    assert_eq!(bed.ports.sessions(), 0);
+    for _ in 0..3 {
+        assert_eq!(client.tool(1, "now").await.status, 404);
+        assert_eq!(listening.tool(1, "now").await.status, 404);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_answers_nobody_but_its_owner_at_any_server() {
+    let bed = Bed::new();
+    let mut alice = bed.stranger(NEWEST);
+    alice.principal = Some("alice");
+    alice.open().await;
+    let mut answer = alice.tool(1, "gate").await;
+    let last = answer.next().await.unwrap().id;
+    for thief in [Some("bob"), None] {
+        let thief = Client { principal: thief, ..alice.clone() };
+        for node in 0..3 {
+            bed.only(node);
+            assert_eq!(thief.tool(2, "now").await.status, 404);
+            assert_eq!(thief.get(Some(&last)).await.status, 404);
+            assert_eq!(thief.get(None).await.status, 404);
+            assert_eq!(thief.cancel(1).await, 404);
+            assert_eq!(thief.delete().await.status, 404);
+        }
+    }
+    for node in 0..3 {
+        bed.only(node);
+        assert_eq!(text(&alice.tool(3, "who").await.json().await), "alice");
+    }
+    let kept = bed.ports.text();
+    let name = alice.session.clone().unwrap();
+    assert!(!kept.contains("alice") && !kept.contains(&name), "{kept}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_newest_streams_that_have_ended_are_kept() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    for number in 1..=100 {
+        let answer = client.post(tool(number, "count", json!({"to": 1}))).await;
+        assert_eq!(answer.messages().await.len(), 2);
+    }
+    bed.settle().await;
+    assert_eq!(bed.ports.streams(), 3 * 16);
+    // What needs no stream leaves none.
+    bed.gate.add_permits(10);
+    for number in 1..=10 {
+        assert_eq!(client.tool(number, "gate").await.json().await["id"], number);
+    }
+    assert_eq!(bed.ports.streams(), 3 * 16);
+    assert_eq!(rest(&client, "100-1").await, ["100-2"]);
+    assert_eq!(client.get(Some("1-1")).await.status, 400);
+}
+
+/// Many clients, each cut again and again, all at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_clients_never_see_each_others_events() {
+    let bed = Bed::new();
+    let mut clients = tokio::task::JoinSet::new();
+    for seed in 1..=8_usize {
+        let bed = bed.clone();
+        clients.spawn(async move {
+            let client = bed.client(NEWEST).await;
+            let mut call = tool(seed as u64, "count", json!({"to": 100}));
+            call["params"]["_meta"]["progressToken"] = json!(seed);
+            let mut answer = client.post(call).await;
+            let mut last = answer.next().await.unwrap().id;
+            let mut seen = 0;
+            for round in 0.. {
+                let mut piece = (seed * 31 + round * 17) % 13;
+                while piece > 0 && seen < 101 {
+                    let event = answer.message().await.unwrap();
+                    seen += 1;
+                    assert_eq!(event.id, format!("1-{seen}"));
+                    match seen {
+                        101 => assert_eq!(event.data["id"], seed),
+                        _ => assert_eq!(event.data["params"]["progressToken"], seed),
+                    }
+                    last = event.id;
+                    piece -= 1;
+                }
+                if seen == 101 {
+                    break;
+                }
+                // The old response is still there when the client comes back.
+                answer = client.get(Some(&last)).await;
+            }
+            assert_eq!(answer.next().await, None);
+        });
+    }
+    while let Some(ended) = clients.join_next().await {
+        ended.unwrap();
+    }
+}

@@ -1,0 +1,299 @@
+//! Stores in memory that several servers in one process share, and that can be taken away.
+
+use std::{
+    any::Any,
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use wharf_model::{
+    Bus, Ear, Error, ErrorKind, EventStore, Events, Health, Keep, Keeping, NonceStore, Rate,
+    RateStore, Reach, Record, RecordStore, Stored, Stores, Taking,
+};
+
+/// All stores of a fleet.
+#[derive(Clone)]
+pub(crate) struct Ports(Arc<Inner>);
+
+struct Inner {
+    begun: Instant,
+    away: AtomicBool,
+    /// Whether what is said on the bus is lost.
+    pub(crate) deaf: AtomicBool,
+    records: Mutex<HashMap<String, Record>>,
+    streams: Mutex<HashMap<String, Stream>>,
+    ears: Mutex<Vec<(String, Weak<dyn Ear>)>>,
+    operations: AtomicUsize,
+    /// Whether some of what is done is said to have failed.
+    fickle: AtomicBool,
+    /// Whether nobody's sign of life is kept.
+    no_nodes: AtomicBool,
+}
+
+#[derive(Default)]
+struct Stream {
+    newest: u64,
+    events: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Ports {
+    pub(crate) fn new() -> Self {
+        Ports(Arc::new(Inner {
+            begun: Instant::now(),
+            away: AtomicBool::new(false),
+            deaf: AtomicBool::new(false),
+            records: Mutex::default(),
+            streams: Mutex::default(),
+            ears: Mutex::default(),
+            operations: AtomicUsize::new(0),
+            fickle: AtomicBool::new(false),
+            no_nodes: AtomicBool::new(false),
+        }))
+    }
+
+    pub(crate) fn stores(&self) -> Stores {
+        let all = Arc::new(self.clone());
+        Stores {
+            tasks: all.clone(),
+            sessions: all.clone(),
+            events: all.clone(),
+            bus: all.clone(),
+            rates: all.clone(),
+            nonces: all.clone(),
+            health: all,
+            reach: Reach::Fleet,
+        }
+    }
+
+    /// Takes the stores away, or gives them back.
+    pub(crate) fn away(&self, away: bool) {
+        self.0.away.store(away, Ordering::SeqCst);
+        if !away {
+            self.missed();
+        }
+    }
+
+    /// Loses what is said on the bus from now on, or no more.
+    pub(crate) fn deaf(&self, deaf: bool) {
+        self.0.deaf.store(deaf, Ordering::SeqCst);
+    }
+
+    /// Tells all who hear that they may have missed something.
+    pub(crate) fn missed(&self) {
+        let ears = self.0.ears.lock().unwrap().clone();
+        ears.iter().filter_map(|(_, ear)| ear.upgrade()).for_each(|ear| ear.missed());
+    }
+
+    /// Says of some things that it does from now on that they failed.
+    pub(crate) fn fickle(&self) {
+        self.0.fickle.store(true, Ordering::SeqCst);
+    }
+
+    /// Keeps nobody's sign of life from now on, or again.
+    pub(crate) fn forget_nodes(&self, forget: bool) {
+        self.0.no_nodes.store(forget, Ordering::SeqCst);
+    }
+
+    /// How often anybody asked the stores for anything.
+    pub(crate) fn operations(&self) -> usize {
+        self.0.operations.load(Ordering::SeqCst)
+    }
+
+    /// How many sessions are kept, processes aside.
+    pub(crate) fn sessions(&self) -> usize {
+        let records = self.0.records.lock().unwrap();
+        records.values().filter(|it| !it.id.starts_with("node.")).count()
+    }
+
+    /// How many streams are kept, mailboxes aside.
+    pub(crate) fn streams(&self) -> usize {
+        let streams = self.0.streams.lock().unwrap();
+        streams.keys().filter(|it| !it.starts_with("node.")).count()
+    }
+
+    /// All that is kept of sessions and streams, as text.
+    pub(crate) fn text(&self) -> String {
+        let records = self.0.records.lock().unwrap();
+        let streams = self.0.streams.lock().unwrap();
+        format!("{:?} {:?}", records.values(), streams.keys())
+    }
+
+    fn time(&self) -> u64 {
+        1_000_000 + self.0.begun.elapsed().as_millis() as u64
+    }
+
+    fn reply<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Stored<T> {
+        let ports = self.clone();
+        Box::pin(async move {
+            ports.0.operations.fetch_add(1, Ordering::SeqCst);
+            // Others have their turn, as with a store on a network.
+            tokio::task::yield_now().await;
+            if ports.0.away.load(Ordering::SeqCst) {
+                return Err(Error::new(ErrorKind::TemporarilyUnavailable));
+            }
+            let done = work(&ports);
+            tokio::task::yield_now().await;
+            let number = ports.0.operations.load(Ordering::SeqCst);
+            if ports.0.fickle.load(Ordering::SeqCst) && number.is_multiple_of(11) {
+                return Err(Error::new(ErrorKind::TemporarilyUnavailable));
+            }
+            Ok(done)
+        })
+    }
+
+    fn records<T>(&self, work: impl FnOnce(&mut HashMap<String, Record>) -> T) -> T {
+        let now = self.time();
+        let mut records = self.0.records.lock().unwrap();
+        records.retain(|_, record| record.expires.is_none_or(|expires| expires > now));
+        if self.0.no_nodes.load(Ordering::SeqCst) {
+            records.retain(|id, _| !id.starts_with("node."));
+        }
+        work(&mut records)
+    }
+}
+
+impl RecordStore for Ports {
+    fn now(&self) -> Stored<u64> {
+        self.reply(Ports::time)
+    }
+
+    fn insert(&self, mut record: Record, most: usize) -> Stored<bool> {
+        self.reply(move |ports| {
+            ports.records(|records| {
+                let owned = records.values().filter(|it| it.owner == record.owner).count();
+                if owned >= most || records.contains_key(&record.id) {
+                    return false;
+                }
+                record.version = 1;
+                records.insert(record.id.clone(), record);
+                true
+            })
+        })
+    }
+
+    fn load(&self, id: &str) -> Stored<Option<Record>> {
+        let id = id.to_owned();
+        self.reply(move |ports| ports.records(|records| records.get(&id).cloned()))
+    }
+
+    fn swap(&self, mut record: Record) -> Stored<bool> {
+        self.reply(move |ports| {
+            ports.records(|records| match records.get_mut(&record.id) {
+                Some(old) if old.version == record.version => {
+                    record.version += 1;
+                    *old = record;
+                    true
+                }
+                _ => false,
+            })
+        })
+    }
+
+    fn remove(&self, id: &str) -> Stored<bool> {
+        let id = id.to_owned();
+        self.reply(move |ports| ports.records(|records| records.remove(&id).is_some()))
+    }
+
+    fn list(&self, _: &str, _: Option<&str>, _: usize) -> Stored<Vec<Record>> {
+        self.reply(|_| Vec::new())
+    }
+
+    fn due(&self, _: usize) -> Stored<Vec<String>> {
+        self.reply(|_| Vec::new())
+    }
+
+    fn keep(&self, _: &str, _: u64, _: &str, _: Vec<u8>) -> Stored<Keeping> {
+        self.reply(|_| Keeping::Lost)
+    }
+
+    fn kept(&self, _: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
+        self.reply(|_| BTreeMap::new())
+    }
+
+    fn sweep(&self, _: usize) -> Stored<usize> {
+        self.reply(|_| 0)
+    }
+}
+
+impl EventStore for Ports {
+    fn append(&self, stream: &str, event: Vec<u8>, keep: Keep) -> Stored<u64> {
+        let stream = stream.to_owned();
+        self.reply(move |ports| {
+            let mut streams = ports.0.streams.lock().unwrap();
+            let stream = streams.entry(stream).or_default();
+            stream.newest += 1;
+            stream.events.insert(stream.newest, event);
+            let bytes = |it: &Stream| it.events.values().map(Vec::len).sum::<usize>();
+            while stream.events.len() > keep.events || bytes(stream) > keep.bytes {
+                stream.events.pop_first();
+            }
+            stream.newest
+        })
+    }
+
+    fn read(&self, stream: &str, after: u64, limit: usize) -> Stored<Events> {
+        let stream = stream.to_owned();
+        self.reply(move |ports| {
+            let streams = ports.0.streams.lock().unwrap();
+            let Some(stream) = streams.get(&stream) else { return Events::default() };
+            let events = stream.events.range(after + 1..).take(limit);
+            let events = events.map(|(number, event)| (*number, event.clone())).collect();
+            Events { newest: stream.newest, events }
+        })
+    }
+
+    fn forget(&self, stream: &str) -> Stored<()> {
+        let stream = stream.to_owned();
+        self.reply(move |ports| {
+            ports.0.streams.lock().unwrap().remove(&stream);
+        })
+    }
+}
+
+impl Bus for Ports {
+    fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
+        let topic = topic.to_owned();
+        self.reply(move |ports| {
+            if ports.0.deaf.load(Ordering::SeqCst) {
+                return;
+            }
+            let ears = ports.0.ears.lock().unwrap().clone();
+            for (_, ear) in ears.iter().filter(|(heard, _)| *heard == topic) {
+                if let Some(ear) = ear.upgrade() {
+                    ear.hear(&topic, &message);
+                }
+            }
+        })
+    }
+
+    fn subscribe(&self, topic: &str, ear: Arc<dyn Ear>) -> Box<dyn Any + Send + Sync> {
+        self.0.ears.lock().unwrap().push((topic.to_owned(), Arc::downgrade(&ear)));
+        Box::new(ear)
+    }
+}
+
+impl RateStore for Ports {
+    fn take(&self, _: &str, _: Rate) -> Taking {
+        Taking::Now(Ok(()))
+    }
+}
+
+impl Health for Ports {
+    fn is_ready(&self) -> bool {
+        !self.0.away.load(Ordering::SeqCst)
+    }
+}
+
+impl NonceStore for Ports {
+    fn claim(&self, _: &str, _: Duration) -> Stored<bool> {
+        self.reply(|_| true)
+    }
+}

@@ -1,0 +1,131 @@
+//! Sessions that go on in another process.
+
+use std::sync::Arc;
+
+use crate::common::*;
+use serde_json::{Value, json};
+use wharf_model::{Error, ErrorKind, LogLevel, Moment};
+use wharf_wire::{Connection, Received};
+
+fn subscribe(connection: &mut Connection, verb: &str, uri: &str) {
+    let message = request(1, &format!("resources/{verb}"), json!({ "uri": uri }));
+    assert_eq!(reply(receive(connection, &message)).1, 200);
+}
+
+fn ready(connection: &mut Connection, since: u64) {
+    let initialized = notification("notifications/initialized", json!({}));
+    assert!(matches!(receive(connection, &initialized), Received::Call(..)));
+    connection.put_off_listen(Moment::at(since));
+}
+
+fn elsewhere(connection: &Connection) -> Connection {
+    Connection::restored(Arc::new(wire()), &connection.save().unwrap(), "name").unwrap()
+}
+
+#[test]
+fn what_the_client_said_is_known_in_every_process() {
+    let capabilities = json!({
+        "roots": {"listChanged": true},
+        "sampling": {"tools": {}},
+        "elicitation": {"url": {}},
+        "tasks": {"list": {}},
+        "extensions": {"com.example/x": {"a": 1}},
+        "experimental": {"y": {}},
+    });
+    for version in LEGACY {
+        let mut here = connection();
+        open_with(&mut here, version, capabilities.clone(), discovery());
+        let mut there = elsewhere(&here);
+        let list = request(1, "tools/list", json!({}));
+        let (here, _) = call(receive(&mut here, &list));
+        let (there, _) = call(receive(&mut there, &list));
+        assert_eq!(**here.peer(), **there.peer(), "{version}");
+        assert_eq!((here.peer().name(), there.peer().name()), (None, Some("name")));
+    }
+}
+
+#[test]
+fn what_it_changed_is_saved_and_counted() {
+    let mut here = connection();
+    open(&mut here, "2025-11-25");
+    let before = here.edits();
+    assert!(before == 0 && elsewhere(&here).listen_again().is_none());
+    ready(&mut here, 7);
+    subscribe(&mut here, "subscribe", "a:1");
+    subscribe(&mut here, "subscribe", "a:2");
+    subscribe(&mut here, "unsubscribe", "a:1");
+    receive(&mut here, &request(1, "logging/setLevel", json!({"level": "alert"})));
+    receive(&mut here, &notification("notifications/roots/list_changed", json!({})));
+    assert_eq!(here.edits(), 6);
+    receive(&mut here, &request(1, "ping", json!({})));
+    receive(&mut here, &request(1, "tools/list", json!({})));
+    assert_eq!(here.edits(), 6);
+    let mut there = elsewhere(&here);
+    let (request, _) = call(receive(&mut there, &request(1, "tools/list", json!({}))));
+    assert_eq!((request.log_level, request.peer().roots_generation()), (Some(LogLevel::Alert), 1));
+    for _ in 0..2 {
+        let (listen, codec) = there.listen_again().unwrap();
+        assert!(codec.is_silent());
+        assert_eq!(listen.since, Some(Moment::at(7)));
+        let heard = listen.filter.as_ref().unwrap().read(Clone::clone);
+        assert!(heard.tools && !heard.prompts);
+        assert_eq!(heard.uris.into_iter().collect::<Vec<_>>(), ["a:2"]);
+    }
+}
+
+#[test]
+fn a_listen_under_way_follows_what_other_processes_saved() {
+    let mut here = connection();
+    open(&mut here, "2025-11-25");
+    ready(&mut here, 7);
+    let mut there = elsewhere(&here);
+    let (listen, _) = there.listen_again().unwrap();
+    subscribe(&mut here, "subscribe", "a:1");
+    there.heard_until(Moment::at(9));
+    there.catch_up(&here.save().unwrap());
+    assert!(listen.filter.as_ref().unwrap().read(|filter| filter.uris.contains("a:1")));
+    // Tasks that one of them follows, all do.
+    let (also, _) = here.listen_again().unwrap();
+    also.filter.as_ref().unwrap().edit(|filter| filter.tasks.insert("task".into()));
+    listen.filter.as_ref().unwrap().edit(|filter| filter.tasks.insert("other".into()));
+    there.catch_up(&here.save().unwrap());
+    assert_eq!(listen.filter.as_ref().unwrap().read(|filter| filter.tasks.len()), 2);
+    // Nobody forgets what was heard, nor hears it twice because another process heard less.
+    assert_eq!(there.listen_again().unwrap().0.since, Some(Moment::at(9)));
+}
+
+#[test]
+fn what_could_not_be_saved_did_not_happen() {
+    let mut here = connection();
+    open(&mut here, "2025-11-25");
+    let saved = here.save().unwrap();
+    ready(&mut here, 7);
+    subscribe(&mut here, "subscribe", "a:1");
+    here.catch_up(&saved);
+    assert_eq!(here.save().unwrap(), saved);
+    // The client may say it again.
+    let edits = here.edits();
+    ready(&mut here, 8);
+    assert!(here.edits() > edits);
+}
+
+#[test]
+fn only_an_open_session_is_saved_and_only_a_saved_one_is_restored() {
+    let mut fresh = connection();
+    assert!(fresh.save().is_none());
+    let _begun = receive(&mut fresh, &initialize("2025-11-25", json!({})));
+    assert!(fresh.save().is_none());
+    for text in ["", "{}", "null", r#"{"revision":"1999-01-01"}"#] {
+        assert!(Connection::restored(Arc::new(wire()), text.as_bytes(), "name").is_none());
+    }
+}
+
+#[test]
+fn the_end_of_a_call_can_be_written_where_nothing_else_is_known_of_it() {
+    let mut here = connection();
+    open(&mut here, "2025-11-25");
+    let mut out = Vec::new();
+    elsewhere(&here).fail("\"seven\"", &Error::new(ErrorKind::InternalError), &mut out);
+    let reply: Value = parse(&out);
+    assert_eq!((&reply["id"], &reply["error"]["code"]), (&json!("seven"), &json!(-32603)));
+}
