@@ -23,7 +23,7 @@ pub(crate) const WHARF: &str = "wharf";
 pub(crate) const KEEPERS: [(&str, &str); 1] = [(WHARF, "bench-wharf-tasks")];
 
 /// How long the servers tell clients to wait between two looks at a task.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A server of the comparison. All have the same command line.
 #[derive(Clone, Debug)]
