@@ -9,6 +9,7 @@ pub(crate) mod bond;
 pub(crate) mod calls;
 pub(crate) mod engine;
 mod handle;
+mod lease;
 pub(crate) mod ledger;
 pub(crate) mod link;
 mod options;
