@@ -9,7 +9,7 @@ use std::{
 
 use tokio::{
     sync::Mutex,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 
 use crate::{
@@ -83,6 +83,24 @@ impl Fleet {
             sleep_until(next).await;
         }
         Ok(kills)
+    }
+
+    /// Freezes a random node for `pause`, one after the other until `end`: how often.
+    ///
+    /// # Errors
+    /// If one is not there.
+    pub async fn freeze(&self, pause: Duration, end: Instant) -> io::Result<usize> {
+        let mut chance = Chance::new(u64::from(std::process::id()));
+        let mut times = 0;
+        while Instant::now() < end {
+            let node = self.nodes[chance.below(self.nodes.len())].lock().await;
+            node.freeze(true).await?;
+            sleep(pause).await;
+            node.freeze(false).await?;
+            times += 1;
+            sleep(chance.millis(0..500)).await;
+        }
+        Ok(times)
     }
 
     /// How much memory a node has, in KiB.

@@ -223,6 +223,14 @@ impl NodeProcess {
         self.child.kill().await
     }
 
+    /// Stops its clock, or lets it go on.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub async fn freeze(&self, frozen: bool) -> io::Result<()> {
+        signal(&self.child, if frozen { "STOP" } else { "CONT" }).await
+    }
+
     /// Starts it again, at another port.
     ///
     /// # Errors

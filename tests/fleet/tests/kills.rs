@@ -21,10 +21,10 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// What happened, held against what may.
-fn judge(fleet: &Fleet, load: &Load, kills: usize) {
+fn judge(fleet: &Fleet, load: &Load, times: usize) {
     fleet.read_journal(&load.history).expect("the journal can be read");
     let tally = Tally::of(&load.history);
-    println!("{kills} kills: {tally:?}\n{:?}", load.counts);
+    println!("{times} times: {tally:?}\n{:?}", load.counts);
     let problems = load.history.problems(Duration::from_millis(LEASE * 3));
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
     assert!(tally.completed > 0 && tally.taken_over > 0, "nothing was proved: {tally:?}");
@@ -38,6 +38,17 @@ async fn a_fleet_on_redis_loses_nothing_when_nodes_are_killed() {
     let load = Load::new(fleet.url(), fleet.proxy().address(), end);
     let (kills, ()) = tokio::join!(fleet.rampage(Duration::from_secs(1), end), load.run());
     judge(&fleet, &load, kills.expect("nodes come back"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_were_frozen_do_nothing_more_for_tasks_that_others_have() {
+    let redis = Redis::start().await.expect("a Redis");
+    let fleet = Fleet::start(NODE, &Redis::url(redis.address()), 3, LEASE).await.expect("a fleet");
+    let end = Instant::now() + Duration::from_secs(number("WHARF_CHAOS").unwrap_or(12));
+    let load = Load::new(fleet.url(), fleet.proxy().address(), end);
+    let pause = Duration::from_millis(LEASE * 2);
+    let (times, ()) = tokio::join!(fleet.freeze(pause, end), load.without_sessions());
+    judge(&fleet, &load, times.expect("nodes can be frozen"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
