@@ -95,7 +95,7 @@ pub use crate::{
     router::Router,
     seal::*,
     step::*,
-    tasks::{TaskHandle, TaskMode, TaskOptions},
+    tasks::{SpawnedTask, TaskMode, TaskOptions},
     template::*,
     testing::*,
     tool::Tool,

@@ -20,6 +20,6 @@ pub(crate) mod tell;
 mod worker;
 
 pub use self::{
-    handle::TaskHandle,
+    handle::SpawnedTask,
     options::{TaskMode, TaskOptions},
 };
