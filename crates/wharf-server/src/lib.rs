@@ -31,6 +31,7 @@ mod complete;
 mod core;
 mod ctx;
 mod described;
+mod dice;
 mod elicit;
 mod extract;
 mod fleet;
@@ -68,6 +69,8 @@ mod uri;
 
 use wharf_schema::{header, lenient, mirror};
 
+#[cfg(feature = "simulation")]
+pub use crate::dice::seeded::seed_chance;
 #[cfg(feature = "tower")]
 pub use crate::middleware::{TowerLayer, TowerNext};
 pub use crate::{
@@ -92,7 +95,7 @@ pub use crate::{
     router::Router,
     seal::*,
     step::*,
-    tasks::{TaskHandle, TaskMode, TaskOptions},
+    tasks::{SpawnedTask, TaskMode, TaskOptions},
     template::*,
     testing::*,
     tool::Tool,

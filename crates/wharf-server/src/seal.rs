@@ -21,6 +21,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use wharf_model::{Error, ErrorKind, StateSeal};
 
+use crate::dice;
+
 const VERSION: u8 = 1;
 const KEY: usize = 32;
 const ID: usize = 4;
@@ -237,7 +239,7 @@ impl std::error::Error for KeyError {}
 /// A random name, for things that must not be guessed.
 pub(crate) fn random_name() -> Result<String, Error> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|_| Error::new(ErrorKind::InternalError))?;
+    dice::roll(&mut bytes).map_err(|_| Error::new(ErrorKind::InternalError))?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }
 

@@ -211,6 +211,30 @@ async fn a_process_whose_store_is_gone_stops_before_another_begins() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_process_writes_does_not_make_its_lease_longer() {
+    async fn works(State(effects): State<Counter>, ctx: Ctx) -> Result<(), AskError> {
+        let asks = async {
+            tokio::time::sleep(seconds(5)).await;
+            ctx.ask::<Confirm>("c", "sure?").await
+        };
+        let late = async {
+            tokio::time::sleep(seconds(31)).await;
+            effects.hit();
+        };
+        join(asks, late).await.0.map(drop)
+    }
+    let (world, effects) = (World::new(), Counter::default());
+    let first = node(&world, &effects, Tool::new("t", works));
+    let id = client(&first).task("t").await.id;
+    pass(seconds(6)).await;
+    assert_eq!(client(&first).get(&id).await.status(), TaskStatus::InputRequired);
+    world.records.set_broken(true);
+    // Its lease of 30 seconds was never renewed: from then on another process may have the task.
+    pass(seconds(40)).await;
+    assert_eq!(effects.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn steps_and_ends_wait_for_a_store_that_comes_back() {
     async fn works(State(effects): State<Counter>, ctx: Ctx) -> String {
         tokio::time::sleep(seconds(2)).await;

@@ -157,7 +157,7 @@ impl Engine {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// How long a run may go without a sign of life before it shows one.
+    /// How often there is a look for tasks whose holder is gone.
     pub(crate) fn beat(&self) -> Duration {
         self.options.lease / 3
     }

@@ -9,7 +9,10 @@ use wharf_model::{
     Bus, Error, ErrorKind, Keeping, Principal, Record, RecordStore, StateSeal, Timer,
 };
 
-use crate::tasks::record::{Changed, Refusal, TaskRecord};
+use crate::{
+    dice,
+    tasks::record::{Changed, Refusal, TaskRecord},
+};
 
 /// On what the processes of a server tell each other of tasks: the id of one that changed, or a
 /// [`WORK`] mark and the id of one that waits to be taken up.
@@ -124,10 +127,12 @@ impl Ledger {
         self.store.sweep(limit).await
     }
 
-    /// Lets a record rest that cannot be read here: others may be able to.
+    /// Lets a record rest that is due and cannot be read here: others may be able to.
     pub(crate) async fn put_off(&self, id: &str, delay: u64) -> Result<(), Error> {
         let now = self.store.now().await?;
-        if let Some(record) = self.store.load(id).await? {
+        let record = self.store.load(id).await?;
+        // Somebody may have taken it up, or ended it, since: then it must not become due again.
+        if let Some(record) = record.filter(|record| record.due.is_some_and(|due| due <= now)) {
             let due = Some(now.saturating_add(delay));
             self.store.swap(Record { due, ..record }).await?;
         }
@@ -233,7 +238,7 @@ pub(crate) fn owner(principal: Option<&Principal>) -> String {
 /// A number from 0 to 1. Without randomness everybody waits the same time, which is no harm.
 pub(crate) fn chance() -> f64 {
     let mut bytes = [0; 4];
-    let _ = getrandom::fill(&mut bytes);
+    let _ = dice::roll(&mut bytes);
     f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }
 

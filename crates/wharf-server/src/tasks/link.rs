@@ -27,6 +27,11 @@ use crate::{
 /// How long a change is held back after a store failed, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
+/// How long a lease is good for by our own clock, which may be a little slower than the store's.
+fn good_for(options: &TaskOptions) -> Duration {
+    options.lease - options.lease / 8
+}
+
 /// One run of a task.
 pub(crate) struct Link {
     id: String,
@@ -49,7 +54,7 @@ struct State {
     stop: Option<Stop>,
     /// Its handler is through, and its end is on its way to the store.
     ending: bool,
-    /// When we were last known to hold the record.
+    /// Until when nobody else can have the record, by our own clock.
     held: Instant,
     asking: Vec<Waker>,
     runner: Option<Waker>,
@@ -71,9 +76,10 @@ pub(crate) enum Chore {
 }
 
 impl Link {
-    /// The run of a record that we hold, with the steps of earlier runs.
+    /// The run of a record that we hold since we asked for it, with the steps of earlier runs.
     pub(crate) fn new(
         record: TaskRecord,
+        since: Instant,
         mut steps: BTreeMap<String, Box<RawValue>>,
         ledger: Arc<Ledger>,
         options: Arc<TaskOptions>,
@@ -88,7 +94,7 @@ impl Link {
             withdrawn: Vec::new(),
             stop: None,
             ending: false,
-            held: timer.now(),
+            held: since + good_for(&options),
             asking: Vec::new(),
             runner: None,
             known: None,
@@ -157,13 +163,9 @@ impl Link {
         change: impl FnMut(&mut TaskRecord, u64) -> Result<Changed, Refusal>,
     ) -> Result<Update, Error> {
         let known = self.lock().known.take();
-        let before = self.timer.now();
         let update = self.ledger.update(&self.id, known, &*self.timer, change).await?;
         match &update {
-            Update::Done(record, _) => {
-                self.lock().held = before;
-                self.absorb((**record).clone());
-            }
+            Update::Done(record, _) => self.absorb((**record).clone()),
             Update::Refused(Refusal::Over | Refusal::Lost, _) | Update::Gone => {
                 self.stop(Stop::Lost);
             }
@@ -193,25 +195,29 @@ impl Link {
         *pause = (*pause * 2).min(PAUSES.1);
     }
 
-    /// Shows that this run is alive. False if the task is not ours any more.
+    /// Until when the run may go on without a sign of life. A node that is cut off from the store
+    /// must stop by itself, before another one can take the task up.
+    pub(crate) fn held(&self) -> Instant {
+        self.lock().held
+    }
+
+    /// How often the run shows that it is alive.
+    pub(crate) fn beat(&self) -> Duration {
+        self.options.lease / 3
+    }
+
+    /// Shows that this run is alive. False if the store did not hear it.
     pub(crate) async fn renew(&self) -> bool {
-        let lease = millis(self.options.lease);
+        let (lease, before) = (millis(self.options.lease), self.timer.now());
         match self.change(|record, now| record.renew(self.fence, lease, now)).await {
-            Ok(Update::Done(..)) => true,
-            Ok(_) => false,
+            Ok(Update::Done(..)) => self.lock().held = before + good_for(&self.options),
+            Ok(_) => {}
             Err(error) => {
                 tracing::warn!(task = short(&self.id), %error, "a sign of life did not reach the store");
-                let state = self.lock();
-                let lapsed = self.timer.now().duration_since(state.held) >= self.options.lease;
-                // An end that waits for the store is good as long as nobody else took over.
-                if lapsed && !state.ending {
-                    drop(state);
-                    self.stop(Stop::Lost);
-                    return false;
-                }
-                true
+                return false;
             }
         }
+        true
     }
 
     pub(crate) async fn report(&self, update: &progress::Update) {

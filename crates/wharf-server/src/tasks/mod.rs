@@ -9,6 +9,7 @@ pub(crate) mod bond;
 pub(crate) mod calls;
 pub(crate) mod engine;
 mod handle;
+mod lease;
 pub(crate) mod ledger;
 pub(crate) mod link;
 mod options;
@@ -19,6 +20,6 @@ pub(crate) mod tell;
 mod worker;
 
 pub use self::{
-    handle::TaskHandle,
+    handle::SpawnedTask,
     options::{TaskMode, TaskOptions},
 };

@@ -5,7 +5,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use wharf_model::{
@@ -100,10 +100,11 @@ pub(crate) async fn make(
     let engine = &core.tasks;
     engine.start(core, timer);
     let owner = ledger::owner(request.principal());
+    let since = timer.now();
     let mut record = draft(core, owner, SavedCall::of(&request, None)?, ttl).await?;
     let place = engine.enter();
     let holding = match place {
-        Some(place) => Some(insert_held(core, &mut record, place, timer).await?),
+        Some(place) => Some(insert_held(core, (&mut record, since), place, timer).await?),
         None => {
             insert(core, &mut record).await?;
             None
@@ -130,7 +131,9 @@ async fn draft(
     ttl: Option<u64>,
 ) -> Result<TaskRecord, Error> {
     let now = core.tasks.ledger.now().await.map_err(unavailable)?;
-    Ok(TaskRecord::new(random_name()?, owner, call, now, core.tasks.options.ttl(ttl)))
+    // A letter first: on a command line, a dash would begin an option.
+    let id = format!("t{}", random_name()?);
+    Ok(TaskRecord::new(id, owner, call, now, core.tasks.options.ttl(ttl)))
 }
 
 async fn insert(core: &Core, record: &mut TaskRecord) -> Result<(), Error> {
@@ -148,7 +151,7 @@ async fn insert(core: &Core, record: &mut TaskRecord) -> Result<(), Error> {
 /// Puts a record into the store that this process holds from the beginning.
 async fn insert_held(
     core: &Arc<Core>,
-    record: &mut TaskRecord,
+    (record, since): (&mut TaskRecord, Instant),
     place: Place,
     timer: &Arc<dyn Timer>,
 ) -> Result<Holding, Error> {
@@ -157,7 +160,7 @@ async fn insert_held(
     let _ = record.claim(&engine.claim()?, record.created);
     insert(core, record).await?;
     let (ledger, options) = (engine.ledger.clone(), engine.options.clone());
-    let link = Link::new(record.clone(), Default::default(), ledger, options, timer.clone());
+    let link = Link::new(record.clone(), since, Default::default(), ledger, options, timer.clone());
     let running = engine.run(&link, true);
     Ok(Holding { core: core.clone(), link, running, place })
 }
@@ -299,11 +302,12 @@ impl Promotable {
         let place = engine.enter().ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
         engine.start(&self.core, &self.timer);
         let ctx = self.bond.ctx();
+        let since = self.timer.now();
         let mut record = draft(&self.core, self.owner.clone(), self.saved.clone(), None).await?;
         if let Some(ctx) = &ctx {
             ctx.run().hand_over(&mut record);
         }
-        let holding = insert_held(&self.core, &mut record, place, &self.timer).await?;
+        let holding = insert_held(&self.core, (&mut record, since), place, &self.timer).await?;
         // From here on, steps and questions go into the store.
         let waiting = self.bond.bind(holding.link.clone());
         let missed = ctx.map(|ctx| ctx.bind(&record.steps)).unwrap_or_default();

@@ -22,6 +22,7 @@ use crate::{
         bell::spawn,
         bond::Bond,
         engine::{Place, Running},
+        lease::Lease,
         ledger::chance,
         link::{Chore, Link, Stop},
         record::{End, TaskRecord},
@@ -96,7 +97,7 @@ pub(crate) fn go_on(holding: Holding, exchange: Exchange, timer: Arc<dyn Timer>)
 /// its record has of it.
 pub(crate) fn resume(
     core: &Arc<Core>,
-    record: TaskRecord,
+    (record, since): (TaskRecord, Instant),
     original: Option<Request>,
     place: Place,
     timer: Arc<dyn Timer>,
@@ -117,7 +118,7 @@ pub(crate) fn resume(
         let ttl = record.expires.map_or(u64::MAX, |expires| expires.saturating_sub(now));
         let request = original.unwrap_or_else(|| rebuild(&record));
         let (ledger, options) = (engine.ledger.clone(), engine.options.clone());
-        let link = Link::new(record, steps, ledger, options, timer.clone());
+        let link = Link::new(record, since, steps, ledger, options, timer.clone());
         let running = engine.run(&link, false);
         let tool = calls::find_tool(&core, &core.snapshot.load().lists, &request).cloned();
         let Some(tool) = tool else {
@@ -178,12 +179,13 @@ async fn work(holding: Holding, mut exchange: Exchange, timer: &dyn Timer) {
     let Holding { core, link, running, place } = holding;
     let options = &core.tasks.options;
     let mut reports = Reports::new(options.progress_interval);
+    let mut lease = Lease::new(link.clone(), timer);
     let end = loop {
-        match poll_fn(|cx| poll(&link, &mut exchange, &mut reports, timer, cx)).await {
+        match poll_fn(|cx| poll(&link, &mut lease, &mut exchange, &mut reports, timer, cx)).await {
             Next::Chore(Chore::Stop(Stop::Lost)) => return,
             Next::Chore(Chore::Stop(Stop::Failed(error))) => break End::Failed((&error).into()),
-            Next::Chore(Chore::Withdraw(key)) => link.withdraw(&key).await,
-            Next::Report(update) => link.report(&update).await,
+            Next::Chore(Chore::Withdraw(key)) => lease.during(timer, link.withdraw(&key)).await,
+            Next::Report(update) => lease.during(timer, link.report(&update)).await,
             Next::Event(Event::Done(outcome)) => break ended(outcome, options.result),
             Next::Event(Event::Notify(notification)) => reports.take(notification),
             // Nobody is there to be asked; what is asked in a task goes another way.
@@ -203,6 +205,7 @@ async fn work(holding: Holding, mut exchange: Exchange, timer: &dyn Timer) {
 
 fn poll(
     link: &Link,
+    lease: &mut Lease,
     exchange: &mut Exchange,
     reports: &mut Reports,
     timer: &dyn Timer,
@@ -211,6 +214,13 @@ fn poll(
     // Before the handler: one that lost its task does nothing more.
     if let Poll::Ready(chore) = link.poll_chore(cx) {
         return Poll::Ready(Next::Chore(chore));
+    }
+    if lease.poll_lapsed(timer, cx).is_ready() {
+        tracing::warn!(
+            task = short(link.id()),
+            "a task is given up: its lease could not be renewed"
+        );
+        return Poll::Ready(Next::Chore(Chore::Stop(Stop::Lost)));
     }
     if let Poll::Ready(event) = exchange.poll_event(cx) {
         return Poll::Ready(Next::Event(event));

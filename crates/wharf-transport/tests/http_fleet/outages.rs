@@ -17,10 +17,10 @@ async fn health(bed: &Bed, path: &str) -> u16 {
 async fn what_needs_a_store_is_refused_while_it_is_gone() {
     let bed = Bed::new();
     let client = bed.client(NEWEST).await;
-    let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     for node in 0..3 {
         bed.only(node);
-        assert_eq!(client.post(subscribe.clone()).await.status, 200);
+        assert_eq!(client.post(ping.clone()).await.status, 200);
         assert_eq!((health(&bed, "/live").await, health(&bed, "/ready").await), (200, 200));
     }
     bed.ports.away(true);
@@ -96,7 +96,7 @@ async fn what_was_missed_on_the_bus_is_caught_up_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_alone_asks_no_store() {
+async fn a_session_that_a_server_knows_is_not_asked_for_again() {
     let bed = Bed::new();
     let client = bed.client(NEWEST).await;
     let before = bed.ports.operations();

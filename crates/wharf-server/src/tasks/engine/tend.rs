@@ -13,7 +13,7 @@ use crate::{
     core::Core,
     tasks::{
         ledger::{Update, chance},
-        link::{Link, Stop},
+        link::Stop,
         options::millis,
         record::{Changed, Claim, Refusal, TaskRecord},
         tell::{self, short},
@@ -31,16 +31,12 @@ const SWEEP: (Duration, usize) = (Duration::from_secs(60), 1000);
 impl Engine {
     pub(super) async fn look_after(self: &Arc<Self>, core: &Weak<Core>, timer: &Arc<dyn Timer>) {
         let soon = |wait: Duration| timer.now() + wait.mul_f64(0.75 + chance() / 4.0);
-        let (mut beat, mut look, mut sweep) = (soon(self.beat()), timer.now(), soon(SWEEP.0));
+        let (mut look, mut sweep) = (timer.now(), soon(SWEEP.0));
         loop {
             let Some(core) = core.upgrade().filter(|_| !self.is_stopped()) else { return };
             let (news, work) = self.take_news(&core);
             for id in news {
                 self.refresh(&core, &id).await;
-            }
-            if timer.now() >= beat {
-                self.show_life().await;
-                beat = soon(self.beat());
             }
             if work || timer.now() >= look {
                 let next = self.take_up(&core, timer).await;
@@ -53,7 +49,7 @@ impl Engine {
                 sweep = soon(SWEEP.0);
             }
             drop(core);
-            let until = self.is_busy().then(|| beat.min(look).min(sweep));
+            let until = self.is_busy().then(|| look.min(sweep));
             self.bell.wait(&**timer, until).await;
         }
     }
@@ -100,13 +96,6 @@ impl Engine {
         }
     }
 
-    async fn show_life(&self) {
-        let runs: Vec<Arc<Link>> = self.lock().runs.values().cloned().collect();
-        for link in runs {
-            link.renew().await;
-        }
-    }
-
     /// Takes up what is due and finds room; says when to look again, if that is known.
     async fn take_up(
         self: &Arc<Self>,
@@ -146,7 +135,7 @@ impl Engine {
             return None;
         }
         let place = self.enter()?;
-        let mut rest = None;
+        let (mut rest, since) = (None, timer.now());
         let claimed = match self.claim() {
             Ok(claim) => {
                 let change = |record: &mut TaskRecord, now| {
@@ -172,7 +161,7 @@ impl Engine {
             return None;
         }
         if record.node.is_some() {
-            worker::resume(core, record, self.original(id), place, timer.clone());
+            worker::resume(core, (record, since), self.original(id), place, timer.clone());
         }
         rest
     }

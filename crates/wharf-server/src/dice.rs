@@ -1,0 +1,37 @@
+//! Chance, which a simulation takes from a seed.
+
+/// Fills `bytes` with what nobody can guess.
+pub(crate) fn roll(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+    #[cfg(feature = "simulation")]
+    if seeded::roll(bytes) {
+        return Ok(());
+    }
+    getrandom::fill(bytes)
+}
+
+#[cfg(feature = "simulation")]
+pub(crate) mod seeded {
+    use std::cell::Cell;
+
+    thread_local! {
+        static STATE: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    /// From now on, names and pauses that servers on this thread choose follow from `seed`, so that
+    /// a simulation can be repeated. Whoever knows the seed can guess them: never in earnest.
+    pub fn seed_chance(seed: u64) {
+        STATE.set(Some(seed));
+    }
+
+    pub(super) fn roll(bytes: &mut [u8]) -> bool {
+        let Some(mut state) = STATE.get() else { return false };
+        for piece in bytes.chunks_mut(8) {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            piece.copy_from_slice(&(mixed ^ (mixed >> 31)).to_le_bytes()[..piece.len()]);
+        }
+        STATE.set(Some(state));
+        true
+    }
+}

@@ -1,0 +1,410 @@
+//! What happened, in the order it happened, and whether it should have.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use wharf_model::TaskStatus;
+
+/// Something that happened to a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// Its owner was told its id.
+    Acknowledged,
+    /// The effect of a step happened, and made this value. No two runs make the same.
+    Ran { step: String, value: String, by: String },
+    /// The handler went on after a step that gave this value: its record was acknowledged.
+    Kept { step: String, value: String, by: String },
+    /// The handler got this answer to its question.
+    Heard { answer: String, by: String },
+    /// Its owner saw it.
+    Seen(Sight),
+    /// Its owner was told that it is cancelled, or that it was over before.
+    Cancelled { too_late: bool },
+    /// Something that must not happen, whatever else did.
+    Wrong(String),
+}
+
+/// A task as its owner saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sight {
+    /// How many events had happened when the owner asked.
+    pub since: usize,
+    /// One of the five words.
+    pub status: String,
+    /// The text of the result, or of the error.
+    pub text: String,
+}
+
+impl Sight {
+    fn is_over(&self) -> bool {
+        self.status.parse().is_ok_and(TaskStatus::is_terminal)
+    }
+
+    fn is_same(&self, other: &Sight) -> bool {
+        self.status == other.status && self.text == other.text
+    }
+}
+
+/// What the tool of the tests returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Done {
+    /// Whose it is.
+    pub owner: Option<String>,
+    /// What each step gave.
+    pub steps: Vec<String>,
+    /// What was answered, if anything was asked.
+    pub answer: Option<String>,
+}
+
+/// An event with its task and its time in milliseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    pub at: u64,
+    pub task: String,
+    pub event: Event,
+}
+
+/// All that happened so far: it only grows. Clones are the same history.
+#[derive(Clone, Default)]
+pub struct History(Arc<Mutex<Vec<Entry>>>);
+
+impl History {
+    /// Writes down what happened.
+    pub fn add(&self, at: u64, task: &str, event: Event) {
+        self.entries().push(Entry { at, task: task.into(), event });
+    }
+
+    /// How much has happened.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries().len()
+    }
+
+    /// Whether nothing has happened.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of it, by task.
+    #[must_use]
+    pub fn tasks(&self) -> BTreeMap<String, Vec<(usize, Entry)>> {
+        let mut tasks: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for (index, entry) in self.entries().iter().enumerate() {
+            tasks.entry(entry.task.clone()).or_default().push((index, entry.clone()));
+        }
+        tasks
+    }
+
+    /// What should not have happened. A task that was cancelled may go on for `grace`.
+    #[must_use]
+    pub fn problems(&self, grace: Duration) -> Vec<String> {
+        let tasks = self.tasks();
+        tasks.iter().flat_map(|(task, entries)| Story { task, entries, grace }.problems()).collect()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Entry { at, task, event }) in self.entries().iter().enumerate() {
+            writeln!(
+                f,
+                "{index:5} {:>9.3} s  {task:12} {event:?}",
+                Duration::from_millis(*at).as_secs_f64()
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// How much happened: proof that there was something to go wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    pub acknowledged: usize,
+    pub completed: usize,
+    pub failed: usize,
+    pub cancelled: usize,
+    /// Tasks that more than one process worked on.
+    pub taken_over: usize,
+    pub steps: usize,
+    /// Steps whose effect happened more than once, because nobody knew that it had.
+    pub repeated: usize,
+}
+
+impl Tally {
+    /// What happened to the tasks of a history.
+    #[must_use]
+    pub fn of(history: &History) -> Self {
+        let tasks = history.tasks();
+        let stories =
+            tasks.iter().map(|(task, entries)| Story { task, entries, grace: Duration::MAX });
+        stories.fold(Tally::default(), |sum, story| sum + story.tally())
+    }
+}
+
+impl std::ops::Add for Tally {
+    type Output = Tally;
+
+    fn add(self, other: Tally) -> Tally {
+        Tally {
+            acknowledged: self.acknowledged + other.acknowledged,
+            completed: self.completed + other.completed,
+            failed: self.failed + other.failed,
+            cancelled: self.cancelled + other.cancelled,
+            taken_over: self.taken_over + other.taken_over,
+            steps: self.steps + other.steps,
+            repeated: self.repeated + other.repeated,
+        }
+    }
+}
+
+/// All that happened to one task.
+struct Story<'a> {
+    task: &'a str,
+    entries: &'a [(usize, Entry)],
+    grace: Duration,
+}
+
+impl Story<'_> {
+    fn problems(&self) -> Vec<String> {
+        let mut problems = vec![];
+        self.ends_once(&mut problems);
+        self.steps_once(&mut problems);
+        self.one_answer(&mut problems);
+        self.cancelled(&mut problems);
+        self.result(&mut problems);
+        problems.extend(self.events().filter_map(|event| match event {
+            Event::Wrong(what) => Some(what.clone()),
+            _ => None,
+        }));
+        problems.into_iter().map(|problem| format!("{}: {problem}", self.task)).collect()
+    }
+
+    fn tally(&self) -> Tally {
+        let ended =
+            |status: &str| usize::from(self.end().is_some_and(|(_, end)| end.status == status));
+        let (mut workers, mut ran) = (BTreeSet::new(), BTreeMap::<&str, usize>::new());
+        for event in self.events() {
+            match event {
+                Event::Ran { step, by, .. } => {
+                    workers.insert(by);
+                    *ran.entry(step).or_default() += 1;
+                }
+                Event::Kept { by, .. } | Event::Heard { by, .. } => drop(workers.insert(by)),
+                _ => {}
+            }
+        }
+        Tally {
+            acknowledged: usize::from(self.events().any(|event| *event == Event::Acknowledged)),
+            completed: ended("completed"),
+            failed: ended("failed"),
+            cancelled: ended("cancelled"),
+            taken_over: usize::from(workers.len() > 1),
+            steps: ran.len(),
+            repeated: ran.values().filter(|times| **times > 1).count(),
+        }
+    }
+
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        self.entries.iter().map(|(_, entry)| &entry.event)
+    }
+
+    fn sights(&self) -> impl Iterator<Item = (usize, &Sight)> {
+        self.entries.iter().filter_map(|(index, entry)| match &entry.event {
+            Event::Seen(sight) => Some((*index, sight)),
+            _ => None,
+        })
+    }
+
+    /// The first end that was seen, and when.
+    fn end(&self) -> Option<(usize, &Sight)> {
+        self.sights().find(|(_, sight)| sight.is_over())
+    }
+
+    fn ends_once(&self, problems: &mut Vec<String>) {
+        let Some((when, end)) = self.end() else {
+            if self.events().any(|event| *event == Event::Acknowledged) {
+                let last = self.sights().last();
+                problems.push(format!("it was acknowledged and never ended; seen last: {last:?}"));
+            }
+            return;
+        };
+        for (index, sight) in self.sights() {
+            let other_end = sight.is_over() && !sight.is_same(end);
+            if other_end || (!sight.is_over() && sight.since > when) {
+                problems.push(format!("its end changed: {end:?} at {when}, {sight:?} at {index}"));
+            }
+        }
+    }
+
+    fn steps_once(&self, problems: &mut Vec<String>) {
+        let mut kept: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut made: BTreeSet<(&str, &str)> = BTreeSet::new();
+        for (index, entry) in self.entries {
+            match &entry.event {
+                Event::Ran { step, value, by } => {
+                    made.insert((step, value));
+                    if let Some(known) = kept.get(step.as_str()) {
+                        problems.push(format!(
+                            "{step} ran again by {by} at {index}, after {known} was kept"
+                        ));
+                    }
+                }
+                Event::Kept { step, value, by } => {
+                    if *kept.entry(step).or_insert(value) != value {
+                        problems.push(format!("{step} gave another value to {by} at {index}"));
+                    }
+                    if !made.contains(&(step.as_str(), value.as_str())) {
+                        problems.push(format!("{step} gave {value} at {index}, which nobody made"));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn one_answer(&self, problems: &mut Vec<String>) {
+        let heard: BTreeSet<_> = self
+            .events()
+            .filter_map(|event| match event {
+                Event::Heard { answer, .. } => Some(answer),
+                _ => None,
+            })
+            .collect();
+        if heard.len() > 1 {
+            problems.push(format!("its handler heard more than one answer: {heard:?}"));
+        }
+    }
+
+    fn cancelled(&self, problems: &mut Vec<String>) {
+        let honoured = Event::Cancelled { too_late: false };
+        let Some((_, cancel)) = self.entries.iter().find(|(_, entry)| entry.event == honoured)
+        else {
+            return;
+        };
+        let latest = cancel.at + u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX);
+        let late = |entry: &Entry| matches!(entry.event, Event::Ran { .. }) && entry.at > latest;
+        if let Some((index, _)) = self.entries.iter().find(|(_, entry)| late(entry)) {
+            problems.push(format!("it went on long after it was cancelled, at {index}"));
+        }
+        if let Some((_, end)) = self.end().filter(|(_, end)| end.status != "cancelled") {
+            problems.push(format!("its owner was told that it is cancelled, but {end:?}"));
+        }
+    }
+
+    /// The result says what the steps gave, and what was answered.
+    fn result(&self, problems: &mut Vec<String>) {
+        let Some((_, end)) = self.end().filter(|(_, end)| end.status == "completed") else {
+            return;
+        };
+        let Ok(done) = serde_json::from_str::<Done>(&end.text) else {
+            return problems.push(format!("its result cannot be read: {:?}", end.text));
+        };
+        for event in self.events() {
+            let fits = match event {
+                Event::Kept { step, value, .. } => {
+                    let number = step.rsplit('-').next().and_then(|it| it.parse::<usize>().ok());
+                    number.and_then(|number| done.steps.get(number)) == Some(value)
+                }
+                Event::Heard { answer, .. } => done.answer.as_ref() == Some(answer),
+                _ => true,
+            };
+            if !fits {
+                problems.push(format!("its result does not fit {event:?}: {done:?}"));
+            }
+        }
+        let owner = self.task.split('-').next();
+        if done.owner.as_deref() != owner {
+            problems.push(format!("its result is another's: {done:?}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(1);
+
+    fn seen(status: &str, text: &str, since: usize) -> Event {
+        Event::Seen(Sight { since, status: status.into(), text: text.into() })
+    }
+
+    fn ran(value: &str) -> Event {
+        Event::Ran { step: "step-0".into(), value: value.into(), by: "n".into() }
+    }
+
+    fn kept(value: &str) -> Event {
+        Event::Kept { step: "step-0".into(), value: value.into(), by: "n".into() }
+    }
+
+    fn problems(events: Vec<Event>) -> Vec<String> {
+        let history = History::default();
+        for (index, event) in events.into_iter().enumerate() {
+            history.add(index as u64 * 10_000, "al-1", event);
+        }
+        history.problems(GRACE)
+    }
+
+    const DONE: &str = r#"{"owner":"al","steps":["a"],"answer":null}"#;
+
+    #[test]
+    fn what_should_happen_is_no_problem() {
+        let none: [String; 0] = [];
+        let story = vec![
+            Event::Acknowledged,
+            ran("x"),
+            seen("working", "", 1),
+            ran("a"),
+            kept("a"),
+            kept("a"),
+            seen("completed", DONE, 5),
+            // Asked before the end was seen, answered after.
+            seen("working", "", 5),
+            Event::Cancelled { too_late: true },
+        ];
+        assert_eq!(problems(story), none);
+        let cancelled = vec![
+            Event::Acknowledged,
+            Event::Cancelled { too_late: false },
+            seen("cancelled", "", 2),
+        ];
+        assert_eq!(problems(cancelled), none);
+    }
+
+    #[test]
+    fn what_should_not_happen_is_found() {
+        let leak = Event::Wrong("others were told".into());
+        let cancel = Event::Cancelled { too_late: false };
+        for (name, story, problem) in [
+            ("no end", vec![Event::Acknowledged, seen("working", "", 1)], "never ended"),
+            ("two ends", vec![seen("failed", "", 0), seen("cancelled", "", 0)], "end changed"),
+            ("alive again", vec![seen("failed", "", 0), seen("working", "", 1)], "end changed"),
+            ("other result", vec![seen("failed", "a", 0), seen("failed", "b", 1)], "end changed"),
+            ("again", vec![ran("a"), kept("a"), ran("b")], "ran again"),
+            ("other value", vec![ran("a"), ran("b"), kept("a"), kept("b")], "another value"),
+            ("from nowhere", vec![ran("a"), kept("b")], "nobody made"),
+            ("after a cancel", vec![cancel.clone(), ran("a")], "long after"),
+            ("not cancelled", vec![cancel, seen("failed", "", 1)], "is cancelled, but"),
+            ("leak", vec![leak], "others were told"),
+            ("wrong result", vec![ran("b"), kept("b"), seen("completed", DONE, 2)], "does not fit"),
+            (
+                "another's result",
+                vec![seen("completed", &DONE.replace("al", "bo"), 0)],
+                "is another's",
+            ),
+        ] {
+            let found = problems(story);
+            assert!(found.iter().any(|it| it.contains(problem)), "{name}: {found:?}");
+        }
+    }
+}

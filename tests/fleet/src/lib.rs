@@ -1,0 +1,14 @@
+//! What tests of fleets need: a simulated network, real processes that can be killed, and a history
+//! that tells whether what happened should have.
+#![forbid(unsafe_code)]
+#![allow(missing_docs, unreachable_pub, reason = "nobody else uses it")]
+
+pub mod chance;
+pub mod fleet;
+pub mod history;
+pub mod load;
+pub mod processes;
+pub mod proxy;
+pub mod sim;
+pub mod stream;
+pub mod work;

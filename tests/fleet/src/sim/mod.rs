@@ -1,0 +1,139 @@
+//! A fleet in one thread: simulated hosts, network and time, all of which follow from a seed.
+
+mod bus;
+mod node;
+mod office;
+mod people;
+mod store;
+mod storm;
+mod timer;
+
+use std::{cell::Cell, fmt::Write, sync::Arc, time::Duration};
+
+use wharf_model::StateSeal;
+use wharf_server::{KeyRing, TaskOptions};
+
+use self::{
+    node::{Door, Node},
+    people::{Known, Person},
+    store::Disk,
+    storm::Storm,
+};
+use crate::{
+    chance::Chance,
+    history::{History, Tally},
+};
+
+/// When the simulation begins, in milliseconds since 1970.
+const BEGIN: u64 = 1_800_000_000_000;
+/// How long things go wrong.
+const STORM: Duration = Duration::from_secs(12);
+/// From when on nothing goes wrong any more.
+const TROUBLE_ENDS: Duration = STORM;
+const TICK: Duration = Duration::from_millis(10);
+const LEASE: Duration = Duration::from_secs(2);
+const PEOPLE: [&str; 2] = ["alice", "bob"];
+
+/// The key of the fleet.
+const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
+
+/// What one seed led to.
+pub struct Report {
+    pub problems: Vec<String>,
+    pub tally: Tally,
+    pub history: History,
+    /// What went wrong on purpose.
+    pub faults: Vec<String>,
+}
+
+/// Milliseconds since the simulation began.
+fn now() -> u64 {
+    let elapsed = turmoil::sim_elapsed().unwrap_or_default();
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The key that all nodes have.
+fn seal() -> Arc<dyn StateSeal> {
+    Arc::new(KEY.parse::<KeyRing>().unwrap_or_else(|_| KeyRing::random()))
+}
+
+/// Runs the fleet of this seed to its end.
+#[must_use]
+pub fn run(seed: u64) -> Report {
+    wharf_server::seed_chance(seed);
+    let mut chance = Chance::of(seed, "fleet");
+    let mut sim = turmoil::Builder::new()
+        .rng_seed(seed)
+        .enable_random_order()
+        .tick_duration(TICK)
+        .min_message_latency(Duration::from_millis(1))
+        .max_message_latency(chance.millis(10..80))
+        .simulation_duration(TROUBLE_ENDS + people::GIVEN * 3)
+        .build();
+    let (door, disk, history) = (Door::default(), Disk::default(), History::default());
+    let served = disk.clone();
+    sim.host(store::HOST, move || served.clone().serve());
+    let names: Vec<String> = (0..3).map(|number| format!("node{number}")).collect();
+    let options = options(&mut chance);
+    for name in &names {
+        let node = Node {
+            name: name.clone(),
+            door: door.clone(),
+            disk: disk.clone(),
+            history: history.clone(),
+            options: options.clone(),
+            clock: (0.99 + 0.02 * chance.fraction(), chance.millis(0..7_200_000)),
+        };
+        let starts = Cell::new(0);
+        sim.host(name.as_str(), move || {
+            starts.set(starts.get() + 1);
+            node.clone().run(starts.get())
+        });
+    }
+    let mut storm = Storm::new(seed, &names, &PEOPLE);
+    let (nodes, known, spared) = (names.into(), Known::default(), storm.spares_callers());
+    for name in PEOPLE {
+        let (door, history, known) = (door.clone(), history.clone(), known.clone());
+        let person = Person { name, seed, nodes: Arc::clone(&nodes), door, history, known, spared };
+        sim.client(name, person.live(2 + chance.below(7)));
+    }
+    let mut problems = vec![];
+    loop {
+        match sim.step() {
+            Ok(false) => storm.blow(&mut sim, STORM),
+            Ok(true) => break,
+            Err(error) => {
+                problems.push(format!("the simulation ended early: {error}"));
+                break;
+            }
+        }
+    }
+    // Nodes write down what they do as they are dropped with the simulation, too late to count.
+    problems.extend(history.problems(LEASE * 2));
+    Report { problems, tally: Tally::of(&history), history, faults: storm.log }
+}
+
+fn options(chance: &mut Chance) -> TaskOptions {
+    TaskOptions {
+        lease: LEASE,
+        attempts: *chance.pick(&[2, 4, 50]),
+        backoff: Duration::from_millis(200),
+        longest_backoff: Duration::from_secs(2),
+        poll_interval: Duration::from_millis(200),
+        running: *chance.pick(&[1, 3, 100]),
+        ..TaskOptions::default()
+    }
+}
+
+impl Report {
+    /// All of it, to find out why.
+    #[must_use]
+    pub fn story(&self) -> String {
+        let mut story = String::new();
+        let _ = writeln!(story, "{:?}\nfaults:", self.history);
+        self.faults.iter().for_each(|fault| story.extend([fault, "\n"]));
+        story.push_str("problems:\n");
+        self.problems.iter().for_each(|problem| story.extend([problem, "\n"]));
+        story
+    }
+}

@@ -1,0 +1,117 @@
+//! A node of the fleet: a router on the shared stores.
+
+use std::{io, sync::Arc, time::Duration};
+
+use serde_json::json;
+use wharf_model::{
+    Asks, ClientCapabilities, Deadlines, Event as Happening, Exchange, Method, Outcome, Peer,
+    Principal, Request, RequestBuilder, Tasking, Timer,
+};
+use wharf_server::{Router, TaskOptions};
+
+use super::{office::Office, store::Disk, timer::Skewed};
+use crate::{
+    history::{Event, History},
+    work::{Desk, Journal, worker},
+};
+
+const PORT: u16 = 3;
+/// How long callers wait for a node.
+const PATIENCE: Duration = Duration::from_millis(2500);
+
+/// A call as a client would send it.
+pub struct Call {
+    pub who: &'static str,
+    pub method: Method,
+    /// A tool or a task.
+    pub target: String,
+    /// Arguments of a tool, or answers to a task.
+    pub json: String,
+}
+
+/// The way from clients to nodes.
+#[derive(Clone, Default)]
+pub struct Door(Office<Call, Outcome>);
+
+impl Door {
+    /// Calls a node. If no outcome comes, nobody knows what became of the call.
+    pub async fn call(&self, node: &str, call: Call) -> Option<Outcome> {
+        self.wait(node, call, PATIENCE).await.ok()
+    }
+
+    /// Calls a node that may take its time.
+    pub async fn wait(&self, node: &str, call: Call, patience: Duration) -> io::Result<Outcome> {
+        self.0.ask((node, PORT), call, patience).await
+    }
+}
+
+/// What a node is made of.
+#[derive(Clone)]
+pub struct Node {
+    pub name: String,
+    pub door: Door,
+    pub disk: Disk,
+    pub history: History,
+    pub options: TaskOptions,
+    /// How many seconds its clock counts a second, and how far ahead its time of day is.
+    pub clock: (f64, Duration),
+}
+
+impl Node {
+    /// What the node's host runs, from each start to the next crash.
+    pub async fn run(self, start: usize) -> turmoil::Result {
+        let timer: Arc<dyn Timer> = Arc::new(Skewed::new(self.clock.0, self.clock.1));
+        let (stores, bus) = self.disk.reach();
+        let desk = Desk::new(Arc::new(self.history), &format!("{}/{start}", self.name));
+        let router = Router::builder()
+            .store(stores)
+            .tasks(self.options)
+            .seal(super::seal())
+            .state(desk)
+            .add(worker())
+            .build()?;
+        tokio::spawn(bus.listen());
+        router.start_tasks(&timer);
+        self.door
+            .0
+            .serve(PORT, move |call| answer(router.clone(), call.request(), timer.clone()))
+            .await
+    }
+}
+
+impl Journal for History {
+    fn write(&self, task: &str, event: Event) {
+        self.add(super::now(), task, event);
+    }
+}
+
+impl Call {
+    fn request(self) -> Request {
+        let request = RequestBuilder::new(self.method).target(&self.target);
+        let request = match self.method {
+            Method::CallTool => request.arguments(&self.json),
+            Method::UpdateTask => request.input_responses(&self.json),
+            Method::ListTasks => RequestBuilder::new(self.method),
+            _ => request,
+        };
+        let can =
+            json!({"elicitation": {"form": {}}, "extensions": {wharf_model::TASKS_EXTENSION: {}}});
+        let can: ClientCapabilities = serde_json::from_value(can).unwrap_or_default();
+        let mut request = request.build().from_peer(Arc::new(Peer::new(None, can)));
+        request.asks = Asks::Suspend;
+        request.tasking = Tasking::Welcome;
+        request.scope.insert(Principal::new(self.who));
+        request
+    }
+}
+
+/// Drives a call as a transport would.
+async fn answer(router: Router, request: Request, timer: Arc<dyn Timer>) -> Outcome {
+    let deadlines = Deadlines { idle: None, total: Some(Duration::from_secs(60)) };
+    let mut exchange = Exchange::start(&router, request, timer, deadlines);
+    loop {
+        if let Happening::Done(outcome) = std::future::poll_fn(|cx| exchange.poll_event(cx)).await {
+            return outcome;
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Those who call: they create tasks, look at them, answer, cancel, and try to see those of others.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde_json::json;
+use tokio::{task::JoinSet, time::sleep};
+use wharf_model::{Error, ErrorKind, Method, Outcome, Reply, Task, TaskState, TaskStatus};
+
+use super::{
+    STORM, TROUBLE_ENDS,
+    node::{Call, Door},
+};
+use crate::{
+    chance::Chance,
+    history::{Event, History, Sight},
+};
+
+/// An id that no task has.
+const UNKNOWN: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+/// Everything must be over so long after the faults stopped.
+pub const GIVEN: Duration = Duration::from_secs(40);
+
+/// Somebody who has tasks.
+#[derive(Clone)]
+pub struct Person {
+    pub name: &'static str,
+    pub seed: u64,
+    pub nodes: Arc<[String]>,
+    pub door: Door,
+    pub history: History,
+    /// Everybody's tasks: whose, what they are called here, and their ids.
+    pub known: Known,
+    /// Whether nothing comes between callers and nodes.
+    pub spared: bool,
+}
+
+/// Everybody's tasks that were acknowledged.
+#[derive(Clone, Default)]
+pub struct Known(Arc<Mutex<Vec<Own>>>);
+
+/// Whose a task is, what it is called here, and its id.
+type Own = (&'static str, String, String);
+
+impl Known {
+    fn table(&self) -> MutexGuard<'_, Vec<Own>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Person {
+    /// Has so many tasks, and ends when they are over.
+    pub async fn live(self, tasks: usize) -> turmoil::Result {
+        let mut under_way = JoinSet::new();
+        for number in 0..tasks {
+            let key = format!("{}-{number}", self.name);
+            under_way.spawn(self.clone().have(key));
+        }
+        while under_way.join_next().await.transpose()?.is_some() {}
+        self.look_for_others().await;
+        Ok(())
+    }
+
+    /// One task, from its beginning to its end.
+    async fn have(self, key: String) {
+        let mut chance = Chance::of(self.seed, &key);
+        sleep(chance.millis(0..u64::try_from(STORM.as_millis()).unwrap_or(0) * 2 / 3)).await;
+        let (steps, pause) = (1 + chance.below(5), chance.below(400));
+        let ask = chance.percent(40);
+        let json = json!({"key": key, "steps": steps, "pause": pause, "ask": ask}).to_string();
+        match self.call(&mut chance, Method::CallTool, "work", json).await {
+            Some(Outcome::Task(task)) => {
+                self.add(&key, Event::Acknowledged);
+                self.known.table().push((self.name, key.clone(), task.id.clone()));
+                let waits = chance.percent(30);
+                let mut waiting = Chance::of(self.seed, &format!("{key} waits"));
+                let wait = async {
+                    if waits {
+                        self.wait(&key, &task.id, &mut waiting).await;
+                    }
+                };
+                tokio::join!(self.follow(&key, &task.id, &mut chance), wait);
+            }
+            Some(Outcome::Failed(error)) if is_refusal(&error) => {}
+            None => {}
+            Some(other) => self.wrong(&key, &format!("it began with {other:?}")),
+        }
+    }
+
+    async fn follow(&self, key: &str, id: &str, chance: &mut Chance) {
+        let mut patience = chance.percent(30).then(|| chance.millis(0..6000));
+        let mut calm = false;
+        loop {
+            let pause = chance.millis(100..900);
+            sleep(pause).await;
+            if let Some(rest) = patience {
+                patience = rest.checked_sub(pause);
+                if patience.is_none() {
+                    self.cancel(key, id, chance).await;
+                }
+            }
+            if chance.percent(20) {
+                self.spy(chance).await;
+            }
+            let over = self.look(key, id, chance).await;
+            // Seen twice more: once while things may still go wrong, and once after.
+            if over && calm {
+                return;
+            }
+            if over {
+                sleep(TROUBLE_ENDS.saturating_sub(Duration::from_millis(super::now()))).await;
+                calm = true;
+            }
+            if left().is_zero() {
+                return;
+            }
+        }
+    }
+
+    /// Waits for the end of a task, at one node after the other if they do not last.
+    async fn wait(&self, key: &str, id: &str, chance: &mut Chance) {
+        loop {
+            let left = left();
+            if left.is_zero() {
+                return;
+            }
+            let (since, node) = (self.history.len(), chance.pick(&self.nodes));
+            let (method, target) = (Method::TaskResult, id.to_owned());
+            let call = Call { who: self.name, method, target, json: String::new() };
+            match self.door.wait(node, call, left).await {
+                Ok(Outcome::Complete(Reply::Tool(result))) => {
+                    let text = result.structured.map(|it| it.get().to_owned()).unwrap_or_default();
+                    let sight = Sight { since, status: "completed".into(), text };
+                    return self.add(key, Event::Seen(sight));
+                }
+                Ok(Outcome::Failed(error)) if !is_refusal(&error) => return,
+                Err(error) if error.kind() == io::ErrorKind::TimedOut && self.spared => {
+                    return self.wrong(key, &format!("who waited at {node} was never told"));
+                }
+                _ => sleep(chance.millis(100..900)).await,
+            }
+        }
+    }
+
+    /// Looks at a task; whether it is over.
+    async fn look(&self, key: &str, id: &str, chance: &mut Chance) -> bool {
+        let since = self.history.len();
+        let task = match self.call(chance, Method::GetTask, id, String::new()).await {
+            Some(Outcome::Complete(Reply::Task(task))) => task,
+            Some(Outcome::Failed(error)) if is_refusal(&error) => return false,
+            None => return false,
+            Some(other) => {
+                self.wrong(key, &format!("its owner was told {other:?}"));
+                return false;
+            }
+        };
+        self.add(key, Event::Seen(sight(&task, since)));
+        if task.status() == TaskStatus::InputRequired && chance.percent(60) {
+            self.answer(key, id, chance).await;
+        }
+        task.status().is_terminal()
+    }
+
+    async fn answer(&self, key: &str, id: &str, chance: &mut Chance) {
+        // Another answer each time: which one counts must not change.
+        let word = format!("{key}:{}", chance.below(1000));
+        let answers = json!({"go": {"action": "accept", "content": {"word": word}}}).to_string();
+        match self.call(chance, Method::UpdateTask, id, answers).await {
+            Some(Outcome::Complete(Reply::TaskUpdated)) | None => {}
+            Some(Outcome::Failed(error)) if is_refusal(&error) => {}
+            Some(other) => self.wrong(key, &format!("an answer to it got {other:?}")),
+        }
+    }
+
+    async fn cancel(&self, key: &str, id: &str, chance: &mut Chance) {
+        match self.call(chance, Method::CancelTask, id, String::new()).await {
+            Some(Outcome::Complete(Reply::TaskCancelled { too_late, .. })) => {
+                self.add(key, Event::Cancelled { too_late });
+            }
+            Some(Outcome::Failed(error)) if is_refusal(&error) => {}
+            None => {}
+            Some(other) => self.wrong(key, &format!("its cancellation got {other:?}")),
+        }
+    }
+
+    /// Asks for somebody else's task, and for one that nobody has: both must sound the same.
+    async fn spy(&self, chance: &mut Chance) {
+        let others: Vec<_> =
+            self.known.table().iter().filter(|it| it.0 != self.name).cloned().collect();
+        if others.is_empty() {
+            return;
+        }
+        let (_, key, id) = chance.pick(&others).clone();
+        let methods = [Method::GetTask, Method::UpdateTask, Method::CancelTask, Method::TaskResult];
+        let method = *chance.pick(&methods);
+        let answers = json!({"go": {"action": "decline"}}).to_string();
+        let theirs = self.call(chance, method, &id, answers.clone()).await;
+        let nobodys = self.call(chance, method, UNKNOWN, answers).await;
+        let told = [theirs, nobodys].map(|outcome| match outcome {
+            Some(Outcome::Failed(error)) if is_refusal(&error) => None,
+            None => None,
+            Some(other) => Some(format!("{other:?}")),
+        });
+        match told {
+            [Some(theirs), Some(nobodys)] if theirs == nobodys => {}
+            [Some(theirs), Some(nobodys)] => {
+                self.wrong(&key, &format!("{} was told {theirs}, not {nobodys}", self.name));
+            }
+            [Some(theirs), None] if !theirs.contains("TaskNotFound") => {
+                self.wrong(&key, &format!("{} was told {theirs}", self.name));
+            }
+            _ => {}
+        }
+    }
+
+    /// Tasks that began although nobody was told must end too.
+    async fn look_for_others(&self) {
+        let mut chance = Chance::of(self.seed, self.name);
+        let mine: BTreeSet<_> = {
+            let known = self.known.table();
+            known.iter().filter(|it| it.0 == self.name).map(|it| it.2.clone()).collect()
+        };
+        loop {
+            match self.call(&mut chance, Method::ListTasks, "", String::new()).await {
+                Some(Outcome::Complete(Reply::TaskList { tasks, .. })) => {
+                    let ids = self.known.table().clone();
+                    for task in tasks.iter().filter(|task| !mine.contains(&task.id)) {
+                        let key = format!("{}-unknown-{}", self.name, task.id);
+                        if ids.iter().any(|it| it.2 == task.id) {
+                            self.wrong(&key, "somebody else's task was listed");
+                        }
+                        self.add(&key, Event::Acknowledged);
+                        self.follow(&key, &task.id, &mut chance).await;
+                    }
+                    return;
+                }
+                Some(Outcome::Failed(error)) if is_refusal(&error) => {}
+                None => {}
+                Some(other) => return self.wrong(self.name, &format!("tasks/list got {other:?}")),
+            }
+            if left().is_zero() {
+                return self.wrong(self.name, "tasks could not be listed");
+            }
+            sleep(chance.millis(100..900)).await;
+        }
+    }
+
+    async fn call(
+        &self,
+        chance: &mut Chance,
+        method: Method,
+        target: &str,
+        json: String,
+    ) -> Option<Outcome> {
+        let node = chance.pick(&self.nodes);
+        let call = Call { who: self.name, method, target: target.into(), json };
+        self.door.call(node, call).await
+    }
+
+    fn add(&self, key: &str, event: Event) {
+        self.history.add(super::now(), key, event);
+    }
+
+    fn wrong(&self, key: &str, what: &str) {
+        self.add(key, Event::Wrong(what.into()));
+    }
+}
+
+fn sight(task: &Task, since: usize) -> Sight {
+    let text = match &task.state {
+        TaskState::Completed(result) => {
+            result.structured.as_ref().map(|json| json.get().to_owned()).unwrap_or_default()
+        }
+        TaskState::Failed(error) => error.to_string(),
+        _ => String::new(),
+    };
+    let status: TaskStatus = task.status();
+    Sight { since, status: status.as_str().into(), text }
+}
+
+/// How long there is until everything must be over.
+fn left() -> Duration {
+    (TROUBLE_ENDS + GIVEN).saturating_sub(Duration::from_millis(super::now()))
+}
+
+/// Whether a node says that it cannot, for now.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::TemporarilyUnavailable | ErrorKind::Overloaded)
+}

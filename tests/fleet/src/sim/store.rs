@@ -1,0 +1,172 @@
+//! Stores on a host of their own, reached over the simulated network.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use wharf_model::{
+    BoxFuture, Error, ErrorKind, Health, Keeping, Reach, Record, RecordStore, Stored, Stores,
+};
+use wharf_store::{MemoryEvents, MemoryNonces, MemoryRates, MemoryRecords};
+
+use super::{
+    bus::{BusHub, RemoteBus},
+    office::Office,
+};
+
+/// The host of the stores.
+pub const HOST: &str = "store";
+const PORT: u16 = 1;
+/// How long a node waits for the store.
+pub const PATIENCE: Duration = Duration::from_millis(400);
+
+/// Something to be done where the store is.
+type Job = Box<dyn FnOnce() -> BoxFuture<()> + Send>;
+
+/// What the store's host keeps, on a disk that survives its crashes.
+#[derive(Clone)]
+pub struct Disk {
+    records: Arc<MemoryRecords>,
+    bus: BusHub,
+    jobs: Office<Job, ()>,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        // The store's clock is the simulation's, whoever asks and wherever.
+        let clock = || super::BEGIN + super::now();
+        let records = Arc::new(MemoryRecords::with_clock(clock));
+        Disk { records, bus: BusHub::default(), jobs: Office::default() }
+    }
+}
+
+impl Disk {
+    /// What the store's host runs.
+    pub async fn serve(self) -> turmoil::Result {
+        let bus = self.bus.clone();
+        tokio::spawn(async move { bus.serve().await.map_err(|it| it.to_string()) });
+        self.jobs.serve(PORT, |job: Job| job()).await
+    }
+
+    /// The stores as a node reaches them, and what it must run to hear the bus.
+    #[must_use]
+    pub fn reach(&self) -> (Stores, RemoteBus) {
+        let way = Way(self.jobs.clone());
+        let records = RemoteRecords { records: self.records.clone(), way: way.clone() };
+        let bus = RemoteBus::new(self.bus.clone(), way);
+        let stores = Stores {
+            tasks: Arc::new(records),
+            sessions: Arc::new(MemoryRecords::default()),
+            events: Arc::new(MemoryEvents::default()),
+            bus: Arc::new(bus.clone()),
+            rates: Arc::new(MemoryRates::default()),
+            nonces: Arc::new(MemoryNonces::default()),
+            health: Arc::new(Well),
+            reach: Reach::Fleet,
+        };
+        (stores, bus)
+    }
+}
+
+struct Well;
+
+impl Health for Well {
+    fn is_ready(&self) -> bool {
+        true
+    }
+}
+
+/// The way to the store.
+#[derive(Clone)]
+pub struct Way(Office<Job, ()>);
+
+impl Way {
+    /// Does something where the store is.
+    pub fn there<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Stored<T> + Send + 'static,
+    ) -> Stored<T> {
+        let office = self.0.clone();
+        Box::pin(async move {
+            let place = Arc::new(Mutex::new(None));
+            let result = place.clone();
+            let job: Job = Box::new(move || {
+                Box::pin(async move {
+                    let done = work().await;
+                    *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+                })
+            });
+            let answered = office.ask((HOST, PORT), job, PATIENCE).await;
+            let done = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+            match (answered, done) {
+                (Ok(()), Some(done)) => done,
+                _ => Err(Error::new(ErrorKind::TemporarilyUnavailable)
+                    .with_message("The store cannot be reached")),
+            }
+        })
+    }
+}
+
+struct RemoteRecords {
+    records: Arc<MemoryRecords>,
+    way: Way,
+}
+
+impl RemoteRecords {
+    fn there<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&MemoryRecords) -> Stored<T> + Send + 'static,
+    ) -> Stored<T> {
+        let records = self.records.clone();
+        self.way.there(move || work(&records))
+    }
+}
+
+impl RecordStore for RemoteRecords {
+    fn now(&self) -> Stored<u64> {
+        self.there(RecordStore::now)
+    }
+
+    fn insert(&self, record: Record, most: usize) -> Stored<bool> {
+        self.there(move |store| store.insert(record, most))
+    }
+
+    fn load(&self, id: &str) -> Stored<Option<Record>> {
+        let id = id.to_owned();
+        self.there(move |store| store.load(&id))
+    }
+
+    fn swap(&self, record: Record) -> Stored<bool> {
+        self.there(move |store| store.swap(record))
+    }
+
+    fn remove(&self, id: &str) -> Stored<bool> {
+        let id = id.to_owned();
+        self.there(move |store| store.remove(&id))
+    }
+
+    fn list(&self, owner: &str, after: Option<&str>, limit: usize) -> Stored<Vec<Record>> {
+        let (owner, after) = (owner.to_owned(), after.map(str::to_owned));
+        self.there(move |store| store.list(&owner, after.as_deref(), limit))
+    }
+
+    fn due(&self, limit: usize) -> Stored<Vec<String>> {
+        self.there(move |store| store.due(limit))
+    }
+
+    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping> {
+        let (id, name) = (id.to_owned(), name.to_owned());
+        self.there(move |store| store.keep(&id, fence, &name, value))
+    }
+
+    fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
+        let id = id.to_owned();
+        self.there(move |store| store.kept(&id))
+    }
+
+    fn sweep(&self, limit: usize) -> Stored<usize> {
+        self.there(move |store| store.sweep(limit))
+    }
+}

@@ -1,0 +1,37 @@
+//! Clocks that are wrong.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use wharf_model::{BoxFuture, Timer};
+
+/// The clock of a node: it goes a little too fast or too slow, and its time of day is wrong.
+#[derive(Clone, Copy, Debug)]
+pub struct Skewed {
+    start: tokio::time::Instant,
+    rate: f64,
+    ahead: Duration,
+}
+
+impl Skewed {
+    /// A clock that counts `rate` seconds a second, and is `ahead` of the others.
+    #[must_use]
+    pub fn new(rate: f64, ahead: Duration) -> Self {
+        Skewed { start: tokio::time::Instant::now(), rate, ahead }
+    }
+}
+
+impl Timer for Skewed {
+    fn now(&self) -> Instant {
+        self.start.into_std() + self.start.elapsed().mul_f64(self.rate)
+    }
+
+    fn wall(&self) -> SystemTime {
+        let now = Duration::from_millis(super::BEGIN + super::now());
+        SystemTime::UNIX_EPOCH + self.ahead + now
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> BoxFuture<()> {
+        let wait = deadline.saturating_duration_since(self.start.into_std());
+        Box::pin(tokio::time::sleep_until(self.start + wait.div_f64(self.rate)))
+    }
+}

@@ -1,0 +1,133 @@
+//! The tools of the tests: they write down what they do.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use wharf::prelude::*;
+use wharf_server::{Args, AskError, TaskMode, Tool};
+
+use crate::{
+    chance::Chance,
+    history::{Done, Event},
+};
+
+/// Where tools write down what they do, before it counts as done.
+pub trait Journal: Send + Sync + 'static {
+    /// Something happened to a task.
+    fn write(&self, task: &str, event: Event);
+}
+
+/// What tools share: where they write, and who they are.
+#[derive(Clone)]
+pub struct Desk {
+    journal: Arc<dyn Journal>,
+    by: Arc<str>,
+    made: Arc<AtomicU64>,
+}
+
+impl Desk {
+    /// A desk of the process called `by`, whose name no other process has or had.
+    #[must_use]
+    pub fn new(journal: Arc<dyn Journal>, by: &str) -> Self {
+        Desk { journal, by: by.into(), made: Arc::default() }
+    }
+
+    /// A value that nobody else makes.
+    fn make(&self) -> String {
+        format!("{}.{}", self.by, self.made.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn write(&self, task: &str, event: Event) {
+        self.journal.write(task, event);
+    }
+}
+
+/// What the owner of a task says when it is asked.
+#[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Go {
+    /// Anything.
+    pub word: String,
+}
+
+/// What there is to do.
+#[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Job {
+    /// Names the task.
+    pub key: String,
+    /// How many steps.
+    pub steps: u32,
+    /// How long each takes, in milliseconds.
+    pub pause: u64,
+    /// Whether to ask.
+    pub ask: bool,
+}
+
+/// The tool that works in steps: a task for all who follow one.
+pub fn worker() -> Tool {
+    Tool::new("work", work).task(TaskMode::optional())
+}
+
+/// Works in steps, and asks in the middle if told to.
+async fn work(
+    Args(Job { key, steps, pause, ask }): Args<Job>,
+    State(desk): State<Desk>,
+    ctx: Ctx,
+) -> Result<Json<Done>, AskError> {
+    let by = desk.by.to_string();
+    let owner = ctx.principal().map(|it| it.id().to_owned());
+    let mut done = Done { owner, steps: vec![], answer: None };
+    for number in 0..steps {
+        let step = format!("step-{number}");
+        let value = ctx.step(step.clone(), effect(&desk, &key, &step, pause)).await;
+        desk.write(&key, Event::Kept { step, value: value.clone(), by: by.clone() });
+        done.steps.push(value);
+        if ask && number == steps / 2 {
+            let go: Go = ctx.ask("go", "Go on?").await?;
+            desk.write(&key, Event::Heard { answer: go.word.clone(), by: by.clone() });
+            done.answer = Some(go.word);
+        }
+    }
+    Ok(Json(done))
+}
+
+/// Something that must not happen again once it is known to have happened. Some runs take much
+/// longer than others: what a slow one does late must not follow what a fast one did.
+async fn effect(desk: &Desk, key: &str, step: &str, pause: u64) -> String {
+    let mut chance = Chance::of(0, &format!("{}{key}{step}", desk.by));
+    let times = if chance.percent(35) { 5 + chance.below(20) } else { 1 };
+    let half = Duration::from_millis(pause / 2 * times as u64);
+    tokio::time::sleep(half).await;
+    let value = desk.make();
+    let (by, step) = (desk.by.to_string(), step.to_owned());
+    desk.write(key, Event::Ran { step, value: value.clone(), by });
+    tokio::time::sleep(half).await;
+    value
+}
+
+/// Counts to `to`, one log message a number.
+#[tool]
+pub async fn count(
+    /// The last number.
+    to: u32,
+    /// How long each takes, in milliseconds.
+    pause: u64,
+    ctx: Ctx,
+) -> String {
+    let me = ctx.principal().map(|it| it.id().to_owned()).unwrap_or_default();
+    for number in 1..=to {
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        ctx.info(format!("{me} {number}")).await;
+    }
+    format!("{me} {to}")
+}
+
+/// Says who is calling.
+#[tool(read_only)]
+pub async fn whoami(caller: Principal) -> String {
+    caller.id().to_owned()
+}

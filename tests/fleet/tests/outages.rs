@@ -1,0 +1,196 @@
+//! A Redis that is gone for a while: killed, stopped, cut off, silent. `WHARF_OUTAGE=30` makes it
+//! thirty seconds instead of a few.
+#![allow(clippy::expect_used)]
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+use wharf::{Client, Era, ErrorKind};
+use wharf_fleet_tests::{
+    fleet::Fleet,
+    history::Tally,
+    load::Load,
+    processes::Redis,
+    proxy::{Proxy, Wire},
+    stream::{self, Session},
+    work::Job,
+};
+
+const NODE: &str = env!("CARGO_BIN_EXE_fleet-node");
+const LEASE: u64 = 3000;
+/// How long anything may take that should not take long, on a machine that does much else.
+const SOON: Duration = Duration::from_secs(20);
+/// How much a node may grow while its store is gone, in KiB.
+const GROWTH: u64 = 24 * 1024;
+
+fn outage() -> Duration {
+    let seconds = std::env::var("WHARF_OUTAGE").ok().and_then(|it| it.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(6))
+}
+
+/// How Redis goes away, and comes back.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Killed,
+    Stopped,
+    Cut,
+    Silent,
+}
+
+struct Bed {
+    kind: Kind,
+    redis: Redis,
+    wire: Proxy,
+    fleet: Fleet,
+}
+
+impl Bed {
+    async fn new(kind: Kind) -> Self {
+        let redis = Redis::start().await.expect("a Redis");
+        let wire = Proxy::start(vec![redis.address()]).await.expect("a wire");
+        let url = Redis::url(wire.address());
+        let fleet = Fleet::start(NODE, &url, 2, LEASE).await.expect("a fleet");
+        Bed { kind, redis, wire, fleet }
+    }
+
+    async fn begin(&mut self) {
+        match self.kind {
+            Kind::Killed => self.redis.kill().await.expect("it can be killed"),
+            Kind::Stopped => self.redis.pause().await.expect("it can be stopped"),
+            Kind::Cut => self.wire.set(Wire::Cut),
+            Kind::Silent => self.wire.set(Wire::Silent),
+        }
+    }
+
+    async fn end(&mut self) {
+        match self.kind {
+            Kind::Killed => self.redis.start_again().await.expect("it starts again"),
+            Kind::Stopped => self.redis.go_on().await.expect("it can go on"),
+            Kind::Cut | Kind::Silent => self.wire.set(Wire::Whole),
+        }
+    }
+
+    async fn is_ready(&self) -> bool {
+        let address = self.fleet.proxy().address();
+        // Every node: the balancer takes turns.
+        for _ in 0..2 {
+            if stream::status(address, "/ready").await.ok() != Some(200) {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn memory(&self) -> u64 {
+        let mut most = 0;
+        for number in 0..2 {
+            most = most.max(self.fleet.memory(number).await.unwrap_or(0));
+        }
+        most
+    }
+}
+
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) -> Duration {
+    let begun = Instant::now();
+    let waited = timeout(SOON, async {
+        while !is_so().await {
+            sleep(Duration::from_millis(20)).await;
+        }
+    });
+    waited.await.unwrap_or_else(|_| panic!("{what}: not in time"));
+    begun.elapsed()
+}
+
+async fn client(bed: &Bed, who: &str) -> Client {
+    let client = Client::builder()
+        .era(Era::Modern)
+        .header("authorization", format!("Bearer {who}"))
+        .timeout(SOON);
+    client.connect(bed.fleet.url().as_str()).await.expect("a connection")
+}
+
+/// What must hold while the store is gone: new durable work is refused and says why, other calls go
+/// on, and nothing grows. Gives the longest time that a refusal took.
+async fn endure(bed: &Bed, client: &Client, length: Duration) -> Duration {
+    let (end, before) = (Instant::now() + length, bed.memory().await);
+    let address = bed.fleet.proxy().address();
+    let noticed = until("readiness fails", async || !bed.is_ready().await).await;
+    println!("{:?}: readiness failed after {noticed:?}", bed.kind);
+    let mut longest = Duration::ZERO;
+    let mut refusals = 0;
+    while Instant::now() < end {
+        let asked = Instant::now();
+        let job = Job { key: "zoe-refused".into(), steps: 1, pause: 0, ask: false };
+        let refused = client.call_task("work", &job).await;
+        let error = refused.expect_err("no task can be made");
+        assert_eq!(error.kind, ErrorKind::TemporarilyUnavailable, "{error:?}");
+        assert!(error.message.contains("store"), "{error:?}");
+        longest = longest.max(asked.elapsed());
+        refusals += 1;
+        let name: String = client.call_as("whoami", serde_json::json!({})).await.expect("no store");
+        assert_eq!(name, "zoe");
+        let (status, after) = Session::refused(address, "zoe").await.expect("an answer");
+        assert_eq!(status, 503, "a new session");
+        assert!(after.is_some(), "a session that is refused says when to come back");
+        assert_eq!(stream::status(address, "/live").await.ok(), Some(200));
+        assert!(!bed.is_ready().await, "it says that it is ready");
+        sleep(Duration::from_millis(50)).await;
+    }
+    let after = bed.memory().await;
+    println!(
+        "{:?}: {refusals} refusals, the longest took {longest:?}; memory {before} → {after} KiB",
+        bed.kind
+    );
+    assert!(after < before + GROWTH, "memory grew from {before} to {after} KiB");
+    longest
+}
+
+async fn survive(kind: Kind) {
+    let mut bed = Bed::new(kind).await;
+    let zoe = client(&bed, "zoe").await;
+    until("the fleet is ready", async || bed.is_ready().await).await;
+    let end = Instant::now() + Duration::from_secs(2) + outage() + Duration::from_secs(4);
+    let load = Load::new(bed.fleet.url(), bed.fleet.proxy().address(), end);
+    let running = tokio::spawn({
+        let load = load.clone();
+        async move { load.without_sessions().await }
+    });
+    sleep(Duration::from_secs(2)).await;
+    bed.begin().await;
+    let longest = endure(&bed, &zoe, outage()).await;
+    bed.end().await;
+    let recovered = until("readiness comes back", async || bed.is_ready().await).await;
+    let again = until("a task can be made", async || {
+        let job = Job { key: "zoe-again".into(), steps: 1, pause: 0, ask: false };
+        zoe.call_task("work", &job).await.is_ok()
+    });
+    println!("{kind:?}: ready again after {recovered:?}, a task after {:?} more", again.await);
+    running.await.expect("the load ends");
+    bed.fleet.read_journal(&load.history).expect("the journal can be read");
+    let tally = Tally::of(&load.history);
+    println!("{kind:?}: {tally:?}\n{:?}", load.counts);
+    let problems = load.history.problems(Duration::from_millis(LEASE * 3));
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+    assert!(tally.completed > 0, "nothing was proved: {tally:?}");
+    assert!(longest < Duration::from_secs(5), "a refusal took {longest:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_is_killed_and_comes_back() {
+    survive(Kind::Killed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_is_stopped_and_goes_on() {
+    survive(Kind::Stopped).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_is_cut_off_in_the_middle_of_a_message() {
+    survive(Kind::Cut).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_falls_silent() {
+    survive(Kind::Silent).await;
+}
