@@ -1,11 +1,15 @@
 """The server of the benchmarks, on FastMCP.
 
 server.py stdio TOOLS | http PORT TOOLS stateful|stateless|2026
+
+BENCH_STORE is the URL of a Redis: then there is a tool that runs as a task, too.
 """
 
 import asyncio
 import logging
+import os
 import sys
+from datetime import timedelta
 
 import uvicorn
 from fastmcp import Context, FastMCP
@@ -70,7 +74,24 @@ def build(tools: int) -> FastMCP:
 
     for i in range(tools):
         server.tool(numbered(i))
+    if store := os.environ.get("BENCH_STORE"):
+        add_tasks(server, store)
     return server
+
+
+def add_tasks(server: FastMCP, store: str) -> None:
+    from fastmcp.utilities.tasks import TaskConfig
+    from fastmcp_tasks import TasksExtension
+
+    # More than its defaults: ten tasks at a time, and a hundred connections, which many clients use up.
+    url = f"{store}?max_connections=1000"
+    server.add_extension(TasksExtension(url=url, concurrency=256))
+    poll_interval = timedelta(milliseconds=int(os.environ["BENCH_POLL_MS"]))
+
+    @server.tool(task=TaskConfig(mode="required", poll_interval=poll_interval))
+    async def job(n: int) -> int:
+        """Gives the number back, as a task."""
+        return n
 
 
 def numbered(i: int):

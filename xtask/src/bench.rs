@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::files::read;
 use crate::foreign;
+use crate::redis;
 use crate::workspace::{Workspace, run as run_program};
 
 /// The programs of the package, each with the feature that it is built with.
@@ -18,6 +19,8 @@ const SERVERS: [(&str, &str); 4] = [
 const RUNNER: (&str, &str) = ("runner", "bench");
 /// The smallest server, for its size.
 const QUICKSTART: (&str, &str) = ("wharf", "bench-quickstart");
+/// Wharf's server with a store.
+const WITH_STORE: (&str, &str) = ("tasks", "bench-wharf-tasks");
 
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     let words: Vec<String> = env::args().skip(2).collect();
@@ -33,7 +36,12 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
 }
 
 fn build_servers(workspace: &Workspace, words: &[String]) -> Result<(), String> {
-    let named = words.iter().position(|word| word == "--servers").and_then(|at| words.get(at + 1));
+    let value = |option: &str| words.windows(2).find(|pair| pair[0] == option).map(|pair| &pair[1]);
+    if value("--only").is_some_and(|only| only.starts_with("tasks")) {
+        redis::install(workspace)?;
+        return build(workspace, WITH_STORE);
+    }
+    let named = value("--servers");
     let wanted = |name: &str| named.is_none_or(|names| names.split(',').any(|it| it == name));
     for server in SERVERS.into_iter().filter(|(name, _)| wanted(name)) {
         build(workspace, server)?;
@@ -79,8 +87,17 @@ fn add_foreign(
     Ok(())
 }
 
-/// What makes uvicorn as fast as it gets, beside the packages that the tests use.
+/// What makes uvicorn as fast as it gets, and FastMCP's tasks, beside the packages that the tests use.
 fn install_extras(python: &str, pins: &Path, home: &Path) -> Result<(), String> {
     let words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"];
-    run_program(Command::new(python).args(words).arg("--target").arg(home).arg("-r").arg(pins))
+    // The pins are whole: with dependencies, it would install FastMCP again, in a version of its own choice.
+    run_program(
+        Command::new(python)
+            .args(words)
+            .arg("--no-deps")
+            .arg("--target")
+            .arg(home)
+            .arg("-r")
+            .arg(pins),
+    )
 }

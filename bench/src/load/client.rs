@@ -12,26 +12,31 @@ use crate::command_line::Mode;
 /// A client, connected, with a session if its mode has one.
 #[derive(Debug)]
 pub struct Client {
-    connection: Connection,
+    pub(super) connection: Connection,
     address: SocketAddr,
     mode: Mode,
     session: Option<String>,
-    requests: Vec<Prepared>,
+    pub(super) requests: Vec<Prepared>,
     next: usize,
 }
 
 #[derive(Debug)]
-struct Prepared {
-    template: Template,
-    check: Check,
+pub(super) struct Prepared {
+    pub(super) template: Template,
+    pub(super) check: Check,
     streams: bool,
 }
+
+/// What the headers of a modern request repeat of it: the method, and the name if there is one.
+type Mirrored<'a> = (&'a str, Option<&'a str>);
 
 /// What one request brought.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turn {
     /// Notifications before the reply.
     pub notifications: u64,
+    /// How often a task was looked at.
+    pub looks: u64,
 }
 
 impl Client {
@@ -50,7 +55,7 @@ impl Client {
     pub fn prepare(&mut self, operations: &[Operation]) {
         let prepared = operations.iter().map(|operation| {
             let body = operation.request(self.mode.protocol());
-            let template = Template::new(self.request("POST", Some(*operation), &body));
+            let template = Template::new(self.request("POST", Some(mirrored(*operation)), &body));
             let streams = operation.notifications() > 0;
             Prepared { template, check: operation.check(), streams }
         });
@@ -73,7 +78,7 @@ impl Client {
         } else {
             0
         };
-        Ok(Turn { notifications })
+        Ok(Turn { notifications, looks: 0 })
     }
 
     /// Opens a session, and forgets the one before without closing it.
@@ -99,7 +104,7 @@ impl Client {
         let request = match self.mode.protocol() {
             Protocol::Modern => {
                 let body = Operation::Listen.request(Protocol::Modern);
-                self.request("POST", Some(Operation::Listen), &body)
+                self.request("POST", Some(mirrored(Operation::Listen)), &body)
             }
             Protocol::Legacy => self.request("GET", None, ""),
         };
@@ -115,7 +120,12 @@ impl Client {
         Ok(reply.session)
     }
 
-    fn request(&self, verb: &str, operation: Option<Operation>, body: &str) -> Vec<u8> {
+    pub(super) fn request(
+        &self,
+        verb: &str,
+        mirrored: Option<Mirrored<'_>>,
+        body: &str,
+    ) -> Vec<u8> {
         let mut head = format!(
             "{verb} /mcp HTTP/1.1\r\nhost: {}\r\naccept: application/json, text/event-stream\r\n",
             self.address
@@ -125,9 +135,9 @@ impl Client {
             let _ = write!(head, "{name}: {value}\r\n");
         };
         header("mcp-protocol-version", version);
-        if let (Protocol::Modern, Some(operation)) = (self.mode.protocol(), operation) {
-            header("mcp-method", operation.method());
-            if let Some(name) = operation.name() {
+        if let (Protocol::Modern, Some((method, name))) = (self.mode.protocol(), mirrored) {
+            header("mcp-method", method);
+            if let Some(name) = name {
                 header("mcp-name", name);
             }
         }
@@ -142,7 +152,11 @@ impl Client {
     }
 }
 
-fn wrong(status: u16, body: &[u8]) -> String {
+fn mirrored(operation: Operation) -> Mirrored<'static> {
+    (operation.method(), operation.name())
+}
+
+pub(super) fn wrong(status: u16, body: &[u8]) -> String {
     let body = &body[..body.len().min(300)];
     format!("a wrong answer, status {status}: {}", String::from_utf8_lossy(body))
 }

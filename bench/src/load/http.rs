@@ -38,6 +38,8 @@ pub enum Script {
     Same(Operation),
     /// A session for each call: opened, used, closed.
     Sessions(Operation),
+    /// A task for each call, followed to its end.
+    Tasks(Operation),
 }
 
 /// A load over HTTP.
@@ -72,12 +74,17 @@ enum Phase {
 impl HttpLoad {
     /// Runs the load. Any wrong answer ends it.
     pub fn run(&self, server: &Server) -> Result<Sample, String> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|e| format!("no runtime: {e}"))?;
-        LocalSet::new().block_on(&runtime, self.drive(server))
+        self.run_with(server, None)
     }
 
-    async fn drive(&self, server: &Server) -> Result<Sample, String> {
+    /// The same with a server that keeps things in another process.
+    pub fn run_with(&self, server: &Server, store: Option<&Server>) -> Result<Sample, String> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| format!("no runtime: {e}"))?;
+        LocalSet::new().block_on(&runtime, self.drive(server, store))
+    }
+
+    async fn drive(&self, server: &Server, store: Option<&Server>) -> Result<Sample, String> {
         let board = Rc::new(Board::default());
         spawn_local(stay_awake(Rc::clone(&board)));
         let mut clients = JoinSet::new();
@@ -89,7 +96,8 @@ impl HttpLoad {
             patiently(&mut clients, warm).await?;
         }
         board.phase.set(Phase::Measured);
-        let meter = Meter::start(server).map_err(|e| format!("the server is gone: {e}"))?;
+        let meter = Meter::start(server, store);
+        let meter = meter.map_err(|e| format!("the server is gone: {e}"))?;
         if let Span::Time { measured, .. } = self.span {
             patiently(&mut clients, measured).await?;
             // A slow server may need longer than that for a single call.
@@ -102,7 +110,7 @@ impl HttpLoad {
             all(&mut clients).await?;
         }
         board.phase.set(Phase::Over);
-        let sample = meter.stop(server, &mut board.tally.borrow_mut());
+        let sample = meter.stop(server, store, &mut board.tally.borrow_mut());
         all(&mut clients).await?;
         sample.map_err(|e| format!("the server is gone: {e}"))
     }
@@ -118,7 +126,7 @@ impl HttpLoad {
     async fn client(self, number: u64, mut client: Client, board: Rc<Board>) -> Result<(), String> {
         let operations = match &self.script {
             Script::Calls(of) => of(number),
-            Script::Same(operation) | Script::Sessions(operation) => vec![*operation],
+            Script::Same(one) | Script::Sessions(one) | Script::Tasks(one) => vec![*one],
         };
         let cycles = matches!(self.script, Script::Sessions(_));
         let expected = operations.first().map_or(0, |operation| operation.notifications());
@@ -135,13 +143,13 @@ impl HttpLoad {
             }
             id += 1;
             let began = Instant::now();
-            let turn = if cycles {
-                session(&mut client, &operations, id).await?
-            } else {
-                client.turn(id).await?
+            let turn = match self.script {
+                Script::Sessions(_) => session(&mut client, &operations, id).await?,
+                Script::Tasks(_) => client.follow(&mut id).await?,
+                Script::Calls(_) | Script::Same(_) => client.turn(id).await?,
             };
             if board.phase.get() == Phase::Measured {
-                board.tally.borrow_mut().add(began.elapsed(), turn.notifications, expected);
+                board.tally.borrow_mut().add(began.elapsed(), turn, expected);
             }
         }
         if self.mode == Mode::Stateful && !cycles { client.close_session().await } else { Ok(()) }

@@ -59,6 +59,8 @@ pub enum Operation {
     Compute(u64),
     /// Calls `io` with a number.
     Io(u64),
+    /// Calls `job` with a number, as a task (modern only).
+    Job(u64),
     /// Listens for changes (modern only); there is no reply until the connection ends.
     Listen,
 }
@@ -82,6 +84,7 @@ impl Operation {
             Operation::Noop(_) => "noop",
             Operation::Compute(_) => "compute",
             Operation::Io(_) => "io",
+            Operation::Job(_) => "job",
             Operation::List(_) | Operation::Listen => return None,
         })
     }
@@ -90,7 +93,7 @@ impl Operation {
         match self {
             Operation::Echo(bytes) => format!(r#"{{"text":"{}"}}"#, text(bytes)),
             Operation::Add => r#"{"a":40,"b":2}"#.to_owned(),
-            Operation::Noop(n) | Operation::Compute(n) | Operation::Io(n) => {
+            Operation::Noop(n) | Operation::Compute(n) | Operation::Io(n) | Operation::Job(n) => {
                 format!(r#"{{"n":{n}}}"#)
             }
             Operation::List(_) | Operation::Progress | Operation::Listen => "{}".to_owned(),
@@ -111,13 +114,13 @@ impl Operation {
             (Protocol::Legacy, Operation::Progress) => token,
             (Protocol::Modern, Operation::Progress) => format!("{META},{token}"),
             (Protocol::Legacy, _) => String::new(),
+            (Protocol::Modern, Operation::Job(_)) => follower(),
             (Protocol::Modern, _) => META.to_owned(),
         };
         if !meta.is_empty() {
             fields.push(format!(r#""_meta":{{{meta}}}"#));
         }
-        let (method, params) = (self.method(), fields.join(","));
-        format!(r#"{{"jsonrpc":"2.0","id":{PLACE},"method":"{method}","params":{{{params}}}}}"#)
+        message(PLACE, self.method(), &fields.join(","))
     }
 
     /// How to tell a right answer.
@@ -127,7 +130,7 @@ impl Operation {
         let (wanted, times) = match self {
             Operation::Echo(bytes) => (vec![format!("\"{}\"", text(bytes))], 1),
             Operation::Add => (number(42), 1),
-            Operation::Noop(n) => (number(n), 1),
+            Operation::Noop(n) | Operation::Job(n) => (number(n), 1),
             Operation::Compute(n) | Operation::Io(n) => (number(prime_factors(n)), 1),
             Operation::List(tools) => (vec!["\"inputSchema\"".to_owned()], tools),
             Operation::Progress => (vec!["\"done\"".to_owned()], 1),
@@ -140,6 +143,22 @@ impl Operation {
     pub fn notifications(self) -> u64 {
         if self == Operation::Progress { NOTIFICATIONS.into() } else { 0 }
     }
+}
+
+/// The request for the state of a task.
+pub(super) fn get_task(id: u64, task: &str) -> String {
+    let params = format!(r#""taskId":"{task}","_meta":{{{}}}"#, follower());
+    message(&id.to_string(), "tasks/get", &params)
+}
+
+/// What a client that follows tasks says about itself.
+fn follower() -> String {
+    const FOLLOWS: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+    META.strip_suffix("{}").map_or_else(String::new, |rest| format!("{rest}{FOLLOWS}"))
+}
+
+fn message(id: &str, method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}}}}}"#)
 }
 
 fn text(bytes: usize) -> String {
@@ -253,6 +272,15 @@ mod tests {
         let reply = br#"{"id":1,"result":{"tools":[{"inputSchema":{}},{"inputSchema":{}}]}}"#;
         assert!(Operation::List(2).check().is_met(reply, 1));
         assert!(!Operation::List(3).check().is_met(reply, 1));
+    }
+
+    #[test]
+    fn whoever_wants_a_task_says_that_it_can_follow_one() {
+        let message: serde_json::Value = serde_json::from_str(&get_task(7, "t")).unwrap();
+        let meta = &message["params"]["_meta"];
+        let capabilities = &meta["io.modelcontextprotocol/clientCapabilities"];
+        assert!(capabilities["extensions"]["io.modelcontextprotocol/tasks"].is_object());
+        assert!(Operation::Job(1).request(Protocol::Modern).contains(&capabilities.to_string()));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod http;
 mod message;
 mod sample;
 mod stdio;
+mod task;
 
 pub use client::{Client, Turn};
 pub use connection::{Connection, Reply};

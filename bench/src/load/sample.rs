@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::client::Turn;
 use crate::process::Server;
 
 /// Named figures.
@@ -18,16 +19,19 @@ pub struct Tally {
     pub notifications: u64,
     /// Notifications that should have come, and did not.
     pub lost: u64,
+    /// How often tasks were looked at.
+    pub looks: u64,
     /// How long each call took.
     pub latencies: Vec<Duration>,
 }
 
 impl Tally {
     /// Adds a call that ended well.
-    pub fn add(&mut self, latency: Duration, notifications: u64, expected: u64) {
+    pub fn add(&mut self, latency: Duration, turn: Turn, expected: u64) {
         self.calls += 1;
-        self.notifications += notifications;
-        self.lost += expected.saturating_sub(notifications);
+        self.notifications += turn.notifications;
+        self.lost += expected.saturating_sub(turn.notifications);
+        self.looks += turn.looks;
         self.latencies.push(latency);
     }
 
@@ -43,19 +47,25 @@ impl Tally {
 pub struct Meter {
     began: Instant,
     server_cpu: Duration,
+    store_cpu: Duration,
 }
 
 impl Meter {
-    /// Reads the clocks.
-    pub fn start(server: &Server) -> io::Result<Self> {
-        let server_cpu = server.usage()?.cpu;
-        Ok(Meter { began: Instant::now(), server_cpu })
+    /// Reads the clocks: that of the server and, if it keeps things in another process, that one's.
+    pub fn start(server: &Server, store: Option<&Server>) -> io::Result<Self> {
+        let (server_cpu, store_cpu) = (server.usage()?.cpu, cpu(store)?);
+        Ok(Meter { began: Instant::now(), server_cpu, store_cpu })
     }
 
     /// Reads them again, and says what the calls in between cost.
-    pub fn stop(self, server: &Server, tally: &mut Tally) -> io::Result<Sample> {
+    pub fn stop(
+        self,
+        server: &Server,
+        store: Option<&Server>,
+        tally: &mut Tally,
+    ) -> io::Result<Sample> {
         let elapsed = self.began.elapsed().as_secs_f64();
-        let usage = server.usage()?;
+        let (usage, store_cpu) = (server.usage()?, cpu(store)?);
         tally.latencies.sort_unstable();
         let calls = tally.calls.max(1) as f64;
         let mut sample = Sample::from([
@@ -71,8 +81,18 @@ impl Meter {
             sample.insert("events_per_second", tally.notifications as f64 / elapsed);
             sample.insert("lost_per_call", tally.lost as f64 / calls);
         }
+        if tally.looks > 0 {
+            sample.insert("looks_per_task", tally.looks as f64 / calls);
+        }
+        if store.is_some() {
+            sample.insert("store_cpu_us", microseconds(store_cpu - self.store_cpu) / calls);
+        }
         Ok(sample)
     }
+}
+
+fn cpu(store: Option<&Server>) -> io::Result<Duration> {
+    store.map_or(Ok(Duration::ZERO), |store| Ok(store.usage()?.cpu))
 }
 
 fn microseconds(time: Duration) -> f64 {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use memchr::memmem;
 
+use super::client::Turn;
 use super::http::Span;
 use super::message::{Check, INITIALIZE, INITIALIZED, Operation, Protocol, Template};
 use super::sample::{Meter, Sample, Tally};
@@ -69,13 +70,13 @@ impl Lines {
         if let Span::Time { warm, .. } = span {
             self.call_while(&mut calls, until(warm)).map_err(|e| e.to_string())?;
         }
-        let meter = Meter::start(&self.server).map_err(|e| e.to_string())?;
+        let meter = Meter::start(&self.server, None).map_err(|e| e.to_string())?;
         let tally = match span {
             Span::Time { measured, .. } => self.call_while(&mut calls, until(measured)),
             Span::Calls(most) => self.call_while(&mut calls, move |made| made < most),
         };
         let mut tally = tally.map_err(|e| e.to_string())?;
-        meter.stop(&self.server, &mut tally).map_err(|e| e.to_string())
+        meter.stop(&self.server, None, &mut tally).map_err(|e| e.to_string())
     }
 
     fn call_while(&mut self, calls: &mut Calls, more: impl Fn(u64) -> bool) -> io::Result<Tally> {
@@ -86,7 +87,8 @@ impl Lines {
             let input = self.input.as_mut().ok_or_else(closed)?;
             input.write_all(calls.template.with_id(calls.id))?;
             let notifications = self.read()?;
-            tally.add(began.elapsed(), notifications, calls.notifications);
+            let turn = Turn { notifications, ..Turn::default() };
+            tally.add(began.elapsed(), turn, calls.notifications);
             if !calls.check.is_met(&self.line, calls.id) {
                 return Err(wrong(&self.line));
             }
@@ -106,7 +108,7 @@ impl Lines {
 
     fn pipeline(&mut self, calls: Calls, count: u64) -> io::Result<Sample> {
         let mut input = self.input.take().ok_or_else(closed)?;
-        let meter = Meter::start(&self.server)?;
+        let meter = Meter::start(&self.server, None)?;
         let began = Instant::now();
         let (check, first) = (calls.check.clone(), calls.id + 1);
         let writer = thread::spawn(move || write_calls(&mut input, calls, count).map(|()| input));
@@ -124,7 +126,7 @@ impl Lines {
             tally.calls += 1;
         }
         tally.latencies.push(began.elapsed());
-        let sample = meter.stop(&self.server, &mut tally);
+        let sample = meter.stop(&self.server, None, &mut tally);
         self.input = Some(writer.join().map_err(|_| closed())??);
         sample
     }

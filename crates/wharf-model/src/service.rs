@@ -35,7 +35,8 @@ pub trait Service: Send + Sync + 'static {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome>;
 
     /// What time it is for listeners: a listen that begins later [since](crate::Envelope::since)
-    /// this moment hears all that it would have heard of lists and elicitations. None, as by
+    /// this moment hears all that it would have heard of lists and elicitations, and is
+    /// [acknowledged](crate::Notification::Acknowledged) when it hears of updates too. None, as by
     /// default, if the service cannot look back.
     fn moment(&self) -> Option<Moment> {
         None

@@ -4,7 +4,7 @@ use std::{any::TypeId, any::type_name, sync::Arc, sync::Mutex};
 
 use arc_swap::ArcSwap;
 use wharf_model::{CacheHint, NonceStore, Reach, ServerCapabilities, Service, StateSeal, Stores};
-use wharf_store::MemoryNonces;
+use wharf_store::{MemoryBus, MemoryNonces, MemoryRecords};
 
 use crate::{
     access::Access,
@@ -22,7 +22,7 @@ use crate::{
     seal::KeyRing,
     snapshot::Lists,
     tasks::{
-        MemoryBus, MemoryRecords, TaskOptions,
+        TaskOptions,
         engine::{Engine, Keeping},
     },
     tool::Tool,

@@ -507,18 +507,24 @@ impl Drop for Listening {
     }
 }
 
-/// Leaves of `filter` what a server with these capabilities sends, and no more than `most` URIs.
-pub(crate) fn restrict(filter: &mut Filter, capabilities: &ServerCapabilities, most: usize) {
+/// Leaves of `filter` what a server with these capabilities sends.
+pub(crate) fn restrict(filter: &mut Filter, capabilities: &ServerCapabilities) {
     let resources = capabilities.resources.as_ref();
     filter.tools &= capabilities.tools.as_ref().is_some_and(|it| it.list_changed);
     filter.prompts &= capabilities.prompts.as_ref().is_some_and(|it| it.list_changed);
     filter.resources &= resources.is_some_and(|it| it.list_changed);
-    let most = if resources.is_some_and(|it| it.subscribe) { most } else { 0 };
-    while filter.uris.len() > most {
-        filter.uris.pop_last();
+    if !resources.is_some_and(|it| it.subscribe) {
+        filter.uris.clear();
     }
     if !capabilities.extensions.contains_key(TASKS_EXTENSION) {
         filter.tasks.clear();
+    }
+}
+
+/// Leaves of `filter` no more than `most` URIs.
+pub(crate) fn bound(filter: &mut Filter, most: usize) {
+    while filter.uris.len() > most {
+        filter.uris.pop_last();
     }
 }
 

@@ -95,10 +95,10 @@ pub use crate::{
     router::Router,
     seal::*,
     step::*,
-    tasks::{MemoryBus, MemoryRecords, TaskHandle, TaskMode, TaskOptions},
+    tasks::{SpawnedTask, TaskMode, TaskOptions},
     template::*,
     testing::*,
     tool::Tool,
     tool_error::{IntoToolError, ToolError},
 };
-pub use wharf_store::{MemoryNonces, MemoryRates, memory_stores};
+pub use wharf_store::{MemoryBus, MemoryNonces, MemoryRates, MemoryRecords, memory_stores};

@@ -81,10 +81,15 @@ impl Router {
 
     /// Begins to look after tasks that another process left in the store: for whoever makes the
     /// server reachable, before the first call, which would begin it too. Where tasks end with the
-    /// process, they are looked after from the first one on.
+    /// process, they are looked after from the first one on. Where several processes share the
+    /// store, their listeners hear of each other's changes from now on.
     pub fn start_tasks(&self, timer: &Arc<dyn Timer>) {
-        if self.core.tasks.must_start() {
-            self.core.tasks.start(&self.core, timer);
+        let tasks = &self.core.tasks;
+        if tasks.must_start() {
+            tasks.start(&self.core, timer);
+        }
+        if tasks.is_shared() {
+            self.join_fleet(tasks.ledger.bus().clone(), timer);
         }
     }
 
@@ -315,7 +320,11 @@ fn admit(
     outbox: &Outbox,
 ) -> Result<Listening, Error> {
     let agreed = filter.edit(|filter| {
-        hub::restrict(filter, &snapshot.discovery.capabilities, core.limits.subscriptions);
+        // Whoever comes late was offered what there was then: a list that is empty now has changed.
+        if request.since.is_none() {
+            hub::restrict(filter, &snapshot.discovery.capabilities);
+        }
+        hub::bound(filter, core.limits.subscriptions);
         filter.clone()
     });
     let principal = request.principal().cloned();

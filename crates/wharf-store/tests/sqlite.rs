@@ -108,6 +108,24 @@ async fn many_writes_at_once_are_all_written() {
     assert_eq!(stores.tasks.list("3", None, 1_000).await.unwrap().len(), 286);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_changes_hands_counts_for_its_new_owner() {
+    let directory = Directory::new();
+    let store = open(&directory.fresh()).await.unwrap().tasks;
+    let record = |id: &str, owner: &str| Record {
+        id: id.to_owned(),
+        owner: owner.to_owned(),
+        ..Record::default()
+    };
+    assert!(store.insert(record("first", "old"), 1).await.unwrap());
+    assert!(store.swap(Record { version: 1, ..record("first", "new") }).await.unwrap());
+    assert!(!store.insert(record("second", "new"), 1).await.unwrap());
+    assert!(store.insert(record("second", "old"), 1).await.unwrap());
+    assert!(store.remove("first").await.unwrap());
+    assert!(store.insert(record("third", "new"), 1).await.unwrap());
+    assert!(!store.insert(record("fourth", "old"), 1).await.unwrap());
+}
+
 #[tokio::test]
 async fn more_than_can_wait_is_refused() {
     let directory = Directory::new();

@@ -109,33 +109,49 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
         while self.read_ahead(ended) {
             // The last reply is held back by nothing.
             let more = self.ahead.len() > 1 || !self.lines.buffer().is_empty();
-            let began = more.then(Instant::now);
-            while let Some((received, length)) = self.ahead.pop_front() {
-                self.length = length;
-                match received {
-                    // Most calls end where they are, and are not worth a future.
-                    Received::Call(request, codec) if has_place(&self.shared, &codec) => {
-                        let before = self.out.len();
-                        if let Some(call) = self.start(request, codec, None) {
-                            self.launch(call, before, length).await;
-                        }
-                    }
-                    received => self.message(received).await,
+            match more.then(Instant::now) {
+                None => self.answer_next().await,
+                Some(now) => {
+                    let quick = self.answer_all(now).await;
+                    self.few = if quick { AHEAD.min(2 * self.few) } else { 1 };
                 }
-                if self.out.len() >= FULL {
-                    self.flush().await;
-                }
-            }
-            match began.map(|began| began.elapsed() > SLOW) {
-                Some(true) => {
-                    self.few = 1;
-                    self.flush().await;
-                }
-                Some(false) => self.few = AHEAD.min(2 * self.few),
-                None => {}
             }
         }
         self.flush().await;
+    }
+
+    /// Answers what was read ahead. False if any of it took long.
+    async fn answer_all(&mut self, mut began: Instant) -> bool {
+        let mut quick = true;
+        while !self.ahead.is_empty() {
+            self.answer_next().await;
+            let now = Instant::now();
+            // Its reply must not wait for the calls behind it, which may take as long.
+            if now - began > SLOW {
+                quick = false;
+                self.flush().await;
+            }
+            began = now;
+        }
+        quick
+    }
+
+    async fn answer_next(&mut self) {
+        let Some((received, length)) = self.ahead.pop_front() else { return };
+        self.length = length;
+        match received {
+            // Most calls end where they are, and are not worth a future.
+            Received::Call(request, codec) if has_place(&self.shared, &codec) => {
+                let before = self.out.len();
+                if let Some(call) = self.start(request, codec, None) {
+                    self.launch(call, before, length).await;
+                }
+            }
+            received => self.message(received).await,
+        }
+        if self.out.len() >= FULL {
+            self.flush().await;
+        }
     }
 
     /// Reads the next few messages. False if there is none.

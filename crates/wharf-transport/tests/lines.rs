@@ -195,19 +195,30 @@ async fn a_session_that_comes_in_one_piece_is_answered_in_order() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_blocks_does_not_hold_its_own_reply_back() {
-    let mut bed = Bed::new(|_| {});
-    let calls = [("blocks", 1), ("waits", 2)].map(|(name, id)| {
+    let line = |id: u64, name: &str| {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
         });
         let params = json!({"name": name, "_meta": meta});
-        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
-    });
-    bed.writer.write_all(format!("{}\n{}\n", calls[0], calls[1]).as_bytes()).await.unwrap();
-    assert_eq!(bed.id().await, 1);
-    bed.gate.add_permits(1);
-    assert_eq!(bed.id().await, 2);
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        format!("{call}\n")
+    };
+    // Those that are quick before it let the server read ahead.
+    for quick in [0, 64] {
+        let mut bed = Bed::new(|_| {});
+        let before: String = (10..10 + quick).map(|id| line(id, "now")).collect();
+        bed.writer.write_all(before.as_bytes()).await.unwrap();
+        for id in 10..10 + quick {
+            assert_eq!(bed.id().await, id);
+        }
+        let piece = line(1, "blocks") + &line(2, "waits");
+        bed.writer.write_all(piece.as_bytes()).await.unwrap();
+        let first = timeout(Duration::from_secs(10), bed.id()).await;
+        bed.gate.add_permits(1);
+        assert_eq!(first, Ok(json!(1)), "{quick}");
+        assert_eq!(bed.id().await, 2);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -82,6 +82,7 @@ pub(crate) struct Offer {
     prompts_changed: bool,
     resources_changed: bool,
     /// Calls of tools may become tasks.
+    #[serde(default)]
     pub(crate) tool_tasks: bool,
 }
 

@@ -91,7 +91,7 @@ impl Connection {
             peer: Arc::new(Peer::introduced(said).named(name)),
             handshake: Handshake::Done(saved.offer),
             filter: None,
-            follows: !saved.uris.is_empty(),
+            follows: false,
             level: saved.level,
             listen: Listen::Early,
             edits: 0,
@@ -151,7 +151,8 @@ impl Session {
             Some(since) => Listen::PutOff(self.listen.since().map_or(since, |it| it.max(since))),
             None => Listen::Early,
         };
-        if !saved.uris.is_empty() || !saved.tasks.is_empty() || self.filter.is_some() {
+        self.follows |= !saved.uris.is_empty() || !saved.tasks.is_empty();
+        if self.follows || self.filter.is_some() {
             self.filter().edit(|filter| {
                 filter.uris = saved.uris;
                 // Calls of this process may have become tasks that nobody has saved yet.

@@ -9,7 +9,7 @@ use tokio::{
     net::{TcpListener, ToSocketAddrs},
 };
 use wharf_model::{Error, Principal, Request, Scope, Service, Timer};
-use wharf_server::{Registry, Router, TaskHandle};
+use wharf_server::{Registry, Router, SpawnedTask};
 use wharf_transport::{Host, Shutdown, TokioTimer, memory, serve_lines, signals, stdio, tcp};
 
 use crate::{Pin, Replies};
@@ -114,7 +114,7 @@ impl Endpoint {
         &self,
         tool: &str,
         arguments: serde_json::Value,
-    ) -> Result<TaskHandle, Error> {
+    ) -> Result<SpawnedTask, Error> {
         self.router.spawn_task(tool, arguments, None, self.timer()).await
     }
 
@@ -127,7 +127,7 @@ impl Endpoint {
         principal: Principal,
         tool: &str,
         arguments: serde_json::Value,
-    ) -> Result<TaskHandle, Error> {
+    ) -> Result<SpawnedTask, Error> {
         self.router.spawn_task(tool, arguments, Some(principal), self.timer()).await
     }
 

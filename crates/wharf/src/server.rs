@@ -13,8 +13,8 @@ use tokio::{
     net::ToSocketAddrs,
 };
 use wharf_model::{
-    CacheHint, Icon, Implementation, LogLevel, NonceStore, RateStore, ServerCapabilities, Service,
-    StateSeal, Stores, Timer,
+    CacheHint, Icon, Implementation, LogLevel, NonceStore, ServerCapabilities, Service, StateSeal,
+    Stores, Timer,
 };
 use wharf_server::{
     Access, BuildError, Limits, Middleware, Part, PromptFn, ResourceFn, Router, RouterBuilder,
@@ -67,7 +67,7 @@ pub struct Server {
     message_limits: WireLimits,
     line_limits: LineLimits,
     timer: Arc<dyn Timer>,
-    rates: Option<Arc<dyn RateStore>>,
+    stores: Option<Stores>,
     #[cfg(feature = "http")]
     pub(crate) http: wharf_transport::http::Http,
     #[cfg(feature = "http")]
@@ -92,7 +92,7 @@ impl Server {
             message_limits: WireLimits::default(),
             line_limits: LineLimits::default(),
             timer: Arc::new(ThreadTimer::default()),
-            rates: None,
+            stores: None,
             #[cfg(feature = "http")]
             http: wharf_transport::http::Http::new(),
             #[cfg(feature = "http")]
@@ -206,9 +206,10 @@ impl Server {
     }
 
     /// Where tasks, one-time claims and the rates of callers are kept. In memory without it: then
-    /// all of that ends with the process.
+    /// all of that ends with the process. On [stores](crate::store::open) that several processes
+    /// share, they are one server: sessions, streams and listeners are theirs together too.
     pub fn store(mut self, stores: Stores) -> Self {
-        self.rates = Some(stores.rates.clone());
+        self.stores = Some(stores.clone());
         self.routing(|router| router.store(stores))
     }
 
@@ -284,7 +285,10 @@ impl Server {
         #[cfg(feature = "http")]
         let rates = self.http_rates.filter(|_| self.limits.rates.is_none());
         #[cfg(feature = "http")]
-        let counts = self.rates;
+        let (counts, http) = match self.stores {
+            Some(stores) => (Some(stores.rates.clone()), self.http.stores(stores)),
+            None => (None, self.http),
+        };
         let router = self.router.limits(self.limits).build()?;
         let wire = Wire::new(self.about)
             .eras(self.eras)
@@ -306,7 +310,7 @@ impl Server {
             #[cfg(feature = "http")]
             |host, shutdown| {
                 let host = crate::http::counted(host, rates, counts);
-                wharf_transport::http::HttpService::new(host, self.http, shutdown)
+                wharf_transport::http::HttpService::new(host, http, shutdown)
             },
         ))
     }

@@ -14,7 +14,10 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use wharf::{BoxFuture, Endpoint, HttpBody, Method, Middleware, Next, Outbox, Outcome, prelude::*};
+use wharf::{
+    BoxFuture, Endpoint, HttpBody, Limits, Method, Middleware, Next, Outbox, Outcome, Rate,
+    RateKey, RateLimit, Rates, prelude::*,
+};
 
 const SESSION: &str = "mcp-session-id";
 
@@ -71,6 +74,28 @@ impl Middleware for Meanwhile {
             }
             *deed = Deed::Begun(begun);
         }
+        next.run(request, outbox)
+    }
+}
+
+/// A layer that takes its time, as one does that looks something up elsewhere.
+struct Unhurried;
+
+impl Middleware for Unhurried {
+    fn call(&self, request: wharf::Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            next.run(request, outbox).await
+        })
+    }
+}
+
+/// Counts every call for the same caller.
+struct OneCaller;
+
+impl Middleware for OneCaller {
+    fn call(&self, mut request: wharf::Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+        request.scope.insert(RateKey("everybody".into()));
         next.run(request, outbox)
     }
 }
@@ -247,6 +272,78 @@ async fn an_update_is_told_after_a_subscription_that_was_made_while_the_stream_w
     };
     subscribed.join().unwrap();
     assert_eq!(heard(&mut stream).await, ["resources/updated test://one"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_were_emptied_before_the_first_stream_are_told_of() {
+    let endpoint = endpoint();
+    let registry = endpoint.registry();
+    let client = Client::new(&endpoint).await;
+    assert!(registry.remove_tool("quick") && registry.remove_tool("sign_in"));
+    assert!(registry.remove_resource("test://one"));
+    let mut stream = client.stream().await;
+    assert_eq!(heard(&mut stream).await, ["tools/list_changed", "resources/list_changed"]);
+    registry.add(Tool::new("late", async || "late")).unwrap();
+    assert_eq!(heard(&mut stream).await, ["tools/list_changed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_outlives_the_only_resource() {
+    let endpoint = endpoint();
+    let registry = endpoint.registry();
+    let client = Client::new(&endpoint).await;
+    assert!(registry.remove_resource("test://one"));
+    client.request("resources/subscribe", json!({"uri": "test://one"})).await;
+    registry.add(Resource::new("test://one", async || "new")).unwrap();
+    registry.resource_updated("test://one");
+    let heard = heard(&mut client.stream().await).await;
+    assert_eq!(heard, ["resources/list_changed", "resources/updated test://one"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_is_told_after_a_subscription_however_long_the_listen_takes_to_begin() {
+    let endpoint = server().layer(Unhurried).build().unwrap();
+    let subscribe = ("resources/subscribe", json!({"uri": "test://one"}));
+    for is_heard in [false, true] {
+        let client = Client::new(&endpoint).await;
+        let stream = if is_heard { Some(client.stream().await) } else { None };
+        client.request(subscribe.0, subscribe.1.clone()).await;
+        endpoint.registry().resource_updated("test://one");
+        let mut stream = if let Some(stream) = stream { stream } else { client.stream().await };
+        assert_eq!(heard(&mut stream).await, ["resources/updated test://one"], "{is_heard}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_has_called_too_often_still_hears_of_changes() {
+    let twice = Rate { per_second: 0.001, burst: 2.0 };
+    let limit = RateLimit::new(Rates { calls: twice, tool_calls: twice });
+    let endpoint = server().layer(OneCaller).layer(limit).build().unwrap();
+    let client = Client::new(&endpoint).await;
+    client.request("tools/list", json!({})).await;
+    let mut stream = client.stream().await;
+    endpoint.registry().tools_changed();
+    assert_eq!(heard(&mut stream).await, ["tools/list_changed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_hears_nothing_is_refused_and_may_be_opened_later() {
+    let limits = Limits { listens: 1, ..Limits::default() };
+    let endpoint = server().limits(limits).build().unwrap();
+    let (first, second) = (Client::new(&endpoint).await, Client::new(&endpoint).await);
+    let stream = first.stream().await;
+    endpoint.registry().tools_changed();
+    let refused = second.send(Request::get("/mcp"), String::new()).await;
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    let params = json!({"uri": "test://one"});
+    let subscribe = "resources/subscribe";
+    let subscribe = json!({"jsonrpc": "2.0", "id": 9, "method": subscribe, "params": params});
+    assert_eq!(second.post(subscribe).await.status(), 503);
+    drop(stream);
+    assert_eq!(first.send(Request::delete("/mcp"), String::new()).await.status(), 204);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(heard(&mut second.stream().await).await, ["tools/list_changed"]);
 }
 
 #[tokio::test(start_paused = true)]

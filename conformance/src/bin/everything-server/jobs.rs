@@ -63,10 +63,8 @@ async fn confirm_delete(filename: String, ctx: Ctx) -> Result<String, ToolError>
 /// Asks two things at once.
 #[tool(task)]
 async fn multi_input(ctx: Ctx) -> Result<String, ToolError> {
-    let (name, confirm) = tokio::join!(
-        ctx.ask("name", "What is your name?"),
-        ctx.ask("confirm", "Shall we go on?"),
-    );
+    let (name, confirm) =
+        tokio::join!(ctx.ask("name", "What is your name?"), ctx.ask("confirm", "Shall we go on?"),);
     let (Name { name }, Confirm { confirm }) = (name?, confirm?);
     Ok(format!("{name} said {}.", if confirm { "yes" } else { "no" }))
 }

@@ -38,6 +38,10 @@ impl RateLimit {
     /// before it is.
     fn take(&self, request: &Request) -> [Taking; 2] {
         let none = || Taking::Now(Ok(()));
+        // A listen that begins late is its session's own, and no message that could be refused.
+        if request.since.is_some() {
+            return [none(), none()];
+        }
         let key = match (request.principal(), request.scope.get::<RateKey>()) {
             (Some(principal), _) => format!("principal\0{}", principal.id()),
             (None, Some(RateKey(key))) => format!("key\0{key}"),

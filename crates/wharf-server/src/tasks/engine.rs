@@ -91,6 +91,11 @@ impl Engine {
         self.reach > Reach::Process
     }
 
+    /// Whether several processes share the tasks.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.reach == Reach::Fleet
+    }
+
     /// Whether there may be tasks of other processes, and nobody here looks after them.
     pub(crate) fn must_start(&self) -> bool {
         self.is_durable() && !self.started.load(Ordering::Acquire)

@@ -43,7 +43,7 @@ impl Router {
         arguments: Value,
         principal: Option<Principal>,
         timer: &Arc<dyn Timer>,
-    ) -> Result<TaskHandle, Error> {
+    ) -> Result<SpawnedTask, Error> {
         let call = RequestBuilder::new(Method::CallTool).target(tool);
         let mut request = call.arguments(&arguments.to_string()).build();
         if let Some(principal) = principal {
@@ -57,19 +57,19 @@ impl Router {
         let found = router_calls::find_tool(&self.core, &snapshot.lists, &request);
         let found = found.cloned().ok_or_else(|| Error::tool_not_found(tool))?;
         let task = start::make(&self.core, &found, request, None, timer).await?;
-        Ok(TaskHandle { router: self.clone(), id: task.id, timer: timer.clone() })
+        Ok(SpawnedTask { router: self.clone(), id: task.id, timer: timer.clone() })
     }
 }
 
 /// A task that code started.
 #[derive(Clone)]
-pub struct TaskHandle {
+pub struct SpawnedTask {
     router: Router,
     id: String,
     timer: Arc<dyn Timer>,
 }
 
-impl TaskHandle {
+impl SpawnedTask {
     /// The task's id. Whoever knows it and is the task's owner can read its result.
     #[must_use]
     pub fn id(&self) -> &str {
@@ -126,8 +126,8 @@ fn unexpected() -> Error {
     Error::new(ErrorKind::InternalError)
 }
 
-impl fmt::Debug for TaskHandle {
+impl fmt::Debug for SpawnedTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskHandle").finish_non_exhaustive()
+        f.debug_struct("SpawnedTask").finish_non_exhaustive()
     }
 }

@@ -13,7 +13,6 @@ mod lease;
 pub(crate) mod ledger;
 pub(crate) mod link;
 mod options;
-mod ports;
 pub(crate) mod record;
 mod saved;
 pub(crate) mod start;
@@ -21,7 +20,6 @@ pub(crate) mod tell;
 mod worker;
 
 pub use self::{
-    handle::TaskHandle,
+    handle::SpawnedTask,
     options::{TaskMode, TaskOptions},
-    ports::{MemoryBus, MemoryRecords},
 };

@@ -131,7 +131,9 @@ async fn draft(
     ttl: Option<u64>,
 ) -> Result<TaskRecord, Error> {
     let now = core.tasks.ledger.now().await.map_err(unavailable)?;
-    Ok(TaskRecord::new(random_name()?, owner, call, now, core.tasks.options.ttl(ttl)))
+    // A letter first: on a command line, a dash would begin an option.
+    let id = format!("t{}", random_name()?);
+    Ok(TaskRecord::new(id, owner, call, now, core.tasks.options.ttl(ttl)))
 }
 
 async fn insert(core: &Core, record: &mut TaskRecord) -> Result<(), Error> {

@@ -12,14 +12,11 @@ use std::{
 
 use serde_json::{Value, json};
 use wharf_model::{
-    Asks, BoxFuture, ClientCapabilities, Error, ErrorKind, Event, EventStore, Events, Exchange,
-    Keep, Keeping, LiveFilter, Method, Notification, Outcome, Peer, Principal, Reach, Record,
-    RecordStore, Reply, Request, RequestBuilder, Stored, Stores, Task, TaskState, Tasking, Timer,
-    ToolResult,
+    Asks, BoxFuture, ClientCapabilities, Error, ErrorKind, Event, Exchange, Keeping, LiveFilter,
+    Method, Notification, Outcome, Peer, Principal, Reach, Record, RecordStore, Reply, Request,
+    RequestBuilder, Stored, Stores, Task, TaskState, Tasking, Timer, ToolResult,
 };
-use wharf_server::{
-    MemoryBus, MemoryNonces, MemoryRates, MemoryRecords, Router, RouterBuilder, TaskOptions,
-};
+use wharf_server::{MemoryBus, MemoryRecords, Router, RouterBuilder, TaskOptions, memory_stores};
 
 #[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema, Debug)]
 pub struct Confirm {
@@ -45,15 +42,6 @@ impl Timer for TokioTimer {
 
 pub fn timer() -> Arc<dyn Timer> {
     Arc::new(TokioTimer)
-}
-
-/// Milliseconds by the paused clock, from some moment in 2026 on.
-fn clock() -> impl Fn() -> u64 + Send + Sync + 'static {
-    let start = tokio::time::Instant::now();
-    move || {
-        let passed = tokio::time::Instant::now().duration_since(start);
-        1_790_000_000_000 + u64::try_from(passed.as_millis()).unwrap()
-    }
 }
 
 /// Counts how often an effect happened.
@@ -83,20 +71,9 @@ impl World {
     }
 
     pub fn reaching(reach: Reach) -> Self {
-        let records = Arc::new(Fragile {
-            inner: MemoryRecords::with_clock(clock()),
-            broken: AtomicBool::new(false),
-        });
-        let stores = Stores {
-            tasks: records.clone(),
-            sessions: Arc::new(MemoryRecords::default()),
-            events: Arc::new(NoEvents),
-            bus: Arc::new(MemoryBus::default()),
-            rates: Arc::new(MemoryRates::default()),
-            nonces: Arc::new(MemoryNonces::default()),
-            health: wharf_server::memory_stores().health,
-            reach,
-        };
+        let records =
+            Arc::new(Fragile { inner: MemoryRecords::default(), broken: AtomicBool::new(false) });
+        let stores = Stores { tasks: records.clone(), reach, ..memory_stores() };
         World { records, stores }
     }
 
@@ -171,20 +148,6 @@ impl RecordStore for Fragile {
     }
     fn sweep(&self, limit: usize) -> Stored<usize> {
         self.unless_broken(self.inner.sweep(limit))
-    }
-}
-
-struct NoEvents;
-
-impl EventStore for NoEvents {
-    fn append(&self, _: &str, _: Vec<u8>, _: Keep) -> Stored<u64> {
-        Box::pin(std::future::ready(Ok(0)))
-    }
-    fn read(&self, _: &str, _: u64, _: usize) -> Stored<Events> {
-        Box::pin(std::future::ready(Ok(Events::default())))
-    }
-    fn forget(&self, _: &str) -> Stored<()> {
-        Box::pin(std::future::ready(Ok(())))
     }
 }
 

@@ -35,6 +35,26 @@ const SCHEMA: &str = "
     CREATE INDEX records_by_owner ON records (space, owner, created, id, expires);
     CREATE INDEX records_by_due ON records (space, due, id) WHERE due IS NOT NULL;
     CREATE INDEX records_by_expiry ON records (space, expires) WHERE expires IS NOT NULL;
+    CREATE TABLE owners (
+        space INTEGER NOT NULL,
+        owner TEXT NOT NULL,
+        records INTEGER NOT NULL,
+        PRIMARY KEY (space, owner)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TRIGGER record_made AFTER INSERT ON records BEGIN
+        INSERT OR IGNORE INTO owners VALUES (new.space, new.owner, 0);
+        UPDATE owners SET records = records + 1 WHERE space = new.space AND owner = new.owner;
+    END;
+    CREATE TRIGGER record_gone AFTER DELETE ON records BEGIN
+        UPDATE owners SET records = records - 1 WHERE space = old.space AND owner = old.owner;
+        DELETE FROM owners WHERE space = old.space AND owner = old.owner AND records = 0;
+    END;
+    CREATE TRIGGER record_given AFTER UPDATE OF owner ON records WHEN old.owner <> new.owner BEGIN
+        UPDATE owners SET records = records - 1 WHERE space = old.space AND owner = old.owner;
+        DELETE FROM owners WHERE space = old.space AND owner = old.owner AND records = 0;
+        INSERT OR IGNORE INTO owners VALUES (new.space, new.owner, 0);
+        UPDATE owners SET records = records + 1 WHERE space = new.space AND owner = new.owner;
+    END;
     CREATE TABLE kept (
         record INTEGER NOT NULL REFERENCES records (n) ON DELETE CASCADE,
         name TEXT NOT NULL,

@@ -12,8 +12,8 @@ use std::{
 
 use tokio::time::Instant;
 use wharf_model::{
-    Bus, Ear, Error, ErrorKind, EventStore, Events, Keep, Keeping, NonceStore, Rate, RateStore,
-    Reach, Record, RecordStore, Stored, Stores,
+    Bus, Ear, Error, ErrorKind, EventStore, Events, Health, Keep, Keeping, NonceStore, Rate,
+    RateStore, Reach, Record, RecordStore, Stored, Stores, Taking,
 };
 
 /// All stores of a fleet.
@@ -64,7 +64,8 @@ impl Ports {
             events: all.clone(),
             bus: all.clone(),
             rates: all.clone(),
-            nonces: all,
+            nonces: all.clone(),
+            health: all,
             reach: Reach::Fleet,
         }
     }
@@ -280,8 +281,14 @@ impl Bus for Ports {
 }
 
 impl RateStore for Ports {
-    fn take(&self, _: &str, _: Rate) -> Result<(), Duration> {
-        Ok(())
+    fn take(&self, _: &str, _: Rate) -> Taking {
+        Taking::Now(Ok(()))
+    }
+}
+
+impl Health for Ports {
+    fn is_ready(&self) -> bool {
+        !self.0.away.load(Ordering::SeqCst)
     }
 }
 

@@ -11,16 +11,26 @@ use std::time::{Duration, Instant};
 use bench::command_line::Mode;
 use bench::process::{Cores, Server};
 
+use super::stores::{Engine, Store};
+
 /// What every other server is measured against.
 pub(crate) const BARE: &str = "bare";
+pub(crate) const FASTMCP: &str = "fastmcp";
 pub(crate) const RMCP: &str = "rmcp";
 pub(crate) const WHARF: &str = "wharf";
+
+/// The server in Rust that keeps tasks in a store: not Wharf's usual one, whose size and crates are measured.
+pub(crate) const KEEPERS: [(&str, &str); 1] = [(WHARF, "bench-wharf-tasks")];
+
+/// How long the servers tell clients to wait between two looks at a task.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A server of the comparison. All have the same command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
     words: Vec<OsString>,
+    environment: Vec<(&'static str, String)>,
 }
 
 /// The servers in Rust, each with the feature that builds it and its program.
@@ -33,23 +43,24 @@ pub(crate) const RUST: [(&str, &str); 4] = [
 
 /// Servers of other languages: the variable that `cargo xtask bench` says the interpreter in, and the program.
 const FOREIGN: [(&str, &str, &str); 2] = [
-    ("fastmcp", "BENCH_PYTHON", "BENCH_PYTHON_SERVER"),
+    (FASTMCP, "BENCH_PYTHON", "BENCH_PYTHON_SERVER"),
     ("typescript", "BENCH_NODE", "BENCH_NODE_SERVER"),
 ];
 
 impl Contender {
-    /// All that are there: the programs beside this one, and interpreters named in the environment.
-    pub(crate) fn all() -> Result<Vec<Self>, String> {
+    /// All that are there: of these programs, if they are beside this one, and of the interpreters that are
+    /// named in the environment.
+    pub(crate) fn all(programs: &[(&'static str, &str)]) -> Result<Vec<Self>, String> {
         let here = env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
-        let rust = RUST.iter().map(|(name, program)| (*name, here.with_file_name(program)));
+        let rust = programs.iter().map(|(name, program)| (*name, here.with_file_name(program)));
         let rust = rust.filter(|(_, program)| program.exists());
-        let mut all: Vec<_> =
-            rust.map(|(name, program)| Contender { name, words: vec![program.into()] }).collect();
+        let new = |name, words| Contender { name, words, environment: Vec::new() };
+        let mut all: Vec<_> = rust.map(|(name, program)| new(name, vec![program.into()])).collect();
         for (name, interpreter, server) in FOREIGN {
             if let (Some(interpreter), Some(server)) =
                 (env::var_os(interpreter), env::var_os(server))
             {
-                all.push(Contender { name, words: vec![interpreter, server] });
+                all.push(new(name, vec![interpreter, server]));
             }
         }
         if all.is_empty() {
@@ -69,12 +80,25 @@ impl Contender {
 
     /// Behind other words, such as those that start valgrind.
     pub(crate) fn behind(&self, words: &[OsString]) -> Self {
-        Contender { name: self.name, words: [words, &self.words].concat() }
+        Contender { words: [words, &self.words].concat(), ..self.clone() }
+    }
+
+    /// With its tasks in a store, where they outlive it; `None` if it cannot.
+    pub(crate) fn keeping_in(&self, engine: Engine, store: &Store) -> Option<Self> {
+        let environment = vec![
+            ("BENCH_STORE", store.url().to_owned()),
+            ("BENCH_POLL_MS", POLL_INTERVAL.as_millis().to_string()),
+            // Wharf wants a key that all processes share, where they share a store.
+            ("WHARF_STATE_KEY", format!("{}=", "A".repeat(43))),
+        ];
+        let can = self.name == WHARF || (self.name, engine) == (FASTMCP, Engine::Redis);
+        can.then(|| Contender { environment, ..self.clone() })
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 
@@ -115,6 +139,6 @@ pub(crate) struct Listening {
     pub(crate) address: SocketAddr,
 }
 
-fn free_address() -> std::io::Result<SocketAddr> {
+pub(crate) fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }

@@ -11,7 +11,7 @@ use super::{chart, machine, table};
 
 /// What there is to write: the run's name, how it was made, and what it brought.
 pub(crate) struct Report<'a> {
-    /// `results` or `instructions`: the name of the file, and of the section of the README.
+    /// `results`, `instructions` or `tasks`: the name of the file, and of the section of the README.
     pub(crate) name: &'static str,
     pub(crate) made: Value,
     pub(crate) outcomes: &'a [Outcome],
@@ -72,9 +72,17 @@ impl Report<'_> {
             none if none.is_empty() => none,
             notes => format!("\nNotes:\n\n{notes}"),
         };
+        let targets = match self.verdicts {
+            [] => String::new(),
+            all => format!(
+                "{missed} of {} targets missed.\n\n{}\n",
+                all.len(),
+                table::verdicts(self.verdicts)
+            ),
+        };
         format!(
             "{date}, commit {commit}{changed}; {processor}, {cores} cores, Linux {kernel}, load average \
-             {load} before; {rustc}; {versions}.\n\n{missed} of {all} targets missed.\n\n{targets}\n{figures}{notes}",
+             {load} before; {rustc}; {versions}.\n\n{targets}{figures}{notes}",
             date = made("date"),
             commit = made("commit"),
             processor = made("processor"),
@@ -83,8 +91,6 @@ impl Report<'_> {
             load = made("load_average"),
             rustc = made("rustc"),
             versions = versions.collect::<Vec<_>>().join(", "),
-            all = self.verdicts.len(),
-            targets = table::verdicts(self.verdicts),
             figures = table::outcomes(self.outcomes),
         )
     }

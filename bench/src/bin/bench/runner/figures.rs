@@ -21,12 +21,16 @@ pub(crate) enum Figure {
     BuildCpu,
     Instructions,
     Allocations,
+    TaskRate,
+    TaskCpu,
+    StoreCpu,
+    Looks,
 }
 
 /// Name in a sample, what it is, unit, and how many of the figure make one of the unit.
 type Row = (Figure, &'static str, &'static str, &'static str, f64);
 
-const FIGURES: [Row; 18] = [
+const FIGURES: [Row; 22] = [
     (Figure::Cpu, "cpu_us", "CPU of the server a call", "µs", 1.0),
     (Figure::TimesPlain, "times_plain", "CPU, times that of a call without", "", 1.0),
     (Figure::Rate, "calls_per_second", "calls a second", "/s", 1.0),
@@ -45,6 +49,10 @@ const FIGURES: [Row; 18] = [
     (Figure::BuildCpu, "build_cpu_seconds", "CPU", "s", 1.0),
     (Figure::Instructions, "instructions", "instructions a call", "", 1.0),
     (Figure::Allocations, "allocations", "allocations a call", "", 1.0),
+    (Figure::TaskRate, "calls_per_second", "tasks a second", "/s", 1.0),
+    (Figure::TaskCpu, "cpu_us", "CPU of the server a task", "µs", 1.0),
+    (Figure::StoreCpu, "store_cpu_us", "CPU of Redis a task", "µs", 1.0),
+    (Figure::Looks, "looks_per_task", "looks a task", "", 1.0),
 ];
 
 impl Figure {

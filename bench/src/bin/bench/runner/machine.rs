@@ -48,21 +48,35 @@ fn versions() -> Value {
         let version = after.split('"').next()?;
         Some(((*name).to_owned(), Value::from(version)))
     };
-    CRATES.iter().filter_map(version).chain(foreign_versions()).collect()
+    let redis = redis_version().map(|version| ("redis-server".to_owned(), Value::from(version)));
+    CRATES.iter().filter_map(version).chain(foreign_versions()).chain(redis).collect()
 }
 
 /// What the servers of other languages are made of, if there are any: where it is pinned, and how.
 fn foreign_versions() -> impl Iterator<Item = (String, Value)> {
-    const PINS: [(&str, &str, &str, &str); 2] = [
-        ("BENCH_PYTHON", "fastmcp", "requirements.txt", "\nfastmcp=="),
-        ("BENCH_NODE", "@modelcontextprotocol/server", "package.json", "/server\": \""),
+    const PINS: [(&str, &str, &str, &str); 3] = [
+        ("BENCH_PYTHON", "fastmcp", "tests/foreign/requirements.txt", "\nfastmcp=="),
+        ("BENCH_PYTHON", "pydocket", "bench/python/requirements.txt", "\npydocket=="),
+        (
+            "BENCH_NODE",
+            "@modelcontextprotocol/server",
+            "tests/foreign/package.json",
+            "/server\": \"",
+        ),
     ];
     PINS.into_iter().filter_map(|(variable, name, file, before)| {
         env::var_os(variable)?;
-        let pins = fs::read_to_string(root().join("tests/foreign").join(file)).ok()?;
+        let pins = fs::read_to_string(root().join(file)).ok()?;
         let version = pins.split_once(before)?.1.split(['\n', '"']).next()?;
         Some((name.to_owned(), Value::from(version)))
     })
+}
+
+/// As it says itself, if there is one: `Redis server v=7.0.15 sha=…`.
+fn redis_version() -> Option<String> {
+    let output = Command::new("redis-server").arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Some(text.split_once("v=")?.1.split(' ').next()?.to_owned())
 }
 
 /// The first field of this name in a file of lines such as `name : value`.

@@ -10,6 +10,7 @@ mod machine;
 mod options;
 mod results;
 mod rounds;
+mod stores;
 mod table;
 mod targets;
 mod workloads;
@@ -19,7 +20,7 @@ use std::time::Instant;
 
 use bench::process::Cores;
 
-use contenders::{Contender, RUST};
+use contenders::{Contender, FASTMCP, KEEPERS, RUST};
 use documents::Report;
 use options::Options;
 use results::Outcome;
@@ -36,7 +37,7 @@ pub(crate) fn run() -> Result<(), String> {
     if options.instructions {
         instructions::require_valgrind()?;
     }
-    let mut contenders = Contender::all()?;
+    let mut contenders = Contender::all(if options.about_tasks() { &KEEPERS } else { &RUST })?;
     contenders.retain(|contender| options.wants_server(contender.name));
     let cores = Cores::choose().map_err(|e| format!("cannot pin processes to cores: {e}"))?;
     if !cores.are_pinned() {
@@ -53,9 +54,13 @@ pub(crate) fn run() -> Result<(), String> {
     if !verdicts.is_empty() {
         println!("{}", table::verdicts(&verdicts));
     }
-    let name = if options.instructions { "instructions" } else { "results" };
+    let (name, all_there) = if options.about_tasks() {
+        (options::TASKS, contenders.iter().any(|one| one.name == FASTMCP))
+    } else {
+        let all_there = contenders.iter().filter(|one| one.is_rust()).count() == RUST.len();
+        (if options.instructions { "instructions" } else { "results" }, all_there)
+    };
     let report = Report { name, made, outcomes: &outcomes, verdicts: &verdicts };
-    let all_there = contenders.iter().filter(|one| one.is_rust()).count() == RUST.len();
     publish(&report, all_there && options.is_whole())
 }
 
@@ -73,6 +78,7 @@ fn publish(report: &Report<'_>, is_whole: bool) -> Result<(), String> {
 /// The workloads that the options ask for.
 fn chosen(options: &Options) -> Result<Vec<Workload>, String> {
     let mut chosen = if options.instructions { workloads::counted() } else { workloads::all() };
+    chosen.retain(|one| one.name.starts_with(options::TASKS) == options.about_tasks());
     // Builds from nothing take longer than all the rest.
     chosen.retain(|one| {
         options.wants(&one.name) && !(options.only.is_empty() && one.name == "build")

@@ -13,6 +13,9 @@ pub(crate) struct Options {
     pub(crate) list: bool,
 }
 
+/// How the names of workloads of tasks begin.
+pub(crate) const TASKS: &str = "tasks";
+
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [OPTIONS]
 
@@ -27,7 +30,8 @@ usage: cargo xtask bench [OPTIONS]
   --node             the TypeScript SDK too
 
 A run of everything rewrites docs/bench; one with --quick, --only or --servers only prints. Clean builds,
-which take long, are measured with --only build.";
+which take long, are measured with --only build. Durable tasks, which need a redis-server, are measured with
+--only tasks, which rewrites their part of docs/bench if --python is there too.";
 
 impl Options {
     pub(crate) fn read(words: impl Iterator<Item = String>) -> Result<Self, String> {
@@ -70,7 +74,13 @@ impl Options {
 
     /// Whether a run with these options may stand in the documentation.
     pub(crate) fn is_whole(&self) -> bool {
-        !self.quick && self.only.is_empty() && self.servers.is_empty()
+        let is_all = self.only.is_empty() || self.only == [TASKS];
+        !self.quick && is_all && self.servers.is_empty()
+    }
+
+    /// Whether tasks are measured: by themselves, or not at all.
+    pub(crate) fn about_tasks(&self) -> bool {
+        self.only.first().is_some_and(|name| name.starts_with(TASKS))
     }
 
     pub(crate) fn wants_server(&self, name: &str) -> bool {

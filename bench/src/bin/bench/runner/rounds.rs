@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use bench::load::{HttpLoad, Lines, Operation, Protocol, Sample, Span};
+use bench::command_line::Mode;
+use bench::load::{HttpLoad, Lines, Operation, Protocol, Sample, Script, Span};
 use bench::process::Cores;
 
 use super::contenders::Contender;
 use super::results::{Entry, Outcome};
+use super::stores::Engine;
 use super::workloads::{Measure, Traffic, Workload};
 use super::{footprint, instructions};
 
@@ -59,6 +61,7 @@ impl Rounds<'_> {
             | Measure::OneByOne(..)
             | Measure::Pipelined(_)
             | Measure::ColdStart => self.rounds,
+            Measure::Tasks(..) => self.rounds.div_ceil(2),
             _ => 1,
         }
     }
@@ -98,6 +101,7 @@ impl Rounds<'_> {
             Measure::Listens(mode, count) => {
                 Box::new(move || footprint::listens(cores, contender, *mode, *count))
             }
+            Measure::Tasks(engine, clients) => self.tasks(contender, *engine, *clients)?,
             Measure::Size => Box::new(move || footprint::size(contender)),
             Measure::Crates => Box::new(move || footprint::crates(contender)),
             Measure::Build => Box::new(move || footprint::build(cores, contender)),
@@ -116,6 +120,24 @@ impl Rounds<'_> {
         // The first call of a server, and of a connection, is not like the others.
         HttpLoad { span: Span::Calls(1), ..load.clone() }.run(&listening.server)?;
         Ok(Box::new(move || load.run(&listening.server)))
+    }
+
+    fn tasks(
+        &self,
+        contender: &Contender,
+        engine: Engine,
+        connections: u64,
+    ) -> Result<Measurement<'_>, String> {
+        let store = engine.open(self.cores, contender.name)?;
+        let keeper = contender.keeping_in(engine, &store).ok_or("it keeps no tasks there")?;
+        let mode = Mode::Modern;
+        let listening = keeper.listen(self.cores, mode, 0)?;
+        let script = Script::Tasks(Operation::Job(7));
+        // Longer than rounds of calls: a task takes longer than a call, and some are under way at both ends.
+        let span = Span::Time { warm: 10 * self.measured, measured: 20 * self.measured };
+        let load = HttpLoad { address: listening.address, mode, script, connections, span };
+        HttpLoad { span: Span::Calls(1), ..load.clone() }.run(&listening.server)?;
+        Ok(Box::new(move || load.run_with(&listening.server, store.process())))
     }
 
     fn span(&self) -> Span {

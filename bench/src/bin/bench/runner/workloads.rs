@@ -5,6 +5,7 @@ use bench::load::{Operation, Protocol, Script};
 
 use super::figures::Figure;
 use super::instructions::Counted;
+use super::stores::Engine;
 
 pub(crate) struct Workload {
     pub(crate) name: String,
@@ -26,6 +27,8 @@ pub(crate) enum Measure {
     Sessions(u64),
     /// Memory of so many open streams.
     Listens(Mode, u64),
+    /// Tasks that so many clients start, each one at a time, and follow to their end.
+    Tasks(Engine, u64),
     Size,
     Crates,
     Build,
@@ -75,7 +78,21 @@ pub(crate) fn all() -> Vec<Workload> {
     all.extend(lines());
     all.extend(minimcp());
     all.extend(footprints());
+    all.extend(tasks());
     all
+}
+
+fn tasks() -> impl Iterator<Item = Workload> {
+    use Figure::{Looks, Percentile99, StoreCpu, TaskCpu, TaskRate};
+    const SQLITE: &[Figure] = &[TaskRate, TaskCpu, Figure::Median, Percentile99, Looks];
+    const REDIS: &[Figure] = &[TaskRate, TaskCpu, StoreCpu, Figure::Median, Percentile99, Looks];
+    let engines =
+        [("sqlite", "SQLite", Engine::Sqlite, SQLITE), ("redis", "Redis", Engine::Redis, REDIS)];
+    let each = engines.into_iter().flat_map(|engine| [16, 128].map(|clients| (engine, clients)));
+    each.map(|((name, title, engine, figures), clients)| {
+        let title = format!("durable tasks in {title}, {}", plural(clients, "client"));
+        workload(format!("tasks-{name}-{clients}"), title, Measure::Tasks(engine, clients), figures)
+    })
 }
 
 fn workload(

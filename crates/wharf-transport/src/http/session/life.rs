@@ -11,7 +11,7 @@ use std::{
 };
 
 use foldhash::fast::RandomState;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use wharf_model::{Principal, Scope};
 use wharf_wire::Connection;
 
@@ -80,6 +80,8 @@ struct Busy {
 struct Streams {
     /// Its own, once there is anything to hear, or anybody to hear it.
     own: Option<Arc<Log>>,
+    /// Its listen, while that is on its way to the service.
+    beginning: Option<Shutdown>,
     ended: bool,
     /// The number of the newest stream of a call, and the streams of calls.
     newest: u64,
@@ -224,6 +226,26 @@ impl Session {
         self.busy.get().is_some_and(|busy| lock(&busy.streams).own.is_some())
     }
 
+    /// Notes that the session's listen is on its way to the service, until what this gives is gone.
+    pub(crate) fn begin_listen(&self) -> Beginning {
+        let beginning = Shutdown::new();
+        self.streams().beginning = Some(beginning.clone());
+        Beginning(beginning)
+    }
+
+    /// Completes when the session's listen has begun, if it is on its way.
+    pub(crate) fn beginning(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let mut streams = lock(&self.busy.get()?.streams);
+        streams.beginning.take_if(|it| it.is_stopped());
+        let (beginning, patience) = (streams.beginning.clone()?, self.common.limits.keep_alive);
+        Some(async move {
+            if timeout(patience, beginning.stopped()).await.is_err() {
+                // Nobody else need wait for one that may never say that it has begun.
+                beginning.stop();
+            }
+        })
+    }
+
     /// Forgets a stream that nobody can come back to.
     pub(crate) fn forget_stream(&self, number: u64) {
         let mut streams = self.streams();
@@ -262,6 +284,15 @@ impl Session {
             let first = self.member.as_ref().map_or(0, |it| it.fleet.first_question());
             Box::new(Busy { flight: Flight::asking_from(first), ..Busy::default() })
         })
+    }
+}
+
+/// A listen on its way to its service.
+pub(crate) struct Beginning(Shutdown);
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }
 

@@ -107,11 +107,12 @@ impl Sessions {
             Err(refusal) => return *refusal,
         };
         let own = visit.own_stream();
-        self.listen(visit.session(), &scope);
+        let listening = self.listen(visit.session(), &scope, true);
         match seen.last_event {
-            Field::Absent => match Follower::of(visit, own) {
-                Some(follower) => post::stream(follower),
-                None => respond::refuse(409, "The session's own stream is open already"),
+            Field::Absent => match (Follower::of(visit, own), listening) {
+                (Some(follower), Ok(())) => post::stream(follower),
+                (Some(_), Err(error)) => post::unheard(&error),
+                (None, _) => respond::refuse(409, "The session's own stream is open already"),
             },
             last => {
                 let named = last.one().and_then(follow::parse);

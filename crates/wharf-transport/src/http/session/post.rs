@@ -1,6 +1,9 @@
 //! What is posted to a session, and how it is answered.
 
-use std::{future::poll_fn, sync::Arc};
+use std::{
+    future::{poll_fn, ready},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use tokio::time::timeout;
@@ -56,13 +59,15 @@ impl Sessions {
                 self.call(posted, request, codec)
             }
             Received::Reply(reply, status) => {
-                self.listen(posted.visit.session(), &posted.scope);
-                Due::Now(posted.whole(reply, status))
+                match self.listen(posted.visit.session(), &posted.scope, false) {
+                    Ok(()) => posted.once_heard(posted.whole(reply, status)),
+                    Err(error) => Due::Now(unheard(&error)),
+                }
             }
             Received::Batch(members) => self.batch(posted, members),
             other => {
                 self.note(&posted, other);
-                Due::Now(respond::status(202))
+                posted.once_heard(respond::status(202))
             }
         }
     }
@@ -70,6 +75,10 @@ impl Sessions {
     fn call(&self, mut posted: Posted, request: Request, codec: Codec) -> Due<'static> {
         if let Err(error) = admit(&posted.visit, &codec) {
             return Due::Now(refuse(&codec, error));
+        }
+        if codec.may_become_task() {
+            // So that somebody hears what becomes of it; if nobody can, its owner still asks.
+            let _ = self.listen(posted.visit.session(), &posted.scope, false);
         }
         let scope = std::mem::take(&mut posted.scope);
         let begun = Begun::new(&posted.visit, request, codec, scope);
@@ -101,10 +110,10 @@ impl Sessions {
         }
         if !due {
             posted.visit.forget_stream(tally.log.number);
-            return Due::Now(respond::status(202));
+            return posted.once_heard(respond::status(202));
         }
         tally.hold(posted.length);
-        Due::later(following)
+        Due::later(after(posted.visit.beginning(), following))
     }
 
     /// Treats one member of a batch. True if a reply to it is due.
@@ -131,7 +140,8 @@ impl Sessions {
                 }
             }
             Received::Reply(text, _) => {
-                self.listen(posted.visit.session(), &posted.scope);
+                // What cannot begin now does so with the next message, or when it is heard.
+                let _ = self.listen(posted.visit.session(), &posted.scope, false);
                 reply(text);
             }
             other => {
@@ -151,7 +161,7 @@ impl Sessions {
             (Received::Call(request, codec), _) => match self.common.host.service.moment() {
                 Some(now) => {
                     session.connection().put_off_listen(now);
-                    self.listen(session, &posted.scope);
+                    let _ = self.listen(session, &posted.scope, session.is_heard());
                 }
                 None => {
                     let begun = Begun::new(session, request, codec, posted.scope.clone());
@@ -164,24 +174,50 @@ impl Sessions {
     }
 
     /// Begins the session's listen if it is due: until then there is none, because most sessions
-    /// that are idle are heard by nobody.
-    pub(super) fn listen(&self, session: &Arc<Session>, scope: &Scope) {
+    /// that are idle are heard by nobody. Fails if it may be tried again later.
+    pub(super) fn listen(
+        &self,
+        session: &Arc<Session>,
+        scope: &Scope,
+        is_heard: bool,
+    ) -> Result<(), Box<Error>> {
         // Where several processes serve the session, whoever follows its stream listens.
         if session.member.is_some() {
-            return;
+            return Ok(());
         }
         // Held while the listen begins: a subscription that is made meanwhile must not be answered
         // before there is somebody who hears of updates.
         let mut connection = session.connection();
-        if let Some((request, codec)) = connection.due_listen(session.is_heard()) {
-            Begun::new(session, request, codec, scope.clone()).listen(session, &self.tasks);
+        let Some((request, codec)) = connection.due_listen(is_heard) else { return Ok(()) };
+        let since = request.since;
+        let mut begun = Begun::new(session, request, codec, scope.clone());
+        match (begun.first.take(), since) {
+            (Some(Event::Done(Outcome::Failed(error))), Some(since))
+                if error.kind.is_retryable() =>
+            {
+                connection.put_off_listen(since);
+                return Err(error);
+            }
+            (None, _) => begun.beginning = Some(session.begin_listen()),
+            (first, _) => begun.first = first,
         }
+        begun.listen(session, &self.tasks);
+        Ok(())
     }
 }
 
 impl Posted {
     fn tally(&self, batch: bool) -> Arc<Tally> {
         Tally::new(self.visit.session(), batch, !self.accept.events)
+    }
+
+    /// Answers with a reply that is there already, once somebody hears of updates if the session's
+    /// listen is on its way: it may be the reply to a subscription.
+    fn once_heard(&self, reply: Reply) -> Due<'static> {
+        match self.visit.beginning() {
+            None => Due::Now(reply),
+            beginning => Due::later(after(beginning, ready(reply))),
+        }
     }
 
     /// Answers with a reply that is there already.
@@ -225,6 +261,17 @@ impl Posted {
     }
 }
 
+/// Answers when the session's listen has begun, if it is on its way.
+async fn after(
+    beginning: Option<impl Future<Output = ()>>,
+    reply: impl Future<Output = Reply>,
+) -> Reply {
+    if let Some(beginning) = beginning {
+        beginning.await;
+    }
+    reply.await
+}
+
 /// What the stream begins with, or something if that takes so long that the client might despair.
 async fn first(follower: &Follower, accept: Accept) -> First {
     let first = poll_fn(|cx| follower.poll_first(cx));
@@ -266,6 +313,13 @@ pub(crate) fn one_event(visit: &Visit, reply: Vec<u8>) -> Reply {
     let follower = Follower::of(visit.clone(), tally.log.clone());
     tally.add(reply, Ending { status: 200, refused: None });
     follower.map_or_else(Sessions::gone, stream)
+}
+
+/// Nobody hears for the session of what changes; the client may try again.
+pub(crate) fn unheard(error: &Error) -> Reply {
+    let mut reply = respond::refuse(503, "Too many listen; try again later");
+    respond::explain(&mut reply, error);
+    reply
 }
 
 /// Whether the call may begin.

@@ -14,7 +14,7 @@ use wharf_model::{BoxFuture, Event, Exchange, Outcome, Request, Scope};
 use wharf_wire::Codec;
 
 use super::{
-    life::{Session, Visit},
+    life::{Beginning, Session, Visit},
     log::{Ending, Log},
     member::Member,
 };
@@ -26,6 +26,8 @@ pub(crate) struct Begun {
     pub(crate) codec: Codec,
     /// What came of it at once.
     pub(crate) first: Option<Event>,
+    /// Gone when something comes of it.
+    pub(crate) beginning: Option<Beginning>,
 }
 
 impl Begun {
@@ -41,7 +43,7 @@ impl Begun {
             Poll::Ready(event) => Some(event),
             Poll::Pending => None,
         };
-        Begun { exchange, codec, first }
+        Begun { exchange, codec, first, beginning: None }
     }
 
     /// Hands the session's listen to the runtime. What it says goes to the session's own stream.
@@ -62,7 +64,7 @@ impl Begun {
         held: usize,
         tasks: &Tasks,
     ) {
-        let Begun { exchange, codec, first } = self;
+        let Begun { exchange, codec, first, beginning } = self;
         let id = (!codec.is_silent()).then(|| codec.id());
         let visit = (!codec.is_silent()).then(|| Visit::new(session.clone()));
         let stopped = || session.common.shutdown.stopped();
@@ -74,6 +76,7 @@ impl Begun {
             closing: codec.is_silent().then(|| Box::pin(stopped()) as _),
             codec,
             first,
+            beginning,
             log,
             tally,
             asks: Asks::default(),
@@ -95,6 +98,8 @@ struct Call {
     codec: Codec,
     /// What came of it at once.
     first: Option<Event>,
+    /// Gone when something comes of it.
+    beginning: Option<Beginning>,
     /// Where it says what it has to say before its end.
     log: Arc<Log>,
     /// Where its reply goes; a listen of a session has none.
@@ -107,6 +112,7 @@ struct Call {
 impl Call {
     async fn run(mut self: Box<Self>, seat: Seat) {
         while let Some(event) = poll_fn(|cx| self.poll_next(cx)).await {
+            self.beginning = None;
             if let Event::Done(outcome) = event {
                 if self.session.flight().land(seat.number) {
                     self.finish(&outcome);

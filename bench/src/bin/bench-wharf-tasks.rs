@@ -1,0 +1,39 @@
+//! The server of the benchmarks of tasks, on Wharf: they are kept in the store that BENCH_STORE names.
+
+use std::env;
+use std::time::Duration;
+
+use bench::command_line::Serve;
+use wharf::prelude::*;
+use wharf::{Failure, TaskOptions};
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Count {
+    result: u64,
+}
+
+/// Gives the number back, as a task of one step.
+#[tool(task = "required")]
+async fn job(n: u64, ctx: Ctx) -> Json<Count> {
+    Json(Count { result: ctx.step("count", async { n }).await })
+}
+
+#[tokio::main]
+async fn main() -> wharf::Result<()> {
+    let Serve::Http { address, .. } = Serve::from_command_line().map_err(Failure::new)? else {
+        return Err(Failure::new("tasks are measured over HTTP"));
+    };
+    let options = TaskOptions {
+        poll_interval: Duration::from_millis(env::var("BENCH_POLL_MS")?.parse()?),
+        // All clients are one owner here, and tasks are kept for an hour.
+        per_owner: 100_000_000,
+        ..TaskOptions::default()
+    };
+    let store = wharf::store::open(&env::var("BENCH_STORE")?).await?;
+    Server::new("bench", "0.1.0")
+        .tool::<job>()
+        .tasks(options)
+        .store(store)
+        .serve_http(address)
+        .await
+}
