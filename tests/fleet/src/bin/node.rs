@@ -67,10 +67,9 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         poll_interval: Duration::from_millis(200),
         ..TaskOptions::default()
     };
-    let stores = wharf_store::open(&store).await?;
     let endpoint = Server::new("fleet-node", "1.0.0")
-        .store(stores.clone())
-        .http(Http::new().stores(stores).health())
+        .store(wharf_store::open(&store).await?)
+        .http(Http::new().health())
         // Callers that come through a balancer have no address here, and this is a load test.
         .http_rates(None)
         .tasks(options)
