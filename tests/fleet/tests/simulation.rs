@@ -1,8 +1,8 @@
 //! The lease and delivery protocol of tasks, simulated. `SEED=7` runs one seed and tells all of it;
 //! `WHARF_SEEDS=10000` runs more of them than the usual thousand.
 //!
-//! Each seed has a process of its own: tokio counts tasks in each process, and what a seed leads to
-//! depends on that.
+//! Each seed has a process of its own: a second simulation in the same process was seen to differ
+//! from the first, by some state below us that is not reset.
 #![allow(clippy::expect_used)]
 
 use std::{
