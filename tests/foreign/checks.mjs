@@ -104,7 +104,7 @@ export async function run(driver) {
             const { tools } = await client.listTools();
             assert.deepEqual(names(tools), [
                 'add', 'countdown', 'deploy', 'echo', 'fail', 'gallery', 'poem', 'set_bonus', 'sign_in', 'sleep',
-                'touch', 'weather', 'workspace',
+                'touch', 'voyage', 'weather', 'workspace',
             ]);
             const add = tools.find(tool => tool.name === 'add');
             assert.ok(add.description, 'add has no description');

@@ -49,7 +49,7 @@ const checks = {
         const { tools } = await result('tools/list', '--strict');
         assert.deepEqual(sorted(tools, 'name'), [
             'add', 'countdown', 'deploy', 'echo', 'fail', 'gallery', 'poem', 'set_bonus', 'sign_in', 'sleep', 'touch',
-            'weather', 'workspace',
+            'voyage', 'weather', 'workspace',
         ]);
     },
     'call': async () => assert.equal(await call('add', 'a=2', 'b=3'), '5'),

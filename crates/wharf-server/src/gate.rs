@@ -4,7 +4,10 @@ use std::{
     collections::VecDeque,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
@@ -13,15 +16,19 @@ use wharf_model::Release;
 /// Lets so many in at once; the next ones wait in line, and those after them are turned away.
 pub(crate) struct Gate {
     room: usize,
-    line: usize,
-    state: Mutex<State>,
+    most_waiting: usize,
+    /// How many are inside; [`WAITED_FOR`] is set as long as there is a line, and then a place that
+    /// is given back goes to the first in it.
+    inside: AtomicUsize,
+    line: Mutex<Line>,
 }
 
+const WAITED_FOR: usize = 1 << (usize::BITS - 1);
+
 #[derive(Default)]
-struct State {
-    inside: usize,
+struct Line {
     next_ticket: u64,
-    /// In the order they came. A place given back goes to the first.
+    /// In the order they came.
     waiting: VecDeque<(u64, Option<Waker>)>,
     /// Tickets that have been given a place and do not know yet.
     called: Vec<u64>,
@@ -39,42 +46,74 @@ pub(crate) enum Admission {
 
 impl Gate {
     pub(crate) fn new(room: usize, line: usize) -> Arc<Self> {
-        Arc::new(Gate { room, line, state: Mutex::default() })
+        let room = room.min(WAITED_FOR - 1);
+        let (inside, waiting) = (AtomicUsize::new(0), Mutex::default());
+        Arc::new(Gate { room, most_waiting: line, inside, line: waiting })
     }
 
     pub(crate) fn enter(self: &Arc<Self>) -> Admission {
-        let mut state = self.lock();
-        if state.inside < self.room {
-            state.inside += 1;
+        match self.walk_in() {
+            true => Admission::Now,
+            false => self.line_up(),
+        }
+    }
+
+    /// Takes a place if there is one, and nobody waits for it.
+    fn walk_in(&self) -> bool {
+        let one_more = |inside| (inside < self.room).then(|| inside + 1);
+        self.inside.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
+    }
+
+    #[cold]
+    fn line_up(self: &Arc<Self>) -> Admission {
+        let mut line = self.lock();
+        if line.waiting.len() >= self.most_waiting {
+            return if self.walk_in() { Admission::Now } else { Admission::Never };
+        }
+        // From here on, whoever leaves comes to the line; who left just now made room.
+        self.inside.fetch_or(WAITED_FOR, Ordering::AcqRel);
+        if line.waiting.is_empty() && self.inside.load(Ordering::Acquire) ^ WAITED_FOR < self.room {
+            self.inside.fetch_add(1, Ordering::AcqRel);
+            self.inside.fetch_and(!WAITED_FOR, Ordering::AcqRel);
             return Admission::Now;
         }
-        if state.waiting.len() >= self.line {
-            return Admission::Never;
-        }
-        let number = state.next_ticket;
-        state.next_ticket += 1;
-        state.waiting.push_back((number, None));
+        let number = line.next_ticket;
+        line.next_ticket += 1;
+        line.waiting.push_back((number, None));
         Admission::Later(Ticket { gate: self.clone(), number, used: false })
     }
 
-    /// Gives a place to the first in line, or keeps it free.
-    fn pass_on(state: &mut State) -> Option<Waker> {
-        let Some((number, waker)) = state.waiting.pop_front() else {
-            state.inside -= 1;
+    /// Gives a place to the first in line, or keeps it free if nobody is there any more.
+    fn pass_on(&self, line: &mut Line) -> Option<Waker> {
+        let first = line.waiting.pop_front();
+        self.mark(line);
+        let Some((number, waker)) = first else {
+            self.inside.fetch_sub(1, Ordering::AcqRel);
             return None;
         };
-        state.called.push(number);
+        line.called.push(number);
         waker
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Says whether anybody waits.
+    fn mark(&self, line: &Line) {
+        if line.waiting.is_empty() {
+            self.inside.fetch_and(!WAITED_FOR, Ordering::AcqRel);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Release for Gate {
     fn release(&self) {
-        let waker = Gate::pass_on(&mut self.lock());
+        let one_less = |inside| (inside & WAITED_FOR == 0).then(|| inside - 1);
+        if self.inside.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok() {
+            return;
+        }
+        let waker = self.pass_on(&mut self.lock());
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -93,16 +132,16 @@ impl Future for Ticket {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let gate = self.gate.clone();
-        let mut state = gate.lock();
-        if let Some(index) = state.called.iter().position(|it| *it == self.number) {
-            state.called.swap_remove(index);
+        let mut line = gate.lock();
+        if let Some(index) = line.called.iter().position(|it| *it == self.number) {
+            line.called.swap_remove(index);
             self.used = true;
             return Poll::Ready(());
         }
-        let place = state.waiting.iter_mut().find(|it| it.0 == self.number);
+        let place = line.waiting.iter_mut().find(|it| it.0 == self.number);
         let old = place.and_then(|(_, waker)| waker.replace(cx.waker().clone()));
         // Dropping a waker may drop a call, which comes back here.
-        drop(state);
+        drop(line);
         drop(old);
         Poll::Pending
     }
@@ -113,18 +152,19 @@ impl Drop for Ticket {
         if self.used {
             return;
         }
-        let mut state = self.gate.lock();
-        let waker = match state.called.iter().position(|it| *it == self.number) {
+        let mut line = self.gate.lock();
+        let waker = match line.called.iter().position(|it| *it == self.number) {
             Some(index) => {
-                state.called.swap_remove(index);
-                Gate::pass_on(&mut state)
+                line.called.swap_remove(index);
+                self.gate.pass_on(&mut line)
             }
             None => {
-                state.waiting.retain(|it| it.0 != self.number);
+                line.waiting.retain(|it| it.0 != self.number);
+                self.gate.mark(&line);
                 None
             }
         };
-        drop(state);
+        drop(line);
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -109,49 +109,33 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
         while self.read_ahead(ended) {
             // The last reply is held back by nothing.
             let more = self.ahead.len() > 1 || !self.lines.buffer().is_empty();
-            match more.then(Instant::now) {
-                None => self.answer_next().await,
-                Some(now) => {
-                    let quick = self.answer_all(now).await;
-                    self.few = if quick { AHEAD.min(2 * self.few) } else { 1 };
+            let (mut began, mut quick) = (more.then(Instant::now), true);
+            while let Some((received, length)) = self.ahead.pop_front() {
+                self.length = length;
+                match received {
+                    // Most calls end where they are, and are not worth a future.
+                    Received::Call(request, codec) if has_place(&self.shared, &codec) => {
+                        let before = self.out.len();
+                        if let Some(call) = self.start(request, codec, None) {
+                            self.launch(call, before, length).await;
+                        }
+                    }
+                    received => self.message(received).await,
                 }
+                if self.out.len() >= FULL {
+                    self.flush().await;
+                }
+                // Its reply must not wait for the calls behind it, which may take as long.
+                if began.as_mut().is_some_and(took_long) {
+                    quick = false;
+                    self.flush().await;
+                }
+            }
+            if more {
+                self.few = if quick { AHEAD.min(2 * self.few) } else { 1 };
             }
         }
         self.flush().await;
-    }
-
-    /// Answers what was read ahead. False if any of it took long.
-    async fn answer_all(&mut self, mut began: Instant) -> bool {
-        let mut quick = true;
-        while !self.ahead.is_empty() {
-            self.answer_next().await;
-            let now = Instant::now();
-            // Its reply must not wait for the calls behind it, which may take as long.
-            if now - began > SLOW {
-                quick = false;
-                self.flush().await;
-            }
-            began = now;
-        }
-        quick
-    }
-
-    async fn answer_next(&mut self) {
-        let Some((received, length)) = self.ahead.pop_front() else { return };
-        self.length = length;
-        match received {
-            // Most calls end where they are, and are not worth a future.
-            Received::Call(request, codec) if has_place(&self.shared, &codec) => {
-                let before = self.out.len();
-                if let Some(call) = self.start(request, codec, None) {
-                    self.launch(call, before, length).await;
-                }
-            }
-            received => self.message(received).await,
-        }
-        if self.out.len() >= FULL {
-            self.flush().await;
-        }
     }
 
     /// Reads the next few messages. False if there is none.
@@ -289,6 +273,12 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
         self.out.clear();
         self.out.shrink_to(2 * FULL);
     }
+}
+
+/// Whether what began then took long; what comes next begins now.
+fn took_long(began: &mut Instant) -> bool {
+    let now = Instant::now();
+    now - mem::replace(began, now) > SLOW
 }
 
 /// Whether a call, no listen, may begin at once.

@@ -246,7 +246,8 @@ impl Legacy<'_> {
             return Ok(Tasking::Unknown);
         }
         let offered = |session: &mut Session| session.handshake.offers(|it| it.tool_tasks);
-        match method == Method::CallTool && !self.session().is_none_or(offered) {
+        let tool = method == Method::CallTool;
+        match tool && (!message.has(Slot::Task) || !self.session().is_none_or(offered)) {
             true => Ok(Tasking::Declined),
             false => message.wanted_tasking(method),
         }

@@ -217,13 +217,34 @@ impl Message {
     }
 }
 
-/// The member that names what `method` calls.
+/// The member that names what `method` calls: its mirrored field, found without comparing names.
 pub(crate) fn target_slot(method: Method) -> Option<Slot> {
-    Some(match method.info().mirrored? {
-        "uri" => Slot::Uri,
-        "taskId" => Slot::TaskId,
-        _ => Slot::Name,
+    use Method::{CallTool, CancelTask, GetPrompt, GetTask, ReadResource, TaskResult, UpdateTask};
+    Some(match method {
+        CallTool | GetPrompt => Slot::Name,
+        ReadResource => Slot::Uri,
+        GetTask | UpdateTask | CancelTask | TaskResult => Slot::TaskId,
+        _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wharf_model::METHODS;
+
+    #[test]
+    fn targets_are_the_mirrored_fields() {
+        for row in &METHODS {
+            let slot = match row.mirrored {
+                None => None,
+                Some("uri") => Some(Slot::Uri),
+                Some("taskId") => Some(Slot::TaskId),
+                Some(_) => Some(Slot::Name),
+            };
+            assert_eq!(target_slot(row.method), slot, "{}", row.name);
+        }
+    }
 }
 
 /// How long a message is that is not kept for what its codec needs of it.
