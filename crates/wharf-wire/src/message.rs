@@ -228,25 +228,6 @@ pub(crate) fn target_slot(method: Method) -> Option<Slot> {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use wharf_model::METHODS;
-
-    #[test]
-    fn targets_are_the_mirrored_fields() {
-        for row in &METHODS {
-            let slot = match row.mirrored {
-                None => None,
-                Some("uri") => Some(Slot::Uri),
-                Some("taskId") => Some(Slot::TaskId),
-                Some(_) => Some(Slot::Name),
-            };
-            assert_eq!(target_slot(row.method), slot, "{}", row.name);
-        }
-    }
-}
-
 /// How long a message is that is not kept for what its codec needs of it.
 const LONG: usize = 4 << 10;
 
@@ -280,4 +261,23 @@ fn uri_too_long(limit: usize) -> Error {
     let error =
         Error::new(ErrorKind::UriTooLong).with_data(json!({"field": "uri", "limit": limit}));
     error.with_message(format!("URI too long: at most {limit} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wharf_model::METHODS;
+
+    #[test]
+    fn targets_are_the_mirrored_fields() {
+        for row in &METHODS {
+            let slot = match row.mirrored {
+                None => None,
+                Some("uri") => Some(Slot::Uri),
+                Some("taskId") => Some(Slot::TaskId),
+                Some(_) => Some(Slot::Name),
+            };
+            assert_eq!(target_slot(row.method), slot, "{}", row.name);
+        }
+    }
 }
