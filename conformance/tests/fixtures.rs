@@ -117,6 +117,23 @@ fn every_tool_is_listed_with_its_schema() {
                 json!({"type": "string", "description": "What to say.", "x-mcp-header": "Value"}),
             ),
         ),
+        ("greet", text("name", json!({"type": "string"}))),
+        (
+            "slow_compute",
+            json!({
+                "type": "object",
+                "properties": {
+                    "seconds": {"type": "number"},
+                    "label": {"type": ["string", "null"]},
+                },
+                "required": ["seconds"],
+            }),
+        ),
+        ("failing_job", nothing()),
+        ("protocol_error_job", nothing()),
+        ("confirm_delete", text("filename", json!({"type": "string"}))),
+        ("multi_input", nothing()),
+        ("test_tool_with_task", nothing()),
     ];
     let tools = Server::start().list("tools/list", "tools");
     // In this order: scenarios call the first tool, and the first one that has a header.

@@ -262,10 +262,14 @@ impl Outbox {
     /// Ends the call: nothing is sent any more, and what it held is given back.
     pub(crate) fn close(&self) {
         // Most often it is closed twice, and looking is cheaper.
-        if self.is_closed() || self.shared.closed.swap(true, Ordering::AcqRel) {
+        if self.is_closed() {
             return;
         }
         let mut queue = self.lock();
+        if self.is_closed() {
+            return;
+        }
+        self.shared.closed.store(true, Ordering::Release);
         let (reader, held, busy) = (queue.reader.take(), queue.held.take(), queue.busy.take());
         // Dropping, releasing and waking may run anybody's code, which may want the lock.
         drop(queue);

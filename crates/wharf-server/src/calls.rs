@@ -65,7 +65,7 @@ fn call_tool(
 }
 
 /// The tool that a request names, if the caller may use it.
-#[inline]
+#[inline(always)]
 pub(crate) fn find_tool<'l>(
     core: &Core,
     lists: &'l Lists,
@@ -76,7 +76,7 @@ pub(crate) fn find_tool<'l>(
 }
 
 /// Begins a call whose arguments have been looked at from outside.
-#[inline]
+#[inline(always)]
 pub(crate) fn begin_tool(
     core: &Arc<Core>,
     tool: &Arc<Entry<ToolInfo>>,

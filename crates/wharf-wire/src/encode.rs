@@ -125,6 +125,7 @@ impl Codec {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn write_tool_result<'a>(
         &self,
         it: &'a ToolResult,

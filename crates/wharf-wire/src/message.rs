@@ -198,7 +198,11 @@ impl Message {
             body: self.body.clone(),
             id: self.members.span(Slot::Id),
             token: self.token(),
-            target: target_slot(method).map(|slot| self.span(slot)).unwrap_or_default(),
+            target: match method {
+                Method::ReadResource => self.span(Slot::Uri),
+                Method::TaskResult => self.span(Slot::TaskId),
+                _ => Span::default(),
+            },
             capabilities: self.span(Slot::MetaCapabilities),
             retried: [Slot::InputResponses, Slot::RequestState]
                 .into_iter()

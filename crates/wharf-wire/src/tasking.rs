@@ -43,7 +43,8 @@ impl Message {
 
 /// Whether these capabilities have the extension of tasks.
 fn declares_tasks(capabilities: &str) -> bool {
-    may_name_tasks(capabilities.as_bytes())
+    capabilities.len() > TASKS_EXTENSION.len()
+        && may_name_tasks(capabilities.as_bytes())
         && member(capabilities, "extensions")
             .is_some_and(|it| member(it, TASKS_EXTENSION).is_some())
 }

@@ -43,8 +43,10 @@ pub(crate) enum Plan {
 
 /// What the caller and the tool agree on.
 pub(crate) fn plan(core: &Core, tool: &Entry<ToolInfo>, request: &Request) -> Result<Plan, Error> {
-    if request.tasking == Tasking::Unknown {
-        return Ok(Plan::Plain);
+    match request.tasking {
+        Tasking::Unknown => return Ok(Plan::Plain),
+        Tasking::Declined if tool.extra.task.is_none() => return Ok(Plan::Plain),
+        _ => {}
     }
     let (mode, threshold) = (tool.extra.task.as_ref(), core.tasks.options.threshold);
     let support = mode.map(|mode| &mode.support);
