@@ -6,7 +6,9 @@ mod task_support;
 use serde_json::json;
 use task_support::*;
 use wharf_model::{Asks, ErrorKind, Event, LogLevel, Notification, Outcome, TaskStatus, Tasking};
-use wharf_server::{AskError, Ctx, Router, State, TaskMode, TaskOptions, Tool, ToolError};
+use wharf_server::{
+    AskError, Ctx, Router, State, StepError, TaskMode, TaskOptions, Tool, ToolError,
+};
 
 async fn takes(ctx: Ctx, time: u64) -> String {
     tokio::time::sleep(seconds(time)).await;
@@ -184,4 +186,33 @@ async fn a_blocking_handler_detaches_too() {
         tokio::task::yield_now().await;
     }
     assert_eq!(ended(&client.get(&id).await), "7 true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_one_time_step_that_was_under_way_is_not_tried_again() {
+    async fn works(State(effects): State<Counter>, ctx: Ctx) -> String {
+        let slow = async {
+            effects.hit();
+            tokio::time::sleep(seconds(60)).await;
+        };
+        match ctx.step_once("s", slow).await {
+            Ok(()) => "done".into(),
+            Err(StepError::Spent) => "spent".into(),
+            Err(error) => error.to_string(),
+        }
+    }
+    let (world, effects) = (World::new(), Counter::default());
+    let node = || {
+        let server = world.server().tasks(options()).state(effects.clone());
+        let router = server.add(Tool::new("t", works)).build().unwrap();
+        router.start_tasks(&timer());
+        router
+    };
+    let first = node();
+    let id = client(&first).task("t").await.id;
+    drop(first);
+    let second = node();
+    pass(seconds(45)).await;
+    assert_eq!(ended(&client(&second).get(&id).await), "spent");
+    assert_eq!(effects.count(), 1);
 }
