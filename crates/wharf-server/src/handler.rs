@@ -253,6 +253,8 @@ impl Ctx {
     ) -> Vec<(String, Box<RawValue>)> {
         let mut run = self.run();
         run.is_task = true;
+        // Said to no question in particular, and not in the record: another run would not know it.
+        run.answers.retain(|_, Answer(question, _)| question.is_some());
         let steps = mem::take(&mut run.steps);
         let waiting = mem::take(&mut run.waiting);
         drop(run);

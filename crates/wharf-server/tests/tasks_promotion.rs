@@ -216,3 +216,24 @@ async fn a_one_time_step_that_was_under_way_is_not_tried_again() {
     assert_eq!(ended(&client(&second).get(&id).await), "spent");
     assert_eq!(effects.count(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_before_it_was_asked_is_asked_again_in_the_task() {
+    async fn asks(ctx: Ctx) -> Result<String, ToolError> {
+        let before: Confirm = ctx.ask("before", "Before?").await?;
+        ctx.detach().await?;
+        let after: Confirm = ctx.ask("after", "After?").await?;
+        Ok(format!("{} {}", before.sure, after.sure))
+    }
+    let tool = Tool::new("t", asks).task(TaskMode::optional().on_detach());
+    let router = World::new().server().add(tool).build().unwrap();
+    let client = client(&router);
+    // No state comes along: the answers belong to no question yet.
+    let early = json!({"before": sure(), "after": sure()}).to_string();
+    let id = task(client.send(call("t").input_responses(&early)).await).id;
+    settle().await;
+    assert_eq!(open(&client.get(&id).await), ["after"]);
+    client.update(&id, json!({"after": sure()})).await;
+    settle().await;
+    assert_eq!(ended(&client.get(&id).await), "true true");
+}
