@@ -25,6 +25,7 @@ use crate::{
         engine::Watch,
         ledger::{self, Update},
         record::{Changed, End, Refusal, Said, TaskRecord},
+        saved::SavedError,
         tell,
     },
 };
@@ -188,7 +189,7 @@ async fn result(core: &Arc<Core>, request: &Request, outbox: &Outbox) -> Result<
         if request.asks == Asks::Deliver {
             asking.put(&record, outbox);
         }
-        let said = asking.wait(&watch, &**outbox.timer()).await;
+        let said = asking.wait(&watch, core.tasks.options.item, &**outbox.timer()).await;
         if !said.is_empty() && !outbox.is_closed() {
             store(core, &record.id, &said, &**outbox.timer()).await?;
         }
@@ -223,14 +224,19 @@ impl Asking {
         }
     }
 
-    /// Waits for answers, for news of the task, or for as long as is sensible.
-    async fn wait(&mut self, watch: &Watch, timer: &dyn Timer) -> BTreeMap<String, Said> {
+    /// Waits for answers of up to `most` bytes, for news of the task, or for as long as is sensible.
+    async fn wait(
+        &mut self,
+        watch: &Watch,
+        most: usize,
+        timer: &dyn Timer,
+    ) -> BTreeMap<String, Said> {
         let mut alarm = timer.sleep_until(watch.patience(timer));
         poll_fn(|cx| {
             let mut said = BTreeMap::new();
             self.under_way.retain_mut(|(key, answering)| match Pin::new(answering).poll(cx) {
                 Poll::Ready(answer) => {
-                    said.extend(understand(answer).map(|answer| (key.clone(), answer)));
+                    said.extend(understand(answer, most).map(|answer| (key.clone(), answer)));
                     false
                 }
                 Poll::Pending => true,
@@ -245,13 +251,20 @@ impl Asking {
     }
 }
 
-/// What an answer says; nothing if this caller was the wrong one to ask.
-fn understand(answer: Result<String, Error>) -> Option<Said> {
+/// What an answer says, in no more than so many bytes; nothing if this caller was the wrong one to
+/// ask.
+fn understand(answer: Result<String, Error>, most: usize) -> Option<Said> {
     match answer {
+        // Whoever asked is told: this caller is not asked again.
+        Ok(json) if json.len() > most => {
+            let text = format!("The answer has {} bytes; {most} is the limit", json.len());
+            let error = Error::new(ErrorKind::InvalidParams).with_message(text);
+            Some(Said::Refused((&error).into()))
+        }
         Ok(json) => RawValue::from_string(json).ok().map(Said::Result),
         Err(error) if error.kind.is_missing_client_capability() => None,
         Err(error) if error.kind.is_request_cancelled() => None,
-        Err(error) => Some(Said::Refused((&error).into())),
+        Err(error) => Some(Said::Refused(SavedError::within(&error, most))),
     }
 }
 
