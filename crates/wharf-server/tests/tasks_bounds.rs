@@ -6,7 +6,8 @@ mod task_support;
 use serde_json::json;
 use task_support::*;
 use wharf_model::{
-    Asks, Error, ErrorKind, Event, Method, RequestBuilder, TaskState, TaskStatus, Tasking,
+    Asks, Error, ErrorKind, Event, Method, RecordStore, RequestBuilder, TaskState, TaskStatus,
+    Tasking,
 };
 use wharf_server::{Ctx, TaskMode, TaskOptions, Tool};
 
@@ -58,4 +59,24 @@ async fn a_failure_is_bounded_like_a_result() {
     let TaskState::Failed(error) = &task.state else { panic!("{task:?}") };
     assert_eq!(error.kind, ErrorKind::ResourceNotFound);
     assert!(error.message.len() < 1000 && error.data.is_none(), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_task_that_cannot_be_read_is_as_unknown_as_any() {
+    let world = World::new();
+    let record = wharf_model::Record {
+        id: "odd".into(),
+        owner: "somebody".into(),
+        body: b"what is this".to_vec(),
+        ..Default::default()
+    };
+    world.records.insert(record, 1000).await.unwrap();
+    let tool = Tool::new("t", async || "t").task(TaskMode::optional());
+    let router = world.server().add(tool).build().unwrap();
+    let alice = client(&router).named("alice");
+    for method in [Method::GetTask, Method::UpdateTask, Method::CancelTask, Method::TaskResult] {
+        let ask = |id: &str| alice.send(RequestBuilder::new(method).target(id));
+        assert_eq!(error(ask("odd").await), error(ask("unknown").await), "{}", method.name());
+    }
+    assert_eq!(alice.listen(&["odd"]).await.1, [""; 0]);
 }

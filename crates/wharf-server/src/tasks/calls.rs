@@ -75,13 +75,9 @@ fn not_found() -> Error {
     Error::new(ErrorKind::TaskNotFound)
 }
 
-fn is_owner(record: &TaskRecord, request: &Request) -> bool {
-    record.owner == ledger::owner(request.principal())
-}
-
 async fn load(core: &Core, request: &Request) -> Result<TaskRecord, Error> {
-    let found = core.tasks.ledger.load(&request.target()).await?;
-    found.filter(|record| is_owner(record, request)).ok_or_else(not_found)
+    let owner = ledger::owner(request.principal());
+    core.tasks.ledger.load_of(&request.target(), &owner).await?.ok_or_else(not_found)
 }
 
 async fn get(core: &Core, request: &Request) -> Result<Outcome, Error> {
@@ -276,10 +272,9 @@ pub(crate) async fn owned(
     outbox: &Outbox,
 ) -> Result<BTreeSet<String>, Error> {
     core.tasks.start(core, outbox.timer());
-    let mut owned = BTreeSet::new();
+    let (owner, mut owned) = (ledger::owner(request.principal()), BTreeSet::new());
     for id in named.into_iter().take(core.limits.subscriptions) {
-        let record = core.tasks.ledger.load(&id).await?;
-        if record.is_some_and(|record| is_owner(&record, request)) {
+        if core.tasks.ledger.load_of(&id, &owner).await?.is_some() {
             owned.insert(id);
         }
     }
