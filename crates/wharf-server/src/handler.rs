@@ -37,7 +37,7 @@ pub(crate) fn drive(
     Box::pin(async move {
         let over = Over(&ctx);
         ctx.attach();
-        if let Err(error) = ctx.resume() {
+        if let Err(error) = ctx.resume().and_then(|()| ctx.begin_chain()) {
             return error.into();
         }
         let end = {
@@ -253,6 +253,8 @@ impl Ctx {
     ) -> Vec<(String, Box<RawValue>)> {
         let mut run = self.run();
         run.is_task = true;
+        // Said to no question in particular, and not in the record: another run would not know it.
+        run.answers.retain(|_, Answer(question, _)| question.is_some());
         let steps = mem::take(&mut run.steps);
         let waiting = mem::take(&mut run.waiting);
         drop(run);
@@ -346,6 +348,17 @@ impl Ctx {
         Ok(())
     }
 
+    /// Gives a call that may become a task a nonce from its start: what it claims before must still
+    /// be claimed when the task runs again.
+    fn begin_chain(&self) -> Result<(), Error> {
+        let is_promotable = self.bond().is_some_and(|bond| !bond.is_task());
+        if is_promotable && self.run().chain.is_none() {
+            let chain = Chain { nonce: random_name()?, born: self.wall() };
+            self.run().chain = Some(chain);
+        }
+        Ok(())
+    }
+
     fn open(&self, request: &Request, state: &str) -> Result<Sealed, Error> {
         let again = "call again without it to start anew";
         // A state we made is within the limit: a longer one need not be opened to be refused.
@@ -395,11 +408,15 @@ impl Ctx {
         context(request, self.core().limits.argument_values)
     }
 
-    /// What `step_once` claims, and for how long; nothing if no state came with the call.
+    /// What `step_once` claims, and for how long; nothing if no state came with the call and it
+    /// cannot become a task.
     pub(crate) fn nonce(&self) -> Option<(String, Duration)> {
         let chain = self.run().chain.clone()?;
         let left = chain.end(self.core().limits.state_ttl).saturating_sub(self.wall());
-        Some((chain.nonce, Duration::from_secs(left.max(1))))
+        let left = Duration::from_secs(left.max(1));
+        // A task that the call becomes must not outlive the claim.
+        let as_task = self.bond().map(|_| self.core().tasks.options.longest_ttl);
+        Some((chain.nonce, left.saturating_add(as_task.unwrap_or_default())))
     }
 
     /// Seconds of the time of day, by which states expire.

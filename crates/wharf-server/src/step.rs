@@ -138,7 +138,7 @@ impl Ctx {
             Some(link) => Some(link.nonce().await.map_err(StepError::Store)?),
             None => self.nonce(),
         };
-        // Without a state that came back, nobody can send it twice.
+        // Without a state that came back, nobody can send it twice; and it will be no task.
         let Some((nonce, ttl)) = nonce else { return Ok(()) };
         let claim = self.core().nonces.claim(&format!("{nonce}/{name}"), ttl);
         match claim.await {

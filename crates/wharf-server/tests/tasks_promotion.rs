@@ -6,7 +6,9 @@ mod task_support;
 use serde_json::json;
 use task_support::*;
 use wharf_model::{Asks, ErrorKind, Event, LogLevel, Notification, Outcome, TaskStatus, Tasking};
-use wharf_server::{AskError, Ctx, Router, State, TaskMode, TaskOptions, Tool, ToolError};
+use wharf_server::{
+    AskError, Ctx, Router, State, StepError, TaskMode, TaskOptions, Tool, ToolError,
+};
 
 async fn takes(ctx: Ctx, time: u64) -> String {
     tokio::time::sleep(seconds(time)).await;
@@ -184,4 +186,54 @@ async fn a_blocking_handler_detaches_too() {
         tokio::task::yield_now().await;
     }
     assert_eq!(ended(&client.get(&id).await), "7 true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_one_time_step_that_was_under_way_is_not_tried_again() {
+    async fn works(State(effects): State<Counter>, ctx: Ctx) -> String {
+        let slow = async {
+            effects.hit();
+            tokio::time::sleep(seconds(60)).await;
+        };
+        match ctx.step_once("s", slow).await {
+            Ok(()) => "done".into(),
+            Err(StepError::Spent) => "spent".into(),
+            Err(error) => error.to_string(),
+        }
+    }
+    let (world, effects) = (World::new(), Counter::default());
+    let node = || {
+        let server = world.server().tasks(options()).state(effects.clone());
+        let router = server.add(Tool::new("t", works)).build().unwrap();
+        router.start_tasks(&timer());
+        router
+    };
+    let first = node();
+    let id = client(&first).task("t").await.id;
+    drop(first);
+    let second = node();
+    pass(seconds(45)).await;
+    assert_eq!(ended(&client(&second).get(&id).await), "spent");
+    assert_eq!(effects.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_before_it_was_asked_is_asked_again_in_the_task() {
+    async fn asks(ctx: Ctx) -> Result<String, ToolError> {
+        let before: Confirm = ctx.ask("before", "Before?").await?;
+        ctx.detach().await?;
+        let after: Confirm = ctx.ask("after", "After?").await?;
+        Ok(format!("{} {}", before.sure, after.sure))
+    }
+    let tool = Tool::new("t", asks).task(TaskMode::optional().on_detach());
+    let router = World::new().server().add(tool).build().unwrap();
+    let client = client(&router);
+    // No state comes along: the answers belong to no question yet.
+    let early = json!({"before": sure(), "after": sure()}).to_string();
+    let id = task(client.send(call("t").input_responses(&early)).await).id;
+    settle().await;
+    assert_eq!(open(&client.get(&id).await), ["after"]);
+    client.update(&id, json!({"after": sure()})).await;
+    settle().await;
+    assert_eq!(ended(&client.get(&id).await), "true true");
 }

@@ -25,6 +25,7 @@ use crate::{
         engine::Watch,
         ledger::{self, Update},
         record::{Changed, End, Refusal, Said, TaskRecord},
+        saved::SavedError,
         tell,
     },
 };
@@ -74,13 +75,9 @@ fn not_found() -> Error {
     Error::new(ErrorKind::TaskNotFound)
 }
 
-fn is_owner(record: &TaskRecord, request: &Request) -> bool {
-    record.owner == ledger::owner(request.principal())
-}
-
 async fn load(core: &Core, request: &Request) -> Result<TaskRecord, Error> {
-    let found = core.tasks.ledger.load(&request.target()).await?;
-    found.filter(|record| is_owner(record, request)).ok_or_else(not_found)
+    let owner = ledger::owner(request.principal());
+    core.tasks.ledger.load_of(&request.target(), &owner).await?.ok_or_else(not_found)
 }
 
 async fn get(core: &Core, request: &Request) -> Result<Outcome, Error> {
@@ -188,7 +185,7 @@ async fn result(core: &Arc<Core>, request: &Request, outbox: &Outbox) -> Result<
         if request.asks == Asks::Deliver {
             asking.put(&record, outbox);
         }
-        let said = asking.wait(&watch, &**outbox.timer()).await;
+        let said = asking.wait(&watch, core.tasks.options.item, &**outbox.timer()).await;
         if !said.is_empty() && !outbox.is_closed() {
             store(core, &record.id, &said, &**outbox.timer()).await?;
         }
@@ -223,14 +220,19 @@ impl Asking {
         }
     }
 
-    /// Waits for answers, for news of the task, or for as long as is sensible.
-    async fn wait(&mut self, watch: &Watch, timer: &dyn Timer) -> BTreeMap<String, Said> {
+    /// Waits for answers of up to `most` bytes, for news of the task, or for as long as is sensible.
+    async fn wait(
+        &mut self,
+        watch: &Watch,
+        most: usize,
+        timer: &dyn Timer,
+    ) -> BTreeMap<String, Said> {
         let mut alarm = timer.sleep_until(watch.patience(timer));
         poll_fn(|cx| {
             let mut said = BTreeMap::new();
             self.under_way.retain_mut(|(key, answering)| match Pin::new(answering).poll(cx) {
                 Poll::Ready(answer) => {
-                    said.extend(understand(answer).map(|answer| (key.clone(), answer)));
+                    said.extend(understand(answer, most).map(|answer| (key.clone(), answer)));
                     false
                 }
                 Poll::Pending => true,
@@ -245,13 +247,20 @@ impl Asking {
     }
 }
 
-/// What an answer says; nothing if this caller was the wrong one to ask.
-fn understand(answer: Result<String, Error>) -> Option<Said> {
+/// What an answer says, in no more than so many bytes; nothing if this caller was the wrong one to
+/// ask.
+fn understand(answer: Result<String, Error>, most: usize) -> Option<Said> {
     match answer {
+        // Whoever asked is told: this caller is not asked again.
+        Ok(json) if json.len() > most => {
+            let text = format!("The answer has {} bytes; {most} is the limit", json.len());
+            let error = Error::new(ErrorKind::InvalidParams).with_message(text);
+            Some(Said::Refused((&error).into()))
+        }
         Ok(json) => RawValue::from_string(json).ok().map(Said::Result),
         Err(error) if error.kind.is_missing_client_capability() => None,
         Err(error) if error.kind.is_request_cancelled() => None,
-        Err(error) => Some(Said::Refused((&error).into())),
+        Err(error) => Some(Said::Refused(SavedError::within(&error, most))),
     }
 }
 
@@ -263,10 +272,9 @@ pub(crate) async fn owned(
     outbox: &Outbox,
 ) -> Result<BTreeSet<String>, Error> {
     core.tasks.start(core, outbox.timer());
-    let mut owned = BTreeSet::new();
+    let (owner, mut owned) = (ledger::owner(request.principal()), BTreeSet::new());
     for id in named.into_iter().take(core.limits.subscriptions) {
-        let record = core.tasks.ledger.load(&id).await?;
-        if record.is_some_and(|record| is_owner(&record, request)) {
+        if core.tasks.ledger.load_of(&id, &owner).await?.is_some() {
             owned.insert(id);
         }
     }

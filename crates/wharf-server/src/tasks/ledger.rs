@@ -78,6 +78,16 @@ impl Ledger {
         }
     }
 
+    /// The task with this id, if it is this owner's. One of somebody else is not even read: whether
+    /// it can be must tell nobody that it is there.
+    pub(crate) async fn load_of(&self, id: &str, owner: &str) -> Result<Option<TaskRecord>, Error> {
+        if id.len() > LONGEST_ID {
+            return Ok(None);
+        }
+        let found = self.store.load(id).await?.filter(|record| record.owner == owner);
+        found.map(|record| self.decode(record)).transpose()
+    }
+
     /// Changes a record, as it is in the store or as it is `known`; again from the store if
     /// somebody else was faster.
     pub(crate) async fn update(

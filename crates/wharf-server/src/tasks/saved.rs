@@ -6,6 +6,7 @@ use wharf_model::{
     Ask, ClientCapabilities, ElicitForm, ElicitUrl, Error, ErrorKind, Implementation, Peer,
     Principal, Request, SamplingRequest,
 };
+use wharf_schema::problems;
 
 /// The call, as far as it can be made again by another process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -64,6 +65,18 @@ impl SavedCall {
         let (id, scopes) = self.principal.as_ref()?;
         let nobody = Principal::new(id.as_str());
         Some(scopes.iter().fold(nobody, |principal, scope| principal.with_scope(scope)))
+    }
+}
+
+impl SavedError {
+    /// What can be kept of an error in so many bytes: without its data if they are too many, and
+    /// then with the beginning of its text.
+    pub(crate) fn within(error: &Error, most: usize) -> Self {
+        let saved = SavedError::from(error);
+        if serde_json::to_vec(&saved).is_ok_and(|json| json.len() <= most) {
+            return saved;
+        }
+        SavedError { message: problems::shorten(saved.message), data: None, ..saved }
     }
 }
 

@@ -26,6 +26,7 @@ use crate::{
         ledger::chance,
         link::{Chore, Link, Stop},
         record::{End, TaskRecord},
+        saved::SavedError,
         tell::short,
     },
 };
@@ -183,7 +184,9 @@ async fn work(holding: Holding, mut exchange: Exchange, timer: &dyn Timer) {
     let end = loop {
         match poll_fn(|cx| poll(&link, &mut lease, &mut exchange, &mut reports, timer, cx)).await {
             Next::Chore(Chore::Stop(Stop::Lost)) => return,
-            Next::Chore(Chore::Stop(Stop::Failed(error))) => break End::Failed((&error).into()),
+            Next::Chore(Chore::Stop(Stop::Failed(error))) => {
+                break End::Failed(SavedError::within(&error, options.result));
+            }
             Next::Chore(Chore::Withdraw(key)) => lease.during(timer, link.withdraw(&key)).await,
             Next::Report(update) => lease.during(timer, link.report(&update)).await,
             Next::Event(Event::Done(outcome)) => break ended(outcome, options.result),
@@ -277,7 +280,7 @@ fn ended(outcome: Outcome, most: usize) -> End {
         {
             ToolResult::error(&*error.message)
         }
-        Outcome::Failed(error) => return End::Failed((&*error).into()),
+        Outcome::Failed(error) => return End::Failed(SavedError::within(&error, most)),
         _ => return End::Failed((&Error::new(ErrorKind::InternalError)).into()),
     };
     let size = serde_json::to_vec(&result).map_or(usize::MAX, |json| json.len());

@@ -1,0 +1,82 @@
+//! What clients and tools cannot make a store keep, and a server load.
+#![allow(clippy::unwrap_used)]
+
+mod task_support;
+
+use serde_json::json;
+use task_support::*;
+use wharf_model::{
+    Asks, Error, ErrorKind, Event, Method, RecordStore, RequestBuilder, TaskState, TaskStatus,
+    Tasking,
+};
+use wharf_server::{Ctx, TaskMode, TaskOptions, Tool};
+
+#[tokio::test(start_paused = true)]
+async fn answers_to_whoever_waits_for_the_result_are_bounded_too() {
+    async fn asks(ctx: Ctx) -> String {
+        ctx.ask::<Confirm>("c", "Sure?").await.unwrap_err().to_string()
+    }
+    let options = TaskOptions { item: 700, ..TaskOptions::default() };
+    let tool = Tool::new("asks", asks).task(TaskMode::optional());
+    let world = World::new();
+    let router = world.server().tasks(options).add(tool).build().unwrap();
+    let client = client(&router).asked(Asks::Deliver).saying(Tasking::Wanted(None));
+    let long = "x".repeat(10_000);
+    let refusal = Error::new(ErrorKind::InternalError).with_message("No: ".to_owned() + &long);
+    let answers = [
+        (
+            Ok(json!({"action": "accept", "content": {"sure": long}}).to_string()),
+            "700 is the limit",
+        ),
+        (Err(refusal.with_data(json!(long))), "No: "),
+    ];
+    for (answer, said) in answers {
+        let id = client.task("asks").await.id;
+        let wait = client.request(RequestBuilder::new(Method::TaskResult).target(&id));
+        let mut waiting = client.start(wait);
+        let Event::Ask(asked, _) = next(&mut waiting).await else { panic!("nothing was asked") };
+        waiting.answers().deliver(asked, answer);
+        let told = result(done(&mut waiting).await);
+        assert!(text(&told).contains(said), "{}", text(&told));
+        assert!(text(&told).len() < 1000);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_bounded_like_a_result() {
+    async fn fails() -> Result<(), Error> {
+        let long = "x".repeat(10_000);
+        Err(Error::resource_not_found("x:y").with_message(long.clone()).with_data(json!(long)))
+    }
+    let options = TaskOptions { result: 1000, ..TaskOptions::default() };
+    let tool = Tool::new("fails", fails).task(TaskMode::optional());
+    let router = World::new().server().tasks(options).add(tool).build().unwrap();
+    let client = client(&router);
+    let id = client.task("fails").await.id;
+    settle().await;
+    let task = client.get(&id).await;
+    assert_eq!(task.status(), TaskStatus::Failed);
+    let TaskState::Failed(error) = &task.state else { panic!("{task:?}") };
+    assert_eq!(error.kind, ErrorKind::ResourceNotFound);
+    assert!(error.message.len() < 1000 && error.data.is_none(), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_task_that_cannot_be_read_is_as_unknown_as_any() {
+    let world = World::new();
+    let record = wharf_model::Record {
+        id: "odd".into(),
+        owner: "somebody".into(),
+        body: b"what is this".to_vec(),
+        ..Default::default()
+    };
+    world.records.insert(record, 1000).await.unwrap();
+    let tool = Tool::new("t", async || "t").task(TaskMode::optional());
+    let router = world.server().add(tool).build().unwrap();
+    let alice = client(&router).named("alice");
+    for method in [Method::GetTask, Method::UpdateTask, Method::CancelTask, Method::TaskResult] {
+        let ask = |id: &str| alice.send(RequestBuilder::new(method).target(id));
+        assert_eq!(error(ask("odd").await), error(ask("unknown").await), "{}", method.name());
+    }
+    assert_eq!(alice.listen(&["odd"]).await.1, [""; 0]);
+}
