@@ -200,8 +200,9 @@ async fn work(holding: Holding, mut exchange: Exchange, timer: &dyn Timer) {
     let finished = link.finish(&end, reports.last.as_ref()).await;
     // Before anybody is told: there is nothing left that the news could change here.
     drop((running, place));
+    // Even if it was over before: whoever ended it may not have heard from the store that it did.
+    core.tasks.ledger.tell(link.id()).await;
     if finished {
-        core.tasks.ledger.tell(link.id()).await;
         tracing::debug!(task = short(link.id()), "a task has ended");
     }
 }
