@@ -251,7 +251,8 @@ impl Reports {
             Notification::Progress { progress, total, message } => {
                 self.last = Some(Update { progress, total, message });
             }
-            other => tracing::debug!(?other, "a task has nobody to tell this"),
+            // Not what it says: that was meant for the client, not for the server's log.
+            _ => tracing::debug!("a task has nobody to tell what it says"),
         }
     }
 
