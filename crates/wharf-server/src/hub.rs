@@ -13,7 +13,7 @@ use std::{
 
 use wharf_model::{
     Filter, LiveFilter, Moment, Notification, Outbox, Peer, Principal, ServerCapabilities,
-    TASKS_EXTENSION, Task, TaskStatus, Timestamp,
+    TASKS_EXTENSION, Task, TaskState, TaskStatus, Timestamp,
 };
 
 use crate::fleet::{self, Relay, Updates};
@@ -95,8 +95,31 @@ struct Pending {
 /// What a listener was told of a task last.
 #[derive(Default)]
 struct Said {
-    task: Option<(Timestamp, TaskStatus, Option<String>)>,
+    task: Option<Stand>,
     progress: Option<f64>,
+}
+
+/// Where a task stands, as far as a listener can tell.
+#[derive(PartialEq)]
+struct Stand {
+    time: Timestamp,
+    status: TaskStatus,
+    message: Option<String>,
+    /// The keys of its open questions.
+    asks: Vec<String>,
+}
+
+impl Stand {
+    fn of(task: &Task) -> Self {
+        let asks = match &task.state {
+            TaskState::InputRequired(questions) => {
+                questions.iter().map(|(key, _)| key.to_string()).collect()
+            }
+            _ => Vec::new(),
+        };
+        let (time, status, message) = (task.updated_at, task.status(), task.message.clone());
+        Stand { time, status, message, asks }
+    }
 }
 
 /// A place among the listeners, given up when dropped.
@@ -415,10 +438,11 @@ impl Pending {
         match notification {
             Notification::Task(task) => {
                 let said = self.said.entry(task.id.clone()).or_default();
-                let now = (task.updated_at, task.status(), task.message.clone());
-                let before = said.task.as_ref();
-                let is_over = before.is_some_and(|(_, status, _)| status.is_terminal());
-                let is_stale = before.is_some_and(|(time, ..)| *time > task.updated_at);
+                let (now, before) = (Stand::of(task), said.task.as_ref());
+                let is_over = before.is_some_and(|before| before.status.is_terminal());
+                // Clocks may go back; an end stays one.
+                let is_stale = !now.status.is_terminal()
+                    && before.is_some_and(|before| before.time > now.time);
                 if is_over || is_stale || before == Some(&now) {
                     return false;
                 }

@@ -294,11 +294,13 @@ fn listen_to_tasks(
 ) -> BoxFuture<Outcome> {
     Box::pin(async move {
         let named = filter.read(|filter| filter.tasks.clone());
-        let owned = match tasks::calls::owned(&core, &request, named, &outbox).await {
+        let owned = match tasks::calls::owned(&core, &request, named.clone(), &outbox).await {
             Ok(owned) => owned,
             Err(error) => return error.into(),
         };
-        filter.edit(|filter| filter.tasks.clone_from(&owned));
+        // What was added meanwhile stays: nobody hears of a task but its owner.
+        let stays = |id: &String| owned.contains(id) || !named.contains(id);
+        filter.edit(|filter| filter.tasks.retain(stays));
         let listening = admit(&core, &core.snapshot.load(), filter, &request, &outbox);
         match listening {
             Ok(listening) => {

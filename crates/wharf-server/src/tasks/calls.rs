@@ -135,10 +135,9 @@ async fn cancel(core: &Core, request: &Request, outbox: &Outbox) -> Result<Outco
         Update::Refused(Refusal::Over, record) => (record, true),
         _ => return Err(not_found()),
     };
-    if !too_late {
-        core.tasks.drop_run(&id);
-        ledger.tell(&id).await;
-    }
+    // Even if it was over before: whoever ended it may not have heard from the store that it did.
+    core.tasks.drop_run(&id);
+    ledger.tell(&id).await;
     let task = Box::new(tell::task(core, &record));
     Ok(Reply::TaskCancelled { task, too_late }.into())
 }

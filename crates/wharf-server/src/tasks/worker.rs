@@ -200,8 +200,9 @@ async fn work(holding: Holding, mut exchange: Exchange, timer: &dyn Timer) {
     let finished = link.finish(&end, reports.last.as_ref()).await;
     // Before anybody is told: there is nothing left that the news could change here.
     drop((running, place));
+    // Even if it was over before: whoever ended it may not have heard from the store that it did.
+    core.tasks.ledger.tell(link.id()).await;
     if finished {
-        core.tasks.ledger.tell(link.id()).await;
         tracing::debug!(task = short(link.id()), "a task has ended");
     }
 }
@@ -250,7 +251,8 @@ impl Reports {
             Notification::Progress { progress, total, message } => {
                 self.last = Some(Update { progress, total, message });
             }
-            other => tracing::debug!(?other, "a task has nobody to tell this"),
+            // Not what it says: that was meant for the client, not for the server's log.
+            _ => tracing::debug!("a task has nobody to tell what it says"),
         }
     }
 
