@@ -1,10 +1,13 @@
 //! What reached this process and concerns another, and the other way round.
 
-use std::sync::{Arc, Weak};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use tokio::time::sleep;
-use wharf_model::Keep;
+use tokio::time::{Instant, sleep};
+use wharf_model::{Events, Keep};
 use wharf_wire::Received;
 
 use super::{
@@ -16,6 +19,9 @@ use crate::http::fleet::{Away, Fleet, Hearing, LOOK, Word};
 
 /// How much of its mail a process finds, at least as long as it may take to look.
 const KEEP: Keep = Keep { events: 4096, bytes: 64 << 20, ttl: LOOK.saturating_mul(12) };
+/// How often a process writes to itself, so that its mailbox is not forgotten for want of mail and
+/// numbered anew.
+const RENEW: Duration = LOOK.saturating_mul(3);
 /// How many letters are read at once.
 const BATCH: usize = 64;
 
@@ -111,12 +117,20 @@ impl Sessions {
     /// Reads this process's mail, until the server stops.
     pub(super) async fn read_mail(sessions: Weak<Self>, fleet: Arc<Fleet>) {
         let name = mailbox(fleet.node);
-        let mut seen = 0;
+        let (mut seen, mut renewed) = (0, Instant::now());
         while !fleet.shutdown.is_stopped() {
+            if renewed.elapsed() >= RENEW {
+                renewed = Instant::now();
+                seen = renew(&fleet, &name, seen).await;
+            }
             let read = fleet.ask(fleet.stores.events.read(&name, seen, BATCH)).await;
-            let read = read.unwrap_or_default();
-            if read.newest < seen && read.newest > 0 {
-                // It was forgotten for want of mail, and begun anew.
+            // A store that was gone may have forgotten the mail and number it anew; a letter that
+            // is read twice does no harm.
+            let read = read.unwrap_or_else(|Away| {
+                seen = 0;
+                Events::default()
+            });
+            if read.newest < seen {
                 seen = 0;
                 continue;
             }
@@ -180,6 +194,15 @@ async fn post(fleet: &Fleet, node: u32, letter: Vec<u8>) -> Result<(), Away> {
     // It looks there now and then, too.
     let _ = fleet.say(&Word::Mail { node }).await;
     Ok(())
+}
+
+/// Keeps a process's own mailbox, with a letter that says nothing. Gives how far it has been read.
+async fn renew(fleet: &Fleet, name: &str, seen: u64) -> u64 {
+    match fleet.ask(fleet.stores.events.append(name, Vec::new(), KEEP)).await {
+        Ok(number) if number == seen + 1 => number,
+        Ok(number) if number > seen => seen,
+        _ => 0,
+    }
 }
 
 /// An answer, as the client could have written it.
