@@ -149,6 +149,32 @@ async fn a_question_is_answered_by_mail_after_minutes_of_silence() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_too_long_for_the_mail_ends_the_question() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut call = client.tool(1, "ask").await;
+    let ask = call.message().await.unwrap().data;
+    bed.only(1);
+    assert_eq!(client.answer(&ask, json!({"roots": ["x".repeat(1 << 20)]})).await, 202);
+    assert_eq!(call.message().await.unwrap().data["result"]["isError"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_for_a_process_that_never_was_is_not_kept() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    // By then it is certain who is there.
+    sleep(Duration::from_secs(60)).await;
+    let before = bed.ports.mailboxes();
+    for node in 1..=10_u64 {
+        let ask = json!({"id": node << 20});
+        assert_eq!(client.answer(&ask, json!({"roots": []})).await, 202);
+    }
+    assert_eq!(bed.ports.mailboxes(), before);
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_are_cancelled_at_the_wrong_server() {
     let bed = Bed::new();
     let (client, other) = (bed.client(NEWEST).await, bed.client(NEWEST).await);

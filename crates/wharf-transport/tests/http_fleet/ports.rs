@@ -118,6 +118,11 @@ impl Ports {
         streams.keys().filter(|it| !it.starts_with("node.")).count()
     }
 
+    /// How many mailboxes are kept.
+    pub(crate) fn mailboxes(&self) -> usize {
+        self.live().keys().filter(|it| it.starts_with("node.")).count()
+    }
+
     /// All that is kept of sessions and streams, as text.
     pub(crate) fn text(&self) -> String {
         let records = self.0.records.lock().unwrap();

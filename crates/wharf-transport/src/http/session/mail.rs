@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
-use wharf_model::{Events, Keep};
+use wharf_model::{Error, ErrorKind, Events, Keep};
 use wharf_wire::Received;
 
 use super::{
@@ -19,6 +19,8 @@ use crate::http::fleet::{Away, Fleet, Hearing, LOOK, Word};
 
 /// How much of its mail a process finds, at least as long as it may take to look.
 const KEEP: Keep = Keep { events: 4096, bytes: 64 << 20, ttl: LOOK.saturating_mul(12) };
+/// How long a letter may be.
+const LONGEST: usize = 1 << 20;
 /// How often a process writes to itself, so that its mailbox is not forgotten for want of mail and
 /// numbered anew.
 const RENEW: Duration = LOOK.saturating_mul(3);
@@ -41,8 +43,11 @@ impl Sessions {
             match one {
                 Received::Answer(number, _) => {
                     if let Some(node) = member.fleet.asked_elsewhere(*number) {
-                        let letter = letter(visit, member, one);
-                        post(&member.fleet, node, letter).await?;
+                        // The client says who asked: mail for nobody would only fill the store.
+                        if !member.fleet.is_gone(node).await {
+                            let letter = letter(visit, member, one);
+                            post(&member.fleet, node, letter).await?;
+                        }
                         *one = Received::Ignore;
                     }
                 }
@@ -189,8 +194,7 @@ fn look_again(fleet: &Arc<Fleet>, mut sessions: Vec<Arc<Session>>) {
 
 /// Brings a letter to another process's mailbox, and tells it.
 async fn post(fleet: &Fleet, node: u32, letter: Vec<u8>) -> Result<(), Away> {
-    let keep = Keep { bytes: KEEP.bytes.max(letter.len()), ..KEEP };
-    fleet.ask(fleet.stores.events.append(&mailbox(node), letter, keep)).await?;
+    fleet.ask(fleet.stores.events.append(&mailbox(node), letter, KEEP)).await?;
     // It looks there now and then, too.
     let _ = fleet.say(&Word::Mail { node }).await;
     Ok(())
@@ -205,9 +209,10 @@ async fn renew(fleet: &Fleet, name: &str, seen: u64) -> u64 {
     }
 }
 
-/// An answer, as the client could have written it.
+/// An answer, as the client could have written it; if that is too long, one that says so.
 fn letter(visit: &Visit, member: &Member, answer: &Received) -> Vec<u8> {
     let mut letter = format!("{} ", member.key).into_bytes();
+    let start = letter.len();
     match answer {
         Received::Answer(number, Ok(result)) => letter.extend_from_slice(
             format!(r#"{{"jsonrpc":"2.0","id":{number},"result":{result}}}"#).as_bytes(),
@@ -216,6 +221,13 @@ fn letter(visit: &Visit, member: &Member, answer: &Received) -> Vec<u8> {
             visit.connection().fail(&number.to_string(), error, &mut letter);
         }
         _ => {}
+    }
+    if let (true, Received::Answer(number, _)) = (letter.len() > LONGEST, answer) {
+        letter.truncate(start);
+        let error = Error::new(ErrorKind::InvalidRequest).with_message(
+            "The client's answer is too long for another process than the one that asked",
+        );
+        visit.connection().fail(&number.to_string(), &error, &mut letter);
     }
     letter
 }
