@@ -133,6 +133,48 @@ async fn questions_are_answered_at_the_wrong_server() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_question_is_answered_by_mail_after_minutes_of_silence() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    for silence in [0, 50, 61, 70, 600, 1200] {
+        sleep(Duration::from_secs(silence)).await;
+        bed.only(0);
+        let mut call = client.tool(1, "ask").await;
+        let ask = call.message().await.unwrap().data;
+        bed.only(1);
+        assert_eq!(client.answer(&ask, json!({"roots": [silence]})).await, 202);
+        let expected = json!({"roots": [silence]}).to_string();
+        assert_eq!(text(&call.message().await.unwrap().data), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_too_long_for_the_mail_ends_the_question() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut call = client.tool(1, "ask").await;
+    let ask = call.message().await.unwrap().data;
+    bed.only(1);
+    assert_eq!(client.answer(&ask, json!({"roots": ["x".repeat(1 << 20)]})).await, 202);
+    assert_eq!(call.message().await.unwrap().data["result"]["isError"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_for_a_process_that_never_was_is_not_kept() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    // By then it is certain who is there.
+    sleep(Duration::from_secs(60)).await;
+    let before = bed.ports.mailboxes();
+    for node in 1..=10_u64 {
+        let ask = json!({"id": node << 20});
+        assert_eq!(client.answer(&ask, json!({"roots": []})).await, 202);
+    }
+    assert_eq!(bed.ports.mailboxes(), before);
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_are_cancelled_at_the_wrong_server() {
     let bed = Bed::new();
     let (client, other) = (bed.client(NEWEST).await, bed.client(NEWEST).await);
@@ -174,6 +216,34 @@ async fn the_sessions_own_stream_moves_between_servers() {
     }
     let again: Vec<_> = client.get(Some("0-1")).await.ids(3).await;
     assert_eq!(again, ids("0", 2, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_sessions_own_stream_goes_on_after_a_long_silence() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let mut own = client.get(None).await;
+    own.next().await.unwrap();
+    for change in 1..=3 {
+        bed.change(change);
+        assert_eq!(own.message().await.unwrap().data["params"]["uri"], format!("toy:{change}"));
+    }
+    for change in 4..=6 {
+        // Long enough for the store to forget what was said.
+        let reading = tokio::spawn(async move { own.message().await });
+        sleep(Duration::from_secs(2 * 3600)).await;
+        bed.change(change);
+        let event = reading.await.unwrap().unwrap();
+        assert_eq!(
+            (event.id.as_str(), event.data["params"]["uri"].as_str()),
+            ("0-1", Some(&*format!("toy:{change}")))
+        );
+        own = client.get(Some(&event.id)).await;
+    }
+    drop(own);
+    // Whoever comes back with what was forgotten gets all that was said since.
+    let missed = client.get(Some("0-3")).await.message().await.unwrap();
+    assert_eq!(missed.data["params"]["uri"], "toy:6");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::{
     any::Any,
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Mutex, MutexGuard, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -38,6 +38,8 @@ struct Inner {
 #[derive(Default)]
 struct Stream {
     newest: u64,
+    /// When it is forgotten: some time after the last event came.
+    expires: Option<Instant>,
     events: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -112,8 +114,13 @@ impl Ports {
 
     /// How many streams are kept, mailboxes aside.
     pub(crate) fn streams(&self) -> usize {
-        let streams = self.0.streams.lock().unwrap();
+        let streams = self.live();
         streams.keys().filter(|it| !it.starts_with("node.")).count()
+    }
+
+    /// How many mailboxes are kept.
+    pub(crate) fn mailboxes(&self) -> usize {
+        self.live().keys().filter(|it| it.starts_with("node.")).count()
     }
 
     /// All that is kept of sessions and streams, as text.
@@ -121,6 +128,13 @@ impl Ports {
         let records = self.0.records.lock().unwrap();
         let streams = self.0.streams.lock().unwrap();
         format!("{:?} {:?}", records.values(), streams.keys())
+    }
+
+    /// The streams that are not forgotten yet.
+    fn live(&self) -> MutexGuard<'_, HashMap<String, Stream>> {
+        let mut streams = self.0.streams.lock().unwrap();
+        streams.retain(|_, stream| stream.expires.is_none_or(|expires| expires > Instant::now()));
+        streams
     }
 
     fn time(&self) -> u64 {
@@ -152,12 +166,21 @@ impl Ports {
     fn records<T>(&self, work: impl FnOnce(&mut HashMap<String, Record>) -> T) -> T {
         let now = self.time();
         let mut records = self.0.records.lock().unwrap();
-        records.retain(|_, record| record.expires.is_none_or(|expires| expires > now));
+        // They are there until somebody sweeps, but nobody sees them.
+        let lapsed: Vec<_> = records.extract_if(|_, record| is_over(record, now)).collect();
         if self.0.no_nodes.load(Ordering::SeqCst) {
             records.retain(|id, _| !id.starts_with("node."));
         }
-        work(&mut records)
+        let done = work(&mut records);
+        for (id, record) in lapsed {
+            records.entry(id).or_insert(record);
+        }
+        done
     }
+}
+
+fn is_over(record: &Record, now: u64) -> bool {
+    record.expires.is_some_and(|expires| expires <= now)
 }
 
 impl RecordStore for Ports {
@@ -218,8 +241,12 @@ impl RecordStore for Ports {
         self.reply(|_| BTreeMap::new())
     }
 
-    fn sweep(&self, _: usize) -> Stored<usize> {
-        self.reply(|_| 0)
+    fn sweep(&self, limit: usize) -> Stored<usize> {
+        self.reply(move |ports| {
+            let now = ports.time();
+            let mut records = ports.0.records.lock().unwrap();
+            records.extract_if(|_, record| is_over(record, now)).take(limit).count()
+        })
     }
 }
 
@@ -227,8 +254,9 @@ impl EventStore for Ports {
     fn append(&self, stream: &str, event: Vec<u8>, keep: Keep) -> Stored<u64> {
         let stream = stream.to_owned();
         self.reply(move |ports| {
-            let mut streams = ports.0.streams.lock().unwrap();
+            let mut streams = ports.live();
             let stream = streams.entry(stream).or_default();
+            stream.expires = Instant::now().checked_add(keep.ttl);
             stream.newest += 1;
             stream.events.insert(stream.newest, event);
             let bytes = |it: &Stream| it.events.values().map(Vec::len).sum::<usize>();
@@ -242,7 +270,7 @@ impl EventStore for Ports {
     fn read(&self, stream: &str, after: u64, limit: usize) -> Stored<Events> {
         let stream = stream.to_owned();
         self.reply(move |ports| {
-            let streams = ports.0.streams.lock().unwrap();
+            let streams = ports.live();
             let Some(stream) = streams.get(&stream) else { return Events::default() };
             let events = stream.events.range(after + 1..).take(limit);
             let events = events.map(|(number, event)| (*number, event.clone())).collect();

@@ -13,6 +13,8 @@ const EVERY: Duration = Duration::from_secs(3);
 const LEASE: Duration = Duration::from_secs(15);
 /// How long the store may take to note it.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How many sessions that are over are forgotten with one beat, at most.
+const SWEPT: usize = 500;
 /// How soon a store that is gone is asked again, at least.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -35,6 +37,8 @@ pub(super) async fn run(fleet: Arc<Fleet>) {
             () = fleet.shutdown.stopped() => {}
         }
     }
+    // Nobody looks any more: whoever waits for the stores finds out by asking them.
+    fleet.health.send_replace(Some(Instant::now()));
 }
 
 async fn beat(fleet: &Fleet) -> Result<(), Error> {
@@ -52,6 +56,8 @@ async fn beat(fleet: &Fleet) -> Result<(), Error> {
     };
     // Nobody else writes it, so it has just lapsed: the next beat makes it anew.
     let _ = kept;
+    // What fails here the next beat does.
+    let _ = sessions.sweep(SWEPT).await;
     Ok(())
 }
 

@@ -1,6 +1,9 @@
 //! The way of a call's events into the store, past which no client sees them.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    time::Duration,
+};
 
 use wharf_model::Keep;
 use wharf_wire::CallId;
@@ -18,6 +21,8 @@ use crate::http::{
 
 /// How many events are read at once.
 pub(crate) const BATCH: usize = 64;
+/// For how long a call's stream that has not ended is kept after its last event, at least.
+const UNENDED: Duration = Duration::from_secs(24 * 3600);
 
 /// Where a call's stream is kept.
 pub(crate) struct Journal {
@@ -153,6 +158,9 @@ impl Journal {
         let owed = self.owed.get().map_or("", |owed| owed);
         let event = Entry { kind, node: self.fleet.node, number, owed, message }.to_bytes();
         let keep = keep(&self.limits, event.len());
+        // Calls may be silent for longer than sessions may be idle.
+        let ttl = if kind == Kind::End { keep.ttl } else { keep.ttl.max(UNENDED) };
+        let keep = Keep { ttl, ..keep };
         self.fleet.ask(self.fleet.stores.events.append(&self.name(), event, keep)).await
     }
 

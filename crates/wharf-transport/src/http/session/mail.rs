@@ -1,10 +1,13 @@
 //! What reached this process and concerns another, and the other way round.
 
-use std::sync::{Arc, Weak};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use tokio::time::sleep;
-use wharf_model::Keep;
+use tokio::time::{Instant, sleep};
+use wharf_model::{Error, ErrorKind, Events, Keep};
 use wharf_wire::Received;
 
 use super::{
@@ -16,6 +19,11 @@ use crate::http::fleet::{Away, Fleet, Hearing, LOOK, Word};
 
 /// How much of its mail a process finds, at least as long as it may take to look.
 const KEEP: Keep = Keep { events: 4096, bytes: 64 << 20, ttl: LOOK.saturating_mul(12) };
+/// How long a letter may be.
+const LONGEST: usize = 1 << 20;
+/// How often a process writes to itself, so that its mailbox is not forgotten for want of mail and
+/// numbered anew.
+const RENEW: Duration = LOOK.saturating_mul(3);
 /// How many letters are read at once.
 const BATCH: usize = 64;
 
@@ -35,8 +43,11 @@ impl Sessions {
             match one {
                 Received::Answer(number, _) => {
                     if let Some(node) = member.fleet.asked_elsewhere(*number) {
-                        let letter = letter(visit, member, one);
-                        post(&member.fleet, node, letter).await?;
+                        // The client says who asked: mail for nobody would only fill the store.
+                        if !member.fleet.is_gone(node).await {
+                            let letter = letter(visit, member, one);
+                            post(&member.fleet, node, letter).await?;
+                        }
                         *one = Received::Ignore;
                     }
                 }
@@ -111,12 +122,20 @@ impl Sessions {
     /// Reads this process's mail, until the server stops.
     pub(super) async fn read_mail(sessions: Weak<Self>, fleet: Arc<Fleet>) {
         let name = mailbox(fleet.node);
-        let mut seen = 0;
+        let (mut seen, mut renewed) = (0, Instant::now());
         while !fleet.shutdown.is_stopped() {
+            if renewed.elapsed() >= RENEW {
+                renewed = Instant::now();
+                seen = renew(&fleet, &name, seen).await;
+            }
             let read = fleet.ask(fleet.stores.events.read(&name, seen, BATCH)).await;
-            let read = read.unwrap_or_default();
-            if read.newest < seen && read.newest > 0 {
-                // It was forgotten for want of mail, and begun anew.
+            // A store that was gone may have forgotten the mail and number it anew; a letter that
+            // is read twice does no harm.
+            let read = read.unwrap_or_else(|Away| {
+                seen = 0;
+                Events::default()
+            });
+            if read.newest < seen {
                 seen = 0;
                 continue;
             }
@@ -175,16 +194,25 @@ fn look_again(fleet: &Arc<Fleet>, mut sessions: Vec<Arc<Session>>) {
 
 /// Brings a letter to another process's mailbox, and tells it.
 async fn post(fleet: &Fleet, node: u32, letter: Vec<u8>) -> Result<(), Away> {
-    let keep = Keep { bytes: KEEP.bytes.max(letter.len()), ..KEEP };
-    fleet.ask(fleet.stores.events.append(&mailbox(node), letter, keep)).await?;
+    fleet.ask(fleet.stores.events.append(&mailbox(node), letter, KEEP)).await?;
     // It looks there now and then, too.
     let _ = fleet.say(&Word::Mail { node }).await;
     Ok(())
 }
 
-/// An answer, as the client could have written it.
+/// Keeps a process's own mailbox, with a letter that says nothing. Gives how far it has been read.
+async fn renew(fleet: &Fleet, name: &str, seen: u64) -> u64 {
+    match fleet.ask(fleet.stores.events.append(name, Vec::new(), KEEP)).await {
+        Ok(number) if number == seen + 1 => number,
+        Ok(number) if number > seen => seen,
+        _ => 0,
+    }
+}
+
+/// An answer, as the client could have written it; if that is too long, one that says so.
 fn letter(visit: &Visit, member: &Member, answer: &Received) -> Vec<u8> {
     let mut letter = format!("{} ", member.key).into_bytes();
+    let start = letter.len();
     match answer {
         Received::Answer(number, Ok(result)) => letter.extend_from_slice(
             format!(r#"{{"jsonrpc":"2.0","id":{number},"result":{result}}}"#).as_bytes(),
@@ -193,6 +221,13 @@ fn letter(visit: &Visit, member: &Member, answer: &Received) -> Vec<u8> {
             visit.connection().fail(&number.to_string(), error, &mut letter);
         }
         _ => {}
+    }
+    if let (true, Received::Answer(number, _)) = (letter.len() > LONGEST, answer) {
+        letter.truncate(start);
+        let error = Error::new(ErrorKind::InvalidRequest).with_message(
+            "The client's answer is too long for another process than the one that asked",
+        );
+        visit.connection().fail(&number.to_string(), &error, &mut letter);
     }
     letter
 }

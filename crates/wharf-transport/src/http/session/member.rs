@@ -226,6 +226,14 @@ impl Member {
         if !self.used.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
+        let noted = self.note_in_store(session, idle).await;
+        if noted.is_err() {
+            self.note_use();
+        }
+        noted
+    }
+
+    async fn note_in_store(&self, session: &Session, idle: Duration) -> Result<(), Unkept> {
         let now = self.fleet.ask(self.fleet.stores.sessions.now()).await?;
         let mut record = self.record.lock().await;
         for _ in 0..TRIES {

@@ -48,9 +48,8 @@ impl Stored {
         let reader = member.follow(stream, false).await?;
         let newest = fleet.ask(fleet.stores.events.read(&name, 0, 1)).await?.newest;
         let at = match (stream, after) {
-            // It is written only while somebody follows it, so nothing was missed in one that is
-            // shorter than it was.
-            (OWN, after) => after.map_or(newest, |after| after.min(newest)),
+            // One that is shorter than it was has been forgotten since, and begun anew.
+            (OWN, after) => after.map_or(newest, |after| if after > newest { 0 } else { after }),
             // The first event of the store only says that there is a stream.
             (_, Some(after)) if after < newest => after,
             _ => return Ok(None),
@@ -150,7 +149,11 @@ impl Following {
     /// Reads what the store has, as much of it as fits into one piece.
     async fn read(&mut self, chunk: &mut Vec<u8>) -> Result<(), Away> {
         let events = &self.fleet.stores.events;
-        let read = self.fleet.ask(events.read(&self.name, self.cursor, BATCH)).await?;
+        let mut read = self.fleet.ask(events.read(&self.name, self.cursor, BATCH)).await?;
+        if self.stream == OWN && read.newest < self.cursor {
+            (self.at, self.cursor) = (0, 0);
+            read = self.fleet.ask(events.read(&self.name, 0, BATCH)).await?;
+        }
         for (number, event) in read.events {
             self.cursor = number;
             if let Some(entry) = Entry::parse(&event) {
@@ -220,8 +223,15 @@ impl Following {
         let event = Entry { kind, node: self.fleet.node, number, owed, message }.to_bytes();
         let keep = keep(&self.visit.common.limits, event.len());
         let events = &self.fleet.stores.events;
-        while self.fleet.ask(events.append(&self.name, event.clone(), keep)).await.is_err() {
-            self.fleet.back().await;
+        let stored = loop {
+            match self.fleet.ask(events.append(&self.name, event.clone(), keep)).await {
+                Ok(stored) => break stored,
+                Err(Away) => self.fleet.back().await,
+            }
+        };
+        if self.stream == OWN && stored <= self.cursor {
+            // It was forgotten for want of events, and begun anew.
+            (self.at, self.cursor) = (0, 0);
         }
     }
 }
