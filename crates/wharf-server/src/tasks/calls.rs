@@ -30,8 +30,8 @@ use crate::{
     },
 };
 
-/// Tasks on one page of a list: each may carry a result.
-const PAGE: usize = 100;
+/// Tasks on one page of a list. Each may carry a result, and all of a page are loaded at once.
+const PAGE: usize = 10;
 
 /// Answers a call about tasks.
 pub(crate) fn run(
