@@ -109,3 +109,20 @@ async fn a_list_loads_few_tasks_at_a_time() {
     }
     assert_eq!(sizes, [10, 10, 5]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_whose_task_is_gone_is_not_the_end_of_the_list() {
+    let world = World::new();
+    let tool = Tool::new("t", async || "t").task(TaskMode::optional());
+    let router = world.server().add(tool).build().unwrap();
+    let alice = client(&router).named("alice");
+    for _ in 0..11 {
+        alice.task("t").await;
+    }
+    let Outcome::Complete(Reply::TaskList { tasks, next }) = list(&alice, None).await else {
+        panic!("no list")
+    };
+    assert!(world.records.remove(&tasks.last().unwrap().id).await.unwrap());
+    let refused = error(list(&alice, next.as_deref()).await);
+    assert_eq!(refused.kind, ErrorKind::InvalidCursor);
+}
