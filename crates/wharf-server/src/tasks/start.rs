@@ -31,6 +31,9 @@ use crate::{
     },
 };
 
+/// How soon a call is tried to be made a task again, at the earliest.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// How a call of a tool is run.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Plan {
@@ -247,6 +250,7 @@ impl Promotable {
                     Err(error) => {
                         tracing::debug!(%error, ?wish, "a call did not become a task");
                         self.bond.decline(error);
+                        self.after = self.after.map(|after| after.max(AGAIN));
                     }
                 },
             }
