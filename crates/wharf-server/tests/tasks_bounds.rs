@@ -6,8 +6,8 @@ mod task_support;
 use serde_json::json;
 use task_support::*;
 use wharf_model::{
-    Asks, Error, ErrorKind, Event, Method, RecordStore, RequestBuilder, TaskState, TaskStatus,
-    Tasking,
+    Asks, Error, ErrorKind, Event, Method, Outcome, RecordStore, Reply, RequestBuilder, TaskState,
+    TaskStatus, Tasking,
 };
 use wharf_server::{Ctx, TaskMode, TaskOptions, Tool};
 
@@ -79,4 +79,50 @@ async fn a_foreign_task_that_cannot_be_read_is_as_unknown_as_any() {
         assert_eq!(error(ask("odd").await), error(ask("unknown").await), "{}", method.name());
     }
     assert_eq!(alice.listen(&["odd"]).await.1, [""; 0]);
+}
+
+async fn list(client: &Client, cursor: Option<&str>) -> Outcome {
+    let list = RequestBuilder::new(Method::ListTasks);
+    client.send(cursor.into_iter().fold(list, RequestBuilder::cursor)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_loads_few_tasks_at_a_time() {
+    let tool = Tool::new("t", async || "t").task(TaskMode::optional());
+    let router = World::new().server().add(tool).build().unwrap();
+    let alice = client(&router).named("alice");
+    for _ in 0..25 {
+        alice.task("t").await;
+    }
+    let (mut sizes, mut cursor) = (vec![], None);
+    loop {
+        let Outcome::Complete(Reply::TaskList { tasks, next }) =
+            list(&alice, cursor.as_deref()).await
+        else {
+            panic!("no list")
+        };
+        sizes.push(tasks.len());
+        cursor = next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(sizes, [10, 10, 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_whose_task_is_gone_is_not_the_end_of_the_list() {
+    let world = World::new();
+    let tool = Tool::new("t", async || "t").task(TaskMode::optional());
+    let router = world.server().add(tool).build().unwrap();
+    let alice = client(&router).named("alice");
+    for _ in 0..11 {
+        alice.task("t").await;
+    }
+    let Outcome::Complete(Reply::TaskList { tasks, next }) = list(&alice, None).await else {
+        panic!("no list")
+    };
+    assert!(world.records.remove(&tasks.last().unwrap().id).await.unwrap());
+    let refused = error(list(&alice, next.as_deref()).await);
+    assert_eq!(refused.kind, ErrorKind::InvalidCursor);
 }

@@ -237,3 +237,11 @@ async fn what_was_said_before_it_was_asked_is_asked_again_in_the_task() {
     settle().await;
     assert_eq!(ended(&client.get(&id).await), "true true");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_should_be_a_task_at_once_and_finds_no_place_goes_on() {
+    let options = TaskOptions { threshold: Some(seconds(0)), running: 0, ..quick() };
+    let server = World::new().server().tasks(options);
+    let router = server.add(Tool::new("long", |ctx: Ctx| takes(ctx, 5))).build().unwrap();
+    assert_eq!(text(&result(client(&router).call("long").await)), "false");
+}

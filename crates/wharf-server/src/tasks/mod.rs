@@ -13,6 +13,7 @@ mod lease;
 pub(crate) mod ledger;
 pub(crate) mod link;
 mod options;
+mod orphan;
 pub(crate) mod record;
 mod saved;
 pub(crate) mod start;

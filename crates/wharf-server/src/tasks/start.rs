@@ -24,12 +24,16 @@ use crate::{
         ledger,
         link::Link,
         options::TaskStart,
+        orphan::Orphan,
         record::TaskRecord,
         saved::SavedCall,
         tell::{self, short},
         worker::{self, Holding, ToolCall},
     },
 };
+
+/// How soon a call is tried to be made a task again, at the earliest.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// How a call of a tool is run.
 #[derive(Debug, PartialEq)]
@@ -105,12 +109,12 @@ pub(crate) async fn make(
     let since = timer.now();
     let mut record = draft(core, owner, SavedCall::of(&request, None)?, ttl).await?;
     let place = engine.enter();
-    let holding = match place {
-        Some(place) => Some(insert_held(core, (&mut record, since), place, timer).await?),
-        None => {
-            insert(core, &mut record).await?;
-            None
+    let (holding, orphan) = match place {
+        Some(place) => {
+            let held = insert_held(core, (&mut record, since), place, timer).await?;
+            (Some(held.0), held.1)
         }
+        None => (None, insert(core, &mut record, timer).await?),
     };
     let (task, ttl) = (tell::task(core, &record), engine.options.ttl(ttl));
     tracing::debug!(task = short(&task.id), tool = tool.info.name, "a task was made");
@@ -122,6 +126,7 @@ pub(crate) async fn make(
             engine.ledger.offer(&task.id).await;
         }
     }
+    orphan.adopt();
     Ok(task)
 }
 
@@ -138,11 +143,18 @@ async fn draft(
     Ok(TaskRecord::new(id, owner, call, now, core.tasks.options.ttl(ttl)))
 }
 
-async fn insert(core: &Core, record: &mut TaskRecord) -> Result<(), Error> {
+/// Puts a record into the store, to be cancelled there unless somebody adopts it.
+async fn insert(
+    core: &Arc<Core>,
+    record: &mut TaskRecord,
+    timer: &Arc<dyn Timer>,
+) -> Result<Orphan, Error> {
     let most = core.tasks.options.per_owner;
+    let orphan = Orphan::new(core, record, timer);
     match core.tasks.ledger.insert(record, most).await {
-        Ok(true) => Ok(()),
+        Ok(true) => Ok(orphan),
         Ok(false) => {
+            orphan.adopt();
             let text = format!("There are {most} tasks already: wait until some of them expire");
             Err(Error::new(ErrorKind::TooManyTasks).with_message(text))
         }
@@ -156,15 +168,15 @@ async fn insert_held(
     (record, since): (&mut TaskRecord, Instant),
     place: Place,
     timer: &Arc<dyn Timer>,
-) -> Result<Holding, Error> {
+) -> Result<(Holding, Orphan), Error> {
     let engine = &core.tasks;
     // Nobody else can have it: a new record is due at once.
     let _ = record.claim(&engine.claim()?, record.created);
-    insert(core, record).await?;
+    let orphan = insert(core, record, timer).await?;
     let (ledger, options) = (engine.ledger.clone(), engine.options.clone());
     let link = Link::new(record.clone(), since, Default::default(), ledger, options, timer.clone());
     let running = engine.run(&link, true);
-    Ok(Holding { core: core.clone(), link, running, place })
+    Ok((Holding { core: core.clone(), link, running, place }, orphan))
 }
 
 fn unavailable(error: Error) -> Error {
@@ -249,6 +261,7 @@ impl Promotable {
                     Err(error) => {
                         tracing::debug!(%error, ?wish, "a call did not become a task");
                         self.bond.decline(error);
+                        self.after = self.after.map(|after| after.max(AGAIN));
                     }
                 },
             }
@@ -309,7 +322,8 @@ impl Promotable {
         if let Some(ctx) = &ctx {
             ctx.run().hand_over(&mut record);
         }
-        let holding = insert_held(&self.core, (&mut record, since), place, &self.timer).await?;
+        let (holding, orphan) =
+            insert_held(&self.core, (&mut record, since), place, &self.timer).await?;
         // From here on, steps and questions go into the store.
         let waiting = self.bond.bind(holding.link.clone());
         let missed = ctx.map(|ctx| ctx.bind(&record.steps)).unwrap_or_default();
@@ -321,6 +335,7 @@ impl Promotable {
             self.inner.set_deadlines(worker::within(engine.options.ttl(None)));
         }
         tracing::debug!(task = short(&record.id), tool = self.tool.info.name, "a call is a task");
+        orphan.adopt();
         Ok((tell::task(&self.core, &record), holding))
     }
 }
