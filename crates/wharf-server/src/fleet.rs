@@ -199,7 +199,7 @@ impl Relay {
         if untold.telling || untold.news.is_empty() {
             return;
         }
-        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.clone()) else {
+        let Some(runtime) = self.runtime.clone().or_else(|| Handle::try_current().ok()) else {
             // It is told with whatever is said in a runtime.
             return;
         };

@@ -175,17 +175,20 @@ impl Hub {
         if listeners.all.len() >= self.limit {
             return None;
         }
+        let mut missed = BTreeSet::new();
         let number = listeners.next;
         listeners.next += 1;
-        let mut pending = since.map_or_else(Pending::default, |it| listeners.missed(it));
+        let pending = since.map_or_else(Pending::default, |it| listeners.missed(it));
         if let (Some(since), Some(updates)) = (since, &listeners.updates) {
-            pending.uris = filter.read(|filter| updates.missed(&filter.uris, since));
-            pending.uris.retain(|uri| may_follow(principal.as_ref(), uri));
+            missed = filter.read(|filter| updates.missed(&filter.uris, since));
         }
         let pending = Mutex::new(pending);
         let listener = Arc::new(Listener { filter, principal, peer, pending });
         listeners.all.insert(number, listener.clone());
         drop(listeners);
+        // Code of others, which may come back here: not while anything is locked.
+        missed.retain(|uri| may_follow(listener.principal.as_ref(), uri));
+        lock(&listener.pending).uris.extend(missed);
         if since.is_some() {
             self.tell_of_elicitations(&listener);
         }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use redis::Script;
+use sha2::{Digest, Sha256};
 use wharf_model::{NonceStore, Rate, RateStore, Stored, Taking};
 
 use super::{exact, link::Link};
@@ -51,13 +52,18 @@ impl RedisRates {
     }
 }
 
+/// By what Redis knows a caller: who it is, or from where, is nobody's business there.
+fn digest(key: &str) -> String {
+    Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 impl RateStore for RedisRates {
     fn take(&self, key: &str, rate: Rate) -> Taking {
         if !self.link.is_up() {
             return self.local.take(key, rate);
         }
         let (link, local, key) = (self.link.clone(), self.local.clone(), key.to_owned());
-        let mut call = TAKE.key(format!("{}{key}", self.prefix));
+        let mut call = TAKE.key(format!("{}{}", self.prefix, digest(&key)));
         call.arg(rate.per_second).arg(rate.burst);
         Taking::Later(Box::pin(async move {
             let wait = link.ask(async |connection| call.invoke_async(connection).await).await;

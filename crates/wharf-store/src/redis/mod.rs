@@ -61,10 +61,8 @@ fn parse(url: &Url<'_>) -> Result<(ConnectionInfo, String), Error> {
         match name.as_str() {
             "prefix" if !value.is_empty() && !value.contains(['{', '}']) => prefix = value,
             "prefix" => return Err(wrong("a prefix is a word without { and }")),
-            _ => {
-                let what = format!("redis: has no setting `{name}`, only `prefix`");
-                return Err(wrong(what));
-            }
+            // What somebody takes for a setting may be part of a password.
+            _ => return Err(wrong("redis: has one setting, `prefix`")),
         }
     }
     let info = format!("redis:{}", url.rest).into_connection_info();
@@ -109,6 +107,8 @@ mod tests {
             "redis://host?prefix=",
             "redis://host?prefix={a}",
             "redis://host?size=9",
+            "redis://:pass?secret=1@host",
+            "redis://:pass?secret@host",
             "redis://:secret@host:port",
             "redis:",
         ] {

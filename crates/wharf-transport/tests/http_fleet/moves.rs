@@ -367,6 +367,26 @@ async fn only_the_newest_streams_that_have_ended_are_kept() {
     assert_eq!(client.get(Some("1-1")).await.status, 400);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_another_server_follows_is_not_forgotten() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": SAID}))).await;
+    let last = answer.next().await.unwrap().id;
+    bed.only(1);
+    let resumed = client.get(Some(&last)).await;
+    bed.settle().await;
+    bed.gate.add_permits(1);
+    bed.only(0);
+    for number in 2..=40 {
+        let answer = client.post(tool(number, "count", json!({"to": 1}))).await;
+        assert_eq!(answer.messages().await.len(), 2);
+    }
+    bed.settle().await;
+    assert_eq!(resumed.messages().await.len() as u64, SAID + 1);
+}
+
 /// Many clients, each cut again and again, all at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_clients_never_see_each_others_events() {

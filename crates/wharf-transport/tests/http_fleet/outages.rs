@@ -76,6 +76,26 @@ async fn a_stream_waits_for_the_store_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_the_store_has_yet_to_get_is_kept_whatever_it_takes() {
+    let bed = Bed::with(|limits| limits.replay_total = 1);
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.post(tool(1, "wait_and_count", json!({"to": 5}))).await;
+    let last = answer.next().await.unwrap().id;
+    drop(answer);
+    bed.ports.away(true);
+    bed.gate.add_permits(1);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(bed.calls(), 0);
+    bed.ports.away(false);
+    sleep(Duration::from_secs(60)).await;
+    for node in 0..3 {
+        bed.only(node);
+        assert_eq!(client.get(Some(&last)).await.messages().await.len(), 6, "{node}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_missed_on_the_bus_is_caught_up_with() {
     let bed = Bed::new();
     let client = bed.client(NEWEST).await;

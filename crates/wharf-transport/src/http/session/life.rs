@@ -264,6 +264,8 @@ impl Session {
         let first = if full { streams.finished.pop_front() } else { None };
         let gone = first.and_then(|first| streams.logs.remove(&first));
         drop(streams);
+        // Whoever reads it there, or still writes it, leaves it to time.
+        let gone = gone.filter(|log| log.is_spare());
         if let Some(journal) = gone.as_ref().and_then(|log| log.journal()) {
             journal.forget();
         }

@@ -220,11 +220,13 @@ impl Log {
         self.part(reader);
     }
 
-    /// Drops all that is kept of a stream that has ended, unless somebody reads it.
+    /// Drops all that is kept of a stream that has ended, unless somebody reads it or the store has
+    /// yet to get it.
     pub(crate) fn forget(&self) {
         let mut state = self.lock();
         state.place = None;
-        if state.reader.is_none() {
+        let is_stored = state.storing.as_ref().is_none_or(|storing| storing.ended);
+        if state.reader.is_none() && is_stored {
             self.clear(&mut state);
         }
     }

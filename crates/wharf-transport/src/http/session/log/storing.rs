@@ -12,7 +12,8 @@ pub(super) struct Storing {
     pub(super) stored: u64,
     /// How many bytes the events after it take.
     pub(super) waiting: usize,
-    ended: bool,
+    /// Whether its end is there.
+    pub(super) ended: bool,
     /// Whether somebody stores it right now.
     active: bool,
     /// Whether it is read through the store.
@@ -87,10 +88,17 @@ impl Log {
         storing.ended |= it.end;
         let followed = storing.followed;
         self.bound(&mut state);
+        if it.end {
+            // It may be dropped from now on, if it could not be before.
+            self.line_up(&mut state);
+        }
         let waker = state.waker();
         drop(state);
         wake(waker);
         self.room.notify_waiters();
+        if it.end {
+            self.common.kept.make_room();
+        }
         followed
     }
 
@@ -102,6 +110,12 @@ impl Log {
         let reader = state.reader.take();
         drop(state);
         self.part(reader);
+    }
+
+    /// Whether the store has all of it, and nobody reads it there.
+    pub(crate) fn is_spare(&self) -> bool {
+        let state = self.lock();
+        state.storing.as_ref().is_none_or(|storing| storing.ended && !storing.followed)
     }
 
     /// Whether the stream was ended here and now.
