@@ -403,6 +403,7 @@ fn everything_a_scenario_would_skip_is_declared() {
         "resources": {"subscribe": true, "listChanged": true},
         "completions": {},
         "logging": {},
+        "extensions": {"io.modelcontextprotocol/tasks": {}},
     });
     assert_eq!(discovery["capabilities"], expected);
 }
