@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use crate::builders::{meta_setter, open_enum, or_default, setters};
-use crate::{Content, Extra, Icon, Meta};
+use crate::{Content, Extra, Icon, JsonText, Meta};
 
 /// A tool as `tools/list` shows it.
 ///
@@ -175,7 +174,7 @@ open_enum! {
 /// );
 /// assert!(ToolResult::error("no such crate").is_error);
 /// ```
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolResult {
@@ -189,7 +188,7 @@ pub struct ToolResult {
         deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
-    pub structured: Option<Box<RawValue>>,
+    pub structured: Option<JsonText>,
     /// Whether the tool failed.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
@@ -220,11 +219,9 @@ impl ToolResult {
     /// Structured content, and the same JSON as text for clients that read
     /// only text.
     pub fn json(value: &impl Serialize) -> Result<Self, serde_json::Error> {
-        let raw = to_raw_value(value)?;
-        Ok(Self {
-            structured: Some(raw.clone()),
-            ..Self::text(String::from(Box::<str>::from(raw)))
-        })
+        let json = JsonText::of(value)?;
+        let text = Self::text(json.get());
+        Ok(Self { structured: Some(json), ..text })
     }
 }
 
@@ -232,21 +229,10 @@ setters! { ToolResult {
     /// Adds one item of content.
     content(content: push Content);
     /// Sets the structured content.
-    structured(structured: some Box<RawValue>);
+    structured(structured: some JsonText);
 } }
 
 meta_setter!(ToolInfo, ToolResult);
-
-impl PartialEq for ToolResult {
-    fn eq(&self, other: &Self) -> bool {
-        self.content == other.content
-            && self.structured.as_deref().map(RawValue::get)
-                == other.structured.as_deref().map(RawValue::get)
-            && self.is_error == other.is_error
-            && self.meta == other.meta
-            && self.extra == other.extra
-    }
-}
 
 /// Keeps `null` as a value: structured content may be any JSON.
 pub(crate) fn present<'de, D, T>(from: D) -> Result<Option<T>, D::Error>

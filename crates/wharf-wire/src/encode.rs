@@ -6,9 +6,9 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{
-    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, Extra, Meta, Method,
-    Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo, ServerCapabilities,
-    TaskState, TemplateInfo, ToolInfo, ToolResult,
+    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, Extra, JsonText, Meta,
+    Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo,
+    ServerCapabilities, TaskState, TemplateInfo, ToolInfo, ToolResult,
 };
 
 use crate::{
@@ -131,7 +131,7 @@ impl Codec {
         it: &'a ToolResult,
         result: &mut Object<'_>,
     ) -> (Option<CacheHint>, Option<&'a Meta>) {
-        let structured = it.structured.as_deref().map(|raw| raw.get());
+        let structured = it.structured.as_ref().map(JsonText::get);
         let fits = |json: &str| match self.revision.has(Feature::AnyJson) {
             true => true,
             false => json.starts_with('{') && self.revision.has(Feature::Structured),
@@ -371,7 +371,7 @@ fn rough_size(reply: &Reply) -> usize {
         _ => 256,
     };
     let of_result = |it: &ToolResult| {
-        let structured = it.structured.as_deref().map_or(0, |raw| raw.get().len());
+        let structured = it.structured.as_ref().map_or(0, |json| json.get().len());
         structured + it.content.iter().map(of_content).sum::<usize>()
     };
     match reply {

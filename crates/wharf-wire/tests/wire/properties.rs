@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use proptest::{collection::vec, option, prelude::*, sample::select};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use wharf_model::{
-    CacheHint, Completion, Content, ElicitForm, ElicitUrl, InputRequired, LogLevel, Method,
-    Outcome, Page, PageBody, PromptInfo, PromptMessage, PromptResult, ReadResult, Reply, Request,
-    RequestBuilder, ResourceContents, ResourceInfo, SamplingMessage, SamplingRequest, TemplateInfo,
-    ToolInfo, ToolResult,
+    CacheHint, Completion, Content, ElicitForm, ElicitUrl, InputRequired, JsonText, LogLevel,
+    Method, Outcome, Page, PageBody, PromptInfo, PromptMessage, PromptResult, ReadResult, Reply,
+    Request, RequestBuilder, ResourceContents, ResourceInfo, SamplingMessage, SamplingRequest,
+    TemplateInfo, ToolInfo, ToolResult,
 };
 use wharf_wire::{CallId, Line, Lines, Received, Revision};
 
@@ -257,7 +257,7 @@ proptest! {
         meta in option::of(json_object()),
     ) {
         let mut result = ToolResult::new(contents);
-        result.structured = structured.map(|it| RawValue::from_string(it.to_string()).unwrap());
+        result.structured = structured.map(|it| JsonText::of(&it).unwrap());
         result.is_error = is_error;
         result.meta = meta.and_then(|it| it.as_object().cloned()).filter(|it| !it.is_empty()).map(Box::new);
         let Reply::Tool(read) = through(Method::CallTool, json!({"name": "t"}), Reply::Tool(result.clone())) else { panic!() };

@@ -82,7 +82,7 @@ fn everything() -> Vec<(&'static str, &'static str, Value, Outcome)> {
         it
     };
     let mut called = ToolResult::new(full_contents());
-    called.structured = Some(RawValue::from_string("{\n\"a\": 1\r\n}".into()).unwrap());
+    called.structured = Some(RawValue::from_string("{\n\"a\": 1\r\n}".into()).unwrap().into());
     called.meta = meta();
     called.is_error = true;
     let mut contents = ResourceContents::text("a:b", "x").mime_type("text/plain");
@@ -251,7 +251,7 @@ fn structured_content_by_revision() {
         for version in LEGACY.into_iter().chain([MODERN]) {
             let carried = version == MODERN || (legacy && version >= "2025-06-18");
             let mut result = ToolResult::default();
-            result.structured = Some(RawValue::from_string(json.into()).unwrap());
+            result.structured = Some(RawValue::from_string(json.into()).unwrap().into());
             let (message, _) = encoded(&codec(version, "tools/call", json!({"name": "t"})), result);
             let result = &message["result"];
             assert_eq!(result.get("structuredContent").is_some(), carried, "{version} {json}");
