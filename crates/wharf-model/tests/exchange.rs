@@ -152,6 +152,29 @@ fn the_idle_clock_stands_still_while_an_ask_is_open() {
 }
 
 #[test]
+fn a_pause_stops_the_clock_until_it_is_dropped() {
+    let clock = Clock::new();
+    let (mut kept, mut pause) = (None, None);
+    let mut exchange = start(Method::CallTool, &clock, |outbox| {
+        kept = Some(outbox);
+        std::future::pending()
+    });
+    let outbox = kept.unwrap();
+    for _ in 0..2 {
+        pause = Some((outbox.pause(), pause.take()));
+        assert!(next(&mut exchange).is_pending());
+        clock.advance(600);
+        assert!(next(&mut exchange).is_pending());
+    }
+    drop(pause);
+    assert!(next(&mut exchange).is_pending());
+    clock.advance(600);
+    assert_eq!(tool_error(next(&mut exchange)), ErrorKind::ToolTimeout.message());
+    // A call that is over has no clock.
+    drop(outbox.pause());
+}
+
+#[test]
 fn a_dropped_ask_is_withdrawn() {
     let mut exchange = start(Method::CallTool, &Clock::new(), |outbox| async move {
         let mut ask = outbox.ask(Ask::Roots);

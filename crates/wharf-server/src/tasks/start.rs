@@ -254,6 +254,8 @@ impl Promotable {
                 Next::Event(event) => self.pass_on(event).await,
                 wish => match self.promote().await {
                     Ok((task, holding)) => {
+                        // What it asks may be answered for as long as it is kept.
+                        exchange.extend(task.ttl.map_or(Duration::MAX, Duration::from_millis));
                         // If nothing can run it here, its lease lapses, and it is tried again.
                         worker::go_on(holding, exchange, self.timer);
                         return Outcome::Task(Box::new(task));
