@@ -168,7 +168,7 @@ impl Engine {
         let room = state.places < self.options.running && !self.is_stopped();
         room.then(|| {
             state.places += 1;
-            Place(self.clone())
+            Place { engine: self.clone(), used: true }
         })
     }
 
@@ -285,18 +285,29 @@ impl Engine {
 }
 
 /// A place among the runs, given up when dropped.
-pub(crate) struct Place(Arc<Engine>);
+pub(crate) struct Place {
+    engine: Arc<Engine>,
+    used: bool,
+}
+
+impl Place {
+    /// Gives up a place that the loop took and found nothing for. It need not look again at once:
+    /// the same would happen.
+    fn give_back(mut self) {
+        self.used = false;
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.engine.lock();
         // Somebody may have found no room.
-        state.work |= state.places >= self.0.options.running;
+        state.work |= self.used && state.places >= self.engine.options.running;
         state.places -= 1;
         let work = state.work;
         drop(state);
         if work {
-            self.0.bell.ring();
+            self.engine.bell.ring();
         }
     }
 }

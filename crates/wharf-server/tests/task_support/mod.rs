@@ -71,8 +71,7 @@ impl World {
     }
 
     pub fn reaching(reach: Reach) -> Self {
-        let records =
-            Arc::new(Fragile { inner: MemoryRecords::default(), broken: AtomicBool::new(false) });
+        let records = Arc::<Fragile>::default();
         let stores = Stores { tasks: records.clone(), reach, ..memory_stores() };
         World { records, stores }
     }
@@ -89,15 +88,23 @@ impl World {
     }
 }
 
-/// A memory store that fails while it is broken.
+/// A memory store that fails while it is broken, or takes nothing while it is full.
+#[derive(Default)]
 pub struct Fragile {
     pub inner: MemoryRecords,
     pub broken: AtomicBool,
+    pub full: AtomicBool,
+    /// How often somebody looked for work.
+    pub looks: Counter,
 }
 
 impl Fragile {
     pub fn set_broken(&self, broken: bool) {
         self.broken.store(broken, Ordering::SeqCst);
+    }
+
+    pub fn set_full(&self, full: bool) {
+        self.full.store(full, Ordering::SeqCst);
     }
 
     fn unless_broken<T: Send + 'static>(&self, stored: Stored<T>) -> Stored<T> {
@@ -123,6 +130,9 @@ impl RecordStore for Fragile {
         self.unless_broken(self.inner.load(id))
     }
     fn swap(&self, record: Record) -> Stored<bool> {
+        if self.full.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(Error::new(ErrorKind::InternalError))));
+        }
         if self.broken.load(Ordering::SeqCst) {
             return self.unless_broken(Box::pin(std::future::ready(Ok(false))));
         }
@@ -135,6 +145,7 @@ impl RecordStore for Fragile {
         self.unless_broken(self.inner.list(owner, after, limit))
     }
     fn due(&self, limit: usize) -> Stored<Vec<String>> {
+        self.looks.hit();
         self.unless_broken(self.inner.due(limit))
     }
     fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping> {
