@@ -287,12 +287,16 @@ pub(crate) async fn owned(
 }
 
 /// Tells a listener of tasks that have got somewhere before it came.
-pub(crate) async fn tell_of(core: &Core, tasks: BTreeSet<String>, listening: &Listening) {
+pub(crate) async fn tell_of(core: &Core, tasks: &BTreeSet<String>, listening: &Listening) {
     for id in tasks {
-        let Ok(Some(record)) = core.tasks.ledger.load(&id).await else { continue };
-        let task = tell::task(core, &record);
-        if task.status() != TaskStatus::Working {
-            listening.tell(&Notification::Task(Box::new(task)));
-        }
+        let Ok(Some(record)) = core.tasks.ledger.load(id).await else { continue };
+        tell_one(core, &record, listening);
+    }
+}
+
+pub(super) fn tell_one(core: &Core, record: &TaskRecord, listening: &Listening) {
+    let task = tell::task(core, record);
+    if task.status() != TaskStatus::Working {
+        listening.tell(&Notification::Task(Box::new(task)));
     }
 }

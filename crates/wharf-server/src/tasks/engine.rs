@@ -203,6 +203,11 @@ impl Engine {
         Running(self.clone(), link.clone())
     }
 
+    /// Whether a task runs here, and its end has yet to be told.
+    pub(crate) fn is_running(&self, id: &str) -> bool {
+        self.lock().runs.contains_key(id)
+    }
+
     /// Drops the run of a task that is over, if it is here.
     pub(crate) fn drop_run(&self, id: &str) {
         let link = self.lock().runs.remove(id);

@@ -8,6 +8,7 @@ mod bell;
 pub(crate) mod bond;
 pub(crate) mod calls;
 pub(crate) mod engine;
+pub(crate) mod follower;
 mod handle;
 mod lease;
 pub(crate) mod ledger;
