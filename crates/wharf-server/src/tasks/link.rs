@@ -17,6 +17,7 @@ use crate::{
     ask::AskError,
     progress,
     tasks::{
+        apart,
         ledger::{Kept, Ledger, Update, chance},
         options::{TaskOptions, millis},
         record::{Answer, Changed, End, Refusal, Said, TaskRecord},
@@ -293,9 +294,8 @@ impl Link {
         if let Some(said) = known {
             return understood(said);
         }
-        if size(ask) > self.options.item {
-            let reason = format!("`{key}` is longer than a question of a task may be");
-            return Err(AskError::Invalid(reason));
+        if let Some(problem) = problem(ask, self.options.item) {
+            return Err(AskError::Invalid(format!("`{key}` {problem}")));
         }
         let most = self.options.questions;
         // From here on: the store may have the question even if nobody waits for its word.
@@ -415,12 +415,17 @@ fn understood(said: Said) -> Result<Box<RawValue>, AskError> {
     }
 }
 
-fn size(ask: &Ask) -> usize {
-    let length = |written: serde_json::Result<String>| written.map_or(usize::MAX, |it| it.len());
-    match ask {
-        Ask::Elicit(form) => length(serde_json::to_string(form)),
-        Ask::ElicitUrl(url) => length(serde_json::to_string(url)),
-        Ask::Sample(request) => length(serde_json::to_string(request)),
-        _ => 0,
+/// Why a question cannot be kept.
+fn problem(ask: &Ask, most: usize) -> Option<&'static str> {
+    let written = match ask {
+        Ask::Elicit(form) => serde_json::to_vec(form),
+        Ask::ElicitUrl(url) => serde_json::to_vec(url),
+        Ask::Sample(request) => serde_json::to_vec(request),
+        _ => return None,
+    };
+    match written {
+        Ok(json) if json.len() <= most && !apart::is_too_deep(&json) => None,
+        Ok(json) if json.len() <= most => Some("is nested deeper than a question of a task may be"),
+        _ => Some("is longer than a question of a task may be"),
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     progress::Update,
     snapshot::Entry,
     tasks::{
+        apart,
         bell::spawn,
         bond::Bond,
         engine::{Place, Running},
@@ -285,10 +286,19 @@ fn ended(outcome: Outcome, most: usize) -> End {
         Outcome::Failed(error) => return End::Failed(SavedError::within(&error, most)),
         _ => return End::Failed((&Error::new(ErrorKind::InternalError)).into()),
     };
-    let size = serde_json::to_vec(&result).map_or(usize::MAX, |json| json.len());
+    End::Completed(Box::new(match problem(&result, most) {
+        Some(text) => ToolResult::error(text),
+        None => result,
+    }))
+}
+
+/// Why a result cannot be kept.
+fn problem(result: &ToolResult, most: usize) -> Option<String> {
+    let json = serde_json::to_vec(result);
+    let size = json.as_ref().map_or(usize::MAX, Vec::len);
     if size > most {
-        let text = format!("The result has {size} bytes, and {most} is the limit for a task");
-        return End::Completed(Box::new(ToolResult::error(text)));
+        return Some(format!("The result has {size} bytes, and {most} is the limit for a task"));
     }
-    End::Completed(Box::new(result))
+    let is_deep = json.is_ok_and(|json| apart::is_too_deep(&json));
+    is_deep.then(|| "The result is nested deeper than a task can keep".into())
 }
