@@ -215,6 +215,18 @@ async fn progress_goes_on_under_the_token_of_the_call() {
 }
 
 #[tokio::test]
+async fn tasks_are_offered_to_those_who_have_them_in_the_manner_of_the_server() {
+    everywhere(&[OLD, LEGACY, MODERN], async |bed| {
+        let client = bed.client().await;
+        let can = client.about().discovery.capabilities.clone();
+        assert_eq!(can.tasks.is_some(), bed.has_tasks() && bed.revision == LEGACY);
+        let extension = can.extensions.contains_key("io.modelcontextprotocol/tasks");
+        assert_eq!(extension, bed.has_tasks() && bed.revision == MODERN);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_handle_leads_back_to_the_task() {
     everywhere(&[OLD, LEGACY, MODERN], async |bed| {
         let client = bed.client().await;
