@@ -175,7 +175,7 @@ impl Link {
         Ok(update)
     }
 
-    /// The same, again and again for as long as the store fails.
+    /// The same, again and again for as long as the store fails and the run is not lost.
     async fn insist(
         &self,
         mut change: impl FnMut(&mut TaskRecord, u64) -> Result<Changed, Refusal>,
@@ -184,9 +184,15 @@ impl Link {
         loop {
             match self.change(&mut change).await {
                 Ok(update) => return update,
+                Err(_) if self.is_lost() => return Update::Gone,
                 Err(error) => self.rest(&mut pause, &error).await,
             }
         }
+    }
+
+    /// Whether the run is over without a word to the store: with its server, perhaps.
+    fn is_lost(&self) -> bool {
+        matches!(self.lock().stop, Some(Stop::Lost))
     }
 
     async fn rest(&self, pause: &mut Duration, error: &Error) {
@@ -350,6 +356,7 @@ impl Link {
         let kept = loop {
             match self.ledger.keep(&self.id, self.fence, name, json).await {
                 Ok(kept) => break kept,
+                Err(_) if self.is_lost() => return Kept::Lost,
                 Err(error) => self.rest(&mut pause, &error).await,
             }
         };
