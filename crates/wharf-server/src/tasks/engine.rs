@@ -59,7 +59,7 @@ struct State {
     /// Places taken by runs, those included that have yet to begin.
     places: usize,
     /// Calls whose tasks found no room yet: they still have what outer layers added to them.
-    originals: VecDeque<(String, Request)>,
+    originals: VecDeque<Original>,
     news: BTreeSet<String>,
     missed: bool,
     /// Whether there may be something to take up.
@@ -68,6 +68,13 @@ struct State {
     next_watcher: u64,
     waiting: usize,
     subscription: Option<Box<dyn std::any::Any + Send + Sync>>,
+}
+
+/// A call whose task waits for room, until it expires.
+struct Original {
+    id: String,
+    request: Request,
+    expires: Instant,
 }
 
 impl Engine {
@@ -145,12 +152,24 @@ impl Engine {
         if !self.is_durable() {
             return;
         }
-        let runs: Vec<Arc<Link>> = self.lock().runs.values().cloned().collect();
-        for link in runs {
+        let mut given = BTreeSet::new();
+        loop {
+            let runs = self.lock().runs.values().cloned().collect::<Vec<Arc<Link>>>();
+            // A call may have become a task meanwhile.
+            let Some(link) = runs.into_iter().find(|link| given.insert(link.id().to_owned()))
+            else {
+                return;
+            };
             if link.hand_back().await {
                 self.ledger.offer(link.id()).await;
             }
         }
+    }
+
+    /// Whether what begins now should begin elsewhere: this process is about to end, and the store
+    /// outlives it.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.is_durable() && self.draining.load(Ordering::Acquire)
     }
 
     fn is_stopped(&self) -> bool {
@@ -219,10 +238,10 @@ impl Engine {
 
     /// Remembers a call whose task found no room. The oldest gives way, and is made again from its
     /// record.
-    pub(crate) fn remember(&self, id: &str, request: Request) {
+    pub(crate) fn remember(&self, id: &str, request: Request, expires: Instant) {
         let gone = {
             let mut state = self.lock();
-            state.originals.push_back((id.to_owned(), request));
+            state.originals.push_back(Original { id: id.to_owned(), request, expires });
             let full = state.originals.len() > ORIGINALS;
             if full { state.originals.pop_front() } else { None }
         };
@@ -231,8 +250,19 @@ impl Engine {
 
     fn original(&self, id: &str) -> Option<Request> {
         let mut state = self.lock();
-        let index = state.originals.iter().position(|(it, _)| it == id)?;
-        state.originals.remove(index).map(|(_, request)| request)
+        let index = state.originals.iter().position(|original| original.id == id)?;
+        state.originals.remove(index).map(|original| original.request)
+    }
+
+    /// Forgets calls whose tasks expired before there was room for them.
+    fn forget_expired(&self, now: Instant) {
+        let mut state = self.lock();
+        let (gone, kept) = mem::take(&mut state.originals)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|original| original.expires <= now);
+        state.originals = kept;
+        drop(state);
+        drop(gone);
     }
 
     /// Rings when something may have happened to a task.

@@ -53,6 +53,7 @@ impl Engine {
                 look = next.map_or_else(|| soon(self.beat()), |wait| timer.now() + wait);
             }
             if timer.now() >= sweep {
+                self.forget_expired(timer.now());
                 if let Err(error) = self.ledger.sweep(SWEEP.1).await {
                     tracing::debug!(%error, "expired tasks were not forgotten");
                 }
