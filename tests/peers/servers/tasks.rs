@@ -1,8 +1,8 @@
 //! Tasks of a server on the first TypeScript SDK: npm's `server-everything` has one tool that runs only as
 //! a task, and asks in the middle of it where its query is ambiguous.
 
-use wharf::{ElicitResult, ErrorKind, TaskState, TaskStatus, args};
 use serde_json::json;
+use wharf::{ElicitResult, ErrorKind, TaskState, TaskStatus, args};
 
 use crate::subject::{Subject, list_checks, text};
 

@@ -94,13 +94,20 @@ pub struct Fragile {
     pub inner: MemoryRecords,
     pub broken: AtomicBool,
     pub full: AtomicBool,
-    /// How often somebody looked for work.
+    /// Whether steps cannot be read.
+    pub forgetful: AtomicBool,
+    /// How often somebody looked for work, and for one task.
     pub looks: Counter,
+    pub loads: Counter,
 }
 
 impl Fragile {
     pub fn set_broken(&self, broken: bool) {
         self.broken.store(broken, Ordering::SeqCst);
+    }
+
+    pub fn set_forgetful(&self, forgetful: bool) {
+        self.forgetful.store(forgetful, Ordering::SeqCst);
     }
 
     pub fn set_full(&self, full: bool) {
@@ -127,6 +134,7 @@ impl RecordStore for Fragile {
         self.inner.insert(record, most)
     }
     fn load(&self, id: &str) -> Stored<Option<Record>> {
+        self.loads.hit();
         self.unless_broken(self.inner.load(id))
     }
     fn swap(&self, record: Record) -> Stored<bool> {
@@ -155,6 +163,9 @@ impl RecordStore for Fragile {
         self.inner.keep(id, fence, name, value)
     }
     fn kept(&self, id: &str) -> Stored<std::collections::BTreeMap<String, Vec<u8>>> {
+        if self.forgetful.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(Error::new(ErrorKind::InternalError))));
+        }
         self.unless_broken(self.inner.kept(id))
     }
     fn sweep(&self, limit: usize) -> Stored<usize> {
