@@ -1,10 +1,18 @@
 // The packages live outside the source tree, where a bare `import` does not look.
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const home = process.env.WHARF_FOREIGN ?? fileURLToPath(new URL('../../target/foreign', import.meta.url));
 const require = createRequire(resolve(home, 'package.json'));
+
+/** The file of a part of a package that has no other form than modules. */
+export function find(name, part) {
+    const { exports } = JSON.parse(readFileSync(resolve(home, 'node_modules', name, 'package.json'), 'utf8'));
+    return resolve(home, 'node_modules', name, exports[`./${part}`].import);
+}
+
 export function load(name) {
     try {
         return require(name);

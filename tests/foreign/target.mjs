@@ -1,5 +1,5 @@
 // What a driver is told: the era, and the server to start or the address to reach it at.
-export { home, load } from './packages.mjs';
+export { find, home, load } from './packages.mjs';
 
 const ERAS = { '--legacy': 'legacy', '--modern': 'modern' };
 const [flag, first, ...rest] = process.argv.slice(2);

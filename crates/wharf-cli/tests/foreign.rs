@@ -48,6 +48,10 @@ clients! {
     fastmcp_legacy_http: "fastmcp_client.py" "--legacy" over Http;
     fastmcp_legacy_sse: "fastmcp_client.py" "--legacy" over Sse;
     fastmcp_modern_http: "fastmcp_client.py" "--modern" over Http;
+    typescript1_tasks_stdio: "tasks1.mjs" "--legacy" over Stdio;
+    typescript1_tasks_http: "tasks1.mjs" "--legacy" over Http;
+    extension_tasks_legacy_http: "tasks2.mjs" "--legacy" over Http;
+    extension_tasks_modern_http: "tasks2.mjs" "--modern" over Http;
     inspector_legacy_http: "inspector.mjs" "--legacy" over Http;
     inspector_legacy_sse: "inspector.mjs" "--legacy" over Sse;
     inspector_modern_http: "inspector.mjs" "--modern" over Http;

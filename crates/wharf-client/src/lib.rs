@@ -29,6 +29,7 @@ mod spec;
 mod task;
 mod tasks;
 mod through;
+mod tokens;
 mod tools;
 mod wait;
 

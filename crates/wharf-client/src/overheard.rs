@@ -13,7 +13,7 @@ use wharf_model::{
     Request, RequestBuilder, Scope, Tasking,
 };
 
-use crate::Link;
+use crate::{Link, tokens::Tokens};
 
 /// Listens at the back to what the front wants to hear. When that changes, another listen takes
 /// over once it is agreed on, so that nothing is missed in between.
@@ -34,6 +34,7 @@ pub(crate) struct Overheard {
     /// Whether the front was told that the listen has begun.
     begun: bool,
     outbox: Outbox,
+    tokens: Arc<Tokens>,
 }
 
 enum Happened {
@@ -48,6 +49,7 @@ impl Overheard {
         request: &Request,
         live: LiveFilter,
         outbox: Outbox,
+        tokens: Arc<Tokens>,
     ) -> Self {
         let (scope, peer) = (request.scope.clone(), request.peer());
         let followed = live.read(|filter| filter.uris.clone());
@@ -63,6 +65,7 @@ impl Overheard {
             next: None,
             begun: false,
             outbox,
+            tokens,
         }
     }
 
@@ -106,7 +109,8 @@ impl Overheard {
     async fn tell(&mut self, notification: Notification) {
         let again = matches!(notification, Notification::Acknowledged(_))
             && std::mem::replace(&mut self.begun, true);
-        if !again {
+        let said = self.tokens.translate(notification).filter(|_| !again);
+        if let Some(notification) = said {
             self.outbox.notify(notification);
             self.outbox.room().await;
         }
@@ -121,7 +125,7 @@ impl Overheard {
         // What it still has to say was said before the other one began.
         let cx = &mut Context::from_waker(Waker::noop());
         while let Poll::Ready(Event::Notify(unheard)) = self.heard.poll_event(cx) {
-            self.outbox.notify(unheard);
+            self.tokens.translate(unheard).into_iter().for_each(|said| self.outbox.notify(said));
         }
         self.heard = next;
         // The front was promised these before the back knew of them.

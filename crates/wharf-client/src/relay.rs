@@ -13,6 +13,7 @@ use crate::{
     parked::{self, Parking},
     spec::{Retry, Spec},
     through::Through,
+    tokens::{self, Tokens},
     wait,
 };
 
@@ -22,17 +23,32 @@ pub(crate) struct Relay {
     /// The back, as a front sees it that may not take tasks.
     through: Arc<Through>,
     parking: Arc<Parking>,
+    tokens: Arc<Tokens>,
 }
 
 impl Relay {
     pub(crate) fn new(caller: Caller) -> Self {
         let through = Arc::new(Through::new(caller.clone()));
-        Relay { caller, through, parking: Arc::default() }
+        Relay { caller, through, parking: Arc::default(), tokens: Arc::default() }
     }
 }
 
 impl Service for Relay {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let token = tokens::wanted(&request);
+        let call = self.pass_on(request, outbox);
+        let Some(token) = token else { return call };
+        let tokens = self.tokens.clone();
+        Box::pin(async move {
+            let outcome = call.await;
+            tokens.note(&outcome, token);
+            outcome
+        })
+    }
+}
+
+impl Relay {
+    fn pass_on(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let link = self.caller.link();
         let asks_here = request.asks == Asks::Deliver && request.method.info().may_suspend;
         match request.method {
@@ -44,7 +60,10 @@ impl Service for Relay {
             }
             Method::CallTool if link.mirrors() => self.carry(request, outbox),
             Method::Listen => match request.filter.clone() {
-                Some(live) => Box::pin(Overheard::new(link, &request, live, outbox).run()),
+                Some(live) => {
+                    let tokens = self.tokens.clone();
+                    Box::pin(Overheard::new(link, &request, live, outbox, tokens).run())
+                }
                 None => link.call(request, outbox),
             },
             Method::TaskResult => {
@@ -57,9 +76,7 @@ impl Service for Relay {
             _ => link.call(request, outbox),
         }
     }
-}
 
-impl Relay {
     /// For a front that ends its call to be asked.
     fn park(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let through = self.through.clone();

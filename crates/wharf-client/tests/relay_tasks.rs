@@ -3,14 +3,14 @@
 
 mod support;
 
-use std::{future::poll_fn, sync::Arc};
+use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use serde_json::json;
 use support::{Fake, SECOND, TokioTimer, caller, played::*};
 use wharf_model::{
     Ask, Asks, ClientCapabilities, Deadlines, ElicitationCapability, Error, ErrorKind, Event,
-    Exchange, Method, Outcome, Peer, Reply, Request, RequestBuilder, Service, TaskState, Tasking,
-    ToolResult,
+    Exchange, Filter, LiveFilter, Method, Notification, Outcome, Peer, Reply, Request,
+    RequestBuilder, Service, TaskState, Tasking, ToolResult,
 };
 
 fn request(asks: Asks, tasking: Tasking) -> Request {
@@ -157,4 +157,33 @@ async fn waiting_for_a_result_takes_as_long_as_the_task() {
     let wait = RequestBuilder::new(Method::TaskResult).target("t-1").build();
     let (outcome, _) = front(&*caller(&link).relay(), wait).await;
     assert_eq!(text(&outcome), "at last");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_front_hears_of_progress_under_its_own_token() {
+    let link = Played::fetched([working("on")]).progress(7.0).link();
+    let relay = caller(&link).relay();
+    let mut call = RequestBuilder::new(Method::CallTool)
+        .target("slow")
+        .meta(r#"{"progressToken":"of the front"}"#)
+        .build();
+    (call.tasking, call.progress) = (Tasking::Wanted(None), true);
+    let listen = || {
+        let mut listen = RequestBuilder::new(Method::Listen).build();
+        let tasks = ["t-1".to_owned()].into();
+        listen.filter = Some(LiveFilter::new(Filter { tasks, ..Filter::default() }));
+        let endless = Deadlines { idle: None, total: None };
+        Exchange::start(&*relay, listen, Arc::new(TokioTimer), endless)
+    };
+    // Under a token that is not the front's, it is for nobody.
+    let mut early = listen();
+    assert!(poll_fn(|cx| Poll::Ready(early.poll_event(cx))).await.is_pending());
+    assert!(matches!(front(&*relay, call).await.0, Outcome::Task(_)));
+    let mut listening = listen();
+    let Event::Notify(Notification::TaskProgress { token, progress, .. }) =
+        poll_fn(|cx| listening.poll_event(cx)).await
+    else {
+        panic!("nothing was heard")
+    };
+    assert_eq!((token.get(), progress), (r#""of the front""#, 7.0));
 }

@@ -120,6 +120,15 @@ impl Exchange {
         Exchange { method, call, outbox, outcome, clock: None, limit, told }
     }
 
+    /// Lets the call go on until `limit` from its beginning, if its own deadlines do. It is never
+    /// shortened.
+    pub fn extend(&mut self, limit: Duration) {
+        self.limit = self.limit.map(|before| before.max(limit));
+        if let Some(clock) = &mut self.clock {
+            clock.alarm = None;
+        }
+    }
+
     /// The same call, made by code of ours: that time ran out is an error, whatever was called, and
     /// no result of a tool.
     #[must_use]

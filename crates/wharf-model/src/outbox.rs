@@ -77,6 +77,8 @@ struct Busy {
     waiting_for_close: Vec<Waker>,
     asks: Vec<Slot>,
     next_ask: u32,
+    /// How many wait for the client in a way of their own.
+    pauses: usize,
     held_more: Vec<Arc<dyn Release>>,
 }
 
@@ -157,6 +159,18 @@ impl Outbox {
     #[must_use]
     pub fn ask(&self, ask: Ask) -> Answering {
         Answering { outbox: self.clone(), state: AnsweringState::Unsent(Some(ask)) }
+    }
+
+    /// Stops the clock of the call for as long as what this returns is kept: somebody waits for the
+    /// client without a question in this box.
+    #[must_use = "the clock goes on when it is dropped"]
+    pub fn pause(&self) -> Pause {
+        let mut queue = self.lock();
+        if !self.is_closed() {
+            queue.busy().pauses += 1;
+        }
+        self.wake_reader(queue);
+        Pause(self.clone())
     }
 
     /// Lets the connection close, where the client can come back for the rest of the call.
@@ -252,11 +266,12 @@ impl Outbox {
         }
     }
 
-    /// Whether anything happened since the last look, and whether an ask is open.
+    /// Whether anything happened since the last look, and whether the client is waited for.
     pub(crate) fn signs(&self) -> (bool, bool) {
         let mut queue = self.lock();
         let open = queue.asks().iter().any(|slot| slot.answer.is_none());
-        (mem::take(&mut queue.touched), open)
+        let paused = queue.busy.as_ref().is_some_and(|busy| busy.pauses > 0);
+        (mem::take(&mut queue.touched), open || paused)
     }
 
     /// Ends the call: nothing is sent any more, and what it held is given back.
@@ -294,6 +309,10 @@ impl Outbox {
         queue.busy().messages.push_back(message);
         queue.touched = true;
         self.shared.dirty.store(true, Ordering::Release);
+        self.wake_reader(queue);
+    }
+
+    fn wake_reader(&self, queue: MutexGuard<'_, Queue>) {
         let reader = queue.reader.clone();
         // Waking may run anybody's code, which may want the lock.
         drop(queue);
@@ -317,6 +336,21 @@ fn wait(waiting: &mut Vec<Waker>, waker: &Waker) {
 impl fmt::Debug for Outbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outbox").field("closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}
+
+/// Keeps the clock of a call stopped. Made by [`Outbox::pause`].
+#[derive(Debug)]
+pub struct Pause(Outbox);
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        let mut queue = self.0.lock();
+        // A box that was closed meanwhile has forgotten it.
+        if let Some(busy) = &mut queue.busy {
+            busy.pauses = busy.pauses.saturating_sub(1);
+        }
+        self.0.wake_reader(queue);
     }
 }
 

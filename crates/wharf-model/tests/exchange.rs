@@ -4,7 +4,7 @@
 use std::{
     future::{Future, poll_fn},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -149,6 +149,30 @@ fn the_idle_clock_stands_still_while_an_ask_is_open() {
     assert!(exchange.answers().deliver(id, Ok("{}".into())));
     assert!(!exchange.answers().deliver(wharf_model::AskId(9), Ok("{}".into())));
     assert!(matches!(next(&mut exchange), Poll::Ready(Event::Done(_))));
+}
+
+#[test]
+fn a_pause_stops_the_clock_until_it_is_dropped() {
+    let clock = Clock::new();
+    let (kept, mut pauses) = (Arc::new(OnceLock::new()), Vec::new());
+    let keeps = kept.clone();
+    let mut exchange = start(Method::CallTool, &clock, move |outbox| {
+        let _ = keeps.set(outbox);
+        std::future::pending()
+    });
+    let outbox: &Outbox = kept.get().unwrap();
+    for _ in 0..2 {
+        pauses.push(outbox.pause());
+        assert!(next(&mut exchange).is_pending());
+        clock.advance(600);
+        assert!(next(&mut exchange).is_pending());
+    }
+    drop(pauses);
+    assert!(next(&mut exchange).is_pending());
+    clock.advance(600);
+    assert_eq!(tool_error(next(&mut exchange)), ErrorKind::ToolTimeout.message());
+    // A call that is over has no clock.
+    drop(outbox.pause());
 }
 
 #[test]

@@ -307,6 +307,8 @@ impl Ctx {
         ask: &Ask,
     ) -> Result<Box<RawValue>, AskError> {
         self.remember_url(ask);
+        // How long the owner takes is not the handler's time.
+        let _paused = self.outbox().pause();
         self.unless_over(link.ask(key, question, ask)).await.unwrap_or(Err(AskError::Suspended))
     }
 

@@ -1,6 +1,6 @@
 //! Brings each call to its handler.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use wharf_model::{
@@ -21,7 +21,7 @@ use crate::{
     page,
     registry::Registry,
     snapshot::Snapshot,
-    tasks::{self, engine::Engine},
+    tasks::{self, engine::Engine, follower::Follower, ledger},
 };
 
 /// Everything a server offers, as one service. Clones share it.
@@ -275,12 +275,14 @@ fn listen(
         }
         return listen_to_tasks(core.clone(), filter, request, outbox);
     }
-    let listening = match admit(core, snapshot, filter, &request, &outbox) {
+    let listening = match admit(core, snapshot, filter.clone(), &request, &outbox) {
         Ok(listening) => listening,
         Err(error) => return now(error.into()),
     };
+    let (core, owner) = (core.clone(), ledger::owner(request.principal()));
     Box::pin(async move {
-        listening.run(&outbox).await;
+        let follower = Follower { core: &core, owner, filter: &filter, listening: &listening };
+        follower.listen(BTreeSet::new(), &outbox).await;
         Reply::Listened.into()
     })
 }
@@ -301,11 +303,13 @@ fn listen_to_tasks(
         // What was added meanwhile stays: nobody hears of a task but its owner.
         let stays = |id: &String| owned.contains(id) || !named.contains(id);
         filter.edit(|filter| filter.tasks.retain(stays));
-        let listening = admit(&core, &core.snapshot.load(), filter, &request, &outbox);
+        let listening = admit(&core, &core.snapshot.load(), filter.clone(), &request, &outbox);
         match listening {
             Ok(listening) => {
-                tasks::calls::tell_of(&core, owned, &listening).await;
-                listening.run(&outbox).await;
+                tasks::calls::tell_of(&core, &owned, &listening).await;
+                let owner = ledger::owner(request.principal());
+                let (filter, listening) = (&filter, &listening);
+                Follower { core: &core, owner, filter, listening }.listen(owned, &outbox).await;
                 Reply::Listened.into()
             }
             Err(error) => error.into(),

@@ -9,8 +9,8 @@ use futures_util::future::join;
 use serde_json::json;
 use task_support::*;
 use wharf_model::{
-    Asks, Error, ErrorKind, Event, Method, Notification, Outcome, Reach, Reply, RequestBuilder,
-    TASKS_EXTENSION, TaskState, TaskStatus, TaskSupport, Tasking,
+    Asks, Error, ErrorKind, Event, Filter, LiveFilter, Method, Notification, Outcome, Reach, Reply,
+    RequestBuilder, TASKS_EXTENSION, TaskState, TaskStatus, TaskSupport, Tasking,
 };
 use wharf_server::{
     Args, AskError, Ctx, KeyRing, Limits, Router, RouterBuilder, State, TaskMode, TaskOptions,
@@ -648,6 +648,33 @@ async fn a_listener_hears_where_a_task_stands_and_whether_it_was_late() {
     }
     let (mut after, _) = alice.listen(&[&id]).await;
     assert_eq!(told(next(&mut after).await).status(), TaskStatus::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_task_after_its_end_hears_of_it() {
+    let slow = Tool::new("slow", slow).task(TaskMode::optional());
+    let quick = Tool::new("quick", async || "quick").task(TaskMode::optional());
+    let router = World::new().server().add(quick).add(slow).build().unwrap();
+    let alice = client(&router).named("alice");
+    let foreign = alice.named("bob").task("quick").await.id;
+    for named in [vec![], vec![alice.task("slow").await.id]] {
+        let mut request = alice.request(RequestBuilder::new(Method::Listen));
+        let filter =
+            LiveFilter::new(Filter { tasks: named.into_iter().collect(), ..Filter::default() });
+        request.filter = Some(filter.clone());
+        let mut listening = alice.start(request);
+        let acknowledged = next(&mut listening).await;
+        assert!(matches!(acknowledged, Event::Notify(Notification::Acknowledged(_))));
+        let id = alice.task("quick").await.id;
+        settle().await;
+        // As a session's filter is edited when the handle is written.
+        filter.edit(|filter| filter.tasks.extend([id.clone(), foreign.clone()]));
+        let Event::Notify(Notification::Task(task)) = next(&mut listening).await else {
+            panic!("nothing was told")
+        };
+        assert_eq!((task.id.as_str(), task.status()), (id.as_str(), TaskStatus::Completed));
+        assert!(filter.read(|filter| !filter.tasks.contains(&foreign)));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,8 +6,9 @@ mod task_support;
 use serde_json::json;
 use task_support::*;
 use wharf_model::{
-    Asks, Error, ErrorKind, Event, Method, Outcome, RecordStore, Reply, RequestBuilder, TaskState,
-    TaskStatus, Tasking,
+    Asks, ClientCapabilities, Error, ErrorKind, Event, Implementation, Method, Outcome, Peer,
+    RecordStore, Reply, RequestBuilder, SamplingRequest, TaskState, TaskStatus, Tasking,
+    ToolResult,
 };
 use wharf_server::{Ctx, TaskMode, TaskOptions, Tool};
 
@@ -125,4 +126,79 @@ async fn a_cursor_whose_task_is_gone_is_not_the_end_of_the_list() {
     assert!(world.records.remove(&tasks.last().unwrap().id).await.unwrap());
     let refused = error(list(&alice, next.as_deref()).await);
     assert_eq!(refused.kind, ErrorKind::InvalidCursor);
+}
+
+/// Nested as deep as a message may be.
+fn deep() -> serde_json::Value {
+    (0..123).fold(json!(1), |inner, _| json!([inner]))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_nested_deep_can_be_read_back() {
+    async fn result() -> ToolResult {
+        let mut result = ToolResult::text("deep");
+        result.meta = serde_json::from_value(json!({"deep": deep()})).unwrap();
+        result
+    }
+    async fn fails() -> Result<(), Error> {
+        Err(Error::resource_not_found("x:y").with_data(deep()))
+    }
+    let world = World::new();
+    let router = world.server();
+    let router = router.add(Tool::new("result", result).task(TaskMode::optional()));
+    let router = router.add(Tool::new("fails", fails).task(TaskMode::optional())).build().unwrap();
+    let client = client(&router);
+    let capabilities = json!({"experimental": {"deep": {"deep": deep()}}, "elicitation": {}});
+    let capabilities: ClientCapabilities = serde_json::from_value(capabilities).unwrap();
+    let info: Implementation =
+        serde_json::from_value(json!({"name": "n", "version": "1", "deep": deep()})).unwrap();
+    for tool in ["result", "fails"] {
+        let meta = json!({"deep": deep(), "progressToken": 7}).to_string();
+        let mut request = client.request(call(tool).meta(&meta));
+        request = request
+            .from_peer(std::sync::Arc::new(Peer::new(Some(info.clone()), capabilities.clone())));
+        let id = task(done(&mut client.start(request)).await).id;
+        settle().await;
+        let task = client.get(&id).await;
+        let deep = match &task.state {
+            TaskState::Completed(result) => &result.meta.as_ref().unwrap()["deep"],
+            TaskState::Failed(error) => error.data.as_deref().unwrap(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(*deep, self::deep());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_nested_too_deep_is_not_kept() {
+    fn too_deep() -> serde_json::Value {
+        (0..200).fold(json!(1), |inner, _| json!([inner]))
+    }
+    async fn result() -> ToolResult {
+        let mut result = ToolResult::text("deep");
+        result.meta = serde_json::from_value(json!({"deep": too_deep()})).unwrap();
+        result
+    }
+    async fn fails() -> Result<(), Error> {
+        Err(Error::resource_not_found("x:y").with_data(too_deep()))
+    }
+    async fn asks(ctx: Ctx) -> String {
+        let mut request = SamplingRequest::default();
+        request.metadata = Some(json!({"deep": too_deep()}));
+        ctx.sample("s", request).await.unwrap_err().to_string()
+    }
+    let router = World::new().server();
+    let router = router.add(Tool::new("result", result).task(TaskMode::optional()));
+    let router = router.add(Tool::new("asks", asks).task(TaskMode::optional()));
+    let router = router.add(Tool::new("fails", fails).task(TaskMode::optional())).build().unwrap();
+    let client = client(&router);
+    for tool in ["result", "asks", "fails"] {
+        let id = client.task(tool).await.id;
+        settle().await;
+        let task = client.get(&id).await;
+        match &task.state {
+            TaskState::Failed(error) => assert_eq!(error.data, None),
+            _ => assert!(ended(&task).contains("nested"), "{}", ended(&task)),
+        }
+    }
 }

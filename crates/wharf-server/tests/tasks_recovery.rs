@@ -8,7 +8,7 @@ use futures_util::future::join;
 use serde_json::json;
 use task_support::*;
 use wharf_model::{ErrorKind, Method, Principal, RecordStore, TaskState, TaskStatus};
-use wharf_server::{AskError, Ctx, Router, State, StepError, TaskMode, Tool};
+use wharf_server::{AskError, Ctx, Router, State, StepError, TaskMode, TaskOptions, Tool};
 
 /// Begins a process that looks after what others left.
 fn node(world: &World, effects: &Counter, tool: Tool) -> Router {
@@ -352,5 +352,28 @@ async fn a_record_that_cannot_be_read_does_not_stand_in_the_way() {
     let second = node(&world, &effects, Tool::new("t", two_steps));
     lapse().await;
     pass(seconds(70)).await;
+    assert_eq!(ended(&client(&second).get(&id).await), "1 2 false false");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_takes_nothing_is_not_pestered() {
+    let (world, effects) = (World::new(), Counter::default());
+    let first = node(&world, &effects, Tool::new("t", two_steps));
+    let id = client(&first).task("t").await.id;
+    settle().await;
+    drop(first);
+    world.records.set_full(true);
+    lapse().await;
+    let before = world.records.looks.count();
+    // The last place: when it is given up, somebody may have waited for it.
+    let options = TaskOptions { running: 1, ..quick() };
+    let second = world.server().tasks(options).state(effects.clone());
+    let tool = Tool::new("t", two_steps).task(TaskMode::optional());
+    let second = second.add(tool).build().unwrap();
+    second.start_tasks(&timer());
+    pass(seconds(600)).await;
+    assert!(world.records.looks.count() - before < 100, "{}", world.records.looks.count());
+    world.records.set_full(false);
+    pass(seconds(120)).await;
     assert_eq!(ended(&client(&second).get(&id).await), "1 2 false false");
 }

@@ -5,7 +5,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::time::{sleep, timeout};
 use wharf::{
     Answers, Client, ClientBuilder, Ctx, ElicitResult, Endpoint, ErrorKind, Server, Target,
-    TaskMode, TaskState, TaskStatus, Tool, ToolError, ToolResult,
+    TaskMode, TaskOptions, TaskState, TaskStatus, Tool, ToolError, ToolResult,
 };
 
 /// How long anything may take before the test gives up. No test measures a time.
@@ -46,6 +46,17 @@ async fn deploy(ctx: Ctx) -> Result<String, ToolError> {
     Ok(if answer.confirmed { "deployed" } else { "kept" }.to_owned())
 }
 
+/// Says how far it has come until somebody hears it.
+async fn tell(ctx: Ctx, heard: Arc<AtomicBool>) -> &'static str {
+    let mut far = 0.0;
+    while !heard.swap(false, Ordering::SeqCst) {
+        far += 1.0;
+        ctx.progress(far).await;
+        sleep(Duration::from_millis(20)).await;
+    }
+    "heard"
+}
+
 /// Counts those that are at work.
 struct AtWork(Arc<AtomicUsize>);
 
@@ -62,6 +73,8 @@ struct Bed {
     endpoint: Endpoint,
     target: Target,
     at_work: Arc<AtomicUsize>,
+    /// Whether somebody has heard how far the telling tool has come.
+    heard: Arc<AtomicBool>,
 }
 
 impl Bed {
@@ -80,6 +93,9 @@ impl Bed {
                 std::future::pending::<()>().await;
             }
         };
+        let heard = Arc::new(AtomicBool::new(false));
+        let told = heard.clone();
+        let tells = move |ctx: Ctx| tell(ctx, told.clone());
         let fail = async || Err::<(), _>(ToolError::new("no wind"));
         let endpoint = Server::new("harbour", "1.0.0")
             .add(Tool::new("slow", slow).task(TaskMode::optional()))
@@ -87,6 +103,11 @@ impl Bed {
             .add(Tool::new("only", slow).task(TaskMode::required()))
             .add(Tool::new("forever", forever).task(TaskMode::required()))
             .add(Tool::new("fail", fail).task(TaskMode::required()))
+            .add(Tool::new("tells", tells).task(TaskMode::required()))
+            .tasks(TaskOptions {
+                progress_interval: Duration::from_millis(10),
+                ..TaskOptions::default()
+            })
             .build()
             .unwrap();
         let address = serve(&endpoint).await;
@@ -101,7 +122,7 @@ impl Bed {
                 format!("http://{}/mcp", serve(&proxy).await).into()
             }
         };
-        Bed { route, revision, endpoint, target, at_work }
+        Bed { route, revision, endpoint, target, at_work, heard }
     }
 
     async fn client(&self) -> Client {
@@ -165,6 +186,42 @@ async fn a_call_gives_the_result_whatever_became_of_it() {
         assert_eq!(text(&in_time(client.call("deploy", ())).await.unwrap()), "deployed");
         let failed = in_time(client.call("fail", ())).await.unwrap();
         assert!(failed.is_error && text(&failed).contains("no wind"), "{failed:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn progress_goes_on_under_the_token_of_the_call() {
+    everywhere(&[OLD, LEGACY, MODERN], async |bed| {
+        // Where the server tells of it by status alone, nobody hears numbers.
+        let server = if let Route::Proxy(back) = bed.route { back } else { bed.revision };
+        if server == MODERN {
+            return;
+        }
+        let client = bed.client().await;
+        let hear = || {
+            let heard = bed.heard.clone();
+            move |_| heard.store(true, Ordering::SeqCst)
+        };
+        let called = in_time(client.call("tells", ()).on_progress(hear())).await.unwrap();
+        assert_eq!(text(&called), "heard");
+        if bed.has_tasks() {
+            let task = in_time(client.call_task("tells", ())).await.unwrap();
+            let result = in_time(task.wait().on_progress(hear())).await.unwrap();
+            assert_eq!(text(&result), "heard");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tasks_are_offered_to_those_who_have_them_in_the_manner_of_the_server() {
+    everywhere(&[OLD, LEGACY, MODERN], async |bed| {
+        let client = bed.client().await;
+        let can = client.about().discovery.capabilities.clone();
+        assert_eq!(can.tasks.is_some(), bed.has_tasks() && bed.revision == LEGACY);
+        let extension = can.extensions.contains_key("io.modelcontextprotocol/tasks");
+        assert_eq!(extension, bed.has_tasks() && bed.revision == MODERN);
     })
     .await;
 }

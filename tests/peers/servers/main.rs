@@ -16,6 +16,7 @@ mod proxy;
 mod resumption;
 mod start;
 mod subject;
+mod tasks;
 mod trace;
 
 use std::time::Duration;

@@ -9,7 +9,7 @@ use wharf::{
 use crate::asked::Asked;
 use crate::start::Running;
 use crate::trace::Trace;
-use crate::{LIMIT, checks, everything, gaps, resumption};
+use crate::{LIMIT, checks, everything, gaps, resumption, tasks};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
@@ -186,7 +186,8 @@ fn checks_of(server: Server, era: Era, over: Over) -> Vec<&'static [Check]> {
     let of_all = if server == Server::Everything { &[] } else { checks::ALL };
     // Only there do streams outlive their connections.
     let resumption = if (era, over) == (Era::Legacy, Over::Http) { resumption::ALL } else { &[] };
-    vec![of_era, of_all, resumption]
+    let tasks = if server == Server::Everything { tasks::ALL } else { &[] };
+    vec![of_era, of_all, tasks, resumption]
 }
 
 /// Whether the check passes in time. Why not is printed as panics are.

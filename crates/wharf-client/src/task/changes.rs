@@ -57,7 +57,7 @@ impl TaskChanges {
                     self.step = Step::Over;
                     return Poll::Ready(Some(end));
                 }
-                Step::Watching(watch) => match ready!(watch.poll_task(cx)) {
+                Step::Watching(watch) => match ready!(watch.poll_task(&mut |_| (), cx)) {
                     Err(error) => Step::Failed(Some(error)),
                     Ok(task) if task.status().is_terminal() => {
                         Step::Settling(Box::pin(settled(self.handle.clone(), Some(task))))

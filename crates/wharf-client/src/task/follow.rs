@@ -145,7 +145,8 @@ impl Follow<'_> {
             if let Poll::Ready(answered) = self.poll_answers(cx) {
                 return Poll::Ready(Happened::Answered(answered));
             }
-            self.watch.poll_task(cx).map(Happened::Saw)
+            let company = &mut *self.company;
+            self.watch.poll_task(&mut |said| company.hear(said), cx).map(Happened::Saw)
         })
         .await
     }

@@ -80,9 +80,14 @@ impl Watch {
         &self.id
     }
 
-    /// Where the task stands, each time there is reason to think that it has changed.
-    pub(crate) fn poll_task(&mut self, cx: &mut Context<'_>) -> Poll<Result<Task, Error>> {
-        if let Poll::Ready(task) = self.poll_ear(cx) {
+    /// Where the task stands, each time there is reason to think that it has changed. What the
+    /// server says of its progress meanwhile goes to `hear`.
+    pub(crate) fn poll_task(
+        &mut self,
+        hear: &mut dyn FnMut(Notification),
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Task, Error>> {
+        if let Poll::Ready(task) = self.poll_ear(hear, cx) {
             if matches!(self.look, Look::Pause(_)) {
                 self.pause(interval(&task, self.told));
             }
@@ -142,12 +147,18 @@ impl Watch {
     }
 
     /// What the server tells of the task.
-    fn poll_ear(&mut self, cx: &mut Context<'_>) -> Poll<Task> {
+    fn poll_ear(&mut self, hear: &mut dyn FnMut(Notification), cx: &mut Context<'_>) -> Poll<Task> {
         for _ in 0..MOST_EVENTS {
             let Some(ear) = &mut self.ear else { return Poll::Pending };
             match ready!(ear.poll_event(cx)) {
                 Event::Notify(Notification::Task(task)) if self.is_news(&task) => {
                     return Poll::Ready(*task);
+                }
+                // It goes on under the token of the call, which the call itself no longer hears.
+                Event::Notify(Notification::TaskProgress {
+                    id, progress, total, message, ..
+                }) if id == self.id => {
+                    hear(Notification::Progress { progress, total, message });
                 }
                 Event::Notify(Notification::Acknowledged(agreed)) => {
                     self.told = agreed.tasks.contains(&self.id) && is_shown(&self.caller);

@@ -32,6 +32,7 @@ pub struct Script {
     tool: Option<Value>,
     refusal: Option<Error>,
     silent: bool,
+    progress: Option<f64>,
 }
 
 pub struct Played {
@@ -116,6 +117,11 @@ impl Played {
 
     pub fn silent_looks(self) -> Self {
         self.set(|script| script.silent = true)
+    }
+
+    /// Says to those who listen how far it has come, under a token of the link's own.
+    pub fn progress(self, progress: f64) -> Self {
+        self.set(|script| script.progress = Some(progress))
     }
 
     pub fn updates(self, updates: impl IntoIterator<Item = Outcome>) -> Self {
@@ -226,6 +232,16 @@ fn answer(
             Reply::TaskList { tasks: vec![working("one"), completed("")], next: None }.into()
         }
         Method::Listen => match (&it.telling, wanted) {
+            (None, Some(wanted)) if it.progress.is_some() => {
+                let token = serde_json::value::to_raw_value("of the link").unwrap();
+                let (id, progress) = ("t-1".into(), it.progress.unwrap());
+                let said =
+                    Notification::TaskProgress { id, token, progress, total: None, message: None };
+                if wanted.wants(&said) {
+                    outbox.notify(said);
+                }
+                return Box::pin(pending());
+            }
             (Some(telling), Some(wanted)) => {
                 outbox.notify(Notification::Acknowledged(wanted));
                 let tell = outbox.clone();

@@ -77,7 +77,19 @@ fn not_found() -> Error {
 
 async fn load(core: &Core, request: &Request) -> Result<TaskRecord, Error> {
     let owner = ledger::owner(request.principal());
-    core.tasks.ledger.load_of(&request.target(), &owner).await?.ok_or_else(not_found)
+    let found = core.tasks.ledger.load_of(&request.target(), &owner).await;
+    found.map_err(unanswered)?.ok_or_else(not_found)
+}
+
+/// What a store says is for the server's log: it may be somebody's own, and say where it is.
+fn unanswered(error: Error) -> Error {
+    if error == Error::new(ErrorKind::InternalError) {
+        return error;
+    }
+    tracing::warn!(%error, "the store of tasks fails");
+    Error::new(ErrorKind::TemporarilyUnavailable)
+        .with_message("The store of tasks does not answer")
+        .with_data(serde_json::json!({ "retryAfterMs": 1000 }))
 }
 
 async fn get(core: &Core, request: &Request) -> Result<Outcome, Error> {
@@ -118,7 +130,8 @@ async fn store(
     timer: &dyn Timer,
 ) -> Result<(), Error> {
     let ledger = &core.tasks.ledger;
-    match ledger.update(id, None, timer, |record, now| record.answer(said, now)).await? {
+    let answered = ledger.update(id, None, timer, |record, now| record.answer(said, now)).await;
+    match answered.map_err(unanswered)? {
         Update::Done(_, Changed::Yes) => ledger.tell(id).await,
         Update::Gone => return Err(not_found()),
         _ => {}
@@ -130,7 +143,8 @@ async fn cancel(core: &Core, request: &Request, outbox: &Outbox) -> Result<Outco
     let id = load(core, request).await?.id;
     let ledger = &core.tasks.ledger;
     let timer = &**outbox.timer();
-    let (record, too_late) = match ledger.update(&id, None, timer, TaskRecord::cancel).await? {
+    let cancelled = ledger.update(&id, None, timer, TaskRecord::cancel).await;
+    let (record, too_late) = match cancelled.map_err(unanswered)? {
         Update::Done(record, _) => (record, false),
         Update::Refused(Refusal::Over, record) => (record, true),
         _ => return Err(not_found()),
@@ -158,10 +172,11 @@ async fn list(core: &Core, request: &Request) -> Result<Outcome, Error> {
     let wanted = request.limit().and_then(|limit| usize::try_from(limit).ok());
     let size = wanted.map_or(most, |wanted| wanted.clamp(1, most));
     let owner = ledger::owner(Some(principal));
-    let mut records = core.tasks.ledger.list(&owner, after.as_deref(), size + 1).await?;
+    let records = core.tasks.ledger.list(&owner, after.as_deref(), size + 1).await;
+    let mut records = records.map_err(unanswered)?;
     // Where a list goes on after a task that is gone, nobody knows: that is not its end.
     if let Some(after) = after.filter(|_| records.is_empty())
-        && core.tasks.ledger.load_of(&after, &owner).await?.is_none()
+        && core.tasks.ledger.load_of(&after, &owner).await.map_err(unanswered)?.is_none()
     {
         return Err(Error::new(ErrorKind::InvalidCursor));
     }
@@ -279,7 +294,7 @@ pub(crate) async fn owned(
     core.tasks.start(core, outbox.timer());
     let (owner, mut owned) = (ledger::owner(request.principal()), BTreeSet::new());
     for id in named.into_iter().take(core.limits.subscriptions) {
-        if core.tasks.ledger.load_of(&id, &owner).await?.is_some() {
+        if core.tasks.ledger.load_of(&id, &owner).await.map_err(unanswered)?.is_some() {
             owned.insert(id);
         }
     }
@@ -287,12 +302,16 @@ pub(crate) async fn owned(
 }
 
 /// Tells a listener of tasks that have got somewhere before it came.
-pub(crate) async fn tell_of(core: &Core, tasks: BTreeSet<String>, listening: &Listening) {
+pub(crate) async fn tell_of(core: &Core, tasks: &BTreeSet<String>, listening: &Listening) {
     for id in tasks {
-        let Ok(Some(record)) = core.tasks.ledger.load(&id).await else { continue };
-        let task = tell::task(core, &record);
-        if task.status() != TaskStatus::Working {
-            listening.tell(&Notification::Task(Box::new(task)));
-        }
+        let Ok(Some(record)) = core.tasks.ledger.load(id).await else { continue };
+        tell_one(core, &record, listening);
+    }
+}
+
+pub(super) fn tell_one(core: &Core, record: &TaskRecord, listening: &Listening) {
+    let task = tell::task(core, record);
+    if task.status() != TaskStatus::Working {
+        listening.tell(&Notification::Task(Box::new(task)));
     }
 }

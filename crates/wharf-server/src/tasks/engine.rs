@@ -1,5 +1,6 @@
 //! One process's share in the tasks of its server: what it runs, what it takes up, whom it tells.
 
+mod guards;
 mod tend;
 
 use std::{
@@ -12,8 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wharf_model::{Bus, Ear, Error, Reach, RecordStore, Request, StateSeal, Timer};
+use wharf_model::{Bus, Error, Reach, RecordStore, Request, StateSeal, Timer};
 
+use self::guards::{Hearing, Looking};
+pub(crate) use self::guards::{Place, Running, Waiting, Watch};
 use crate::{
     core::Core,
     seal::random_name,
@@ -59,7 +62,7 @@ struct State {
     /// Places taken by runs, those included that have yet to begin.
     places: usize,
     /// Calls whose tasks found no room yet: they still have what outer layers added to them.
-    originals: VecDeque<(String, Request)>,
+    originals: VecDeque<Original>,
     news: BTreeSet<String>,
     missed: bool,
     /// Whether there may be something to take up.
@@ -68,6 +71,13 @@ struct State {
     next_watcher: u64,
     waiting: usize,
     subscription: Option<Box<dyn std::any::Any + Send + Sync>>,
+}
+
+/// A call whose task waits for room, until it expires.
+struct Original {
+    id: String,
+    request: Request,
+    expires: Instant,
 }
 
 impl Engine {
@@ -145,12 +155,24 @@ impl Engine {
         if !self.is_durable() {
             return;
         }
-        let runs: Vec<Arc<Link>> = self.lock().runs.values().cloned().collect();
-        for link in runs {
+        let mut given = BTreeSet::new();
+        loop {
+            let runs = self.lock().runs.values().cloned().collect::<Vec<Arc<Link>>>();
+            // A call may have become a task meanwhile.
+            let Some(link) = runs.into_iter().find(|link| given.insert(link.id().to_owned()))
+            else {
+                return;
+            };
             if link.hand_back().await {
                 self.ledger.offer(link.id()).await;
             }
         }
+    }
+
+    /// Whether what begins now should begin elsewhere: this process is about to end, and the store
+    /// outlives it.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.is_durable() && self.draining.load(Ordering::Acquire)
     }
 
     fn is_stopped(&self) -> bool {
@@ -168,7 +190,7 @@ impl Engine {
         let room = state.places < self.options.running && !self.is_stopped();
         room.then(|| {
             state.places += 1;
-            Place(self.clone())
+            Place { engine: self.clone(), used: true }
         })
     }
 
@@ -203,6 +225,11 @@ impl Engine {
         Running(self.clone(), link.clone())
     }
 
+    /// Whether a task runs here, and its end has yet to be told.
+    pub(crate) fn is_running(&self, id: &str) -> bool {
+        self.lock().runs.contains_key(id)
+    }
+
     /// Drops the run of a task that is over, if it is here.
     pub(crate) fn drop_run(&self, id: &str) {
         let link = self.lock().runs.remove(id);
@@ -214,10 +241,10 @@ impl Engine {
 
     /// Remembers a call whose task found no room. The oldest gives way, and is made again from its
     /// record.
-    pub(crate) fn remember(&self, id: &str, request: Request) {
+    pub(crate) fn remember(&self, id: &str, request: Request, expires: Instant) {
         let gone = {
             let mut state = self.lock();
-            state.originals.push_back((id.to_owned(), request));
+            state.originals.push_back(Original { id: id.to_owned(), request, expires });
             let full = state.originals.len() > ORIGINALS;
             if full { state.originals.pop_front() } else { None }
         };
@@ -226,8 +253,19 @@ impl Engine {
 
     fn original(&self, id: &str) -> Option<Request> {
         let mut state = self.lock();
-        let index = state.originals.iter().position(|(it, _)| it == id)?;
-        state.originals.remove(index).map(|(_, request)| request)
+        let index = state.originals.iter().position(|original| original.id == id)?;
+        state.originals.remove(index).map(|original| original.request)
+    }
+
+    /// Forgets calls whose tasks expired before there was room for them.
+    fn forget_expired(&self, now: Instant) {
+        let mut state = self.lock();
+        let (gone, kept) = mem::take(&mut state.originals)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|original| original.expires <= now);
+        state.originals = kept;
+        drop(state);
+        drop(gone);
     }
 
     /// Rings when something may have happened to a task.
@@ -281,90 +319,5 @@ impl Engine {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A place among the runs, given up when dropped.
-pub(crate) struct Place(Arc<Engine>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        // Somebody may have found no room.
-        state.work |= state.places >= self.0.options.running;
-        state.places -= 1;
-        let work = state.work;
-        drop(state);
-        if work {
-            self.0.bell.ring();
-        }
-    }
-}
-
-/// A run that is noted.
-pub(crate) struct Running(Arc<Engine>, Arc<Link>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        // Another run of the same task may have taken its place.
-        if state.runs.get(self.1.id()).is_some_and(|link| Arc::ptr_eq(link, &self.1)) {
-            state.runs.remove(self.1.id());
-        }
-    }
-}
-
-/// Somebody who waits for news of one task.
-pub(crate) struct Watch {
-    engine: Arc<Engine>,
-    key: (String, u64),
-    pub(crate) bell: Arc<Bell>,
-}
-
-impl Watch {
-    /// When to look without news: some may have been lost.
-    pub(crate) fn patience(&self, timer: &dyn Timer) -> Instant {
-        timer.now() + self.engine.beat()
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.engine.lock().watchers.remove(&self.key);
-    }
-}
-
-/// A place among those who wait for the end of a task.
-pub(crate) struct Waiting(Arc<Engine>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.lock().waiting -= 1;
-    }
-}
-
-/// The loop is over when this is dropped: with its runtime, perhaps. Another may begin.
-struct Looking(Arc<Engine>);
-
-impl Drop for Looking {
-    fn drop(&mut self) {
-        self.0.started.store(false, Ordering::Release);
-    }
-}
-
-/// Hears news of tasks for an engine, for as long as there is one.
-struct Hearing(Weak<Engine>);
-
-impl Ear for Hearing {
-    fn hear(&self, _topic: &str, message: &[u8]) {
-        if let Some(engine) = self.0.upgrade() {
-            engine.hear(message);
-        }
-    }
-
-    fn missed(&self) {
-        if let Some(engine) = self.0.upgrade() {
-            engine.missed();
-        }
     }
 }

@@ -1,9 +1,10 @@
 //! What a running handler has of its task: its answers, its steps, and the right to change the
 //! record for as long as nobody else holds it.
 
+mod handler;
+
 use std::{
     collections::BTreeMap,
-    future::poll_fn,
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
@@ -11,15 +12,14 @@ use std::{
 };
 
 use serde_json::value::RawValue;
-use wharf_model::{Ask, Error, ErrorKind, Timer};
+use wharf_model::{Error, Timer};
 
 use crate::{
-    ask::AskError,
     progress,
     tasks::{
-        ledger::{Kept, Ledger, Update, chance},
+        ledger::{Ledger, Update, chance},
         options::{TaskOptions, millis},
-        record::{Answer, Changed, End, Refusal, Said, TaskRecord},
+        record::{Answer, Changed, End, Refusal, TaskRecord},
         tell::short,
     },
 };
@@ -174,7 +174,7 @@ impl Link {
         Ok(update)
     }
 
-    /// The same, again and again for as long as the store fails.
+    /// The same, again and again for as long as the store fails and the run is not lost.
     async fn insist(
         &self,
         mut change: impl FnMut(&mut TaskRecord, u64) -> Result<Changed, Refusal>,
@@ -183,9 +183,15 @@ impl Link {
         loop {
             match self.change(&mut change).await {
                 Ok(update) => return update,
+                Err(_) if self.is_lost() => return Update::Gone,
                 Err(error) => self.rest(&mut pause, &error).await,
             }
         }
+    }
+
+    /// Whether the run is over without a word to the store: with its server, perhaps.
+    fn is_lost(&self) -> bool {
+        matches!(self.lock().stop, Some(Stop::Lost))
     }
 
     async fn rest(&self, pause: &mut Duration, error: &Error) {
@@ -269,158 +275,8 @@ impl Link {
         let delay = millis(delay);
         self.insist(|record, now| record.release(self.fence, delay, true, now)).await;
     }
-}
-
-/// # For the handler
-impl Link {
-    /// Puts a question to the task's owner and waits for the answer.
-    pub(crate) async fn ask(
-        &self,
-        key: &str,
-        question: &str,
-        ask: &Ask,
-    ) -> Result<Box<RawValue>, AskError> {
-        let answered = |state: &State| match state.answers.get(key) {
-            Some(answer) if answer.question == question => Some(answer.said.clone()),
-            _ => None,
-        };
-        let known = {
-            let mut state = self.lock();
-            // Asked again before the record heard that nobody waits.
-            state.withdrawn.retain(|withdrawn| withdrawn != key);
-            answered(&state)
-        };
-        if let Some(said) = known {
-            return understood(said);
-        }
-        if size(ask) > self.options.item {
-            let reason = format!("`{key}` is longer than a question of a task may be");
-            return Err(AskError::Invalid(reason));
-        }
-        let most = self.options.questions;
-        // From here on: the store may have the question even if nobody waits for its word.
-        let mut pending = Pending { link: self, key: Some(key) };
-        let asked = self
-            .insist(|record, now| record.ask(self.fence, (key, question), ask, most, now))
-            .await;
-        let refused = match asked {
-            Update::Done(_, Changed::Yes) => {
-                self.ledger.tell(&self.id).await;
-                None
-            }
-            Update::Refused(Refusal::KeyTaken, _) => {
-                Some(format!("`{key}` stands for two different questions in one task"))
-            }
-            Update::Refused(Refusal::TooManyQuestions, _) => {
-                Some(format!("a task may ask {most} questions, and this one has"))
-            }
-            _ => None,
-        };
-        if let Some(reason) = refused {
-            pending.key = None;
-            return Err(AskError::Invalid(reason));
-        }
-        let said = poll_fn(|cx| {
-            let mut state = self.lock();
-            if let Some(said) = answered(&state) {
-                return Poll::Ready(said);
-            }
-            if !state.asking.iter().any(|waker| waker.will_wake(cx.waker())) {
-                state.asking.push(cx.waker().clone());
-            }
-            Poll::Pending
-        })
-        .await;
-        pending.key = None;
-        understood(said)
-    }
-
-    /// The result of a step that was done before.
-    pub(crate) fn step(&self, name: &str) -> Option<Box<RawValue>> {
-        self.lock().steps.get(name).cloned()
-    }
-
-    /// Keeps the result of a step, unless there is one: the first one counts.
-    pub(crate) async fn keep(&self, name: &str, json: &RawValue) -> Kept {
-        if let Some(error) = self.too_much(name, json) {
-            self.stop(Stop::Failed(error));
-            return Kept::Lost;
-        }
-        let mut pause = PAUSES.0;
-        let kept = loop {
-            match self.ledger.keep(&self.id, self.fence, name, json).await {
-                Ok(kept) => break kept,
-                Err(error) => self.rest(&mut pause, &error).await,
-            }
-        };
-        let counts = match &kept {
-            Kept::Now => json.to_owned(),
-            Kept::Before(earlier) => earlier.clone(),
-            Kept::Lost => {
-                self.stop(Stop::Lost);
-                return kept;
-            }
-        };
-        self.lock().steps.insert(name.into(), counts);
-        kept
-    }
-
-    fn too_much(&self, name: &str, json: &RawValue) -> Option<Error> {
-        let options = &self.options;
-        let text = if json.get().len() > options.item {
-            let (size, limit) = (json.get().len(), options.item);
-            format!("The result of the step `{name}` has {size} bytes; {limit} is the limit")
-        } else if self.lock().steps.len() >= options.steps {
-            format!("The task has more than {} steps", options.steps)
-        } else {
-            return None;
-        };
-        Some(Error::new(ErrorKind::TaskFailed).with_message(text))
-    }
-
-    /// What one-time steps are claimed under, and for how long.
-    pub(crate) async fn nonce(&self) -> Result<(String, Duration), Error> {
-        let now = self.ledger.now().await?;
-        let left = self.expires.map_or(u64::MAX, |expires| expires.saturating_sub(now));
-        Ok((self.nonce.clone(), Duration::from_millis(left.max(1000))))
-    }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A question that is withdrawn if nobody waits for its answer any more.
-struct Pending<'l> {
-    link: &'l Link,
-    /// None once there is nothing to withdraw.
-    key: Option<&'l str>,
-}
-
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        let Some(key) = self.key else { return };
-        let mut state = self.link.lock();
-        state.withdrawn.push(key.to_owned());
-        let runner = state.runner.take();
-        drop(state);
-        runner.into_iter().for_each(Waker::wake);
-    }
-}
-
-fn understood(said: Said) -> Result<Box<RawValue>, AskError> {
-    match said {
-        Said::Result(json) => Ok(json),
-        Said::Refused(error) => Err(AskError::Refused((&error).into())),
-    }
-}
-
-fn size(ask: &Ask) -> usize {
-    let length = |written: serde_json::Result<String>| written.map_or(usize::MAX, |it| it.len());
-    match ask {
-        Ask::Elicit(form) => length(serde_json::to_string(form)),
-        Ask::ElicitUrl(url) => length(serde_json::to_string(url)),
-        Ask::Sample(request) => length(serde_json::to_string(request)),
-        _ => 0,
     }
 }

@@ -4,10 +4,12 @@
 //! it in a store. `start.rs` decides which calls become tasks, `worker.rs` runs one, `engine.rs` is
 //! one process's share in all of them, and `calls.rs` answers their owners.
 
+mod apart;
 mod bell;
 pub(crate) mod bond;
 pub(crate) mod calls;
 pub(crate) mod engine;
+pub(crate) mod follower;
 mod handle;
 mod lease;
 pub(crate) mod ledger;

@@ -9,7 +9,10 @@ use wharf_model::{Ask, Error, Task, TaskState, Timestamp, ToolResult};
 
 use crate::{
     progress::Update,
-    tasks::saved::{SavedAsk, SavedCall, SavedError},
+    tasks::{
+        apart,
+        saved::{SavedAsk, SavedCall, SavedError},
+    },
 };
 
 /// All that is kept of one task. What stands beside the body in the store is not in its JSON.
@@ -53,6 +56,7 @@ pub(crate) struct TaskRecord {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Question {
     pub(crate) key: String,
+    #[serde(with = "apart")]
     ask: SavedAsk,
 }
 
@@ -73,7 +77,7 @@ pub(crate) enum Said {
 /// How a task ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum End {
-    Completed(Box<ToolResult>),
+    Completed(#[serde(with = "apart")] Box<ToolResult>),
     Failed(SavedError),
     Cancelled,
 }

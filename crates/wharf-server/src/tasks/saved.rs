@@ -8,13 +8,17 @@ use wharf_model::{
 };
 use wharf_schema::problems;
 
+use crate::tasks::apart;
+
 /// The call, as far as it can be made again by another process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SavedCall {
     pub(crate) tool: String,
     pub(crate) arguments: Box<RawValue>,
     pub(crate) meta: Option<Box<RawValue>>,
+    #[serde(with = "apart")]
     pub(crate) client: Option<Implementation>,
+    #[serde(with = "apart")]
     pub(crate) capabilities: ClientCapabilities,
     pub(crate) principal: Option<(String, Vec<String>)>,
     /// What one-time steps are claimed under, if not under the task's own id.
@@ -35,6 +39,7 @@ pub(crate) enum SavedAsk {
 pub(crate) struct SavedError {
     kind: String,
     pub(crate) message: String,
+    #[serde(with = "apart")]
     data: Option<Box<Value>>,
     code: Option<i32>,
 }
@@ -69,11 +74,12 @@ impl SavedCall {
 }
 
 impl SavedError {
-    /// What can be kept of an error in so many bytes: without its data if they are too many, and
-    /// then with the beginning of its text.
+    /// What can be kept of an error in so many bytes: without its data if they are too many or too
+    /// deep, and then with the beginning of its text.
     pub(crate) fn within(error: &Error, most: usize) -> Self {
         let saved = SavedError::from(error);
-        if serde_json::to_vec(&saved).is_ok_and(|json| json.len() <= most) {
+        let fits = |json: Vec<u8>| json.len() <= most && !apart::is_too_deep(&json);
+        if serde_json::to_vec(&saved).is_ok_and(fits) {
             return saved;
         }
         SavedError { message: problems::shorten(saved.message), data: None, ..saved }

@@ -108,7 +108,7 @@ pub(crate) async fn make(
     let owner = ledger::owner(request.principal());
     let since = timer.now();
     let mut record = draft(core, owner, SavedCall::of(&request, None)?, ttl).await?;
-    let place = engine.enter();
+    let place = if engine.is_leaving() { None } else { engine.enter() };
     let (holding, orphan) = match place {
         Some(place) => {
             let held = insert_held(core, (&mut record, since), place, timer).await?;
@@ -122,7 +122,8 @@ pub(crate) async fn make(
         // If nothing can run it here, its lease lapses, and it is tried again.
         Some(holding) => drop(worker::begin(holding, tool.clone(), request, timer.clone(), ttl)),
         None => {
-            engine.remember(&task.id, request);
+            let expires = since.checked_add(Duration::from_millis(ttl)).unwrap_or(since);
+            engine.remember(&task.id, request, expires);
             engine.ledger.offer(&task.id).await;
         }
     }
@@ -254,6 +255,8 @@ impl Promotable {
                 Next::Event(event) => self.pass_on(event).await,
                 wish => match self.promote().await {
                     Ok((task, holding)) => {
+                        // What it asks may be answered for as long as it is kept.
+                        exchange.extend(task.ttl.map_or(Duration::MAX, Duration::from_millis));
                         // If nothing can run it here, its lease lapses, and it is tried again.
                         worker::go_on(holding, exchange, self.timer);
                         return Outcome::Task(Box::new(task));

@@ -11,6 +11,7 @@ use wharf_model::{
     Asks, BoxFuture, Deadlines, Error, ErrorKind, Event, Exchange, Method, Notification, Outbox,
     Outcome, Reply, Request, RequestBuilder, Service, Tasking, Timer, ToolInfo, ToolResult,
 };
+use wharf_schema::problems;
 
 use crate::{
     calls,
@@ -19,12 +20,14 @@ use crate::{
     progress::Update,
     snapshot::Entry,
     tasks::{
+        apart,
         bell::spawn,
         bond::Bond,
-        engine::{Place, Running},
+        engine::{Engine, Place, Running},
         lease::Lease,
         ledger::chance,
         link::{Chore, Link, Stop},
+        options::{TaskOptions, millis},
         record::{End, TaskRecord},
         saved::SavedError,
         tell::short,
@@ -111,9 +114,10 @@ pub(crate) fn resume(
             async { Ok::<_, Error>((engine.ledger.steps(&id).await?, engine.ledger.now().await?)) };
         let (steps, now) = match known.await {
             Ok(known) => known,
-            // The lease lapses, and somebody tries again.
+            // That was no fault of the task: somebody tries again, at the latest when the lease lapses.
             Err(error) => {
-                return tracing::warn!(task = short(&id), %error, "a task was not taken up");
+                tracing::warn!(task = short(&id), %error, "a task was not taken up");
+                return give_back(&engine, record, &*timer).await;
             }
         };
         let ttl = record.expires.map_or(u64::MAX, |expires| expires.saturating_sub(now));
@@ -131,6 +135,15 @@ pub(crate) fn resume(
         let exchange = start(&holding, &tool, request, timer.clone(), ttl);
         work(holding, exchange, &*timer).await;
     });
+}
+
+/// Gives a task back that could not be begun.
+async fn give_back(engine: &Engine, record: TaskRecord, timer: &dyn Timer) {
+    let (id, fence, rest) = (record.id.clone(), record.fence, millis(engine.options.lease));
+    let release = |record: &mut TaskRecord, now| record.release(fence, rest, false, now);
+    if let Err(error) = engine.ledger.update(&id, Some(record), timer, release).await {
+        tracing::debug!(task = short(&id), %error, "a task was not given back");
+    }
 }
 
 fn start(
@@ -179,7 +192,7 @@ enum Next {
 async fn work(holding: Holding, mut exchange: Exchange, timer: &dyn Timer) {
     let Holding { core, link, running, place } = holding;
     let options = &core.tasks.options;
-    let mut reports = Reports::new(options.progress_interval);
+    let mut reports = Reports::new(options);
     let mut lease = Lease::new(link.clone(), timer);
     let end = loop {
         match poll_fn(|cx| poll(&link, &mut lease, &mut exchange, &mut reports, timer, cx)).await {
@@ -236,19 +249,24 @@ fn poll(
 /// last value wins.
 struct Reports {
     interval: Duration,
+    /// Bytes of what is said with it.
+    most: usize,
     last: Option<Update>,
     next: Option<Instant>,
     alarm: Option<BoxFuture<()>>,
 }
 
 impl Reports {
-    fn new(interval: Duration) -> Self {
-        Reports { interval, last: None, next: None, alarm: None }
+    fn new(options: &TaskOptions) -> Self {
+        let (interval, most) = (options.progress_interval, options.item);
+        Reports { interval, most, last: None, next: None, alarm: None }
     }
 
     fn take(&mut self, notification: Notification) {
         match notification {
             Notification::Progress { progress, total, message } => {
+                let is_long = message.as_ref().is_some_and(|text| text.len() > self.most);
+                let message = if is_long { message.map(problems::shorten) } else { message };
                 self.last = Some(Update { progress, total, message });
             }
             // Not what it says: that was meant for the client, not for the server's log.
@@ -285,10 +303,19 @@ fn ended(outcome: Outcome, most: usize) -> End {
         Outcome::Failed(error) => return End::Failed(SavedError::within(&error, most)),
         _ => return End::Failed((&Error::new(ErrorKind::InternalError)).into()),
     };
-    let size = serde_json::to_vec(&result).map_or(usize::MAX, |json| json.len());
+    End::Completed(Box::new(match problem(&result, most) {
+        Some(text) => ToolResult::error(text),
+        None => result,
+    }))
+}
+
+/// Why a result cannot be kept.
+fn problem(result: &ToolResult, most: usize) -> Option<String> {
+    let json = serde_json::to_vec(result);
+    let size = json.as_ref().map_or(usize::MAX, Vec::len);
     if size > most {
-        let text = format!("The result has {size} bytes, and {most} is the limit for a task");
-        return End::Completed(Box::new(ToolResult::error(text)));
+        return Some(format!("The result has {size} bytes, and {most} is the limit for a task"));
     }
-    End::Completed(Box::new(result))
+    let is_deep = json.is_ok_and(|json| apart::is_too_deep(&json));
+    is_deep.then(|| "The result is nested deeper than a task can keep".into())
 }

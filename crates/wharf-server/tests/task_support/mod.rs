@@ -71,8 +71,7 @@ impl World {
     }
 
     pub fn reaching(reach: Reach) -> Self {
-        let records =
-            Arc::new(Fragile { inner: MemoryRecords::default(), broken: AtomicBool::new(false) });
+        let records = Arc::<Fragile>::default();
         let stores = Stores { tasks: records.clone(), reach, ..memory_stores() };
         World { records, stores }
     }
@@ -89,15 +88,30 @@ impl World {
     }
 }
 
-/// A memory store that fails while it is broken.
+/// A memory store that fails while it is broken, or takes nothing while it is full.
+#[derive(Default)]
 pub struct Fragile {
     pub inner: MemoryRecords,
     pub broken: AtomicBool,
+    pub full: AtomicBool,
+    /// Whether steps cannot be read.
+    pub forgetful: AtomicBool,
+    /// How often somebody looked for work, and for one task.
+    pub looks: Counter,
+    pub loads: Counter,
 }
 
 impl Fragile {
     pub fn set_broken(&self, broken: bool) {
         self.broken.store(broken, Ordering::SeqCst);
+    }
+
+    pub fn set_forgetful(&self, forgetful: bool) {
+        self.forgetful.store(forgetful, Ordering::SeqCst);
+    }
+
+    pub fn set_full(&self, full: bool) {
+        self.full.store(full, Ordering::SeqCst);
     }
 
     fn unless_broken<T: Send + 'static>(&self, stored: Stored<T>) -> Stored<T> {
@@ -120,9 +134,13 @@ impl RecordStore for Fragile {
         self.inner.insert(record, most)
     }
     fn load(&self, id: &str) -> Stored<Option<Record>> {
+        self.loads.hit();
         self.unless_broken(self.inner.load(id))
     }
     fn swap(&self, record: Record) -> Stored<bool> {
+        if self.full.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(Error::new(ErrorKind::InternalError))));
+        }
         if self.broken.load(Ordering::SeqCst) {
             return self.unless_broken(Box::pin(std::future::ready(Ok(false))));
         }
@@ -135,6 +153,7 @@ impl RecordStore for Fragile {
         self.unless_broken(self.inner.list(owner, after, limit))
     }
     fn due(&self, limit: usize) -> Stored<Vec<String>> {
+        self.looks.hit();
         self.unless_broken(self.inner.due(limit))
     }
     fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping> {
@@ -144,6 +163,9 @@ impl RecordStore for Fragile {
         self.inner.keep(id, fence, name, value)
     }
     fn kept(&self, id: &str) -> Stored<std::collections::BTreeMap<String, Vec<u8>>> {
+        if self.forgetful.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(Error::new(ErrorKind::InternalError))));
+        }
         self.unless_broken(self.inner.kept(id))
     }
     fn sweep(&self, limit: usize) -> Stored<usize> {

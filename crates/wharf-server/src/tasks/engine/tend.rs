@@ -28,6 +28,16 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// How often what has expired is forgotten, and how much at once.
 const SWEEP: (Duration, usize) = (Duration::from_secs(60), 1000);
 
+/// What became of a task that was due.
+enum Taken {
+    /// It is not due any more.
+    Moved,
+    /// It will be due again after this time.
+    Rests(Duration),
+    /// Nothing could be done about it.
+    Stuck,
+}
+
 impl Engine {
     pub(super) async fn look_after(self: &Arc<Self>, core: &Weak<Core>, timer: &Arc<dyn Timer>) {
         let soon = |wait: Duration| timer.now() + wait.mul_f64(0.75 + chance() / 4.0);
@@ -43,6 +53,7 @@ impl Engine {
                 look = next.map_or_else(|| soon(self.beat()), |wait| timer.now() + wait);
             }
             if timer.now() >= sweep {
+                self.forget_expired(timer.now());
                 if let Err(error) = self.ledger.sweep(SWEEP.1).await {
                     tracing::debug!(%error, "expired tasks were not forgotten");
                 }
@@ -113,13 +124,19 @@ impl Engine {
                 return None;
             }
         };
-        // There may be more than were asked for.
-        let mut next = (due.len() == room).then_some(AGAIN);
+        let (mut moved, mut next) = (false, None);
         for id in &due {
-            let wait = self.take_up_one(core, id, timer).await;
-            next = next.into_iter().chain(wait).min();
+            match self.take_up_one(core, id, timer).await {
+                Taken::Stuck => {}
+                Taken::Moved => moved = true,
+                Taken::Rests(rest) => {
+                    (moved, next) = (true, next.into_iter().chain([rest]).min());
+                }
+            }
         }
-        next
+        // There may be more than were asked for, unless they are the same again.
+        let more = (moved && due.len() == room).then_some(AGAIN);
+        next.into_iter().chain(more).min()
     }
 
     async fn take_up_one(
@@ -127,14 +144,13 @@ impl Engine {
         core: &Arc<Core>,
         id: &str,
         timer: &Arc<dyn Timer>,
-    ) -> Option<Duration> {
+    ) -> Taken {
         let held = self.lock().runs.get(id).cloned();
         if let Some(link) = held {
             // Our own: its signs of life did not get through in time, and nobody else took it.
-            link.renew().await;
-            return None;
+            return if link.renew().await { Taken::Moved } else { Taken::Stuck };
         }
-        let place = self.enter()?;
+        let Some(place) = self.enter() else { return Taken::Stuck };
         let (mut rest, since) = (None, timer.now());
         let claimed = match self.claim() {
             Ok(claim) => {
@@ -149,21 +165,26 @@ impl Engine {
         let record = match claimed {
             Ok(Update::Done(record, _)) => *record,
             // Somebody else was faster.
-            Ok(_) => return None,
+            Ok(_) => {
+                place.give_back();
+                return Taken::Moved;
+            }
             Err(error) => {
                 tracing::warn!(task = short(id), %error, "a task cannot be taken up");
-                let _ = self.ledger.put_off(id, millis(self.options.lease)).await;
-                return None;
+                place.give_back();
+                let put_off = self.ledger.put_off(id, millis(self.options.lease)).await;
+                return if put_off.is_ok() { Taken::Moved } else { Taken::Stuck };
             }
         };
+        if record.node.is_some() && record.end.is_none() {
+            worker::resume(core, (record, since), self.original(id), place, timer.clone());
+            return Taken::Moved;
+        }
+        place.give_back();
         if record.end.is_some() {
             self.ledger.tell(id).await;
-            return None;
         }
-        if record.node.is_some() {
-            worker::resume(core, (record, since), self.original(id), place, timer.clone());
-        }
-        rest
+        rest.map_or(Taken::Moved, Taken::Rests)
     }
 
     /// Claims a task that nobody holds; one whose holder is gone may have to rest first, and one

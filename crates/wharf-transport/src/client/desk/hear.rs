@@ -150,6 +150,14 @@ impl Desk {
                     call.tell(notification).await;
                 }
             }
+            // The word of a task whose call has not heard yet that it is one.
+            Notification::TaskProgress { progress, total, message, .. }
+                if self.recipient(token.as_ref()).is_some() =>
+            {
+                if let Some(call) = self.recipient(token.as_ref()) {
+                    call.tell(Notification::Progress { progress, total, message }).await;
+                }
+            }
             Notification::Log { .. } => {
                 match self.recipient(belongs_to).or_else(|| self.only_call(|_| true)) {
                     Some(call) => call.tell(notification).await,

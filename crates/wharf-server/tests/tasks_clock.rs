@@ -1,0 +1,76 @@
+//! Whose time it is while a task waits: its owner's, not its tool's.
+#![allow(clippy::unwrap_used)]
+
+mod task_support;
+
+use serde_json::json;
+use task_support::*;
+use wharf_model::{ErrorKind, TaskState};
+use wharf_server::{AskError, Ctx, Router, TaskMode, TaskOptions, Tool, ToolError};
+
+/// Half of its time before the question, and `rest` seconds after it.
+async fn asks(ctx: &Ctx, rest: u64) -> Result<String, AskError> {
+    tokio::time::sleep(seconds(10)).await;
+    let confirm: Confirm = ctx.ask("c", "Sure?").await?;
+    tokio::time::sleep(seconds(rest)).await;
+    Ok(format!("sure: {}", confirm.sure))
+}
+
+async fn detaches(ctx: Ctx, rest: u64) -> Result<String, ToolError> {
+    ctx.detach().await?;
+    Ok(asks(&ctx, rest).await?)
+}
+
+/// A question that another of the tool's own tasks asks.
+async fn elsewhere(ctx: Ctx) -> Result<String, AskError> {
+    tokio::spawn(async move { asks(&ctx, 5).await }).await.unwrap()
+}
+
+fn router() -> Router {
+    let kept = TaskOptions { ttl: seconds(3 * 3600), ..TaskOptions::default() };
+    let at_once = TaskMode::optional();
+    let later = TaskMode::optional().on_detach();
+    let tools = [
+        Tool::new("quick", async |ctx: Ctx| asks(&ctx, 5).await).task(at_once.clone()),
+        Tool::new("slow", async |ctx: Ctx| asks(&ctx, 15).await).task(at_once.clone()),
+        Tool::new("spawned", elsewhere).task(at_once),
+        Tool::new("detached", |ctx: Ctx| detaches(ctx, 5)).task(later.clone()),
+        Tool::new("detached-slow", |ctx: Ctx| detaches(ctx, 15)).task(later),
+    ];
+    let server = World::new().server().tasks(kept);
+    let add =
+        |server: wharf_server::RouterBuilder, tool: Tool| server.add(tool.timeout(seconds(20)));
+    tools.into_iter().fold(server, add).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tools_own_time_stands_still_while_its_task_waits_for_its_owner() {
+    let client = client(&router());
+    let timed_out = ErrorKind::ToolTimeout.message();
+    for (tool, said) in [
+        ("quick", "sure: true"),
+        ("spawned", "sure: true"),
+        ("slow", timed_out),
+        ("detached", "sure: true"),
+        ("detached-slow", timed_out),
+    ] {
+        let id = client.task(tool).await.id;
+        // Longer than any call may take.
+        pass(seconds(2 * 3600)).await;
+        assert_eq!(open(&client.get(&id).await), ["c"], "{tool}");
+        client.update(&id, json!({"c": sure()})).await;
+        pass(seconds(60)).await;
+        assert_eq!(ended(&client.get(&id).await), said, "{tool}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_answers_ends_with_its_task() {
+    let client = client(&router());
+    let id = client.task("quick").await.id;
+    pass(seconds(3 * 3600 - 60)).await;
+    assert!(matches!(client.get(&id).await.state, TaskState::InputRequired(_)));
+    pass(seconds(120)).await;
+    let gone = client.about(wharf_model::Method::GetTask, &id).await;
+    assert_eq!(error(gone).kind, ErrorKind::TaskNotFound);
+}

@@ -1,0 +1,32 @@
+// What the task drivers have in common: checks by name, each with its time, and the end of the process.
+import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
+
+const CHECK_MS = 20_000;
+
+export const failure = promise => promise.then(() => assert.fail('it succeeded'), error => error);
+
+/** Waits until `look` gives something. A check that waits in vain runs out of time. */
+export async function until(look) {
+    for (;;) {
+        const seen = await look();
+        if (seen) return seen;
+        await pause(20);
+    }
+}
+
+/** Runs the checks one after the other, then `close`, and ends the process: with 1 if any of them failed. */
+export async function run(checks, close) {
+    let failed = 0;
+    for (const [name, body] of Object.entries({ ...checks, close })) {
+        const late = pause(CHECK_MS, undefined, { ref: false }).then(() => assert.fail(`no answer in ${CHECK_MS} ms`));
+        try {
+            await Promise.race([body(), late]);
+            console.log(`ok ${name}`);
+        } catch (error) {
+            failed += 1;
+            console.log(`FAIL ${name}: ${String(error.stack ?? error)}`);
+        }
+    }
+    process.exit(failed ? 1 : 0);
+}
