@@ -245,8 +245,8 @@ impl Sessions {
             fleet.start();
             // Before any session is loaded, of whose changes it might not hear.
             let hearing = Hearing::new(&*fleet.stores.bus);
-            fleet.spawn(Sessions::hear(Arc::downgrade(self), fleet.clone(), hearing));
-            fleet.spawn(Sessions::read_mail(Arc::downgrade(self), fleet.clone()));
+            fleet.attend(Sessions::hear(Arc::downgrade(self), fleet.clone(), hearing));
+            fleet.attend(Sessions::read_mail(Arc::downgrade(self), fleet.clone()));
         });
     }
 }
