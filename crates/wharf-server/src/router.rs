@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 use serde::Deserialize;
 use wharf_model::{
     BoxFuture, Bus, Deadlines, Error, ErrorKind, Filter, LiveFilter, Method, Moment, Notification,
-    Outbox, Outcome, Reply, Request, ServerCapabilities, Service, Timer,
+    Outbox, Outcome, Reply, Request, ServerCapabilities, Service, Stores, Timer,
 };
 
 use crate::{
@@ -77,6 +77,12 @@ impl Router {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.core.limits
+    }
+
+    /// Where the server keeps things, if it was given stores: sealed, if it was given a key for them.
+    #[must_use]
+    pub fn stores(&self) -> Option<&Stores> {
+        self.core.stores.as_ref()
     }
 
     /// Begins to look after tasks that another process left in the store: for whoever makes the
@@ -297,15 +303,20 @@ fn listen_to_tasks(
     Box::pin(async move {
         let named = filter.read(|filter| filter.tasks.clone());
         let owned = match tasks::calls::owned(&core, &request, named.clone(), &outbox).await {
-            Ok(owned) => owned,
+            Ok(owned) => Some(owned),
+            // A session's would not begin again, and wants to hear the rest.
+            Err(_) if request.since.is_some() => None,
             Err(error) => return error.into(),
         };
-        // What was added meanwhile stays: nobody hears of a task but its owner.
-        let stays = |id: &String| owned.contains(id) || !named.contains(id);
-        filter.edit(|filter| filter.tasks.retain(stays));
+        if let Some(owned) = &owned {
+            // What was added meanwhile stays: nobody hears of a task but its owner.
+            let stays = |id: &String| owned.contains(id) || !named.contains(id);
+            filter.edit(|filter| filter.tasks.retain(stays));
+        }
         let listening = admit(&core, &core.snapshot.load(), filter.clone(), &request, &outbox);
         match listening {
             Ok(listening) => {
+                let owned = owned.unwrap_or_default();
                 tasks::calls::tell_of(&core, &owned, &listening).await;
                 let owner = ledger::owner(request.principal());
                 let (filter, listening) = (&filter, &listening);

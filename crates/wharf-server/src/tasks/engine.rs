@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wharf_model::{Bus, Error, Reach, RecordStore, Request, StateSeal, Timer};
+use wharf_model::{Bus, Error, Reach, RecordStore, Request, Timer};
 
 use self::guards::{Hearing, Looking};
 pub(crate) use self::guards::{Place, Running, Waiting, Watch};
@@ -38,7 +38,6 @@ const ORIGINALS: usize = 1024;
 pub(crate) struct Keeping {
     pub(crate) store: Arc<dyn RecordStore>,
     pub(crate) bus: Arc<dyn Bus>,
-    pub(crate) seal: Option<Arc<dyn StateSeal>>,
     pub(crate) reach: Reach,
 }
 
@@ -82,9 +81,9 @@ struct Original {
 
 impl Engine {
     pub(crate) fn new(keeping: Keeping, options: TaskOptions) -> Arc<Self> {
-        let Keeping { store, bus, seal, reach } = keeping;
+        let Keeping { store, bus, reach } = keeping;
         Arc::new(Engine {
-            ledger: Arc::new(Ledger::new(store, bus, seal)),
+            ledger: Arc::new(Ledger::new(store, bus)),
             options: Arc::new(options),
             reach,
             node: OnceLock::new(),

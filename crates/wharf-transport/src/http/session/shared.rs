@@ -54,7 +54,9 @@ impl Sessions {
             body: connection.save().ok_or_else(no_place)?,
             ..Record::default()
         };
-        let inserted = fleet.ask(sessions.insert(record.clone(), limits.sessions)).await;
+        // To the store, all callers whom nobody knows are one.
+        let most = if opener.is_some() { limits.sessions } else { limits.anonymous_sessions };
+        let inserted = fleet.ask(sessions.insert(record.clone(), most)).await;
         if !inserted.map_err(Away::error)? {
             return Err(no_place());
         }
@@ -74,6 +76,17 @@ impl Sessions {
         let connection = Connection::restored(wire, &record.body, &record.id)?;
         let member = Member::new(fleet.clone(), record);
         Some(Session::new(self.common.clone(), connection, opener, Some(member)))
+    }
+
+    /// The session that a request without a message names, for whoever opened it.
+    pub(super) async fn enter_shared(
+        self: &Arc<Self>,
+        fleet: &Arc<Fleet>,
+        seen: &Seen<'_>,
+        scope: &Scope,
+    ) -> Refused<Visit> {
+        self.check_version(seen)?;
+        self.visit_shared(fleet, seen, scope).await
     }
 
     /// The session that a request names, for whoever opened it.
@@ -108,11 +121,7 @@ impl Sessions {
                 return Err(Unkept::Gone);
             }
             if let Some(member) = visit.member.as_ref().filter(|it| idle || it.is_stale()) {
-                let refreshed = member.refresh(&visit).await;
-                if refreshed == Err(Unkept::Gone) {
-                    self.forget(&member.key);
-                }
-                refreshed?;
+                self.unless_gone(member, member.refresh(&visit).await)?;
             }
             return Ok(visit);
         }
@@ -127,6 +136,14 @@ impl Sessions {
             (true, true) => Err(Unkept::Crowded),
             (false, _) => Err(Unkept::Gone),
         }
+    }
+
+    /// Lets a session go that has ended elsewhere.
+    fn unless_gone(&self, member: &Member, seen: Result<(), Unkept>) -> Result<(), Unkept> {
+        if seen == Err(Unkept::Gone) {
+            self.forget(&member.key);
+        }
+        seen
     }
 
     /// Answers a message of a session.
@@ -169,13 +186,11 @@ impl Sessions {
 
     /// Opens the session's own stream, or resumes any of its streams, wherever they come from.
     pub(super) async fn get_shared(
-        self: &Arc<Self>,
-        fleet: &Arc<Fleet>,
+        &self,
+        visit: Visit,
         seen: &Seen<'_>,
         scope: Scope,
     ) -> Refused<Reply> {
-        self.check_version(seen)?;
-        let visit = self.visit_shared(fleet, seen, &scope).await?;
         let (stream, after) = match seen.last_event {
             Field::Absent => (OWN, None),
             last => {
@@ -191,9 +206,9 @@ impl Sessions {
             let reader = reader.map_err(|away| refusal(away.into()))?;
             return Ok(post::events(follower.known_as(reader)));
         }
-        // What is written here is read there, if this process no longer has all of it.
-        if let Some(log) = visit.stream(stream) {
-            log.follow_elsewhere();
+        if let Some(member) = visit.member.as_ref().filter(|_| stream == OWN) {
+            // What was subscribed to at another process just now is heard from now on, whoever tells.
+            self.unless_gone(member, member.look_up(&visit).await).map_err(refusal)?;
         }
         let stored = Stored::of(visit, stream, after, scope).await;
         match stored.map_err(|away| refusal(away.into()))? {
@@ -206,14 +221,7 @@ impl Sessions {
     }
 
     /// Ends a session in every process.
-    pub(super) async fn delete_shared(
-        self: &Arc<Self>,
-        fleet: &Arc<Fleet>,
-        seen: &Seen<'_>,
-        scope: Scope,
-    ) -> Refused<Reply> {
-        self.check_version(seen)?;
-        let visit = self.visit_shared(fleet, seen, &scope).await?;
+    pub(super) async fn delete_shared(&self, visit: &Visit) -> Refused<Reply> {
         let Some(member) = &visit.member else { return Ok(Sessions::gone()) };
         let removed = member.remove().await.map_err(|away| refusal(away.into()))?;
         self.forget(&member.key);
@@ -245,8 +253,8 @@ impl Sessions {
             fleet.start();
             // Before any session is loaded, of whose changes it might not hear.
             let hearing = Hearing::new(&*fleet.stores.bus);
-            fleet.spawn(Sessions::hear(Arc::downgrade(self), fleet.clone(), hearing));
-            fleet.spawn(Sessions::read_mail(Arc::downgrade(self), fleet.clone()));
+            fleet.attend(Sessions::hear(Arc::downgrade(self), fleet.clone(), hearing));
+            fleet.attend(Sessions::read_mail(Arc::downgrade(self), fleet.clone()));
         });
     }
 }
