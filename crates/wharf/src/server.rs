@@ -67,6 +67,8 @@ pub struct Server {
     message_limits: WireLimits,
     line_limits: LineLimits,
     timer: Arc<dyn Timer>,
+    /// What sessions and the rates of addresses go into.
+    #[cfg(feature = "http")]
     stores: Option<Stores>,
     #[cfg(feature = "http")]
     pub(crate) http: wharf_transport::http::Http,
@@ -92,6 +94,7 @@ impl Server {
             message_limits: WireLimits::default(),
             line_limits: LineLimits::default(),
             timer: Arc::new(ThreadTimer::default()),
+            #[cfg(feature = "http")]
             stores: None,
             #[cfg(feature = "http")]
             http: wharf_transport::http::Http::new(),
@@ -208,9 +211,12 @@ impl Server {
     /// Where tasks, one-time claims and the rates of callers are kept. In memory without it: then
     /// all of that ends with the process. On [stores](crate::store::open) that several processes
     /// share, they are one server: sessions, streams and listeners are theirs together too.
-    pub fn store(mut self, stores: Stores) -> Self {
-        self.stores = Some(stores.clone());
-        self.routing(|router| router.store(stores))
+    pub fn store(self, stores: Stores) -> Self {
+        #[cfg(feature = "http")]
+        let this = Server { stores: Some(stores.clone()), ..self };
+        #[cfg(not(feature = "http"))]
+        let this = self;
+        this.routing(|router| router.store(stores))
     }
 
     /// Seals what is written into the store of tasks. Every process that shares the store needs the
