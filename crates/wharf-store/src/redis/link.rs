@@ -23,14 +23,15 @@ use wharf_model::{Error, ErrorKind};
 
 use super::dial::{Connection, Dial};
 
-/// How long Redis may take for one command, or to connect.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+/// How long Redis may take for one command, or to connect. Whoever asks waits for no longer while nobody
+/// knows yet that it is gone; a disk that takes longer to be flushed is as good as gone.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// Commands that Redis works on for us at the same time: enough to keep it busy.
 const IN_FLIGHT: usize = 512;
 /// Commands that wait for their turn, beside those.
 const QUEUE: usize = 8192;
 /// How often Redis is asked whether it is there, if nothing else tells.
-const BEAT: Duration = Duration::from_secs(1);
+const BEAT: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
