@@ -12,6 +12,7 @@ mod run;
 mod serve;
 mod shared;
 mod show;
+mod stored;
 mod suggest;
 mod target;
 mod terminal;

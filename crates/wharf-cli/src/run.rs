@@ -92,8 +92,6 @@ fn serve_until_end(serve: crate::serve::Serve) -> ExitCode {
         Ok(runtime) => runtime.block_on(serve.run()),
         Err(error) => Err(error.into()),
     };
-    // What keeps it from serving is an address, a path or a file that the command line names.
-    let served = served.map_err(|error| Fail::usage(error.to_string()));
     told(served, false, &Screen::new())
 }
 

@@ -6,9 +6,9 @@ use std::{
 };
 
 use clap::Args;
-use wharf::{Http, Tls, Transport};
+use wharf::{Http, Server, Tls, Transport};
 
-use crate::demo;
+use crate::{demo, fail::Fail, stored::Stored};
 
 /// How to reach the demo server.
 #[derive(Debug, Args)]
@@ -41,6 +41,8 @@ pub(crate) struct Serve {
     /// The certificate's key (PEM)
     #[arg(long, requires_all = ["http", "tls_cert"], value_name = "FILE")]
     tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    stored: Stored,
 }
 
 const HTTP: &str = "Give clients the address below; Ctrl-C ends it.";
@@ -57,8 +59,15 @@ fn client_configuration() -> String {
 }
 
 impl Serve {
-    pub(crate) async fn run(self) -> wharf::Result<()> {
+    pub(crate) async fn run(self) -> Result<(), Fail> {
+        let server = self.stored.keep(demo::server()).await?;
+        // What keeps it from serving is an address, a path or a file that the command line names.
+        self.serve(server).await.map_err(|failure| Fail::usage(failure.to_string()))
+    }
+
+    async fn serve(self, server: Server) -> wharf::Result<()> {
         let http = self.options()?;
+        let kept = self.stored.told();
         let (transport, how_to_connect) = match (self.http, self.tcp, self.unix) {
             (Some(address), ..) => (Transport::http(&address)?, HTTP.to_owned()),
             (_, Some(address), _) => (Transport::tcp(&address)?, LINES.to_owned()),
@@ -69,9 +78,9 @@ impl Serve {
         // Stdout carries messages, so people are told on stderr. That nobody reads it is no failure.
         let _ = writeln!(
             io::stderr(),
-            "wharf-demo {version}: a demo server of every MCP revision.\n{how_to_connect}"
+            "wharf-demo {version}: a demo server of every MCP revision.\n{kept}{how_to_connect}"
         );
-        demo::server().http(http).run_over(transport).await
+        server.http(http).run_over(transport).await
     }
 
     fn options(&self) -> wharf::Result<Http> {

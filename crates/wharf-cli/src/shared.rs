@@ -95,18 +95,19 @@ fn header(text: &str) -> Result<(String, String), String> {
     if name.is_empty() || !name.bytes().all(fits) {
         return Err(format!("{name:?} is no name of a header"));
     }
-    let value = match value.split_once("@env:") {
-        Some((before, variable)) => {
-            let secret = std::env::var(variable)
-                .map_err(|_| format!("the environment variable {variable} is not set"))?;
-            format!("{before}{}", secret.trim())
-        }
-        None => value.to_owned(),
-    };
+    let value = with_secret(value)?;
     if value.chars().any(char::is_control) {
         return Err(format!("the value of {name} has control characters"));
     }
     Ok((name.to_owned(), value))
+}
+
+/// The value, with what the environment has in the place of an `@env:VARIABLE` at its end.
+pub(crate) fn with_secret(value: &str) -> Result<String, String> {
+    let Some((before, variable)) = value.split_once("@env:") else { return Ok(value.to_owned()) };
+    let secret = std::env::var(variable)
+        .map_err(|_| format!("the environment variable {variable} is not set"))?;
+    Ok(format!("{before}{}", secret.trim()))
 }
 
 impl Shared {

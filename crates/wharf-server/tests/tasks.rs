@@ -724,7 +724,7 @@ async fn a_session_listens_even_while_its_tasks_cannot_be_looked_up() {
     };
     // Who asks for tasks must know that nobody knows of them.
     let refused = error(done(&mut listen(None)).await);
-    assert_eq!(refused.kind, ErrorKind::InternalError);
+    assert_eq!(refused.kind, ErrorKind::TemporarilyUnavailable);
     let mut session = listen(Some(wharf_model::Moment::FIRST));
     assert!(matches!(next(&mut session).await, Event::Notify(Notification::Acknowledged(_))));
     router.registry().tools_changed();

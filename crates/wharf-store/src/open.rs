@@ -14,6 +14,8 @@ use crate::{
 ///   `?synchronous=normal` is faster, and may lose the last writes when the machine loses its power.
 /// - `redis://USER:PASSWORD@HOST:PORT/DB` (feature `redis`) is shared by any number of processes.
 ///   `?prefix=NAME` (`wharf` if it is not given) keeps servers on one Redis apart.
+/// - `rediss://…` (feature `redis-tls`) is the same, encrypted. `?ca=PATH` names the authority to trust
+///   in the place of the system's; `cert=PATH&key=PATH` say who we are to a Redis that wants to know.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -44,6 +46,10 @@ pub async fn open(url: &str) -> Result<Stores, Error> {
         "redis" => crate::redis::open(&url).await,
         #[cfg(not(feature = "redis"))]
         "redis" => Err(crate::url::not_built("redis")),
+        #[cfg(feature = "redis-tls")]
+        "rediss" => crate::redis::open(&url).await,
+        #[cfg(not(feature = "redis-tls"))]
+        "rediss" => Err(crate::url::not_built("redis-tls")),
         _ => Err(unknown()),
     }
 }

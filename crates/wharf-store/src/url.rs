@@ -31,7 +31,7 @@ pub(crate) fn unknown() -> Error {
 }
 
 /// This program was built without the store.
-#[cfg(not(all(feature = "sqlite", feature = "redis")))]
+#[cfg(not(all(feature = "sqlite", feature = "redis-tls")))]
 pub(crate) fn not_built(feature: &str) -> Error {
     let message =
         format!("this program was built without it; build it with the feature `{feature}`");

@@ -18,45 +18,37 @@ use wharf_model::{
 };
 use wharf_store::{MemoryBus, MemoryEvents, MemoryRecords, contract};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
-    NoneAtAll,
-    KeepsTheVersionSent,
-    CountsBeforeItInserts,
-    TakesAnIdTwice,
-    SwapsAnyVersion,
-    RemovesWithoutLooking,
-    ListsFromTheEnd,
-    ListsWithoutEnd,
-    ListsFromTheStartAfterNothing,
-    NewestDueFirst,
-    KeepsForAnybody,
-    KeepsTheLastValue,
-    ForgetsWhatIsKept,
-    SweepsWithoutEnd,
-    GoesBackInTime,
-    NeverForgets,
+macro_rules! faults {
+    ($($fault:ident)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        enum Fault {
+            NoneAtAll,
+            $($fault,)*
+        }
+
+        use Fault::*;
+
+        const FAULTS: &[Fault] = &[$($fault),*];
+    };
 }
 
-use Fault::*;
-
-const FAULTS: &[Fault] = &[
-    KeepsTheVersionSent,
-    CountsBeforeItInserts,
-    TakesAnIdTwice,
-    SwapsAnyVersion,
-    RemovesWithoutLooking,
-    ListsFromTheEnd,
-    ListsWithoutEnd,
-    ListsFromTheStartAfterNothing,
-    NewestDueFirst,
-    KeepsForAnybody,
-    KeepsTheLastValue,
-    ForgetsWhatIsKept,
-    SweepsWithoutEnd,
-    GoesBackInTime,
-    NeverForgets,
-];
+faults! {
+    KeepsTheVersionSent
+    CountsBeforeItInserts
+    TakesAnIdTwice
+    SwapsAnyVersion
+    RemovesWithoutLooking
+    ListsFromTheEnd
+    ListsWithoutEnd
+    ListsFromTheStartAfterNothing
+    NewestDueFirst
+    KeepsForAnybody
+    KeepsTheLastValue
+    ForgetsWhatIsKept
+    SweepsWithoutEnd
+    GoesBackInTime
+    NeverForgets
+}
 
 struct Faulty {
     inner: Arc<MemoryRecords>,

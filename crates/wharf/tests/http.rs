@@ -2,7 +2,13 @@
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -235,4 +241,28 @@ async fn bodies_that_take_too_much_together_are_refused() {
     assert_eq!((reply.status().as_u16(), header(&reply, "retry-after")), (503, "1"));
     // What was taken is given back.
     assert_eq!(post(&server, BOTH, quick()).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_server_whose_store_is_gone_is_alive_and_not_ready() {
+    #[derive(Debug)]
+    struct Switch(AtomicBool);
+    impl wharf::model::Health for Switch {
+        fn is_ready(&self) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+    let switch = Arc::new(Switch(AtomicBool::new(true)));
+    let stores = wharf::Stores { health: switch.clone(), ..wharf::store::memory_stores() };
+    let server = Server::new("test", "1").store(stores).http(Http::new().health());
+    let server = server.build().unwrap();
+    let status = async |path| {
+        let request = Request::get(path).header("host", "10.0.0.1");
+        let request = request.body(Full::<bytes::Bytes>::default()).unwrap();
+        server.http().oneshot(request).await.unwrap().status().as_u16()
+    };
+    for (on, expected) in [(true, 200), (false, 503), (true, 200)] {
+        switch.0.store(on, Ordering::Relaxed);
+        assert_eq!((status("/live").await, status("/ready").await), (200, expected));
+    }
 }

@@ -11,6 +11,8 @@ mod interrupts;
 #[cfg(unix)]
 mod pty;
 #[cfg(unix)]
+mod stores;
+#[cfg(unix)]
 mod tasks;
 #[cfg(unix)]
 mod terminal;

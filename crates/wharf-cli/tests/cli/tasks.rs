@@ -8,10 +8,10 @@ use crate::{
     pty::{Pty, interrupt},
 };
 
-const ERAS: [&str; 2] = ["modern", "legacy"];
+pub(crate) const ERAS: [&str; 2] = ["modern", "legacy"];
 
 /// The id of a voyage of so many days.
-fn sail(bed: &Bed, url: &str, era: &str, days: &str) -> String {
+pub(crate) fn sail(bed: &Bed, url: &str, era: &str, days: &str) -> String {
     let ran = bed.run(&["call", url, "voyage", days, "--detach", "--era", era]);
     ran.json()["taskId"].as_str().expect("it is a task").to_owned()
 }

@@ -27,18 +27,26 @@ pub(super) async fn a_claim_ends(store: Handles<dyn NonceStore>) {
     assert!(!told(store.claim("long", SHORT).await), "the others stay");
 }
 
-pub(super) async fn a_burst_is_all_there_is(store: Handles<dyn RateStore>) {
-    // So slow that no token comes back while this runs.
-    let rate = Rate { per_second: 0.0001, burst: 5.0 };
-    let racers = store.in_turn().take(24).map(|store| async move {
+/// So many who take from one bucket at the same time.
+async fn race(
+    store: &Handles<dyn RateStore>,
+    racers: usize,
+    rate: Rate,
+) -> Vec<Result<(), Duration>> {
+    let racers = store.in_turn().take(racers).map(|store| async move {
         let taking = store.take("a", rate);
         taking.taken().await
     });
-    let taken = together(racers).await;
+    together(racers).await
+}
+
+pub(super) async fn a_burst_is_all_there_is(store: Handles<dyn RateStore>) {
+    // So slow that no token comes back while this runs.
+    let rate = Rate { per_second: 0.0001, burst: 5.0 };
+    let taken = race(&store, 24, rate).await;
     assert_eq!(count(&taken, &Ok(())), 5, "a burst, and no more");
     let wait = Duration::from_secs(10_000);
-    let waits = taken.iter().filter_map(|taken| taken.err());
-    for told in waits {
+    for told in taken.iter().filter_map(|taken| taken.err()) {
         assert!(told > wait / 2 && told <= wait, "{told:?} until there is a token");
     }
     let other = store.one().take("b", rate);
@@ -54,4 +62,15 @@ pub(super) async fn tokens_come_back(store: Handles<dyn RateStore>) {
     };
     until("the bucket is empty", async || take().await.is_err()).await;
     until("a token comes back", async || take().await.is_ok()).await;
+}
+
+pub(super) async fn what_never_comes_back_is_a_quota(store: Handles<dyn RateStore>) {
+    let rate = Rate { per_second: 0.0, burst: 2.0 };
+    let taken = race(&store, 6, rate).await;
+    assert_eq!(count(&taken, &Ok(())), 2, "a burst, and never more");
+    for told in taken.iter().filter_map(|taken| taken.err()) {
+        assert!(told >= Duration::from_secs(3600), "{told:?} is not for ever");
+    }
+    let nothing = store.one().take("b", Rate { per_second: 0.0, burst: 0.0 });
+    assert!(nothing.taken().await.is_err(), "nothing at all");
 }

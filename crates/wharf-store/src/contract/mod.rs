@@ -72,100 +72,76 @@ impl<T: ?Sized> Handles<T> {
     }
 }
 
-/// What a [`RecordStore`] promises.
-///
-/// # Panics
-/// If it does not keep it.
-pub async fn records<F, R, H>(make: F)
-where
-    F: Fn() -> R,
-    R: Future<Output = H>,
-    H: Into<Handles<dyn RecordStore>>,
-{
-    let make = async || make().await.into();
-    swapping::a_record_comes_back_as_it_was(make().await).await;
-    swapping::versions_are_the_stores(make().await).await;
-    swapping::one_swap_of_a_version_wins(make().await).await;
-    swapping::no_change_is_lost(make().await).await;
-    swapping::the_clock_does_not_go_back(make().await).await;
-    order::an_id_is_taken_once(make().await).await;
-    order::an_owner_has_so_many(make().await).await;
-    order::lists_are_in_order_and_paged(make().await).await;
-    order::due_is_in_order(make().await).await;
-    order::what_becomes_due_shows(make().await).await;
-    keeping::the_first_value_stays(make().await).await;
-    keeping::one_of_many_is_kept(make().await).await;
-    keeping::an_earlier_holder_keeps_nothing(make().await).await;
-    keeping::a_holder_that_lost_keeps_nothing_more(make().await).await;
-    keeping::what_is_removed_takes_all_along(make().await).await;
-    expiry::what_expired_is_gone(make().await).await;
-    expiry::a_new_expiry_counts(make().await).await;
-    expiry::what_expired_makes_room(make().await).await;
-    expiry::an_id_that_expired_begins_anew(make().await).await;
-    expiry::sweeps_are_bounded(make().await).await;
+/// The promises of a port, each held against an empty store of its own.
+macro_rules! promises {
+    ($($(#[$doc:meta])* $name:ident: $port:ident { $($promise:path,)+ })+) => {$(
+        $(#[$doc])*
+        ///
+        /// # Panics
+        /// If it does not keep it.
+        pub async fn $name<F, R, H>(make: F)
+        where
+            F: Fn() -> R,
+            R: Future<Output = H>,
+            H: Into<Handles<dyn $port>>,
+        {
+            $($promise(make().await.into()).await;)+
+        }
+    )+};
 }
 
-/// What an [`EventStore`] promises.
-///
-/// # Panics
-/// If it does not keep it.
-pub async fn events<F, R, H>(make: F)
-where
-    F: Fn() -> R,
-    R: Future<Output = H>,
-    H: Into<Handles<dyn EventStore>>,
-{
-    let make = async || make().await.into();
-    events::events_come_back_in_order(make().await).await;
-    events::numbers_have_no_gaps(make().await).await;
-    events::old_events_go(make().await).await;
-    events::streams_end(make().await).await;
-}
+promises! {
+    /// What a [`RecordStore`] promises.
+    records: RecordStore {
+        swapping::a_record_comes_back_as_it_was,
+        swapping::versions_are_the_stores,
+        swapping::one_swap_of_a_version_wins,
+        swapping::no_change_is_lost,
+        swapping::the_clock_does_not_go_back,
+        order::an_id_is_taken_once,
+        order::an_owner_has_so_many,
+        order::lists_are_in_order_and_paged,
+        order::due_is_in_order,
+        order::what_becomes_due_shows,
+        keeping::the_first_value_stays,
+        keeping::one_of_many_is_kept,
+        keeping::an_earlier_holder_keeps_nothing,
+        keeping::a_holder_that_lost_keeps_nothing_more,
+        keeping::what_is_removed_takes_all_along,
+        expiry::what_expired_is_gone,
+        expiry::a_new_expiry_counts,
+        expiry::what_expired_makes_room,
+        expiry::an_id_that_expired_begins_anew,
+        expiry::sweeps_are_bounded,
+    }
 
-/// What a [`Bus`] promises.
-///
-/// # Panics
-/// If it does not keep it.
-pub async fn bus<F, R, H>(make: F)
-where
-    F: Fn() -> R,
-    R: Future<Output = H>,
-    H: Into<Handles<dyn Bus>>,
-{
-    let make = async || make().await.into();
-    bus::messages_are_heard_once_and_in_order(make().await).await;
-    bus::topics_are_apart(make().await).await;
-    bus::who_is_gone_hears_nothing(make().await).await;
-}
+    /// What an [`EventStore`] promises.
+    events: EventStore {
+        events::events_come_back_in_order,
+        events::numbers_have_no_gaps,
+        events::old_events_go,
+        events::streams_end,
+    }
 
-/// What a [`NonceStore`] promises.
-///
-/// # Panics
-/// If it does not keep it.
-pub async fn nonces<F, R, H>(make: F)
-where
-    F: Fn() -> R,
-    R: Future<Output = H>,
-    H: Into<Handles<dyn NonceStore>>,
-{
-    let make = async || make().await.into();
-    claims::a_nonce_is_claimed_once(make().await).await;
-    claims::a_claim_ends(make().await).await;
-}
+    /// What a [`Bus`] promises.
+    bus: Bus {
+        bus::messages_are_heard_once_and_in_order,
+        bus::topics_are_apart,
+        bus::who_is_gone_hears_nothing,
+    }
 
-/// What a [`RateStore`] promises.
-///
-/// # Panics
-/// If it does not keep it.
-pub async fn rates<F, R, H>(make: F)
-where
-    F: Fn() -> R,
-    R: Future<Output = H>,
-    H: Into<Handles<dyn RateStore>>,
-{
-    let make = async || make().await.into();
-    claims::a_burst_is_all_there_is(make().await).await;
-    claims::tokens_come_back(make().await).await;
+    /// What a [`NonceStore`] promises.
+    nonces: NonceStore {
+        claims::a_nonce_is_claimed_once,
+        claims::a_claim_ends,
+    }
+
+    /// What a [`RateStore`] promises.
+    rates: RateStore {
+        claims::a_burst_is_all_there_is,
+        claims::tokens_come_back,
+        claims::what_never_comes_back_is_a_quota,
+    }
 }
 
 /// How long things that expire in these tests live.

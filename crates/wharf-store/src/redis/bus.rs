@@ -1,16 +1,17 @@
 //! What processes say to each other, over publish and subscribe, on a connection of its own.
 
-use std::{any::Any, collections::HashSet, sync::Arc, time::Duration};
+use std::{any::Any, collections::HashSet, sync::Arc};
 
-use redis::{Client, FromRedisValue, PushInfo, PushKind, RedisResult};
+use redis::{FromRedisValue, PushInfo, PushKind, RedisResult};
 use tokio::{sync::watch, task::AbortHandle, time::timeout};
 use wharf_model::{Bus, Ear, Error, Stored};
 
-use super::link::Link;
+use super::{
+    dial::Dial,
+    link::{Link, PATIENCE},
+};
 use crate::ears::Ears;
 
-/// How long a message waits for the ears of its own process to be there.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// Topics in one command.
 const CHUNK: usize = 500;
 
@@ -33,7 +34,7 @@ struct Hearing {
 }
 
 impl RedisBus {
-    pub(super) async fn open(client: Client, link: Arc<Link>, prefix: &str) -> RedisResult<Self> {
+    pub(super) async fn open(dial: Dial, link: Arc<Link>, prefix: &str) -> RedisResult<Self> {
         let (ears, start) = (Ears::default(), prefix.to_owned());
         let heard = ears.clone();
         let listener = move |message: PushInfo| {
@@ -42,7 +43,7 @@ impl RedisBus {
             }
         };
         let hearing = Arc::new(Hearing {
-            link: Link::open(client, redis::cmd("PING"), Arc::new(listener)).await?,
+            link: Link::open(dial, redis::cmd("PING"), Arc::new(listener)).await?,
             prefix: prefix.to_owned(),
             ears,
             changes: watch::Sender::new(0),
@@ -95,7 +96,10 @@ impl Hearing {
             return;
         }
         let mut known = self.known.subscribe();
-        let _ = timeout(PATIENCE, known.wait_for(|known| *known >= now)).await;
+        tokio::select! {
+            _ = timeout(PATIENCE, known.wait_for(|known| *known >= now)) => {}
+            () = self.link.down() => {}
+        }
     }
 
     /// Tells Redis which topics are heard, as often as that changes or the connection is new.

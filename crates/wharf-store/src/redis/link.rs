@@ -11,7 +11,7 @@ use std::{
 };
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, PushInfo, PushKind, RedisError, RedisResult,
+    AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult,
     aio::MultiplexedConnection,
 };
 use tokio::{
@@ -21,14 +21,17 @@ use tokio::{
 };
 use wharf_model::{Error, ErrorKind};
 
-/// How long Redis may take for one command, or to connect.
-const PATIENCE: Duration = Duration::from_secs(2);
+use super::dial::{Connection, Dial};
+
+/// How long Redis may take for one command, or to connect. Whoever asks waits for no longer while nobody
+/// knows yet that it is gone; a disk that takes longer to be flushed is as good as gone.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// Commands that Redis works on for us at the same time: enough to keep it busy.
 const IN_FLIGHT: usize = 512;
 /// Commands that wait for their turn, beside those.
 const QUEUE: usize = 8192;
 /// How often Redis is asked whether it is there, if nothing else tells.
-const BEAT: Duration = Duration::from_secs(1);
+const BEAT: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -42,7 +45,7 @@ pub(super) struct Link {
 }
 
 struct Shared {
-    client: Client,
+    dial: Dial,
     listener: Listener,
     /// What a new connection must be able to do.
     probe: Cmd,
@@ -59,14 +62,14 @@ struct Shared {
 #[derive(Clone, Default)]
 struct State {
     generation: u64,
-    connection: Option<MultiplexedConnection>,
+    connection: Option<Connection>,
 }
 
 impl Link {
     /// Connects. Only this first attempt fails; later ones are made until one succeeds, and `probe` on it.
-    pub(super) async fn open(client: Client, probe: Cmd, listener: Listener) -> RedisResult<Self> {
+    pub(super) async fn open(dial: Dial, probe: Cmd, listener: Listener) -> RedisResult<Self> {
         let shared = Arc::new(Shared {
-            client,
+            dial,
             listener,
             probe,
             state: watch::Sender::default(),
@@ -83,7 +86,7 @@ impl Link {
 
     /// Whether Redis is there, as far as anybody knows.
     pub(super) fn is_up(&self) -> bool {
-        self.shared.state.borrow().connection.is_some()
+        self.shared.is_up()
     }
 
     /// The generation of the connection, as soon as there is one that is not `known`.
@@ -99,6 +102,12 @@ impl Link {
         let mut states = self.shared.state.subscribe();
         let gone = |state: &State| state.generation != generation || state.connection.is_none();
         let _ = states.wait_for(gone).await;
+    }
+
+    /// Completes when the connection that is there now is of no use any more.
+    pub(super) async fn down(&self) {
+        let generation = self.shared.state.borrow().generation;
+        self.gone(generation).await;
     }
 
     /// Asks for a new connection in the place of this generation's.
@@ -120,9 +129,10 @@ impl Link {
             return Err(too_much());
         };
         // Not before it is our turn: what we waited for may have been its end.
-        let State { generation, connection } = shared.state.borrow().clone();
-        let Some(mut connection) = connection else { return Err(unreachable()) };
-        match timeout(PATIENCE, work(&mut connection)).await {
+        let Some((generation, mut connection)) = shared.current() else {
+            return Err(unreachable());
+        };
+        match timeout(PATIENCE, work(&mut connection.redis)).await {
             Ok(Ok(answer)) => {
                 shared.answered.store(true, Ordering::Relaxed);
                 Ok(answer)
@@ -153,7 +163,19 @@ impl fmt::Debug for Link {
 }
 
 impl Shared {
-    async fn connect(shared: &Arc<Self>, generation: u64) -> RedisResult<MultiplexedConnection> {
+    fn is_up(&self) -> bool {
+        let state = self.state.borrow();
+        // Who mends it may not have come to it yet.
+        state.connection.is_some() && *self.broken.borrow() < state.generation
+    }
+
+    /// The connection and its generation, unless it is known to be of no use.
+    fn current(&self) -> Option<(u64, Connection)> {
+        let State { generation, connection } = self.state.borrow().clone();
+        connection.filter(|_| self.is_up()).map(|connection| (generation, connection))
+    }
+
+    async fn connect(shared: &Arc<Self>, generation: u64) -> RedisResult<Connection> {
         let weak = Arc::downgrade(shared);
         let listener = shared.listener.clone();
         let push = move |message: PushInfo| {
@@ -168,10 +190,9 @@ impl Shared {
             .set_response_timeout(Some(PATIENCE))
             .set_pipeline_buffer_size(IN_FLIGHT)
             .set_push_sender(push);
-        let mut connection =
-            shared.client.get_multiplexed_async_connection_with_config(&config).await?;
+        let mut connection = shared.dial.connect(&config).await?;
         // One that still loads its data, or only copies another's, connects as well.
-        try_out(&shared.probe, &mut connection).await?;
+        try_out(&shared.probe, &mut connection.redis).await?;
         Ok(connection)
     }
 
@@ -208,11 +229,10 @@ impl Shared {
             if timeout(BEAT, told).await.is_ok() {
                 return;
             }
-            let connection = self.state.borrow().connection.clone();
-            let Some(mut connection) = connection else { return };
+            let Some((_, mut connection)) = self.current() else { return };
             let ping = redis::cmd("PING");
             if !self.answered.swap(false, Ordering::Relaxed)
-                && try_out(&ping, &mut connection).await.is_err()
+                && try_out(&ping, &mut connection.redis).await.is_err()
             {
                 return;
             }

@@ -2,18 +2,22 @@
 
 mod bus;
 mod claims;
+mod dial;
 mod events;
 mod link;
 mod records;
+#[cfg(feature = "redis-tls")]
+mod tls;
 
 use std::sync::Arc;
 
-use redis::{Client, Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use redis::{Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, io::tcp::TcpSettings};
 use wharf_model::{Error, ErrorKind, Health, Reach, Stores};
 
 use self::{
     bus::RedisBus,
     claims::{RedisNonces, RedisRates},
+    dial::Dial,
     events::RedisEvents,
     link::Link,
     records::RedisRecords,
@@ -22,16 +26,26 @@ use crate::url::{Url, wrong};
 
 /// Connects: once for commands, once for what other processes say.
 pub(crate) async fn open(url: &Url<'_>) -> Result<Stores, Error> {
-    let (info, prefix) = parse(url)?;
+    let Named {
+        info,
+        prefix,
+        #[cfg(feature = "redis-tls")]
+        files,
+    } = parse(url)?;
     let address = info.addr().to_string();
     let cannot = |why: redis::RedisError| {
         let message = format!("cannot reach Redis at {address}: {why}");
         Error::new(ErrorKind::TemporarilyUnavailable).with_message(message)
     };
-    let client = Client::open(info).map_err(cannot)?;
-    let link = Link::open(client.clone(), write_probe(&prefix), Arc::new(|_| ())).await;
+    let dial = Dial::open(info).map_err(cannot)?;
+    #[cfg(feature = "redis-tls")]
+    let dial = match files {
+        Some(files) => dial.encrypted(tls::Tls::load(files).await?),
+        None => dial,
+    };
+    let link = Link::open(dial.clone(), write_probe(&prefix), Arc::new(|_| ())).await;
     let link = Arc::new(link.map_err(cannot)?);
-    let bus = RedisBus::open(client, link.clone(), &format!("{prefix}:b:")).await;
+    let bus = RedisBus::open(dial, link.clone(), &format!("{prefix}:b:")).await;
     let bus = Arc::new(bus.map_err(cannot)?);
     let records = |name| Arc::new(RedisRecords::new(link.clone(), format!("{prefix}:{name}")));
     Ok(Stores {
@@ -53,24 +67,52 @@ fn write_probe(prefix: &str) -> Cmd {
     set
 }
 
-/// Where Redis is, and how all keys begin. The prefix is a hash tag: a cluster keeps all of it in one
-/// slot, without which no script could touch two keys.
-fn parse(url: &Url<'_>) -> Result<(ConnectionInfo, String), Error> {
+/// What a URL names.
+#[derive(Debug)]
+struct Named {
+    info: ConnectionInfo,
+    /// How all keys begin. It is a hash tag: a cluster keeps all of it in one slot, without which no
+    /// script could touch two keys.
+    prefix: String,
+    /// For `rediss:`.
+    #[cfg(feature = "redis-tls")]
+    files: Option<tls::Files>,
+}
+
+fn parse(url: &Url<'_>) -> Result<Named, Error> {
     let mut prefix = "wharf";
+    #[cfg(feature = "redis-tls")]
+    let mut files = (url.scheme == "rediss").then(tls::Files::default);
     for (name, value) in &url.settings {
         match name.as_str() {
             "prefix" if !value.is_empty() && !value.contains(['{', '}']) => prefix = value,
             "prefix" => return Err(wrong("a prefix is a word without { and }")),
+            #[cfg(feature = "redis-tls")]
+            "ca" | "cert" | "key" => match &mut files {
+                Some(files) => *files.named(name) = Some(value.clone()),
+                None => {
+                    return Err(wrong("`ca`, `cert` and `key` are for rediss://, not `prefix`"));
+                }
+            },
             // What somebody takes for a setting may be part of a password.
-            _ => return Err(wrong("redis: has one setting, `prefix`")),
+            _ => return Err(wrong(SETTINGS)),
         }
     }
     let info = format!("redis:{}", url.rest).into_connection_info();
     // What the parser says may repeat the password.
     let info = info.map_err(|_| wrong("write redis://HOST:PORT/DB?prefix=NAME"))?;
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    Ok((info.set_redis_settings(settings), format!("{{{prefix}}}")))
+    // A command must not wait until Redis has acknowledged the one before.
+    let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    Ok(Named {
+        info: info.set_redis_settings(settings),
+        prefix: format!("{{{prefix}}}"),
+        #[cfg(feature = "redis-tls")]
+        files,
+    })
 }
+
+const SETTINGS: &str = "the settings are `prefix`, and for rediss:// `ca`, `cert` and `key`";
 
 struct Both(Arc<Link>, Arc<RedisBus>);
 
@@ -99,14 +141,16 @@ mod tests {
     #[test]
     fn urls_name_a_redis_and_a_prefix() {
         let parse = |url| parse(&Url::parse(url).unwrap());
-        let (info, prefix) = parse("redis://me:secret@host:7000/3?prefix=mine").unwrap();
+        let Named { info, prefix, .. } =
+            parse("redis://me:secret@host:7000/3?prefix=mine").unwrap();
         assert_eq!((info.addr().to_string().as_str(), prefix.as_str()), ("host:7000", "{mine}"));
         assert_eq!(info.redis_settings().db(), 3);
-        assert_eq!(parse("redis://host").unwrap().1, "{wharf}");
+        assert_eq!(parse("redis://host").unwrap().prefix, "{wharf}");
         for url in [
             "redis://host?prefix=",
             "redis://host?prefix={a}",
             "redis://host?size=9",
+            "redis://host?ca=secret.pem",
             "redis://:pass?secret=1@host",
             "redis://:pass?secret@host",
             "redis://:secret@host:port",

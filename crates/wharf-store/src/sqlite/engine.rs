@@ -3,6 +3,7 @@
 
 use std::{
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -128,11 +129,11 @@ fn write_all(db: &Connection, jobs: &Receiver<Box<dyn Job>>, ready: &AtomicBool)
     while let Some(first) = next(jobs, ready) {
         let mut batch: Vec<_> = first.into_iter().collect();
         batch.extend(jobs.try_iter().take(BATCH - batch.len()));
-        let done = transact(db, &mut batch);
-        if let Err(why) = &done {
-            tracing::warn!(%why, "the store's file cannot be written");
+        let failure = attempt("written", || transact(db, &mut batch)).err();
+        if !db.is_autocommit() {
+            // What the failure was is told already.
+            let _ = db.execute_batch("ROLLBACK");
         }
-        let failure = done.err().map(|_| unavailable());
         ready.store(failure.is_none(), Ordering::Relaxed);
         for job in batch {
             job.end(failure.as_ref());
@@ -157,28 +158,28 @@ fn next(jobs: &Receiver<Box<dyn Job>>, ready: &AtomicBool) -> Option<Option<Box<
 fn transact(db: &Connection, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
     db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     let now = clock::of_the_machine();
-    let mut all = || {
-        if batch.is_empty() {
-            db.execute("UPDATE probe SET at = ?1", params![super::ordered(now)])?;
-        }
-        batch.iter_mut().try_for_each(|job| job.run(db, now))?;
-        db.prepare_cached("COMMIT")?.execute([]).map(drop)
-    };
-    let done = all();
-    if done.is_err() && !db.is_autocommit() {
-        // What the failure was is told already.
-        let _ = db.execute_batch("ROLLBACK");
+    if batch.is_empty() {
+        db.execute("UPDATE probe SET at = ?1", params![super::ordered(now)])?;
     }
-    done
+    batch.iter_mut().try_for_each(|job| job.run(db, now))?;
+    db.prepare_cached("COMMIT")?.execute([]).map(drop)
+}
+
+/// Works with the file. A panic is a failure like any other: the thread must outlive it, or nothing
+/// would be stored any more.
+fn attempt(what: &str, work: impl FnOnce() -> rusqlite::Result<()>) -> Result<(), Error> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(why)) => tracing::warn!(%why, "the store's file cannot be {what}"),
+        Err(_) => tracing::error!("the store panicked"),
+    }
+    Err(unavailable())
 }
 
 fn read_all(db: &Connection, jobs: &Receiver<Box<dyn Job>>) {
     for mut job in jobs {
-        let done = job.run(db, clock::of_the_machine());
-        if let Err(why) = &done {
-            tracing::warn!(%why, "the store's file cannot be read");
-        }
-        job.end(done.err().map(|_| unavailable()).as_ref());
+        let done = attempt("read", || job.run(db, clock::of_the_machine()));
+        job.end(done.err().as_ref());
     }
 }
 
@@ -189,4 +190,36 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> 
 
 fn unavailable() -> Error {
     Error::new(ErrorKind::TemporarilyUnavailable).with_message("The store's file cannot be used")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_fails_its_own_work_and_leaves_the_threads_alive() {
+        let path = std::env::temp_dir().join(format!("wharf-panic-{}.db", std::process::id()));
+        let url = format!("sqlite:{}", path.display());
+        let place = Place::parse(&crate::url::Url::parse(&url).unwrap()).unwrap();
+        let engine = Engine::start(&place).unwrap();
+        let inserted = |db: &Connection, _| db.execute("UPDATE probe SET at = 7", []);
+        let panics = engine.write(move |db, now| {
+            inserted(db, now)?;
+            panic!("as a bug would");
+            #[expect(unreachable_code, reason = "it says what it would answer")]
+            Ok(())
+        });
+        assert_eq!(panics.await, Err(unavailable()));
+        let at = |db: &Connection, _| db.query_row("SELECT at FROM probe", [], |row| row.get(0));
+        assert_ne!(engine.read::<i64>(at).await, Ok(7), "what it had written is undone");
+        assert_eq!(engine.write(inserted).await, Ok(1), "others go on");
+        assert!(engine.is_ready());
+        let panics = engine.read::<()>(|_, _| panic!("as a bug would"));
+        assert_eq!(panics.await, Err(unavailable()));
+        assert_eq!(engine.read::<i64>(at).await, Ok(7));
+        drop(engine);
+        for end in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{}{end}", path.display()));
+        }
+    }
 }

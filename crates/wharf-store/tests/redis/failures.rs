@@ -156,6 +156,28 @@ async fn paused_it_times_out_holds_no_more_than_its_queue_and_goes_on() {
     assert_eq!(stores.tasks.insert(record("after"), 100_000).await, Ok(true));
 }
 
+/// Nothing comes from a Redis that stands still, so that the clock of the test may run ahead.
+#[tokio::test]
+async fn while_nobody_knows_yet_that_it_stands_still_nobody_waits_long() {
+    let server = RedisServer::start();
+    let stores = open(&server.url("p")).await.unwrap();
+    assert_eq!(stores.tasks.insert(record("before"), 9).await, Ok(true));
+    server.pause();
+    tokio::time::pause();
+    let start = tokio::time::Instant::now();
+    // More than are under way at once: the others wait for their turn first.
+    let asks: Vec<_> = (0..2_000)
+        .map(|n| tokio::spawn(stores.tasks.insert(record(&n.to_string()), 100_000)))
+        .collect();
+    for ask in asks {
+        assert_says_so(&ask.await.unwrap().unwrap_err());
+    }
+    let waited = start.elapsed();
+    assert!(waited <= Duration::from_millis(1_100), "{waited:?} by the clock of the test");
+    assert!(!stores.health.is_ready());
+    server.resume();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cut_off_in_the_middle_of_messages_it_recovers() {
     let server = RedisServer::start();

@@ -6,6 +6,8 @@ mod failures;
 mod proxy;
 mod server;
 mod sharing;
+#[cfg(feature = "redis-tls")]
+mod tls;
 
 use std::time::Duration;
 

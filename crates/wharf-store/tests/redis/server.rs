@@ -13,20 +13,26 @@ use std::{
 pub struct RedisServer {
     child: Child,
     pub port: u16,
+    settings: Vec<String>,
     directory: PathBuf,
 }
 
 impl RedisServer {
     pub fn start() -> Self {
+        RedisServer::start_with(Vec::new)
+    }
+
+    /// With more settings, which are asked for again if one names a port that is taken.
+    pub fn start_with(settings: impl Fn() -> Vec<String>) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("wharf-redis-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         // Somebody may take the port between our finding it and Redis having it.
         loop {
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let child = spawn(port, &directory);
-            let mut server = RedisServer { child, port, directory: directory.clone() };
+            let (port, settings, directory) = (free_port(), settings(), directory.clone());
+            let child = spawn(port, &settings, &directory);
+            let mut server = RedisServer { child, port, settings, directory };
             if server.is_there() {
                 return server;
             }
@@ -45,7 +51,7 @@ impl RedisServer {
 
     /// Starts it again, on the same port, with what is on the disk.
     pub fn restart(&mut self) {
-        self.child = spawn(self.port, &self.directory);
+        self.child = spawn(self.port, &self.settings, &self.directory);
         assert!(self.is_there(), "redis-server starts again");
     }
 
@@ -91,7 +97,11 @@ impl Drop for RedisServer {
     }
 }
 
-fn spawn(port: u16, directory: &PathBuf) -> Child {
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn spawn(port: u16, more: &[String], directory: &PathBuf) -> Child {
     fs::create_dir_all(directory).unwrap();
     let port = port.to_string();
     let settings = [
@@ -104,6 +114,7 @@ fn spawn(port: u16, directory: &PathBuf) -> Child {
     ];
     Command::new("redis-server")
         .args(settings.as_flattened())
+        .args(more)
         .arg("--dir")
         .arg(directory)
         .stdin(Stdio::null())

@@ -14,6 +14,12 @@ async fn pair(server: &RedisServer) -> [Stores; 2] {
     [open(&url).await.unwrap(), open(&url).await.unwrap()]
 }
 
+/// Somebody else at the same Redis.
+async fn connect(server: &RedisServer) -> redis::aio::MultiplexedConnection {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{}", server.port)).unwrap();
+    client.get_multiplexed_async_connection().await.unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records() {
     let server = RedisServer::start();
@@ -66,11 +72,24 @@ async fn nothing_is_left_of_what_is_over() {
     }
     assert!(stores.tasks.remove("removed").await.unwrap());
     until("it expires", async || stores.tasks.sweep(9).await == Ok(1)).await;
-    let client = redis::Client::open(server.url("p").split('?').next().unwrap()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connect(&server).await;
     // Our own probe lives for a millisecond.
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
     assert_eq!(keys, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_expired_is_swept_though_nobody_knows_whose_it_was() {
+    let server = RedisServer::start();
+    let stores = open(&server.url("p")).await.unwrap();
+    let expires = Some(stores.tasks.now().await.unwrap() + 1);
+    let record = Record { id: "a".into(), owner: "o".into(), expires, ..Record::default() };
+    assert_eq!(stores.tasks.insert(record, 9).await, Ok(true));
+    let mut connection = connect(&server).await;
+    let owners = redis::cmd("DEL").arg("{p}:t:owners").query_async(&mut connection).await;
+    assert_eq!(owners, Ok(1), "as a Redis that evicts would");
+    until("it is swept", async || stores.tasks.sweep(9).await.unwrap() == 1).await;
+    assert_eq!(stores.tasks.sweep(9).await, Ok(0), "once");
 }
 
 #[tokio::test]
@@ -79,8 +98,7 @@ async fn scripts_are_loaded_again_when_redis_forgot_them() {
     let stores = open(&server.url("p")).await.unwrap();
     let record = |id: &str| Record { id: id.into(), ..Record::default() };
     assert_eq!(stores.tasks.insert(record("a"), 9).await, Ok(true));
-    let client = redis::Client::open(server.url("p").split('?').next().unwrap()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connect(&server).await;
     let mut flush = redis::cmd("SCRIPT");
     let _: () = flush.arg("FLUSH").query_async(&mut connection).await.unwrap();
     assert_eq!(stores.tasks.insert(record("b"), 9).await, Ok(true));
@@ -115,8 +133,7 @@ async fn what_cannot_be_reached_says_so_without_secrets() {
 async fn a_copy_that_cannot_be_written_to_is_not_ready() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
-    let client = redis::Client::open(server.url("p").split('?').next().unwrap()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connect(&server).await;
     let mut follow = async |host: &str, port: &str| {
         let mut command = redis::cmd("REPLICAOF");
         let _: () = command.arg(host).arg(port).query_async(&mut connection).await.unwrap();
@@ -135,8 +152,7 @@ async fn a_copy_that_cannot_be_written_to_is_not_ready() {
 #[tokio::test]
 async fn a_user_with_few_rights_is_enough() {
     let server = RedisServer::start();
-    let client = redis::Client::open(server.url("p").split('?').next().unwrap()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connect(&server).await;
     let rights = "on >pass -@all +@read +@write +@scripting +@pubsub +@connection +time";
     let mut user = redis::cmd("ACL");
     user.arg("SETUSER").arg("wharf").arg(rights.split(' ').collect::<Vec<_>>());

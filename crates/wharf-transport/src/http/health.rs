@@ -27,7 +27,8 @@ impl Site {
     }
 
     async fn is_ready(&self) -> bool {
-        if self.shutdown.is_stopped() {
+        let stores = self.http.stores.as_ref();
+        if self.shutdown.is_stopped() || stores.is_some_and(|stores| !stores.health.is_ready()) {
             return false;
         }
         match &self.fleet {

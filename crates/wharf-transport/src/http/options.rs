@@ -150,8 +150,8 @@ impl Http {
     }
 
     /// Answers at `/live` whether the process is alive, and at `/ready` whether it should be sent
-    /// requests: not while it stops, nor while a store is gone that it shares with others. Both are
-    /// for balancers, whatever host they ask for, and say nothing else.
+    /// requests: not while it stops, nor while its store is gone. Both are for balancers, whatever
+    /// host they ask for, and say nothing else.
     pub fn health(mut self) -> Self {
         self.health = true;
         self

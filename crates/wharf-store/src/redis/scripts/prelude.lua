@@ -21,8 +21,11 @@ end
 
 local function forget(id, owner)
   redis.call('DEL', row(id), kept(id))
-  redis.call('ZREM', owned(owner), id)
-  redis.call('ZREM', fleeting(owner), id)
+  -- Nobody knows whose it was if somebody deleted the hash of owners: the others must still be swept.
+  if owner then
+    redis.call('ZREM', owned(owner), id)
+    redis.call('ZREM', fleeting(owner), id)
+  end
   redis.call('ZREM', DUE, id)
   redis.call('ZREM', EXPIRING, id)
   redis.call('HDEL', OWNERS, id)

@@ -1,0 +1,76 @@
+//! A demo server whose tasks outlive it.
+
+use serde_json::Value;
+
+use crate::{
+    bed::{Bed, Served},
+    tasks::{ERAS, sail},
+};
+
+const STORED: [&str; 5] = ["serve", "--http", "127.0.0.1:0", "--store", "sqlite:tasks.db"];
+
+#[test]
+fn a_server_that_was_killed_knows_its_tasks_when_it_is_back() {
+    let bed = Bed::new("stores-killed");
+    let served = Served::start(&bed, &STORED);
+    let tasks = ERAS.map(|era| {
+        let done = sail(&bed, &served.url, era, "days=0");
+        bed.run(&["tasks", "resume", &served.url, &done, "--era", era]).json();
+        (era, done, sail(&bed, &served.url, era, "days=600"))
+    });
+    // Nobody says goodbye.
+    drop(served);
+    let served = Served::start(&bed, &STORED);
+    for (era, done, working) in tasks {
+        let get = |id: &str| bed.run(&["tasks", "get", &served.url, id, "--era", era]).json();
+        assert_eq!(get(&done)["result"]["content"][0]["text"], "reached Lisbon", "{era}");
+        assert_eq!(get(&working)["status"], "working", "{era}");
+    }
+}
+
+#[test]
+fn what_is_sealed_nobody_reads_without_the_key() {
+    let bed = Bed::new("stores-sealed");
+    bed.write("key", &"42".repeat(32));
+    let holds = |words: &[&str], file: &str| {
+        let url = format!("sqlite:{file}");
+        let served = Served::start(&bed, &[&STORED[..4], &[&url], words].concat());
+        let id = sail(&bed, &served.url, "modern", "days=0");
+        bed.run(&["tasks", "resume", &served.url, &id]).json();
+        drop(served);
+        let bytes = ["", "-wal"].map(|end| std::fs::read(bed.dir.join(format!("{file}{end}"))));
+        let bytes = bytes.into_iter().flatten().flatten().collect::<Vec<_>>();
+        bytes.windows(6).any(|word| word == b"Lisbon")
+    };
+    assert!(holds(&[], "open.db"));
+    assert!(!holds(&["--store-key", "key"], "sealed.db"));
+}
+
+#[test]
+fn a_store_that_is_no_good_is_told_with_what_to_do() {
+    let bed = Bed::new("stores-wrong");
+    let key = "42".repeat(32);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = format!("redis://me:secret@{free}/0");
+    for (words, code, says) in [
+        (&["--store", "mysql://me:secret@host"][..], 1, "sqlite:PATH"),
+        (&["--store", "sqlite:no/such/folder.db"], 1, "no/such/folder.db"),
+        (&["--store", "@env:WHARF_NOT_SET"], 1, "WHARF_NOT_SET"),
+        (&["--store-key", "key"], 1, "--store"),
+        (&["--store", "memory:", "--store-key", &key], 1, "file"),
+        (&["--store", "memory:", "--store-key", "no-such-key"], 1, "no-such-key"),
+        (&["--store", &gone], 4, &free.to_string()),
+    ] {
+        let error = bed.run(&[&["serve"], words].concat()).error(code);
+        let told = Value::to_string(&error);
+        assert!(told.contains(says), "{words:?}: {told}");
+        assert!(!told.contains("secret") && !told.contains(&key), "{words:?}: {told}");
+    }
+}
+
+#[test]
+fn people_are_told_where_tasks_are_kept() {
+    let bed = Bed::new("stores-told");
+    let ran = bed.run(&["serve", "--store", "sqlite:tasks.db"]);
+    assert!(ran.code == 0 && ran.err.contains("Tasks are kept in sqlite:tasks.db."), "{ran:?}");
+}

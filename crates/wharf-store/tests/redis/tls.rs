@@ -1,0 +1,147 @@
+//! A Redis that speaks TLS, and wants to know who we are.
+
+use std::{
+    cell::Cell,
+    fs,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicUsize, Ordering},
+    },
+};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use wharf_model::{Ear, Record};
+use wharf_store::open;
+
+use crate::{RedisServer, server::free_port, until};
+
+/// An authority, in whose directory are its certificate and those it has signed.
+struct Authority {
+    directory: PathBuf,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wharf-authority-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir_all(&directory).unwrap();
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        fs::write(directory.join("ca.pem"), issuer.as_ref().pem()).unwrap();
+        Authority { directory, issuer }
+    }
+
+    /// Signs a certificate for `who`.
+    fn sign(&self, who: &str) -> &Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new([who.to_owned()]).unwrap();
+        // One that is called like its authority would pass for having signed itself.
+        params.distinguished_name.push(DnType::CommonName, who);
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        fs::write(self.directory.join(format!("{who}.pem")), certificate.pem()).unwrap();
+        fs::write(self.directory.join(format!("{who}.key")), key.serialize_pem()).unwrap();
+        self
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.directory.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A Redis with a certificate for `name`, and its encrypted port.
+fn start(authority: &Authority, name: &str, clients: &str) -> (RedisServer, u16) {
+    let port = Cell::new(0);
+    let server = RedisServer::start_with(|| {
+        port.set(free_port());
+        let settings = [
+            ["--tls-port", &port.get().to_string()],
+            ["--tls-cert-file", &authority.file(&format!("{name}.pem"))],
+            ["--tls-key-file", &authority.file(&format!("{name}.key"))],
+            ["--tls-ca-cert-file", &authority.file("ca.pem")],
+            ["--tls-auth-clients", clients],
+        ];
+        settings.as_flattened().iter().map(|word| (*word).to_owned()).collect()
+    });
+    (server, port.get())
+}
+
+fn record(id: &str) -> Record {
+    Record { id: id.into(), ..Record::default() }
+}
+
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+impl Ear for Counter {
+    fn hear(&self, _topic: &str, _message: &[u8]) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_its_authority_it_stores_and_hears_and_comes_back() {
+    let authority = Authority::new();
+    let (mut server, port) = start(authority.sign("127.0.0.1"), "127.0.0.1", "no");
+    let url = format!("rediss://127.0.0.1:{port}/0?prefix=p&ca={}", authority.file("ca.pem"));
+    let stores = open(&url).await.unwrap();
+    let ear = Arc::new(Counter::default());
+    let _place = stores.bus.subscribe("t", ear.clone());
+    for round in 1..=3 {
+        assert_eq!(stores.tasks.insert(record(&round.to_string()), 99).await, Ok(true));
+        stores.bus.publish("t", vec![1]).await.unwrap();
+        until("it hears", async || ear.0.load(Ordering::SeqCst) == round).await;
+        server.kill();
+        until("it is noticed", async || !stores.health.is_ready()).await;
+        server.restart();
+        until("it is there again", async || stores.health.is_ready()).await;
+        assert!(stores.tasks.load(&round.to_string()).await.unwrap().is_some());
+    }
+    let near = open(&server.url("p")).await.unwrap();
+    assert!(near.tasks.load("1").await.unwrap().is_some(), "the same Redis, in the open");
+}
+
+#[tokio::test]
+async fn whom_nobody_vouches_for_is_refused_with_what_to_do() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let (server, port) = start(authority.sign("localhost"), "localhost", "no");
+    let [ca, stranger, key] =
+        [authority.file("ca.pem"), other.file("ca.pem"), authority.file("localhost.key")];
+    let plain = server.port;
+    for (url, says) in [
+        (format!("rediss://localhost:{port}?ca={stranger}"), "?ca=PATH"),
+        (format!("rediss://localhost:{port}"), "?ca=PATH"),
+        (format!("rediss://localhost:{port}#insecure"), "?ca=PATH"),
+        (format!("rediss://127.0.0.1:{port}?ca={ca}"), "for another name"),
+        (format!("rediss://localhost:{plain}?ca={ca}"), "speak TLS"),
+        (format!("rediss://localhost:{port}?ca=/no/such.pem"), "/no/such.pem"),
+        (format!("rediss://localhost:{port}?ca={key}"), "no certificate"),
+        (format!("rediss://localhost:{port}?ca={ca}&cert={ca}"), "go together"),
+        (format!("redis://localhost:{plain}?ca={ca}"), "rediss://"),
+    ] {
+        let error = open(&url).await.unwrap_err();
+        assert!(error.message.contains(says), "{url}: {error}");
+    }
+    assert!(open(&format!("rediss://localhost:{port}?ca={ca}")).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_redis_that_wants_to_know_is_told_who_we_are() {
+    let authority = Authority::new();
+    let (_server, port) = start(authority.sign("127.0.0.1").sign("wharf"), "127.0.0.1", "yes");
+    let url = format!("rediss://127.0.0.1:{port}?ca={}", authority.file("ca.pem"));
+    assert!(open(&url).await.unwrap_err().kind.is_temporarily_unavailable());
+    let [cert, key] = ["wharf.pem", "wharf.key"].map(|name| authority.file(name));
+    let stores = open(&format!("{url}&cert={cert}&key={key}")).await.unwrap();
+    assert_eq!(stores.tasks.insert(record("a"), 9).await, Ok(true));
+}
