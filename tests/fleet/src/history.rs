@@ -25,6 +25,10 @@ pub enum Event {
     Seen(Sight),
     /// Its owner was told that it is cancelled, or that it was over before.
     Cancelled { too_late: bool },
+    /// Its owner was told that it is over, be it cancelled now or ended before.
+    CalledOff,
+    /// Its owner answered its question, and perhaps was told that the answer was taken.
+    Answered { word: String, acknowledged: bool },
     /// Something that must not happen, whatever else did.
     Wrong(String),
 }
@@ -283,20 +287,37 @@ impl Story<'_> {
         if heard.len() > 1 {
             problems.push(format!("its handler heard more than one answer: {heard:?}"));
         }
+        let mut answers = vec![];
+        for event in self.events() {
+            if let Event::Answered { word, acknowledged } = event {
+                answers.push(word);
+                if *acknowledged {
+                    break;
+                }
+            }
+        }
+        let strange = heard.iter().find(|it| !answers.is_empty() && !answers.contains(*it));
+        if let Some(strange) = strange {
+            problems.push(format!("its handler heard {strange} instead of one of {answers:?}"));
+        }
     }
 
     fn cancelled(&self, problems: &mut Vec<String>) {
         let honoured = Event::Cancelled { too_late: false };
-        let Some((_, cancel)) = self.entries.iter().find(|(_, entry)| entry.event == honoured)
-        else {
+        let is_over = |entry: &Entry| [&honoured, &Event::CalledOff].contains(&&entry.event);
+        let Some((told, cancel)) = self.entries.iter().find(|(_, entry)| is_over(entry)) else {
             return;
         };
+        if let Some((_, alive)) = self.sights().find(|(_, it)| it.since > *told && !it.is_over()) {
+            problems.push(format!("its owner was told at {told} that it is over, but {alive:?}"));
+        }
         let latest = cancel.at + u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX);
         let late = |entry: &Entry| matches!(entry.event, Event::Ran { .. }) && entry.at > latest;
         if let Some((index, _)) = self.entries.iter().find(|(_, entry)| late(entry)) {
             problems.push(format!("it went on long after it was cancelled, at {index}"));
         }
-        if let Some((_, end)) = self.end().filter(|(_, end)| end.status != "cancelled") {
+        let is_cancelled = |end: &Sight| end.status == "cancelled" || cancel.event != honoured;
+        if let Some((_, end)) = self.end().filter(|(_, end)| !is_cancelled(end)) {
             problems.push(format!("its owner was told that it is cancelled, but {end:?}"));
         }
     }
@@ -385,6 +406,9 @@ mod tests {
     fn what_should_not_happen_is_found() {
         let leak = Event::Wrong("others were told".into());
         let cancel = Event::Cancelled { too_late: false };
+        let answered =
+            |word: &str, acknowledged| Event::Answered { word: word.into(), acknowledged };
+        let heard = |word: &str| Event::Heard { answer: word.into(), by: "n".into() };
         for (name, story, problem) in [
             ("no end", vec![Event::Acknowledged, seen("working", "", 1)], "never ended"),
             ("two ends", vec![seen("failed", "", 0), seen("cancelled", "", 0)], "end changed"),
@@ -395,6 +419,14 @@ mod tests {
             ("from nowhere", vec![ran("a"), kept("b")], "nobody made"),
             ("after a cancel", vec![cancel.clone(), ran("a")], "long after"),
             ("not cancelled", vec![cancel, seen("failed", "", 1)], "is cancelled, but"),
+            ("not called off", vec![Event::CalledOff, seen("working", "", 1)], "is over, but"),
+            ("after calling off", vec![Event::CalledOff, ran("a")], "long after"),
+            ("two answers", vec![heard("a"), heard("b")], "more than one answer"),
+            (
+                "a later answer",
+                vec![answered("a", false), answered("b", true), answered("c", true), heard("c")],
+                "instead of one of",
+            ),
             ("leak", vec![leak], "others were told"),
             ("wrong result", vec![ran("b"), kept("b"), seen("completed", DONE, 2)], "does not fit"),
             (
