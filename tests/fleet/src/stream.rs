@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::{
     net::TcpStream,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use crate::{
@@ -115,7 +115,9 @@ impl Session {
         let mut problem = String::new();
         while Instant::now() < until {
             if let Some(reply) = reply.take() {
-                match self.follow(reply, id, &mut heard).await {
+                // A stream shows that it is alive even if nothing comes of it.
+                let followed = timeout_at(until, self.follow(reply, id, &mut heard)).await;
+                match followed.unwrap_or_else(|late| Err(late.into())) {
                     Ok(Some(answer)) => {
                         heard.end = End::Answer(answer);
                         return heard;
