@@ -7,7 +7,8 @@ use crate::{BoxFuture, Error};
 /// What a port gives back, later.
 pub type Stored<T> = BoxFuture<Result<T, Error>>;
 
-/// Seals state that travels through the client and comes back.
+/// Seals what is out of the server's hands and comes back: state that travels through the client, what
+/// lies in a store.
 ///
 /// `context` is authenticated but not stored: state opens only under the context it was sealed in.
 pub trait StateSeal: Send + Sync + 'static {
@@ -15,6 +16,14 @@ pub trait StateSeal: Send + Sync + 'static {
     fn seal(&self, context: &[u8], plain: &[u8]) -> String;
     /// Opens what [`seal`](StateSeal::seal) made; `None` for anything else.
     fn open(&self, context: &[u8], sealed: &str) -> Option<Vec<u8>>;
+    /// Seals `plain`, as bytes, which are fewer where nothing needs a text.
+    fn seal_bytes(&self, context: &[u8], plain: &[u8]) -> Vec<u8> {
+        self.seal(context, plain).into_bytes()
+    }
+    /// Opens what [`seal_bytes`](StateSeal::seal_bytes) made; `None` for anything else.
+    fn open_bytes(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        self.open(context, std::str::from_utf8(sealed).ok()?)
+    }
     /// Whether other processes can open it too, and this one after a restart.
     fn is_shared(&self) -> bool {
         true

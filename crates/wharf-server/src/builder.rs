@@ -215,8 +215,8 @@ impl RouterBuilder {
         self
     }
 
-    /// Seals what is written into the store of tasks. Every process that shares the store needs the
-    /// same keys.
+    /// Seals all that is written into the [store](RouterBuilder::store), with keys that every
+    /// process needs which shares it, and this one after a restart.
     pub fn store_key(mut self, seal: Arc<dyn StateSeal>) -> Self {
         self.store_key = Some(seal);
         self
@@ -257,8 +257,12 @@ impl RouterBuilder {
             });
             Arc::new(keys)
         });
-        let stores = self.stores.as_ref();
-        if stores.is_some_and(|stores| stores.reach == Reach::Fleet) && !seal.is_shared() {
+        check_store_key(self.stores.as_ref(), self.store_key.as_deref(), &mut problems);
+        let stores = match (self.stores, self.store_key) {
+            (Some(stores), Some(keys)) => Some(wharf_store::sealed(stores, keys)),
+            (stores, _) => stores,
+        };
+        if stores.as_ref().is_some_and(|stores| stores.reach == Reach::Fleet) && !seal.is_shared() {
             problems.add(
                 "state key",
                 "its store is shared by several processes, and each of them would make a key of \
@@ -269,7 +273,7 @@ impl RouterBuilder {
         problems.or(())?;
         if let Some(rates) = limits.rates {
             let limit = RateLimit::new(rates);
-            let limit = match stores {
+            let limit = match &stores {
                 Some(stores) => limit.store(stores.rates.clone()),
                 None => limit,
             };
@@ -281,8 +285,8 @@ impl RouterBuilder {
             promotes: self.tasks.threshold.is_some(),
             edit: self.edit,
         };
-        let nonces = self.nonces.or_else(|| stores.map(|stores| stores.nonces.clone()));
-        let keeping = keeping(stores, self.store_key);
+        let nonces = self.nonces.or_else(|| stores.as_ref().map(|stores| stores.nonces.clone()));
+        let keeping = keeping(stores.as_ref());
         let core = Arc::new(Core {
             seal,
             nonces: nonces.unwrap_or_else(|| Arc::new(MemoryNonces::default())),
@@ -294,6 +298,7 @@ impl RouterBuilder {
             gate: Gate::new(limits.concurrent, limits.queue),
             blocking: Pool::new(limits.blocking),
             tasks: Engine::new(keeping, self.tasks),
+            stores,
             snapshot: ArcSwap::from_pointee(describe.snapshot(lists, self.cache)),
             describe,
             writing: Mutex::new(order),
@@ -309,17 +314,33 @@ impl RouterBuilder {
     }
 }
 
+/// Keys that end with the process are of no use where what they seal does not.
+fn check_store_key(
+    stores: Option<&Stores>,
+    keys: Option<&dyn StateSeal>,
+    problems: &mut BuildError,
+) {
+    let outlives = stores.is_some_and(|stores| stores.reach > Reach::Process);
+    if outlives && keys.is_some_and(|keys| !keys.is_shared()) {
+        problems.add(
+            "store key",
+            "its store outlives the process, and nobody could read it after that: give the server \
+             a key that is kept somewhere (`openssl rand -base64 32` makes one), the same in every \
+             process that shares the store",
+        );
+    }
+}
+
 /// Where tasks are kept.
-fn keeping(stores: Option<&Stores>, seal: Option<Arc<dyn StateSeal>>) -> Keeping {
+fn keeping(stores: Option<&Stores>) -> Keeping {
     match stores {
         Some(stores) => {
             let (store, bus) = (stores.tasks.clone(), stores.bus.clone());
-            Keeping { store, bus, seal, reach: stores.reach }
+            Keeping { store, bus, reach: stores.reach }
         }
         None => Keeping {
             store: Arc::new(MemoryRecords::default()),
             bus: Arc::new(MemoryBus::default()),
-            seal,
             reach: Reach::Process,
         },
     }

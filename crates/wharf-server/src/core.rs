@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use serde_json::json;
 use wharf_model::{
     CacheHint, Discovery, ListCapability, Meta, NonceStore, Request, ResourcesCapability,
-    ServerCapabilities, Service, StateSeal, TASKS_EXTENSION, TaskSupport,
+    ServerCapabilities, Service, StateSeal, Stores, TASKS_EXTENSION, TaskSupport,
 };
 
 use crate::{
@@ -41,6 +41,8 @@ pub(crate) struct Core {
     pub(crate) gate: Arc<Gate>,
     pub(crate) blocking: Arc<Pool>,
     pub(crate) tasks: Arc<Engine>,
+    /// Sealed, if there is a key for them.
+    pub(crate) stores: Option<Stores>,
     pub(crate) snapshot: ArcSwap<Snapshot>,
     pub(crate) describe: Describe,
     /// Held while a new snapshot is made; the place of the next entry.

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use serde::Deserialize;
 use wharf_model::{
     BoxFuture, Bus, Deadlines, Error, ErrorKind, Filter, LiveFilter, Method, Moment, Notification,
-    Outbox, Outcome, Reply, Request, ServerCapabilities, Service, Timer,
+    Outbox, Outcome, Reply, Request, ServerCapabilities, Service, Stores, Timer,
 };
 
 use crate::{
@@ -77,6 +77,12 @@ impl Router {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.core.limits
+    }
+
+    /// Where the server keeps things, if it was given stores: sealed, if it was given a key for them.
+    #[must_use]
+    pub fn stores(&self) -> Option<&Stores> {
+        self.core.stores.as_ref()
     }
 
     /// Begins to look after tasks that another process left in the store: for whoever makes the

@@ -1,4 +1,4 @@
-//! State that travels through clients, sealed.
+//! What is out of our hands, sealed: state that travels through clients, what lies in stores.
 
 use std::{
     env, fmt, fs,
@@ -33,7 +33,8 @@ const NONCE: usize = 24;
 const KEY_VARIABLE: &str = "WHARF_STATE_KEY";
 const FILE_VARIABLE: &str = "WHARF_STATE_KEY_FILE";
 
-/// Keys that seal state which travels through clients: the first key seals, all of them open.
+/// Keys that seal state which travels through clients, or what lies in a store: the first key seals,
+/// all of them open.
 ///
 /// A key is 32 random bytes, written in hex or base64 (`openssl rand -base64 32`). To rotate, put
 /// the new key first and keep the old one until the state it sealed has expired. Servers behind
@@ -182,6 +183,14 @@ impl FromStr for KeyRing {
 
 impl StateSeal for KeyRing {
     fn seal(&self, context: &[u8], plain: &[u8]) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(self.seal_bytes(context, plain))
+    }
+
+    fn open(&self, context: &[u8], sealed: &str) -> Option<Vec<u8>> {
+        self.open_bytes(context, &BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?)
+    }
+
+    fn seal_bytes(&self, context: &[u8], plain: &[u8]) -> Vec<u8> {
         let key = self.keys[0].key();
         let nonce = key.nonce(context, plain);
         let mut sealed = Vec::with_capacity(HEAD + NONCE + plain.len() + 16);
@@ -190,14 +199,13 @@ impl StateSeal for KeyRing {
         let aad = authenticated(&sealed, context);
         sealed.extend(nonce);
         let payload = Payload { msg: plain, aad: &aad };
-        // It fails only for messages of hundreds of gigabytes; then nothing opens the text.
+        // It fails only for messages of hundreds of gigabytes; then nothing opens them.
         sealed.extend(key.cipher.encrypt(&XNonce::from(nonce), payload).unwrap_or_default());
-        BASE64_URL_SAFE_NO_PAD.encode(sealed)
+        sealed
     }
 
-    fn open(&self, context: &[u8], sealed: &str) -> Option<Vec<u8>> {
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
-        let (head, rest) = bytes.split_at_checked(HEAD)?;
+    fn open_bytes(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (head, rest) = sealed.split_at_checked(HEAD)?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE>()?;
         let (&version, id) = head.split_first()?;
         if version != VERSION {

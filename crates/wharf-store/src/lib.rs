@@ -12,11 +12,12 @@ mod memory;
 mod open;
 #[cfg(feature = "redis")]
 mod redis;
+mod sealed;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod url;
 
-pub use crate::{memory::*, open::open};
+pub use crate::{memory::*, open::open, sealed::sealed};
 
 /// The examples of the guide are tests.
 #[cfg(all(doctest, feature = "contract"))]

@@ -67,7 +67,6 @@ pub struct Server {
     message_limits: WireLimits,
     line_limits: LineLimits,
     timer: Arc<dyn Timer>,
-    stores: Option<Stores>,
     #[cfg(feature = "http")]
     pub(crate) http: wharf_transport::http::Http,
     #[cfg(feature = "http")]
@@ -92,7 +91,6 @@ impl Server {
             message_limits: WireLimits::default(),
             line_limits: LineLimits::default(),
             timer: Arc::new(ThreadTimer::default()),
-            stores: None,
             #[cfg(feature = "http")]
             http: wharf_transport::http::Http::new(),
             #[cfg(feature = "http")]
@@ -208,13 +206,26 @@ impl Server {
     /// Where tasks, one-time claims and the rates of callers are kept. In memory without it: then
     /// all of that ends with the process. On [stores](crate::store::open) that several processes
     /// share, they are one server: sessions, streams and listeners are theirs together too.
-    pub fn store(mut self, stores: Stores) -> Self {
-        self.stores = Some(stores.clone());
+    pub fn store(self, stores: Stores) -> Self {
         self.routing(|router| router.store(stores))
     }
 
-    /// Seals what is written into the store of tasks. Every process that shares the store needs the
-    /// same keys.
+    /// Seals all that is written into the [store](Server::store): tasks, sessions, the events of
+    /// streams, and what processes say to each other. The keys are those of every process that shares
+    /// the store, and of this one after a restart; the first seals, all of them open.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use wharf::{KeyRing, Server};
+    ///
+    /// # let path = std::env::temp_dir().join(format!("wharf-key-{}", std::process::id()));
+    /// # std::fs::write(&path, "00".repeat(32))?;
+    /// let keys = KeyRing::from_file(&path)?;
+    /// # std::fs::remove_file(path)?;
+    /// let server = Server::new("harbour", "1.0.0").store_key(Arc::new(keys));
+    /// # let _ = server;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn store_key(self, seal: Arc<dyn StateSeal>) -> Self {
         self.routing(|router| router.store_key(seal))
     }
@@ -284,12 +295,12 @@ impl Server {
         let deadlines = self.limits.deadlines();
         #[cfg(feature = "http")]
         let rates = self.http_rates.filter(|_| self.limits.rates.is_none());
+        let router = self.router.limits(self.limits).build()?;
         #[cfg(feature = "http")]
-        let (counts, http) = match self.stores {
+        let (counts, http) = match router.stores().cloned() {
             Some(stores) => (Some(stores.rates.clone()), self.http.stores(stores)),
             None => (None, self.http),
         };
-        let router = self.router.limits(self.limits).build()?;
         let wire = Wire::new(self.about)
             .eras(self.eras)
             .profile(self.profile)

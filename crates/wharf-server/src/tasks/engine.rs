@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wharf_model::{Bus, Ear, Error, Reach, RecordStore, Request, StateSeal, Timer};
+use wharf_model::{Bus, Ear, Error, Reach, RecordStore, Request, Timer};
 
 use crate::{
     core::Core,
@@ -35,7 +35,6 @@ const ORIGINALS: usize = 1024;
 pub(crate) struct Keeping {
     pub(crate) store: Arc<dyn RecordStore>,
     pub(crate) bus: Arc<dyn Bus>,
-    pub(crate) seal: Option<Arc<dyn StateSeal>>,
     pub(crate) reach: Reach,
 }
 
@@ -72,9 +71,9 @@ struct State {
 
 impl Engine {
     pub(crate) fn new(keeping: Keeping, options: TaskOptions) -> Arc<Self> {
-        let Keeping { store, bus, seal, reach } = keeping;
+        let Keeping { store, bus, reach } = keeping;
         Arc::new(Engine {
-            ledger: Arc::new(Ledger::new(store, bus, seal)),
+            ledger: Arc::new(Ledger::new(store, bus)),
             options: Arc::new(options),
             reach,
             node: OnceLock::new(),

@@ -1,13 +1,11 @@
-//! Task records in a store: loaded, changed and put back, sealed if there is a key.
+//! Task records in a store: loaded, changed and put back.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
-use wharf_model::{
-    Bus, Error, ErrorKind, Keeping, Principal, Record, RecordStore, StateSeal, Timer,
-};
+use wharf_model::{Bus, Error, ErrorKind, Keeping, Principal, Record, RecordStore, Timer};
 
 use crate::{
     dice,
@@ -30,7 +28,6 @@ const LONGEST_ID: usize = 64;
 pub(crate) struct Ledger {
     store: Arc<dyn RecordStore>,
     bus: Arc<dyn Bus>,
-    seal: Option<Arc<dyn StateSeal>>,
 }
 
 /// What became of a change.
@@ -45,12 +42,8 @@ pub(crate) enum Update {
 }
 
 impl Ledger {
-    pub(crate) fn new(
-        store: Arc<dyn RecordStore>,
-        bus: Arc<dyn Bus>,
-        seal: Option<Arc<dyn StateSeal>>,
-    ) -> Self {
-        Ledger { store, bus, seal }
+    pub(crate) fn new(store: Arc<dyn RecordStore>, bus: Arc<dyn Bus>) -> Self {
+        Ledger { store, bus }
     }
 
     pub(crate) fn bus(&self) -> &Arc<dyn Bus> {
@@ -63,7 +56,7 @@ impl Ledger {
 
     /// Keeps a new task; false if its owner has `most` of them.
     pub(crate) async fn insert(&self, record: &mut TaskRecord, most: usize) -> Result<bool, Error> {
-        let kept = self.store.insert(self.encode(record)?, most).await?;
+        let kept = self.store.insert(encode(record)?, most).await?;
         record.version = 1;
         Ok(kept)
     }
@@ -73,7 +66,7 @@ impl Ledger {
             return Ok(None);
         }
         match self.store.load(id).await? {
-            Some(record) => self.decode(record).map(Some),
+            Some(record) => decode(record).map(Some),
             None => Ok(None),
         }
     }
@@ -85,7 +78,7 @@ impl Ledger {
             return Ok(None);
         }
         let found = self.store.load(id).await?.filter(|record| record.owner == owner);
-        found.map(|record| self.decode(record)).transpose()
+        found.map(decode).transpose()
     }
 
     /// Changes a record, as it is in the store or as it is `known`; again from the store if
@@ -107,7 +100,7 @@ impl Ledger {
                 Err(refusal) => return Ok(Update::Refused(refusal, record.into())),
                 Ok(Changed::No) => return Ok(Update::Done(record.into(), Changed::No)),
                 Ok(Changed::Yes) => {
-                    if self.store.swap(self.encode(&record)?).await? {
+                    if self.store.swap(encode(&record)?).await? {
                         record.version += 1;
                         return Ok(Update::Done(record.into(), Changed::Yes));
                     }
@@ -126,7 +119,7 @@ impl Ledger {
         limit: usize,
     ) -> Result<Vec<TaskRecord>, Error> {
         let records = self.store.list(owner, after, limit).await?;
-        records.into_iter().map(|record| self.decode(record)).collect()
+        records.into_iter().map(decode).collect()
     }
 
     pub(crate) async fn due(&self, limit: usize) -> Result<Vec<String>, Error> {
@@ -157,10 +150,10 @@ impl Ledger {
         name: &str,
         json: &RawValue,
     ) -> Result<Kept, Error> {
-        let value = self.close(&step_context(id, name), json.get().as_bytes());
+        let value = json.get().as_bytes().to_vec();
         Ok(match self.store.keep(id, fence, name, value).await? {
             Keeping::Kept => Kept::Now,
-            Keeping::Known(value) => Kept::Before(self.step(id, name, value)?),
+            Keeping::Known(value) => Kept::Before(step(&value)?),
             Keeping::Lost => Kept::Lost,
         })
     }
@@ -168,8 +161,7 @@ impl Ledger {
     /// All steps that are kept of a task.
     pub(crate) async fn steps(&self, id: &str) -> Result<BTreeMap<String, Box<RawValue>>, Error> {
         let kept = self.store.kept(id).await?;
-        let read =
-            |(name, value): (String, Vec<u8>)| self.step(id, &name, value).map(|json| (name, json));
+        let read = |(name, value): (String, Vec<u8>)| step(&value).map(|json| (name, json));
         kept.into_iter().map(read).collect()
     }
 
@@ -187,45 +179,6 @@ impl Ledger {
         if let Err(error) = self.bus.publish(TOPIC, message).await {
             tracing::debug!(%error, "the bus did not take news of a task");
         }
-    }
-
-    fn step(&self, id: &str, name: &str, value: Vec<u8>) -> Result<Box<RawValue>, Error> {
-        let json = self.open(&step_context(id, name), value)?;
-        serde_json::from_slice(&json).map_err(unreadable)
-    }
-
-    fn encode(&self, record: &TaskRecord) -> Result<Record, Error> {
-        let plain = serde_json::to_vec(record).map_err(unreadable)?;
-        Ok(Record {
-            id: record.id.clone(),
-            owner: record.owner.clone(),
-            created: record.created,
-            version: record.version,
-            fence: record.fence,
-            due: record.due,
-            expires: record.expires,
-            body: self.close(&context(&record.id), &plain),
-        })
-    }
-
-    fn decode(&self, stored: Record) -> Result<TaskRecord, Error> {
-        let Record { id, owner, created, version, fence, due, expires, body } = stored;
-        let plain = self.open(&context(&id), body)?;
-        let record: TaskRecord = serde_json::from_slice(&plain).map_err(unreadable)?;
-        Ok(TaskRecord { id, owner, created, version, fence, due, expires, ..record })
-    }
-
-    fn close(&self, context: &[u8], plain: &[u8]) -> Vec<u8> {
-        match &self.seal {
-            Some(seal) => seal.seal(context, plain).into_bytes(),
-            None => plain.to_vec(),
-        }
-    }
-
-    fn open(&self, context: &[u8], kept: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let Some(seal) = &self.seal else { return Ok(kept) };
-        let opened = std::str::from_utf8(&kept).ok().and_then(|text| seal.open(context, text));
-        opened.ok_or_else(|| unreadable("it does not open with the key of the store"))
     }
 }
 
@@ -252,12 +205,27 @@ pub(crate) fn chance() -> f64 {
     f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }
 
-fn context(id: &str) -> Vec<u8> {
-    format!("wharf task\0{id}").into_bytes()
+fn encode(record: &TaskRecord) -> Result<Record, Error> {
+    Ok(Record {
+        id: record.id.clone(),
+        owner: record.owner.clone(),
+        created: record.created,
+        version: record.version,
+        fence: record.fence,
+        due: record.due,
+        expires: record.expires,
+        body: serde_json::to_vec(record).map_err(unreadable)?,
+    })
 }
 
-fn step_context(id: &str, name: &str) -> Vec<u8> {
-    format!("wharf task step\0{id}\0{name}").into_bytes()
+fn decode(stored: Record) -> Result<TaskRecord, Error> {
+    let Record { id, owner, created, version, fence, due, expires, body } = stored;
+    let record: TaskRecord = serde_json::from_slice(&body).map_err(unreadable)?;
+    Ok(TaskRecord { id, owner, created, version, fence, due, expires, ..record })
+}
+
+fn step(json: &[u8]) -> Result<Box<RawValue>, Error> {
+    serde_json::from_slice(json).map_err(unreadable)
 }
 
 /// What is wrong with a record is for the server's log, not for clients.

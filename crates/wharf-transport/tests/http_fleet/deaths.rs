@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::bed::{Bed, NEWEST, tool};
 
@@ -102,4 +102,62 @@ async fn a_server_that_was_thought_dead_says_no_more() {
     assert_eq!(bed.calls(), 0);
     let again = client.get(Some(&last)).await.messages().await;
     assert_eq!(again, resumed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_shuts_down_lives_until_its_last_call_is_over() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
+    let last = answer.message().await.unwrap().id;
+    drop(answer);
+    sleep(Duration::from_secs(60)).await;
+    bed.shutdown.stop();
+    bed.only(1);
+    let resumed = client.get(Some(&last)).await;
+    let reading = tokio::spawn(resumed.messages());
+    sleep(Duration::from_secs(120)).await;
+    bed.gate.add_permits(1);
+    let messages = reading.await.unwrap();
+    assert_eq!(messages.len(), 1);
+    assert_eq!(messages[0].data["result"]["content"][0]["text"], "count_and_wait");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_server_that_shuts_down_is_cancelled_at_another() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
+    answer.message().await.unwrap();
+    bed.shutdown.stop();
+    sleep(Duration::from_secs(60)).await;
+    bed.only(1);
+    assert_eq!(client.cancel(1).await, 202);
+    assert_eq!(timeout(Duration::from_secs(60), answer.message()).await, Ok(None));
+    assert_eq!(bed.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_a_server_long_dead_ends_at_once() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
+    let last = answer.message().await.unwrap().id;
+    bed.kill(0);
+    sleep(Duration::from_secs(20)).await;
+    for restarted in [false, true] {
+        bed.only(1);
+        if restarted {
+            bed.kill(1);
+            bed.restart(1);
+        }
+        let resumed = client.get(Some(&last)).await.messages();
+        // One that has just begun cannot know at once who lives.
+        let patience = Duration::from_secs(if restarted { 12 } else { 1 });
+        let messages = timeout(patience, resumed).await.unwrap();
+        assert_eq!(messages[0].data["error"]["code"], -32603);
+    }
 }

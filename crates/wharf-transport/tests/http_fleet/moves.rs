@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::bed::{Bed, Client, NEWEST, tool};
 
@@ -190,6 +190,92 @@ async fn calls_are_cancelled_at_the_wrong_server() {
     assert_eq!(bed.calls(), 0);
     bed.only(2);
     assert_eq!(rest(&client, &last).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_cancelled_at_the_wrong_server_even_if_nobody_tells() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
+    answer.message().await.unwrap();
+    bed.ports.deaf(true);
+    bed.only(1);
+    assert_eq!(client.cancel(1).await, 202);
+    assert_eq!(timeout(Duration::from_secs(60), answer.message()).await, Ok(None));
+    assert_eq!(bed.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_id_takes_nothing_from_who_follows_the_stream() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut own = client.get(None).await;
+    own.next().await.unwrap();
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
+    let last = answer.message().await.unwrap().id;
+    let stream = bed.real(&client, &last).split_once('-').unwrap().0.to_owned();
+    for node in [0, 1, 0] {
+        bed.only(node);
+        for wrong in [format!("{stream}-2"), format!("{stream}-99"), "0-x".into(), "77-1".into()] {
+            let request = client.request("GET").header("accept", "text/event-stream");
+            let refused = client.send(request.header("last-event-id", &wrong), String::new()).await;
+            assert_eq!(refused.status, 400, "{node} {wrong}");
+        }
+        bed.settle().await;
+    }
+    bed.change(1);
+    assert_eq!(own.ids(1).await, ["0-1"]);
+    bed.gate.add_permits(1);
+    assert_eq!(text(&answer.message().await.unwrap().data), "count_and_wait");
+}
+
+/// Follows the session's own stream until nothing comes any more: what changed, in order.
+async fn changes(client: &Client, last: &mut Option<String>, most: usize) -> Vec<String> {
+    let mut heard = Vec::new();
+    loop {
+        let mut own = client.get(last.as_deref()).await;
+        // A store that fails does not have a stream opened.
+        if own.status == 503 {
+            sleep(Duration::from_secs(1)).await;
+            continue;
+        }
+        while heard.len() < most {
+            let Ok(event) = timeout(Duration::from_secs(60), own.message()).await else { break };
+            let event = event.unwrap();
+            heard.push(event.data["params"]["uri"].as_str().unwrap().to_owned());
+            *last = Some(event.id);
+        }
+        return heard;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_store_took_twice_on_the_sessions_own_stream_is_told_once() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let mut own = client.get(None).await;
+    own.next().await.unwrap();
+    bed.ports.fickle();
+    let reading = tokio::spawn(async move { while own.message().await.is_some() {} });
+    for number in 1..=40 {
+        bed.change(number);
+        sleep(Duration::from_secs(5)).await;
+    }
+    let told: Vec<_> = (1..=40).map(|number| format!("toy:{number}")).collect();
+    // Whoever comes back hears each once, wherever it was cut.
+    for piece in [40, 13, 7, 3, 1] {
+        let (mut heard, mut last) = (Vec::new(), Some("0-0".to_owned()));
+        while heard.len() < told.len() {
+            let more = changes(&client, &mut last, piece).await;
+            assert!(!more.is_empty(), "{piece}: {heard:?}");
+            heard.extend(more);
+        }
+        assert_eq!(heard, told, "{piece}");
+        assert!(changes(&client, &mut last, 1).await.is_empty());
+    }
+    reading.abort();
 }
 
 #[tokio::test(start_paused = true)]

@@ -225,8 +225,15 @@ impl RecordStore for Ports {
         self.reply(move |ports| ports.records(|records| records.remove(&id).is_some()))
     }
 
-    fn list(&self, _: &str, _: Option<&str>, _: usize) -> Stored<Vec<Record>> {
-        self.reply(|_| Vec::new())
+    /// As one page: nobody here asks for another.
+    fn list(&self, owner: &str, _: Option<&str>, limit: usize) -> Stored<Vec<Record>> {
+        let owner = owner.to_owned();
+        self.reply(move |ports| {
+            ports.records(|records| {
+                let own = records.values().filter(|it| it.owner == owner);
+                own.take(limit).cloned().collect()
+            })
+        })
     }
 
     fn due(&self, _: usize) -> Stored<Vec<String>> {

@@ -167,8 +167,9 @@ async fn count(outbox: &Outbox, to: u64) {
 pub(crate) struct Bed {
     toy: Toy,
     pub(crate) gate: Arc<Semaphore>,
+    /// Stops the first of them.
     pub(crate) shutdown: Shutdown,
-    make: Arc<dyn Fn() -> HttpService + Send + Sync>,
+    make: Arc<dyn Fn(Shutdown) -> HttpService + Send + Sync>,
     /// One, or several that share their stores.
     nodes: Arc<Mutex<Vec<Option<HttpService>>>>,
     /// Told when one of them is ended without a word.
@@ -211,19 +212,21 @@ impl Bed {
         };
         let ports = Ports::new();
         let host = Arc::new(host);
-        let (shared, stop) = (ports.clone(), shutdown.clone());
-        let make = move || {
+        let shared = ports.clone();
+        let make = move |stop| {
             let mut http = Http::new().limits(limits).health();
             if crate::NODES > 1 {
                 http = http.stores(shared.stores());
             }
-            HttpService::new(host.clone(), http, stop.clone())
+            HttpService::new(host.clone(), http, stop)
         };
+        let stop = |node| if node == 0 { shutdown.clone() } else { Shutdown::new() };
+        let nodes = (0..crate::NODES).map(|node| Some(make(stop(node)))).collect();
         Bed {
             toy,
             gate,
             shutdown,
-            nodes: Arc::new(Mutex::new((0..crate::NODES).map(|_| Some(make())).collect())),
+            nodes: Arc::new(Mutex::new(nodes)),
             killed: Arc::new(broadcast::Sender::new(64)),
             make: Arc::new(make),
             turn: Arc::default(),
@@ -256,7 +259,7 @@ impl Bed {
 
     /// Puts a new node in the place of one that was ended.
     pub(crate) fn restart(&self, node: usize) {
-        self.nodes.lock().unwrap()[node] = Some((self.make)());
+        self.nodes.lock().unwrap()[node] = Some((self.make)(Shutdown::new()));
     }
 
     /// The node whose turn it is, and its number.

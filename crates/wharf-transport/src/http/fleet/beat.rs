@@ -5,22 +5,31 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 use wharf_model::{Error, Record};
 
-use super::{Fleet, jitter};
+use super::{Away, Fleet, jitter};
 
 /// How often a process says that it is alive.
 const EVERY: Duration = Duration::from_secs(3);
-/// For how long the others believe it. Longer than calls may go on once the server shuts down.
+/// For how long the others believe it.
 const LEASE: Duration = Duration::from_secs(15);
+/// How long the stores must have answered before silence means death: whoever lives has come back to
+/// them by then, and said so.
+const SETTLED: Duration = Duration::from_secs(8);
 /// How long the store may take to note it.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How many sessions that are over are forgotten with one beat, at most.
 const SWEPT: usize = 500;
+/// How many processes are told of something, at most.
+const TOLD: usize = 1024;
 /// How soon a store that is gone is asked again, at least.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Says that this process is alive until the server stops, and finds out how the stores are.
+/// Whose the signs of life are.
+const OWNER: &str = "nodes";
+
+/// Says that this process is alive for as long as anything of it is under way, and finds out how the
+/// stores are.
 pub(super) async fn run(fleet: Arc<Fleet>) {
-    while !fleet.shutdown.is_stopped() {
+    loop {
         let beaten = timeout(PATIENCE, beat(&fleet)).await;
         let well = matches!(beaten, Ok(Ok(())));
         fleet.health.send_if_modified(|health| {
@@ -34,11 +43,8 @@ pub(super) async fn run(fleet: Arc<Fleet>) {
         tokio::select! {
             () = sleep(wait) => {}
             () = fleet.doubt.notified(), if well => {}
-            () = fleet.shutdown.stopped() => {}
         }
     }
-    // Nobody looks any more: whoever waits for the stores finds out by asking them.
-    fleet.health.send_replace(Some(Instant::now()));
 }
 
 async fn beat(fleet: &Fleet) -> Result<(), Error> {
@@ -49,7 +55,7 @@ async fn beat(fleet: &Fleet) -> Result<(), Error> {
     let kept = match sessions.load(&id).await? {
         Some(record) => sessions.swap(Record { expires, ..record }).await?,
         None => {
-            let owner = "nodes".to_owned();
+            let owner = OWNER.to_owned();
             let record = Record { id, owner, created: now, expires, ..Record::default() };
             sessions.insert(record, usize::MAX).await?
         }
@@ -64,13 +70,24 @@ async fn beat(fleet: &Fleet) -> Result<(), Error> {
 impl Fleet {
     /// Whether a process is gone for certain: while the stores were, nobody could say that it lives.
     pub(crate) async fn is_gone(&self, node: u32) -> bool {
-        let trusted = self.health.borrow().is_some_and(|since| since.elapsed() >= LEASE);
+        let trusted = self.health.borrow().is_some_and(|since| since.elapsed() >= SETTLED);
         node != self.node
             && trusted
             && matches!(self.ask(self.stores.sessions.load(&name(node))).await, Ok(None))
+    }
+
+    /// The other processes that are alive.
+    pub(crate) async fn others(&self) -> Result<Vec<u32>, Away> {
+        let nodes = self.ask(self.stores.sessions.list(OWNER, None, TOLD)).await?;
+        let nodes = nodes.iter().filter_map(|record| number(&record.id));
+        Ok(nodes.filter(|node| *node != self.node).collect())
     }
 }
 
 fn name(node: u32) -> String {
     format!("node.{node:08x}")
+}
+
+fn number(name: &str) -> Option<u32> {
+    u32::from_str_radix(name.strip_prefix("node.")?, 16).ok()
 }

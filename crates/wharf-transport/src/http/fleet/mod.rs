@@ -26,7 +26,7 @@ use wharf_model::{Error, ErrorKind, Reach, Stored, Stores};
 use super::tasks::Tasks;
 use crate::Shutdown;
 
-pub(crate) use self::words::{Hearing, Word};
+pub(crate) use self::words::{EVERYBODY, Hearing, Word};
 
 /// How long a store may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -83,7 +83,7 @@ impl Fleet {
         getrandom::fill(&mut node).ok()?;
         Some(Arc::new(Fleet {
             stores,
-            // Zero is nobody: questions of servers without a fleet are numbered from one.
+            // Zero is nobody's: questions of servers without a fleet are numbered from one.
             node: u32::from_ne_bytes(node).max(1),
             health: watch::Sender::new(Some(Instant::now())),
             doubt: Notify::new(),
@@ -99,12 +99,19 @@ impl Fleet {
     pub(crate) fn start(self: &Arc<Self>) -> bool {
         let first = !self.started.swap(true, Ordering::AcqRel);
         if first {
-            self.spawn(beat::run(self.clone()));
+            self.attend(beat::run(self.clone()));
         }
         first
     }
 
-    /// Runs something for as long as the endpoint is there.
+    /// Runs something for as long as calls may be under way.
+    pub(crate) fn attend(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(tasks) = self.tasks.upgrade() {
+            tasks.attend(task);
+        }
+    }
+
+    /// Runs something to its end, within the grace if the server shuts down.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         if let Some(tasks) = self.tasks.upgrade() {
             tasks.spawn(task);

@@ -16,6 +16,9 @@ pub(super) const TOPIC: &str = "sessions";
 /// How much may be heard before anybody listens to it.
 const HEARD: usize = 4096;
 
+/// No process has this number.
+pub(crate) const EVERYBODY: u32 = 0;
+
 /// Something that one process tells all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word<'a> {
@@ -27,10 +30,8 @@ pub(crate) enum Word<'a> {
     Taken { key: &'a str, stream: u64, node: u32, ticket: u64 },
     /// There is more of a stream.
     Grown { key: &'a str, stream: u64 },
-    /// There is something in a process's mailbox.
+    /// There is something in the mailbox of a process, or of [all](EVERYBODY).
     Mail { node: u32 },
-    /// The client of a session sent this, and one of the processes should know it.
-    Said { key: &'a str, message: &'a str },
     /// Something may have been said that was not heard.
     Missed,
 }
@@ -45,7 +46,6 @@ impl<'a> Word<'a> {
             }
             Word::Grown { key, stream } => format!("grown {key} {stream}"),
             Word::Mail { node } => format!("mail {node}"),
-            Word::Said { key, message } => format!("said {key} {message}"),
             Word::Missed => "missed".into(),
         }
         .into_bytes()
@@ -67,7 +67,6 @@ impl<'a> Word<'a> {
             },
             "grown" => Word::Grown { key, stream: numbers.next()? },
             "mail" => Word::Mail { node: key.parse().ok()? },
-            "said" => Word::Said { key, message: more },
             "missed" => Word::Missed,
             _ => return None,
         })
@@ -136,7 +135,7 @@ mod tests {
             Word::Taken { key, stream: u64::MAX, node: u32::MAX, ticket: 0 },
             Word::Grown { key, stream: 0 },
             Word::Mail { node: 9 },
-            Word::Said { key, message: r#"{"a b": " c "}"# },
+            Word::Mail { node: EVERYBODY },
             Word::Missed,
         ] {
             let said = word.to_bytes();

@@ -4,8 +4,9 @@ use serde_json::value::RawValue;
 use wharf_model::{Error, ErrorKind};
 use wharf_wire::Connection;
 
-/// One event. Those of a call's stream are numbered by whoever runs the call, so that one which was
-/// stored twice is read once; the session's own go by the numbers that the store gives.
+/// One event. All are numbered by who writes them, so that one which was stored twice is read once:
+/// those of a call's stream in their order, as clients know them; the session's own, which go by the
+/// numbers that the store gives, with tickets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
     pub(crate) kind: Kind,

@@ -8,14 +8,14 @@ use std::{
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 use wharf_model::{Error, ErrorKind, Events, Keep};
-use wharf_wire::Received;
+use wharf_wire::{CallId, Received};
 
 use super::{
     Sessions,
     life::{Session, Visit},
     member::{Member, Unkept},
 };
-use crate::http::fleet::{Away, Fleet, Hearing, LOOK, Word};
+use crate::http::fleet::{Away, EVERYBODY, Fleet, Hearing, LOOK, Word};
 
 /// How much of its mail a process finds, at least as long as it may take to look.
 const KEEP: Keep = Keep { events: 4096, bytes: 64 << 20, ttl: LOOK.saturating_mul(12) };
@@ -46,21 +46,13 @@ impl Sessions {
                         // The client says who asked: mail for nobody would only fill the store.
                         if !member.fleet.is_gone(node).await {
                             let letter = letter(visit, member, one);
-                            post(&member.fleet, node, letter).await?;
+                            post(&member.fleet, &[node], letter).await?;
                         }
                         *one = Received::Ignore;
                     }
                 }
-                Received::Cancel(id) => {
-                    let here = visit.under_way().is_some_and(|calls| calls.has(id));
-                    if !here {
-                        let params = format!(r#"{{"requestId":{}}}"#, id.as_json());
-                        let message = format!(
-                            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#
-                        );
-                        let word = Word::Said { key: &member.key, message: &message };
-                        member.fleet.say(&word).await?;
-                    }
+                Received::Cancel(id) if !visit.under_way().is_some_and(|calls| calls.has(id)) => {
+                    cancel_elsewhere(member, id).await?;
                 }
                 _ => {}
             }
@@ -68,13 +60,10 @@ impl Sessions {
         Ok(())
     }
 
-    /// Hears what other processes say, until the server stops.
+    /// Hears what other processes say.
     pub(super) async fn hear(sessions: Weak<Self>, fleet: Arc<Fleet>, mut hearing: Hearing) {
         loop {
-            let text = tokio::select! {
-                text = hearing.next() => text,
-                () = fleet.shutdown.stopped() => return,
-            };
+            let text = hearing.next().await;
             let Some(sessions) = sessions.upgrade() else { return };
             if let Some(word) = Word::parse(&text) {
                 sessions.heed(&fleet, word);
@@ -107,8 +96,9 @@ impl Sessions {
                     member.grown(stream);
                 }
             }
-            Word::Mail { node } if node == fleet.node => fleet.mail.notify_one(),
-            Word::Said { key, message } => self.deliver(key, message),
+            Word::Mail { node } if [fleet.node, EVERYBODY].contains(&node) => {
+                fleet.mail.notify_one();
+            }
             Word::Missed => {
                 fleet.mail.notify_one();
                 let sessions = self.all_held();
@@ -119,11 +109,11 @@ impl Sessions {
         }
     }
 
-    /// Reads this process's mail, until the server stops.
+    /// Reads this process's mail.
     pub(super) async fn read_mail(sessions: Weak<Self>, fleet: Arc<Fleet>) {
         let name = mailbox(fleet.node);
         let (mut seen, mut renewed) = (0, Instant::now());
-        while !fleet.shutdown.is_stopped() {
+        loop {
             if renewed.elapsed() >= RENEW {
                 renewed = Instant::now();
                 seen = renew(&fleet, &name, seen).await;
@@ -143,7 +133,6 @@ impl Sessions {
                 tokio::select! {
                     () = fleet.mail.notified() => {}
                     () = sleep(LOOK) => {}
-                    () = fleet.shutdown.stopped() => {}
                 }
             }
             let Some(sessions) = sessions.upgrade() else { return };
@@ -192,12 +181,32 @@ fn look_again(fleet: &Arc<Fleet>, mut sessions: Vec<Arc<Session>>) {
     });
 }
 
-/// Brings a letter to another process's mailbox, and tells it.
-async fn post(fleet: &Fleet, node: u32, letter: Vec<u8>) -> Result<(), Away> {
-    fleet.ask(fleet.stores.events.append(&mailbox(node), letter, KEEP)).await?;
-    // It looks there now and then, too.
+/// Brings a letter to the mailboxes of other processes, and tells them.
+async fn post(fleet: &Fleet, nodes: &[u32], letter: Vec<u8>) -> Result<(), Away> {
+    for node in nodes {
+        fleet.ask(fleet.stores.events.append(&mailbox(*node), letter.clone(), KEEP)).await?;
+    }
+    let node = match nodes {
+        [] => return Ok(()),
+        [node] => *node,
+        _ => EVERYBODY,
+    };
+    // They look there now and then, too.
     let _ = fleet.say(&Word::Mail { node }).await;
     Ok(())
+}
+
+/// Cancels a call that another process runs; nobody knows which.
+async fn cancel_elsewhere(member: &Member, id: &CallId) -> Result<(), Away> {
+    let params = format!(r#"{{"requestId":{}}}"#, id.as_json());
+    let message =
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
+    let letter = format!("{} {message}", member.key).into_bytes();
+    // What no mail takes is the id of no call.
+    if letter.len() > LONGEST {
+        return Ok(());
+    }
+    post(&member.fleet, &member.fleet.others().await?, letter).await
 }
 
 /// Keeps a process's own mailbox, with a letter that says nothing. Gives how far it has been read.

@@ -100,7 +100,11 @@ impl Sessions {
             return respond::refuse(406, "Accept must allow text/event-stream");
         }
         if let Some(fleet) = &self.fleet {
-            return self.get_shared(fleet, seen, scope).await.unwrap_or_else(|refusal| *refusal);
+            let reply = async {
+                let visit = self.enter_shared(fleet, seen, &scope).await?;
+                self.get_shared(visit, seen, scope).await
+            };
+            return reply.await.unwrap_or_else(|refusal| *refusal);
         }
         let visit = match self.check_version(seen).and_then(|()| self.visit(seen, &scope)) {
             Ok(visit) => visit,
@@ -127,7 +131,11 @@ impl Sessions {
     /// Ends a session.
     pub(crate) async fn delete(self: &Arc<Self>, seen: &Seen<'_>, scope: Scope) -> Reply {
         if let Some(fleet) = &self.fleet {
-            return self.delete_shared(fleet, seen, scope).await.unwrap_or_else(|refusal| *refusal);
+            let reply = async {
+                let visit = self.enter_shared(fleet, seen, &scope).await?;
+                self.delete_shared(&visit).await
+            };
+            return reply.await.unwrap_or_else(|refusal| *refusal);
         }
         match self.check_version(seen).and_then(|()| self.visit(seen, &scope)) {
             Ok(_) if self.remove(seen.session.one().unwrap_or_default()) => respond::status(204),

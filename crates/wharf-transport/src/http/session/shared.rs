@@ -76,6 +76,17 @@ impl Sessions {
         Some(Session::new(self.common.clone(), connection, opener, Some(member)))
     }
 
+    /// The session that a request without a message names, for whoever opened it.
+    pub(super) async fn enter_shared(
+        self: &Arc<Self>,
+        fleet: &Arc<Fleet>,
+        seen: &Seen<'_>,
+        scope: &Scope,
+    ) -> Refused<Visit> {
+        self.check_version(seen)?;
+        self.visit_shared(fleet, seen, scope).await
+    }
+
     /// The session that a request names, for whoever opened it.
     async fn visit_shared(
         self: &Arc<Self>,
@@ -169,13 +180,11 @@ impl Sessions {
 
     /// Opens the session's own stream, or resumes any of its streams, wherever they come from.
     pub(super) async fn get_shared(
-        self: &Arc<Self>,
-        fleet: &Arc<Fleet>,
+        &self,
+        visit: Visit,
         seen: &Seen<'_>,
         scope: Scope,
     ) -> Refused<Reply> {
-        self.check_version(seen)?;
-        let visit = self.visit_shared(fleet, seen, &scope).await?;
         let (stream, after) = match seen.last_event {
             Field::Absent => (OWN, None),
             last => {
@@ -191,10 +200,6 @@ impl Sessions {
             let reader = reader.map_err(|away| refusal(away.into()))?;
             return Ok(post::events(follower.known_as(reader)));
         }
-        // What is written here is read there, if this process no longer has all of it.
-        if let Some(log) = visit.stream(stream) {
-            log.follow_elsewhere();
-        }
         let stored = Stored::of(visit, stream, after, scope).await;
         match stored.map_err(|away| refusal(away.into()))? {
             Some(stored) => {
@@ -206,14 +211,7 @@ impl Sessions {
     }
 
     /// Ends a session in every process.
-    pub(super) async fn delete_shared(
-        self: &Arc<Self>,
-        fleet: &Arc<Fleet>,
-        seen: &Seen<'_>,
-        scope: Scope,
-    ) -> Refused<Reply> {
-        self.check_version(seen)?;
-        let visit = self.visit_shared(fleet, seen, &scope).await?;
+    pub(super) async fn delete_shared(&self, visit: &Visit) -> Refused<Reply> {
         let Some(member) = &visit.member else { return Ok(Sessions::gone()) };
         let removed = member.remove().await.map_err(|away| refusal(away.into()))?;
         self.forget(&member.key);
@@ -245,8 +243,8 @@ impl Sessions {
             fleet.start();
             // Before any session is loaded, of whose changes it might not hear.
             let hearing = Hearing::new(&*fleet.stores.bus);
-            fleet.spawn(Sessions::hear(Arc::downgrade(self), fleet.clone(), hearing));
-            fleet.spawn(Sessions::read_mail(Arc::downgrade(self), fleet.clone()));
+            fleet.attend(Sessions::hear(Arc::downgrade(self), fleet.clone(), hearing));
+            fleet.attend(Sessions::read_mail(Arc::downgrade(self), fleet.clone()));
         });
     }
 }

@@ -1,13 +1,14 @@
 //! A response that follows a stream through the store, wherever its events come from.
 
 use std::{
+    collections::VecDeque,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use wharf_model::{BoxFuture, Scope};
 use wharf_wire::sse;
 
@@ -20,6 +21,9 @@ use super::{
     member::Reader,
 };
 use crate::http::fleet::{Away, Fleet, LOOK};
+
+/// How many events later one that was stored twice may come again.
+const REPEATED: usize = 64;
 
 /// Follows a stream of a session through the store: what is kept of it, then what comes.
 ///
@@ -41,18 +45,31 @@ impl Stored {
     ) -> Result<Option<Self>, Away> {
         let Some(member) = &visit.member else { return Ok(None) };
         let (fleet, name) = (member.fleet.clone(), member.stream(stream));
+        let newest = async || {
+            let read = fleet.ask(fleet.stores.events.read(&name, 0, 1)).await;
+            read.map(|read| read.newest)
+        };
+        // Before anything is taken from whoever follows it. The first event of the store only says
+        // that there is a stream.
+        if stream != OWN && after.unwrap_or(u64::MAX) >= newest().await? {
+            return Ok(None);
+        }
         let mut listening = (stream == OWN).then(|| Listening::new(scope));
         if let Some(listening) = &mut listening {
             listening.begin(&visit);
         }
+        // What is written here is read there, if this process no longer has all of it.
+        if let Some(log) = visit.stream(stream) {
+            log.follow_elsewhere();
+        }
         let reader = member.follow(stream, false).await?;
-        let newest = fleet.ask(fleet.stores.events.read(&name, 0, 1)).await?.newest;
         let at = match (stream, after) {
-            // One that is shorter than it was has been forgotten since, and begun anew.
-            (OWN, after) => after.map_or(newest, |after| if after > newest { 0 } else { after }),
-            // The first event of the store only says that there is a stream.
-            (_, Some(after)) if after < newest => after,
-            _ => return Ok(None),
+            (OWN, after) => {
+                let newest = newest().await?;
+                // One that is shorter than it was has been forgotten since, and begun anew.
+                after.map_or(newest, |after| if after > newest { 0 } else { after })
+            }
+            (_, after) => after.unwrap_or_default(),
         };
         let keep_alive = visit.common.limits.keep_alive;
         let mut following = Box::new(Following {
@@ -62,7 +79,10 @@ impl Stored {
             stream,
             name,
             at,
-            cursor: at,
+            // One that was stored twice may have been seen once.
+            cursor: if stream == OWN { at.saturating_sub(REPEATED as u64) } else { at },
+            told: VecDeque::new(),
+            look: Instant::now(),
             writer: None,
             listening,
             opening: Vec::new(),
@@ -99,6 +119,10 @@ struct Following {
     at: u64,
     /// The number that the store gave it, or less.
     cursor: u64,
+    /// The numbers that their writers gave the last events of the session's own stream.
+    told: VecDeque<u64>,
+    /// When to look whether the writer is gone.
+    look: Instant,
     /// Who runs the calls, once that is known.
     writer: Option<Writer>,
     /// What feeds the session's own stream.
@@ -168,6 +192,9 @@ impl Following {
 
     fn take(&mut self, stored: u64, entry: &Entry<'_>, chunk: &mut Vec<u8>) {
         let number = if self.stream == OWN { stored } else { entry.number };
+        if self.stream == OWN && self.is_repeated(entry.number) {
+            return;
+        }
         if self.writer.is_none() && self.stream != OWN {
             self.writer = Some(Writer { node: entry.node, owed: entry.owed.to_owned() });
         }
@@ -178,6 +205,17 @@ impl Following {
             }
         }
         self.ended = entry.kind == Kind::End;
+    }
+
+    /// Whether an event of the session's own stream was stored before, by an attempt that seemed to
+    /// fail.
+    fn is_repeated(&mut self, number: u64) -> bool {
+        let repeated = self.told.contains(&number);
+        if !repeated {
+            self.told.truncate(REPEATED - 1);
+            self.told.push_front(number);
+        }
+        repeated
     }
 
     /// Waits until there may be more.
@@ -191,10 +229,16 @@ impl Following {
             }
         };
         tokio::select! {
-            message = heard => self.append(Kind::Said, 0, &message).await,
+            message = heard => {
+                let number = self.fleet.ticket();
+                self.append(Kind::Said, number, &message).await;
+            }
             () = news.notified() => {}
             () = shutdown.stopped() => self.ended = true,
-            () = sleep(LOOK) => self.check().await,
+            () = sleep_until(self.look) => {
+                self.look = Instant::now() + LOOK;
+                self.check().await;
+            }
         }
     }
 
