@@ -98,6 +98,20 @@ impl Redis {
         format!("redis://{address}")
     }
 
+    /// Whether a text is in anything that it was ever told to keep.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub fn was_told(&self, text: &str) -> io::Result<bool> {
+        for file in fs::read_dir(self.directory.path().join("appendonlydir"))? {
+            let written = fs::read(file?.path())?;
+            if written.windows(text.len()).any(|it| it == text.as_bytes()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Ends it at once.
     ///
     /// # Errors

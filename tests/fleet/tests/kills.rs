@@ -47,6 +47,11 @@ async fn a_fleet_on_redis_loses_nothing_when_nodes_are_killed() {
     };
     let (kills, ()) = tokio::join!(kills, load.run());
     judge(&fleet, &load, kills.expect("nodes come back"));
+    // The nodes have a key for their store: nothing that anybody said is in it, however briefly.
+    assert!(redis.was_told("{wharf}").expect("what Redis wrote"), "nothing was proved");
+    for said in ["heidi to heidi-q", "note://judy", "dave 3", "Go on?", "mike-c", "bob-1"] {
+        assert!(!redis.was_told(said).expect("what Redis wrote"), "{said:?} is in the store");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
