@@ -1,26 +1,28 @@
 //! Tells listeners what has changed.
 
+mod elicitations;
+mod pending;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     future::poll_fn,
-    mem,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
 
 use wharf_model::{
     Filter, LiveFilter, Moment, Notification, Outbox, Peer, Principal, ServerCapabilities,
-    TASKS_EXTENSION, Task, TaskState, TaskStatus, Timestamp,
+    TASKS_EXTENSION,
 };
 
+use self::{
+    elicitations::{ELICITATIONS, Elicitation},
+    pending::Pending,
+};
 use crate::fleet::{self, Relay, Updates};
-
-/// How many finished elicitations wait for one listener, and how many are remembered: the oldest
-/// gives way, of those remembered the oldest that is done.
-const ELICITATIONS: usize = 1024;
 
 /// All listeners of one server.
 pub(crate) struct Hub {
@@ -45,29 +47,6 @@ struct Listeners {
     updates: Option<Updates>,
 }
 
-/// A client that was sent to a URL.
-struct Elicitation {
-    id: String,
-    peer: Weak<Peer>,
-    /// By what name the other processes know the client, if they do.
-    name: Option<Box<str>>,
-    /// Whether it is done, and the client has yet to listen.
-    complete: bool,
-}
-
-impl Elicitation {
-    /// Whether it is done, or its client is gone.
-    fn is_spare(&self) -> bool {
-        self.complete || (self.peer.strong_count() == 0 && self.name.is_none())
-    }
-
-    /// Whether it went to this client.
-    fn went_to(&self, peer: &Arc<Peer>) -> bool {
-        self.peer.as_ptr() == Arc::as_ptr(peer)
-            || (self.name.is_some() && self.name.as_deref() == peer.name())
-    }
-}
-
 /// One listen. What it has yet to hear is a set, so a slow listener holds little however much
 /// happens, and whoever publishes never waits.
 struct Listener {
@@ -75,51 +54,6 @@ struct Listener {
     principal: Option<Principal>,
     peer: Arc<Peer>,
     pending: Mutex<Pending>,
-}
-
-#[derive(Default)]
-struct Pending {
-    tools: bool,
-    prompts: bool,
-    resources: bool,
-    uris: BTreeSet<Arc<str>>,
-    elicitations: VecDeque<String>,
-    /// Tasks as they stand now: the last word wins.
-    tasks: BTreeMap<String, Box<Task>>,
-    progress: BTreeMap<String, Notification>,
-    /// What was said of each task last.
-    said: BTreeMap<String, Said>,
-    waker: Option<Waker>,
-}
-
-/// What a listener was told of a task last.
-#[derive(Default)]
-struct Said {
-    task: Option<Stand>,
-    progress: Option<f64>,
-}
-
-/// Where a task stands, as far as a listener can tell.
-#[derive(PartialEq)]
-struct Stand {
-    time: Timestamp,
-    status: TaskStatus,
-    message: Option<String>,
-    /// The keys of its open questions.
-    asks: Vec<String>,
-}
-
-impl Stand {
-    fn of(task: &Task) -> Self {
-        let asks = match &task.state {
-            TaskState::InputRequired(questions) => {
-                questions.iter().map(|(key, _)| key.to_string()).collect()
-            }
-            _ => Vec::new(),
-        };
-        let (time, status, message) = (task.updated_at, task.status(), task.message.clone());
-        Stand { time, status, message, asks }
-    }
 }
 
 /// A place among the listeners, given up when dropped.
@@ -227,17 +161,16 @@ impl Hub {
         }
     }
 
-    /// Whether anybody follows this task.
-    pub(crate) fn follows_task(&self, id: &str) -> bool {
-        let listeners = lock(&self.listeners);
-        listeners.all.values().any(|it| it.filter.read(|filter| filter.tasks.contains(id)))
-    }
-
-    /// The tasks that anybody follows.
-    pub(crate) fn followed_tasks(&self) -> BTreeSet<String> {
-        let listeners = lock(&self.listeners);
-        let followed = |it: &Arc<Listener>| it.filter.read(|filter| filter.tasks.clone());
-        listeners.all.values().flat_map(followed).collect()
+    /// The tasks that anybody follows, of those that are `asked` for.
+    pub(crate) fn followed_tasks(&self, asked: impl Fn(&str) -> bool) -> BTreeSet<String> {
+        let everybody = lock(&self.listeners).everybody();
+        let mut followed = BTreeSet::new();
+        for listener in everybody {
+            listener.filter.read(|filter| {
+                followed.extend(filter.tasks.iter().filter(|id| asked(id)).cloned());
+            });
+        }
+        followed
     }
 
     /// Something may have happened of which this process was not told: everybody hears of all that
@@ -255,78 +188,6 @@ impl Hub {
             pending.uris.extend(uris.into_iter().map(Arc::from));
             listener.wake(pending);
         }
-    }
-
-    /// Remembers whom an elicitation went to: only that client may hear of its end.
-    pub(crate) fn remember_elicitation(&self, id: &str, peer: &Arc<Peer>) {
-        let mut elicitations = lock(&self.elicitations);
-        if elicitations.len() >= ELICITATIONS {
-            // Many clients never listen: what they could be told must not displace what goes on.
-            let spare = elicitations.iter().position(Elicitation::is_spare).unwrap_or(0);
-            elicitations.remove(spare);
-        }
-        let name = peer.name().map(Into::into);
-        let peer = Arc::downgrade(peer);
-        elicitations.push_back(Elicitation { id: id.to_owned(), peer, name, complete: false });
-    }
-
-    /// Tells the client that was sent to a URL that what it should do there is done: now, or when
-    /// it comes to listen, to whichever process.
-    pub(crate) fn elicitation_complete(&self, id: &str) {
-        let known = self.finish_elicitation(id);
-        if let Some(relay) = self.relay.get().filter(|_| !known) {
-            relay.ask_who_knows(id);
-        }
-    }
-
-    /// The same, if this process sent the client there. False if it did not.
-    pub(crate) fn finish_elicitation(&self, id: &str) -> bool {
-        let mut elicitations = lock(&self.elicitations);
-        let index = elicitations.iter().position(|it| it.id == id && !it.complete);
-        let Some(asked) = index.and_then(|index| elicitations.remove(index)) else { return false };
-        drop(elicitations);
-        if let (Some(relay), Some(name)) = (self.relay.get(), &asked.name) {
-            relay.finish_elicitation(id, name);
-        }
-        self.end_elicitation(asked);
-        true
-    }
-
-    /// Another process sent a client of this name to a URL, and what it should do there is done.
-    pub(crate) fn elicitation_ended(&self, id: &str, name: &str) {
-        let (id, name) = (id.to_owned(), Some(name.into()));
-        self.end_elicitation(Elicitation { id, peer: Weak::new(), name, complete: false });
-    }
-
-    fn end_elicitation(&self, asked: Elicitation) {
-        if asked.is_spare() {
-            return;
-        }
-        let mut elicitations = lock(&self.elicitations);
-        let mut listeners = lock(&self.listeners).everybody();
-        listeners.retain(|it| asked.went_to(&it.peer));
-        let notification = Notification::ElicitationComplete { id: asked.id.clone() };
-        if listeners.is_empty() {
-            if elicitations.len() >= ELICITATIONS {
-                let spare = elicitations.iter().position(Elicitation::is_spare).unwrap_or(0);
-                elicitations.remove(spare);
-            }
-            elicitations.push_back(Elicitation { complete: true, ..asked });
-        }
-        drop(elicitations);
-        for listener in listeners {
-            listener.add(&notification, 0);
-        }
-    }
-
-    /// Tells a listener who comes late which of its elicitations were done before.
-    fn tell_of_elicitations(&self, listener: &Listener) {
-        let is_told = |it: &Elicitation| it.complete && it.went_to(&listener.peer);
-        let mut elicitations = lock(&self.elicitations);
-        for Elicitation { id, .. } in elicitations.iter().filter(|it| is_told(it)) {
-            listener.add(&Notification::ElicitationComplete { id: id.clone() }, 0);
-        }
-        elicitations.retain(|it| !is_told(it));
     }
 
     /// Ends every listen in good order, and every later one as soon as it begins.
@@ -383,12 +244,7 @@ impl Listeners {
 
     fn missed(&self, since: Moment) -> Pending {
         let since = if self.updates.is_some() { fleet::before(since) } else { since };
-        Pending {
-            tools: self.tools > since,
-            prompts: self.prompts > since,
-            resources: self.resources > since,
-            ..Pending::default()
-        }
+        Pending::lists(self.tools > since, self.prompts > since, self.resources > since)
     }
 }
 
@@ -432,67 +288,6 @@ impl Listener {
         if let Some(waker) = waker {
             waker.wake();
         }
-    }
-}
-
-impl Pending {
-    /// Notes what is new of a task; false if nothing is. What is over stays so.
-    fn add_task(&mut self, notification: &Notification) -> bool {
-        match notification {
-            Notification::Task(task) => {
-                let said = self.said.entry(task.id.clone()).or_default();
-                let (now, before) = (Stand::of(task), said.task.as_ref());
-                let is_over = before.is_some_and(|before| before.status.is_terminal());
-                // Clocks may go back; an end stays one.
-                let is_stale = !now.status.is_terminal()
-                    && before.is_some_and(|before| before.time > now.time);
-                if is_over || is_stale || before == Some(&now) {
-                    return false;
-                }
-                said.task = Some(now);
-                self.tasks.insert(task.id.clone(), task.clone());
-                true
-            }
-            Notification::TaskProgress { id, progress, .. } => {
-                let said = self.said.entry(id.clone()).or_default();
-                if said.progress.is_some_and(|before| before >= *progress) {
-                    return false;
-                }
-                said.progress = Some(*progress);
-                self.progress.insert(id.clone(), notification.clone());
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn forget(&mut self, gone: impl Fn(&str) -> bool) {
-        self.said.retain(|id, _| !gone(id));
-        self.tasks.retain(|id, _| !gone(id));
-        self.progress.retain(|id, _| !gone(id));
-    }
-
-    fn take(&mut self) -> Option<Notification> {
-        let flags = [
-            (&mut self.tools, Notification::ToolsChanged),
-            (&mut self.prompts, Notification::PromptsChanged),
-            (&mut self.resources, Notification::ResourcesChanged),
-        ];
-        for (flag, notification) in flags {
-            if mem::take(flag) {
-                return Some(notification);
-            }
-        }
-        if let Some(uri) = self.uris.pop_first() {
-            return Some(Notification::ResourceUpdated { uri });
-        }
-        if let Some((_, notification)) = self.progress.pop_first() {
-            return Some(notification);
-        }
-        if let Some((_, task)) = self.tasks.pop_first() {
-            return Some(Notification::Task(task));
-        }
-        self.elicitations.pop_front().map(|id| Notification::ElicitationComplete { id })
     }
 }
 

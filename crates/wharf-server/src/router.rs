@@ -301,16 +301,20 @@ fn listen_to_tasks(
     Box::pin(async move {
         let named = filter.read(|filter| filter.tasks.clone());
         let owned = match tasks::calls::owned(&core, &request, named.clone(), &outbox).await {
-            Ok(owned) => owned,
+            Ok(owned) => Some(owned),
+            // A session's would not begin again, and wants to hear the rest.
+            Err(_) if request.since.is_some() => None,
             Err(error) => return error.into(),
         };
-        // What was added meanwhile stays: nobody hears of a task but its owner.
-        let stays = |id: &String| owned.contains(id) || !named.contains(id);
-        filter.edit(|filter| filter.tasks.retain(stays));
+        if let Some(owned) = &owned {
+            // What was added meanwhile stays: nobody hears of a task but its owner.
+            let stays = |id: &String| owned.contains(id) || !named.contains(id);
+            filter.edit(|filter| filter.tasks.retain(stays));
+        }
         let listening = admit(&core, &core.snapshot.load(), filter, &request, &outbox);
         match listening {
             Ok(listening) => {
-                tasks::calls::tell_of(&core, owned, &listening).await;
+                tasks::calls::tell_of(&core, owned.unwrap_or_default(), &listening).await;
                 listening.run(&outbox).await;
                 Reply::Listened.into()
             }

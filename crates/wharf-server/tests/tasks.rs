@@ -676,6 +676,40 @@ async fn nothing_runs_that_is_not_in_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_listens_even_while_its_tasks_cannot_be_looked_up() {
+    async fn works() -> String {
+        tokio::time::sleep(seconds(60)).await;
+        "done".to_owned()
+    }
+    let world = World::new();
+    let tool = Tool::new("works", works).task(TaskMode::optional());
+    let router = world.server().add(tool).build().unwrap();
+    let client = client(&router);
+    let id = client.task("works").await.id;
+    world.records.set_broken(true);
+    let listen = |since| {
+        let mut request = client.request(RequestBuilder::new(Method::Listen));
+        let tasks = [id.clone()].into();
+        let filter = wharf_model::Filter { tools: true, tasks, ..Default::default() };
+        request.filter = Some(wharf_model::LiveFilter::new(filter));
+        request.since = since;
+        client.start(request)
+    };
+    // Who asks for tasks must know that nobody knows of them.
+    let refused = error(done(&mut listen(None)).await);
+    assert_eq!(refused.kind, ErrorKind::InternalError);
+    let mut session = listen(Some(wharf_model::Moment::FIRST));
+    assert!(matches!(next(&mut session).await, Event::Notify(Notification::Acknowledged(_))));
+    router.registry().tools_changed();
+    let told = next(&mut session).await;
+    assert!(matches!(told, Event::Notify(Notification::ToolsChanged)), "{told:?}");
+    world.records.set_broken(false);
+    pass(seconds(61)).await;
+    let Event::Notify(Notification::Task(task)) = next(&mut session).await else { panic!() };
+    assert_eq!((&task.id, task.status()), (&id, wharf_model::TaskStatus::Completed));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_kept_can_be_sealed() {
     use wharf_model::RecordStore;
     async fn works(ctx: Ctx) -> String {

@@ -246,8 +246,12 @@ pub struct HttpLimits {
     pub write: Duration,
     /// After how long a silent stream shows that it is alive.
     pub keep_alive: Duration,
-    /// Legacy sessions at a time.
+    /// Legacy sessions at a time. Where several processes share them, those of one principal, in all
+    /// processes together, and those that one process has in its memory.
     pub sessions: usize,
+    /// Legacy sessions of callers whom nobody authenticated, where several processes share them, in
+    /// all processes together.
+    pub anonymous_sessions: usize,
     /// How long a legacy session may be idle.
     pub session_idle: Duration,
     /// Calls under way in one legacy session.
@@ -276,6 +280,7 @@ impl Default for HttpLimits {
             write: Duration::from_secs(10),
             keep_alive: Duration::from_secs(15),
             sessions: 10_000,
+            anonymous_sessions: 100_000,
             session_idle: Duration::from_secs(30 * 60),
             session_calls: 1024,
             replay_events: 1_000,

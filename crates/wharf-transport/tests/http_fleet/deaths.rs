@@ -161,3 +161,23 @@ async fn a_stream_of_a_server_long_dead_ends_at_once() {
         assert_eq!(messages[0].data["error"]["code"], -32603);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn how_a_call_ended_is_stored_before_its_server_ends() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
+    let last = answer.message().await.unwrap().id;
+    drop(answer);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let serving = tokio::spawn(wharf_transport::http::serve(bed.node().0, listener));
+    bed.shutdown.stop();
+    bed.settle().await;
+    bed.gate.add_permits(1);
+    serving.await.unwrap();
+    bed.kill(0);
+    bed.only(1);
+    let resumed = client.get(Some(&last)).await.messages().await;
+    assert_eq!(resumed[0].data["result"]["content"][0]["text"], "count_and_wait");
+}

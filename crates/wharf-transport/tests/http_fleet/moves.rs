@@ -434,6 +434,25 @@ async fn a_session_answers_nobody_but_its_owner_at_any_server() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_caller_has_so_many_sessions_and_strangers_have_some_among_them() {
+    let bed = Bed::with(|limits| (limits.sessions, limits.anonymous_sessions) = (2, 5));
+    for (principal, most) in [(Some("alice"), 2), (None, 5), (Some("bob"), 2)] {
+        let mut client = bed.stranger(NEWEST);
+        client.principal = principal;
+        for _ in 0..most {
+            client.open().await;
+            client.session = None;
+        }
+        let refused = client.initialize("test").await;
+        assert_eq!((refused.status, refused.session), (503, None), "{principal:?}");
+    }
+    assert_eq!(bed.ports.sessions(), 9);
+    // What nobody came back to makes room.
+    sleep(Duration::from_secs(3600)).await;
+    bed.client(NEWEST).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_the_newest_streams_that_have_ended_are_kept() {
     let bed = Bed::new();
     let client = bed.client(NEWEST).await;

@@ -263,7 +263,7 @@ impl Bed {
     }
 
     /// The node whose turn it is, and its number.
-    fn node(&self) -> (HttpService, usize) {
+    pub(crate) fn node(&self) -> (HttpService, usize) {
         let nodes = self.nodes.lock().unwrap();
         loop {
             let turn = self.turn.load(Ordering::SeqCst);

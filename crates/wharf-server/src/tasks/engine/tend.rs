@@ -63,14 +63,23 @@ impl Engine {
     /// The tasks that may have changed and that somebody here follows, and whether there may be
     /// something to take up.
     fn take_news(&self, core: &Core) -> (Vec<String>, bool) {
-        let mut state = self.lock();
-        let mut news = mem::take(&mut state.news);
-        let work = mem::take(&mut state.work);
-        if mem::take(&mut state.missed) {
-            news.extend(state.runs.keys().cloned());
-            news.extend(core.hub.followed_tasks());
+        let (mut news, missed, work) = {
+            let mut state = self.lock();
+            let (missed, work) = (mem::take(&mut state.missed), mem::take(&mut state.work));
+            (mem::take(&mut state.news), missed, work)
+        };
+        if news.is_empty() && !missed {
+            return (Vec::new(), work);
         }
-        news.retain(|id| state.runs.contains_key(id) || core.hub.follows_task(id));
+        // There may be many listeners: while they are looked through, nothing is locked.
+        let followed = core.hub.followed_tasks(|id| missed || news.contains(id));
+        let state = self.lock();
+        if missed {
+            news.extend(state.runs.keys().cloned());
+        }
+        news.retain(|id| state.runs.contains_key(id));
+        drop(state);
+        news.extend(followed);
         (news.into_iter().collect(), work)
     }
 

@@ -54,7 +54,9 @@ impl Sessions {
             body: connection.save().ok_or_else(no_place)?,
             ..Record::default()
         };
-        let inserted = fleet.ask(sessions.insert(record.clone(), limits.sessions)).await;
+        // To the store, all callers whom nobody knows are one.
+        let most = if opener.is_some() { limits.sessions } else { limits.anonymous_sessions };
+        let inserted = fleet.ask(sessions.insert(record.clone(), most)).await;
         if !inserted.map_err(Away::error)? {
             return Err(no_place());
         }
