@@ -127,24 +127,16 @@ impl Watch {
         let is_it = |mark: &Mark| matches!(mark, Mark::Told(what) if *what == change.what);
         let told = after.iter().find(|(_, mark)| is_it(mark)).map(|it| it.0);
         let closed = after.iter().find(|(_, mark)| *mark == Mark::Closed).map(|it| it.0);
-        let problem = match (self.promise, told, closed) {
-            (_, Some(told), _) if is_open && told > change.known + PATIENCE => closed
-                .is_none_or(|closed| closed > told)
-                .then_some("late, on a stream that was open"),
-            (Promise::Everything, told, _) => told.is_none().then_some("never"),
-            (Promise::WhileOpen, ..) if !is_open => None,
-            (Promise::WhileOpen, None, None) => Some("not on a stream that was open to the end"),
-            (Promise::WhileOpen, told, Some(closed)) => {
-                let is_excused = closed < change.known + PATIENCE;
-                let in_time = told.is_some_and(|told| told < closed);
-                (!is_excused && !in_time).then_some("not while its stream was open")
-            }
-            (Promise::WhileOpen, Some(_), None) => None,
+        let later = |at: Option<Instant>| at.is_none_or(|at| at > change.known + PATIENCE);
+        let how = if is_open && later(told) && later(closed) {
+            "not on a stream that stayed open"
+        } else if self.promise == Promise::Everything && told.is_none() {
+            "never"
+        } else {
+            return None;
         };
-        problem.map(|how| {
-            let ago = end.duration_since(change.known);
-            format!("{} was told of {change:?}, {ago:?} ago, {how}", self.who)
-        })
+        let ago = end.duration_since(change.known);
+        Some(format!("{} was told of {change:?}, {ago:?} ago, {how}", self.who))
     }
 
     fn mark(&self, mark: Mark) {
@@ -153,5 +145,63 @@ impl Watch {
 
     fn marks(&self) -> MutexGuard<'_, Vec<(Instant, Mark)>> {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is wrong if `kate/0` changed at second 100 and this was marked, by second.
+    fn problem(promise: Promise, marks: &[(u64, Mark)]) -> Option<String> {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let marks = marks.iter().map(|(second, mark)| (at(*second), mark.clone())).collect();
+        let watch = Watch { who: "kate", promise, marks: Arc::new(Mutex::new(marks)) };
+        let (what, by) = ("note://kate/0".into(), "n".into());
+        let change = Change { what, by, begun: at(100), known: at(101) };
+        watch.problem(&change, at(200))
+    }
+
+    fn told(what: &str) -> Mark {
+        Mark::Told(format!("note://{what}"))
+    }
+
+    #[test]
+    fn who_was_told_or_need_not_be_has_no_problem() {
+        use {Mark::*, Promise::*};
+        for (promise, marks) in [
+            (Everything, vec![(1, Opened), (100, told("kate/0"))]),
+            (Everything, vec![(1, Opened), (50, Closed), (150, Opened), (151, told("kate/0"))]),
+            (Everything, vec![(150, Opened)]),
+            (WhileOpen, vec![(1, Opened), (102, told("kate/0"))]),
+            (WhileOpen, vec![(1, Opened), (102, Closed), (103, Opened)]),
+            (WhileOpen, vec![(1, Opened), (50, Closed), (103, Opened)]),
+        ] {
+            assert_eq!(problem(promise, &marks), None, "{promise:?} {marks:?}");
+        }
+    }
+
+    #[test]
+    fn who_was_not_told_is_found() {
+        use {Mark::*, Promise::*};
+        for (promise, marks) in [
+            (Everything, vec![(1, Opened), (99, told("kate/0"))]),
+            (Everything, vec![(1, Opened), (102, told("kate/1")), (102, Closed)]),
+            (Everything, vec![(1, Opened), (150, told("kate/0"))]),
+            (WhileOpen, vec![(1, Opened), (102, told("kate/1"))]),
+            (WhileOpen, vec![(1, Opened), (150, Closed), (151, Opened), (152, told("kate/0"))]),
+        ] {
+            assert!(problem(promise, &marks).is_some(), "{promise:?} {marks:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_anothers_is_found() {
+        let watch = Watch::new("kate", Promise::WhileOpen);
+        watch.told("note://kate/1");
+        assert!(watch.problems(&[], &[]).is_empty());
+        watch.told("note://judy/1");
+        assert_eq!(watch.problems(&[], &[]), ["kate was told of note://judy/1"]);
     }
 }
