@@ -12,8 +12,8 @@ use crate::work::may_see;
 /// A change is passed on by the process that made it, after it was acknowledged: one that is killed
 /// sooner than this may take it along.
 pub const PASSED_ON: Duration = Duration::from_secs(2);
-/// How long a listener may have to wait for something on a stream that goes on.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a listener may have to wait on a stream that goes on: streams wait for a store that is gone.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Something changed, and whoever changed it was told so.
 #[derive(Clone, Debug)]
@@ -188,9 +188,9 @@ mod tests {
         for (promise, marks) in [
             (Everything, vec![(1, Opened), (99, told("kate/0"))]),
             (Everything, vec![(1, Opened), (102, told("kate/1")), (102, Closed)]),
-            (Everything, vec![(1, Opened), (150, told("kate/0"))]),
+            (Everything, vec![(1, Opened), (170, told("kate/0"))]),
             (WhileOpen, vec![(1, Opened), (102, told("kate/1"))]),
-            (WhileOpen, vec![(1, Opened), (150, Closed), (151, Opened), (152, told("kate/0"))]),
+            (WhileOpen, vec![(1, Opened), (170, Closed), (171, Opened), (172, told("kate/0"))]),
         ] {
             assert!(problem(promise, &marks).is_some(), "{promise:?} {marks:?}");
         }
