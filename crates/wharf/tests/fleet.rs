@@ -24,6 +24,7 @@ use wharf_wire::Wire;
 const REVISION: &str = "2025-11-25";
 
 struct Fleet {
+    ports: Ports,
     nodes: Vec<(HttpService, Registry)>,
 }
 
@@ -58,7 +59,8 @@ impl Fleet {
             let http = Http::new().stores(ports.stores());
             (HttpService::new(Arc::new(host), http, Shutdown::new()), router.registry())
         };
-        Fleet { nodes: (0..3).map(node).collect() }
+        let nodes = (0..3).map(node).collect();
+        Fleet { ports, nodes }
     }
 
     fn registry(&self, node: usize) -> &Registry {
@@ -164,6 +166,26 @@ async fn a_subscription_made_anywhere_counts_everywhere() {
     fleet.registry(0).tools_changed();
     assert_eq!(own.hear().await, ["notifications/tools/list_changed"]);
     assert_eq!(others.hear().await, ["notifications/tools/list_changed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_counts_where_nobody_has_heard_of_it_yet() {
+    let fleet = Fleet::new();
+    let client = fleet.client(0).await;
+    fleet.ports.deaf(true);
+    fleet.call(&client, 1, "resources/subscribe", json!({"uri": "x:a"})).await;
+    // Whoever opens the stream knows what is subscribed to.
+    let mut own = fleet.get(&client, 0, None).await;
+    own.hear().await;
+    fleet.registry(0).resource_updated("x:a");
+    assert_eq!(own.hear().await, ["x:a"]);
+    // Whoever has it open tells what changed before it knew.
+    fleet.call(&client, 1, "resources/subscribe", json!({"uri": "x:b"})).await;
+    fleet.registry(0).resource_updated("x:b");
+    assert!(own.hear().await.is_empty());
+    fleet.ports.deaf(false);
+    fleet.call(&client, 1, "logging/setLevel", json!({"level": "error"})).await;
+    assert!(own.hear().await.contains(&"x:b".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,12 @@
 //! The listen of a session whose stream somebody follows, in any process.
 
-use std::{collections::VecDeque, future::poll_fn, task::Poll};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    future::poll_fn,
+    task::Poll,
+};
 
-use wharf_model::{Event, Exchange, Filter, Notification, Scope};
+use wharf_model::{Event, Exchange, Filter, LiveFilter, Notification, Scope};
 use wharf_wire::Codec;
 
 use super::life::Session;
@@ -15,11 +19,13 @@ pub(crate) struct Listening {
     begun: Option<(Exchange, Codec)>,
     /// What may have happened while nobody listened.
     supposed: VecDeque<Notification>,
+    /// What the session follows, and the resources that it followed when the listen began.
+    followed: Option<(LiveFilter, BTreeSet<String>)>,
 }
 
 impl Listening {
     pub(crate) fn new(scope: Scope) -> Self {
-        Listening { scope, begun: None, supposed: VecDeque::new() }
+        Listening { scope, begun: None, supposed: VecDeque::new(), followed: None }
     }
 
     /// The next message. What was heard until it waits for another need not be told again.
@@ -61,9 +67,10 @@ impl Listening {
         }
     }
 
-    /// Begins the listen, if the client is ready for it.
+    /// Begins the listen, if the client is ready for it; and again if it follows more than it did,
+    /// because what it subscribed to elsewhere may have changed before this process knew.
     pub(crate) fn begin(&mut self, session: &Session) {
-        if self.begun.is_some() {
+        if self.begun.is_some() && !self.follows_more() {
             return;
         }
         let Some((mut request, codec)) = session.connection().listen_again() else { return };
@@ -74,10 +81,18 @@ impl Listening {
             // Who cannot look back must suppose that everything has changed.
             self.supposed = filter.read(everything);
         }
+        let uris = |filter: &LiveFilter| filter.read(|filter| filter.uris.clone());
+        self.followed = request.filter.clone().map(|filter| (filter.clone(), uris(&filter)));
         request.scope = self.scope.clone();
         let timer = host.timer.clone();
         let exchange = Exchange::start(&*host.service, request, timer, host.deadlines);
         self.begun = Some((exchange, codec));
+    }
+
+    fn follows_more(&self) -> bool {
+        self.followed
+            .as_ref()
+            .is_some_and(|(now, before)| now.read(|filter| !filter.uris.is_subset(before)))
     }
 }
 

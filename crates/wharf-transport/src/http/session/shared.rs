@@ -121,11 +121,7 @@ impl Sessions {
                 return Err(Unkept::Gone);
             }
             if let Some(member) = visit.member.as_ref().filter(|it| idle || it.is_stale()) {
-                let refreshed = member.refresh(&visit).await;
-                if refreshed == Err(Unkept::Gone) {
-                    self.forget(&member.key);
-                }
-                refreshed?;
+                self.catch_up(&visit, member).await?;
             }
             return Ok(visit);
         }
@@ -140,6 +136,15 @@ impl Sessions {
             (true, true) => Err(Unkept::Crowded),
             (false, _) => Err(Unkept::Gone),
         }
+    }
+
+    /// Sees what other processes changed of a session, and lets it go if it has ended there.
+    async fn catch_up(&self, visit: &Visit, member: &Member) -> Result<(), Unkept> {
+        let refreshed = member.refresh(visit).await;
+        if refreshed == Err(Unkept::Gone) {
+            self.forget(&member.key);
+        }
+        refreshed
     }
 
     /// Answers a message of a session.
@@ -201,6 +206,10 @@ impl Sessions {
             let reader = member.follow(stream, true).await;
             let reader = reader.map_err(|away| refusal(away.into()))?;
             return Ok(post::events(follower.known_as(reader)));
+        }
+        if let Some(member) = visit.member.as_ref().filter(|_| stream == OWN) {
+            // What was subscribed to at another process just now is heard from now on, whoever tells.
+            self.catch_up(&visit, member).await.map_err(refusal)?;
         }
         let stored = Stored::of(visit, stream, after, scope).await;
         match stored.map_err(|away| refusal(away.into()))? {
