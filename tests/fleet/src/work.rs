@@ -221,5 +221,6 @@ pub fn note(who: &str, number: usize) -> String {
 /// Whether `who` may know of something.
 #[must_use]
 pub fn may_see(who: &str, what: &str) -> bool {
-    what == TOOLS || what.starts_with(&note(who, 0)[..who.len() + 8])
+    let owner = what.strip_prefix("note://").and_then(|rest| rest.split('/').next());
+    what == TOOLS || owner == Some(who)
 }
