@@ -211,7 +211,7 @@ impl Session {
             let asked = async {
                 let reply = self.send("POST", None, Some(&message)).await?;
                 let mut heard = Heard::new();
-                let answer = self.follow(reply, u64::MAX, &mut heard).await?;
+                let answer = timeout(SILENCE, self.follow(reply, u64::MAX, &mut heard)).await??;
                 let streamed =
                     || heard.messages.iter().find(|it| it["id"] == message["id"]).cloned();
                 answer.or_else(streamed).ok_or_else(|| io::Error::other("no answer"))
