@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError},
     time::Duration,
@@ -120,6 +121,15 @@ impl Fleet {
             sleep(chance.millis(0..500)).await;
         }
         Ok(times)
+    }
+
+    /// Where each node is.
+    pub async fn addresses(&self) -> Vec<SocketAddr> {
+        let mut addresses = vec![];
+        for node in &*self.nodes {
+            addresses.push(node.lock().await.address());
+        }
+        addresses
     }
 
     /// Which processes were killed, and when.

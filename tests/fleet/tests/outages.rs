@@ -71,9 +71,8 @@ impl Bed {
     }
 
     async fn is_ready(&self) -> bool {
-        let address = self.fleet.proxy().address();
-        // Every node: the balancer takes turns.
-        for _ in 0..2 {
+        // Every node by itself: others take their turns at the balancer, too.
+        for address in self.fleet.addresses().await {
             if stream::status(address, "/ready").await.ok() != Some(200) {
                 return false;
             }
