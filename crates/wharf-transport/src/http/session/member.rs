@@ -117,15 +117,25 @@ impl Member {
         news
     }
 
-    /// Catches up with the other processes.
+    /// Catches up with the other processes, now or before the session is used again.
     pub(crate) async fn refresh(&self, session: &Session) -> Result<(), Unkept> {
+        let seen = self.look_up(session).await;
+        if seen.is_err() {
+            self.doubt();
+        }
+        seen
+    }
+
+    /// Catches up with the other processes, if that is possible now.
+    pub(crate) async fn look_up(&self, session: &Session) -> Result<(), Unkept> {
         let mut record = self.record.lock().await;
         // Before the look: what is changed after it is told again.
-        self.stale.store(false, Ordering::Release);
+        let stale = self.stale.swap(false, Ordering::AcqRel);
         let loaded = self.reload(&mut record).await;
         match loaded {
             Ok(()) => session.connection().catch_up(&record.body),
-            Err(_) => self.doubt(),
+            Err(_) if stale => self.doubt(),
+            Err(_) => {}
         }
         loaded
     }

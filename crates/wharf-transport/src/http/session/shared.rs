@@ -121,7 +121,7 @@ impl Sessions {
                 return Err(Unkept::Gone);
             }
             if let Some(member) = visit.member.as_ref().filter(|it| idle || it.is_stale()) {
-                self.catch_up(&visit, member).await?;
+                self.unless_gone(member, member.refresh(&visit).await)?;
             }
             return Ok(visit);
         }
@@ -138,13 +138,12 @@ impl Sessions {
         }
     }
 
-    /// Sees what other processes changed of a session, and lets it go if it has ended there.
-    async fn catch_up(&self, visit: &Visit, member: &Member) -> Result<(), Unkept> {
-        let refreshed = member.refresh(visit).await;
-        if refreshed == Err(Unkept::Gone) {
+    /// Lets a session go that has ended elsewhere.
+    fn unless_gone(&self, member: &Member, seen: Result<(), Unkept>) -> Result<(), Unkept> {
+        if seen == Err(Unkept::Gone) {
             self.forget(&member.key);
         }
-        refreshed
+        seen
     }
 
     /// Answers a message of a session.
@@ -209,7 +208,7 @@ impl Sessions {
         }
         if let Some(member) = visit.member.as_ref().filter(|_| stream == OWN) {
             // What was subscribed to at another process just now is heard from now on, whoever tells.
-            self.catch_up(&visit, member).await.map_err(refusal)?;
+            self.unless_gone(member, member.look_up(&visit).await).map_err(refusal)?;
         }
         let stored = Stored::of(visit, stream, after, scope).await;
         match stored.map_err(|away| refusal(away.into()))? {
