@@ -1,6 +1,6 @@
 //! One call from beginning to end: rounds of questions, and what may be tried again.
 
-use std::{collections::BTreeSet, future::poll_fn, time::Duration};
+use std::{collections::BTreeSet, future::poll_fn, sync::Arc, time::Duration};
 
 use wharf_model::{
     Asks, Deadlines, Error, ErrorKind, Exchange, InputRequired, Method, Outcome, Reply, Request,
@@ -171,11 +171,9 @@ impl<'a> Call<'a> {
             return Err(not_offered(Method::CallTool.name()));
         }
         if self.caller.manner() == Manner::Fetched {
-            let tool = self.spec.target.clone().unwrap_or_default();
-            if self.caller.memory().task_support(&tool).is_none() {
-                look_up(self.caller, &tool).await?;
-            }
-            if wants::may_be_task(self.caller, &tool) {
+            let tool = self.spec.target.as_deref().unwrap_or_default();
+            let support = wants::support(self.caller, tool).await?;
+            if matches!(support, TaskSupport::Optional | TaskSupport::Required) {
                 self.tasking = Tasking::Wanted(ttl);
             }
         }
@@ -288,10 +286,7 @@ impl<'a> Call<'a> {
     /// The tool may run only as a task, which nobody knew: nothing ran, and it is called as one.
     async fn as_task(&mut self, error: Error) -> Result<(), Error> {
         let tool = self.spec.target.as_deref().unwrap_or_default();
-        if self.caller.memory().task_support(tool).is_none() {
-            look_up(self.caller, tool).await?;
-        }
-        if self.caller.memory().task_support(tool) != Some(TaskSupport::Required) {
+        if wants::support(self.caller, tool).await? != TaskSupport::Required {
             return Err(error);
         }
         self.tasking = Tasking::Wanted(None);
@@ -306,7 +301,7 @@ impl<'a> Call<'a> {
     /// The server's idea of which arguments are mirrored is another: looks the tool up afresh.
     async fn list_again(&mut self) -> Result<(), Error> {
         self.listed_again = true;
-        look_up(self.caller, self.spec.target.as_deref().unwrap_or_default()).await
+        look_up(self.caller, self.spec.target.as_deref().unwrap_or_default()).await.map(drop)
     }
 
     async fn reissue(&mut self, mut error: Error) -> Result<(), Error> {
@@ -341,15 +336,15 @@ async fn is_repeatable(caller: &Caller, tool: &str) -> bool {
     caller.memory().is_repeatable(tool)
 }
 
-/// Lists tools afresh until `name` is among them.
-pub(crate) async fn look_up(caller: &Caller, name: &str) -> Result<(), Error> {
+/// Lists tools afresh until `name` is among them. If the list changes meanwhile, nobody remembers it.
+pub(crate) async fn look_up(caller: &Caller, name: &str) -> Result<Option<Arc<ToolInfo>>, Error> {
     let mut tools = Listing::<ToolInfo>::new(caller).no_cache();
-    while let Some(tool) = tools.next().await {
-        if tool?.name == name {
-            break;
+    while let Some(tool) = tools.next().await.transpose()? {
+        if tool.name == name {
+            return Ok(Some(tool));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// How long to put off a call that the server put off `times` times before.

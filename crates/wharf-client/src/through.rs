@@ -8,7 +8,6 @@ use wharf_model::{
 use crate::{
     Caller,
     asks::Unanswered,
-    engine,
     relay::Again,
     round::Company,
     task::{Ending, Leash, Manner, Watch, follow, wants},
@@ -75,12 +74,10 @@ async fn as_task(
     again: Result<Again, Error>,
     outbox: &Outbox,
 ) -> Outcome {
-    if caller.memory().task_support(tool).is_none() {
-        // Whatever the list says, the error stays what it is.
-        let _ = engine::look_up(caller, tool).await;
-    }
+    // Whatever the list says, the error stays what it is.
+    let support = wants::support(caller, tool).await;
     match again {
-        Ok(again) if caller.memory().task_support(tool) == Some(TaskSupport::Required) => {
+        Ok(again) if support == Ok(TaskSupport::Required) => {
             let mut request = again.build(again.first.as_ref());
             request.tasking = Tasking::Wanted(None);
             caller.link().call(request, outbox.clone()).await

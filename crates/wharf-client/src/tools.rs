@@ -48,6 +48,12 @@ impl Tools {
     }
 }
 
+/// Whether a tool runs as a task, by its own account.
+pub(crate) fn task_support(info: &ToolInfo) -> TaskSupport {
+    let said = info.execution.as_ref().and_then(|it| it.task_support.clone());
+    said.unwrap_or(TaskSupport::Forbidden)
+}
+
 impl Known {
     /// `mirrored`: whether the link mirrors arguments, so that annotations matter.
     pub(crate) fn new(info: Arc<ToolInfo>, mirrored: bool) -> Arc<Self> {
@@ -90,8 +96,7 @@ impl Known {
 
     /// Whether it runs as a task, by its own account.
     pub(crate) fn task_support(&self) -> TaskSupport {
-        let said = self.info.execution.as_ref().and_then(|it| it.task_support.clone());
-        said.unwrap_or(TaskSupport::Forbidden)
+        task_support(&self.info)
     }
 
     pub(crate) fn check_output(&self, result: &ToolResult) -> Result<(), Error> {

@@ -8,7 +8,8 @@ use serde_json::json;
 use support::{Fake, SECOND, answering, caller, played::*};
 use wharf_client::Answers;
 use wharf_model::{
-    ElicitResult, Error, ErrorKind, Method, Outcome, TaskState, TaskStatus, Tasking, ToolResult,
+    ElicitResult, Error, ErrorKind, Method, Notification, Outcome, TaskState, TaskStatus, Tasking,
+    ToolResult,
 };
 
 fn text(result: &ToolResult) -> &str {
@@ -136,6 +137,27 @@ async fn a_server_that_wants_to_be_asked_for_tasks_is_asked() {
     let task = caller(&link).call_task("slow", ()).await.unwrap();
     assert_eq!((task.id(), statuses(&link)), (None, vec![Tasking::Declined]));
     assert_eq!(text(&task.wait().await.unwrap()), "at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_changes_while_it_is_asked_for_makes_no_plain_call_of_a_task() {
+    let can = json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}});
+    let link = Fake::with(can)
+        .play(async |_, _| {
+            tokio::time::sleep(SECOND).await;
+            support::tool(serde_json::from_value(tool("optional")).unwrap())
+        })
+        .then(Outcome::Task(Box::new(task(TaskState::Working))))
+        .link();
+    let caller = caller(&link);
+    let call = caller.call_task("slow", ());
+    let change = async {
+        tokio::time::sleep(SECOND / 2).await;
+        link.say(Notification::ToolsChanged);
+    };
+    let (started, ()) = tokio::join!(call.into_future(), change);
+    assert_eq!(started.unwrap().id(), Some("t-1"));
+    assert_eq!(statuses(&link), [Tasking::Wanted(None)]);
 }
 
 #[tokio::test(start_paused = true)]

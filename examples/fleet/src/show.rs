@@ -30,6 +30,7 @@ pub(crate) async fn run() -> wharf::Result<()> {
 }
 
 async fn show() -> wharf::Result<()> {
+    say("", "three processes become one server, get a task, and lose the one that works on it");
     let redis = Redis::start().await?;
     say("redis", &format!("listens at {}", redis.address));
     let (hear, heard) = unbounded_channel();
@@ -56,6 +57,7 @@ async fn show() -> wharf::Result<()> {
     say("client", &format!("has the result: {result}"));
     let log = audience.leave().await;
     say("", &log.verdict(CRATES).map_err(Failure::new)?);
+    say("", "a node is 20 lines: see examples/fleet/src/node.rs, and docs/tasks.md for what survives");
     Ok(())
 }
 

@@ -2,8 +2,9 @@
 
 use std::{
     fs, io,
+    net::SocketAddr,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -25,6 +26,8 @@ pub struct Fleet {
     nodes: Arc<[Mutex<NodeProcess>]>,
     proxy: Proxy,
     journal: Arc<(PathBuf, Directory)>,
+    /// Which process was killed, and when.
+    deaths: Arc<std::sync::Mutex<Vec<(String, Instant)>>>,
 }
 
 impl Fleet {
@@ -33,17 +36,32 @@ impl Fleet {
     /// # Errors
     /// If they do not start.
     pub async fn start(program: &str, store: &str, nodes: usize, lease: u64) -> io::Result<Self> {
+        Fleet::limited(program, store, nodes, lease, None).await
+    }
+
+    /// The same, where a caller may use tools only so often a second.
+    ///
+    /// # Errors
+    /// If they do not start.
+    pub async fn limited(
+        program: &str,
+        store: &str,
+        nodes: usize,
+        lease: u64,
+        rate: Option<u32>,
+    ) -> io::Result<Self> {
         let directory = Directory::new()?;
         let journal = directory.path().join("journal");
         let (program, store) = (program.into(), store.into());
-        let plan = NodePlan { program, store, journal: journal.clone(), lease };
+        let plan = NodePlan { program, store, journal: journal.clone(), lease, rate };
         let mut started = vec![];
         for number in 0..nodes {
             started.push(NodeProcess::start(plan.clone(), &format!("node{number}")).await?);
         }
         let proxy = Proxy::start(started.iter().map(NodeProcess::address).collect()).await?;
         let nodes = started.into_iter().map(Mutex::new).collect();
-        Ok(Fleet { nodes, proxy, journal: Arc::new((journal, directory)) })
+        let journal = Arc::new((journal, directory));
+        Ok(Fleet { nodes, proxy, journal, deaths: Arc::default() })
     }
 
     /// Where the balancer is.
@@ -63,6 +81,8 @@ impl Fleet {
     /// If it does not come back.
     pub async fn kill(&self, number: usize) -> io::Result<()> {
         let mut node = self.nodes[number].lock().await;
+        let death = (node.by(), Instant::now());
+        self.deaths.lock().unwrap_or_else(PoisonError::into_inner).push(death);
         node.kill().await?;
         node.start_again().await?;
         self.proxy.replace(number, node.address());
@@ -101,6 +121,21 @@ impl Fleet {
             sleep(chance.millis(0..500)).await;
         }
         Ok(times)
+    }
+
+    /// Where each node is.
+    pub async fn addresses(&self) -> Vec<SocketAddr> {
+        let mut addresses = vec![];
+        for node in &*self.nodes {
+            addresses.push(node.lock().await.address());
+        }
+        addresses
+    }
+
+    /// Which processes were killed, and when.
+    #[must_use]
+    pub fn deaths(&self) -> Vec<(String, Instant)> {
+        self.deaths.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How much memory a node has, in KiB.

@@ -10,5 +10,7 @@ pub mod load;
 pub mod processes;
 pub mod proxy;
 pub mod sim;
+pub mod sse;
 pub mod stream;
+pub mod watch;
 pub mod work;

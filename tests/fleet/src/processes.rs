@@ -98,6 +98,20 @@ impl Redis {
         format!("redis://{address}")
     }
 
+    /// Whether a text is in anything that it was ever told to keep.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub fn was_told(&self, text: &str) -> io::Result<bool> {
+        for file in fs::read_dir(self.directory.path().join("appendonlydir"))? {
+            let written = fs::read(file?.path())?;
+            if written.windows(text.len()).any(|it| it == text.as_bytes()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Ends it at once.
     ///
     /// # Errors
@@ -169,6 +183,8 @@ pub struct NodePlan {
     pub journal: PathBuf,
     /// How long its leases are, in milliseconds.
     pub lease: u64,
+    /// How often a second a caller may use tools, if that is limited.
+    pub rate: Option<u32>,
 }
 
 /// A node: the program of the tests in a process of its own.
@@ -196,7 +212,9 @@ impl NodeProcess {
             .arg(&plan.store)
             .arg(&plan.journal)
             .args([&by, &plan.lease.to_string()])
+            .args(plan.rate.map(|rate| rate.to_string()))
             .env("WHARF_STATE_KEY", "07".repeat(32))
+            .env("WHARF_STORE_KEY", "08".repeat(32))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -213,6 +231,12 @@ impl NodeProcess {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Its name in what its tools write down.
+    #[must_use]
+    pub fn by(&self) -> String {
+        format!("{}/{}", self.name, self.starts)
     }
 
     /// Ends it at once, as `kill -9` does.

@@ -12,12 +12,16 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::{
     net::TcpStream,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
+};
+
+use crate::{
+    sse::{Events, SILENCE},
+    work::{minutes, question, reply_to},
 };
 
 const REVISION: &str = "2025-11-25";
-/// A server sends something every 15 seconds.
-const SILENCE: Duration = Duration::from_secs(40);
+const MODERN: &str = "2026-07-28";
 
 /// A session of the handshake era.
 #[derive(Clone, Debug)]
@@ -102,7 +106,7 @@ impl Session {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
             "name": tool, "arguments": arguments,
         }});
-        let mut heard = Heard { ids: vec![], messages: vec![], resumed: 0, end: End::Unknown };
+        let mut heard = Heard::new();
         let until = Instant::now() + patience;
         let mut reply = match self.send("POST", None, Some(&message)).await {
             Ok(reply) => Some(reply),
@@ -111,7 +115,9 @@ impl Session {
         let mut problem = String::new();
         while Instant::now() < until {
             if let Some(reply) = reply.take() {
-                match self.follow(reply, id, &mut heard).await {
+                // A stream shows that it is alive even if nothing comes of it.
+                let followed = timeout_at(until, self.follow(reply, id, &mut heard)).await;
+                match followed.unwrap_or_else(|late| Err(late.into())) {
                     Ok(Some(answer)) => {
                         heard.end = End::Answer(answer);
                         return heard;
@@ -142,7 +148,7 @@ impl Session {
         let status = reply.status();
         let kind = reply.headers().get("content-type").cloned();
         let streams = kind.is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
-        let mut body = reply.into_body();
+        let body = reply.into_body();
         if status != StatusCode::OK || !streams {
             let body = timeout(SILENCE, body.collect()).await?.map_err(io::Error::other)?;
             let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
@@ -151,22 +157,92 @@ impl Session {
             }
             return serde_json::from_str(&text).map(Some).map_err(io::Error::other);
         }
-        let mut text = Vec::new();
-        while let Some(frame) = timeout(SILENCE, body.frame()).await? {
-            let frame = frame.map_err(io::Error::other)?;
-            text.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new()));
-            while let Some(end) = text.windows(2).position(|it| it == b"\n\n") {
-                let event: Vec<u8> = text.drain(..end + 2).collect();
-                let event = String::from_utf8_lossy(&event).into_owned();
-                if let Some(message) = heard.take(&event)? {
-                    if message["id"] == json!(id) && message.get("method").is_none() {
-                        return Ok(Some(message));
-                    }
-                    heard.messages.push(message);
-                }
+        let mut events = Events::new(body);
+        while let Some(event) = events.next().await? {
+            heard.ids.extend(event.id);
+            let Some(message) = event.message else { continue };
+            if message["id"] == json!(id) && message.get("method").is_none() {
+                return Ok(Some(message));
             }
+            if message["method"] == json!("elicitation/create") {
+                tokio::spawn(self.clone().answer(message.clone()));
+            }
+            heard.messages.push(message);
         }
         Ok(None)
+    }
+
+    /// Answers a question, at whichever process the balancer likes, until it is taken.
+    async fn answer(self, question: Value) {
+        let text = question["params"]["message"].as_str().unwrap_or_default();
+        let content = json!({"word": reply_to(&self.who, text)});
+        let result = json!({"action": "accept", "content": content});
+        let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+        let _ = self.tell(&answer, SILENCE).await;
+    }
+
+    /// Tells the server something that has no answer, until it is taken.
+    ///
+    /// # Errors
+    /// If it is not taken for so long.
+    pub async fn tell(&self, message: &Value, patience: Duration) -> io::Result<()> {
+        let until = Instant::now() + patience;
+        loop {
+            let problem = match self.send("POST", None, Some(message)).await {
+                Ok(reply) if reply.status() == StatusCode::ACCEPTED => return Ok(()),
+                Ok(reply) => io::Error::other(reply.status().to_string()),
+                Err(error) => error,
+            };
+            if Instant::now() > until {
+                return Err(problem);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Asks for something that may be asked for again, until it is answered.
+    ///
+    /// # Errors
+    /// If it is not answered for so long.
+    pub async fn ask(&self, method: &str, params: &Value, patience: Duration) -> io::Result<Value> {
+        let message = json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params});
+        let until = Instant::now() + patience;
+        loop {
+            let asked = async {
+                let reply = self.send("POST", None, Some(&message)).await?;
+                let mut heard = Heard::new();
+                let answer = timeout(SILENCE, self.follow(reply, u64::MAX, &mut heard)).await??;
+                let streamed =
+                    || heard.messages.iter().find(|it| it["id"] == message["id"]).cloned();
+                answer.or_else(streamed).ok_or_else(|| io::Error::other("no answer"))
+            };
+            match asked.await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if Instant::now() > until => return Err(error),
+                Err(_) => sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    /// The session's own stream, from after the event of this id.
+    ///
+    /// # Errors
+    /// If it cannot be had now.
+    pub async fn own_stream(&self, last: Option<&str>) -> io::Result<Events> {
+        let reply = self.send("GET", last, None).await?;
+        match reply.status() {
+            StatusCode::OK => Ok(Events::new(reply.into_body())),
+            status => Err(io::Error::other(status.to_string())),
+        }
+    }
+
+    /// What somebody else is told who knows this session's id.
+    ///
+    /// # Errors
+    /// If nobody answers.
+    pub async fn spied_by(&self, who: &str, last: Option<&str>) -> io::Result<u16> {
+        let spy = Session { who: who.into(), ..self.clone() };
+        Ok(spy.send("GET", last, None).await?.status().as_u16())
     }
 
     async fn send(
@@ -175,39 +251,72 @@ impl Session {
         last: Option<&str>,
         message: Option<&Value>,
     ) -> io::Result<Response<Incoming>> {
-        let sent = async {
-            let stream = TcpStream::connect(self.address).await?;
-            let (mut sender, connection) =
-                http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-            tokio::spawn(connection);
-            let mut request = Request::builder()
-                .method(verb)
-                .uri("/mcp")
-                .header("host", self.address.to_string())
-                .header("authorization", format!("Bearer {}", self.who))
-                .header("accept", "application/json, text/event-stream");
-            if message.is_some() {
-                request = request.header("content-type", "application/json");
-            }
-            if !self.id.is_empty() {
-                request = request
-                    .header("mcp-session-id", &self.id)
-                    .header("mcp-protocol-version", REVISION);
-            }
-            if let Some(last) = last {
-                request = request.header("last-event-id", last);
-            }
-            let body = message.map(Value::to_string).unwrap_or_default();
-            let request = request.body(Full::new(Bytes::from(body))).map_err(io::Error::other)?;
-            sender.send_request(request).await.map_err(io::Error::other)
-        };
-        timeout(SILENCE, sent).await?
+        let mut headers = vec![];
+        if !self.id.is_empty() {
+            headers.extend([("mcp-session-id", &*self.id), ("mcp-protocol-version", REVISION)]);
+        }
+        headers.extend(last.map(|last| ("last-event-id", last)));
+        send(self.address, &self.who, verb, &headers, message).await
+    }
+}
+
+/// Sends a request over a connection of its own.
+async fn send(
+    address: SocketAddr,
+    who: &str,
+    verb: &str,
+    headers: &[(&str, &str)],
+    message: Option<&Value>,
+) -> io::Result<Response<Incoming>> {
+    let sent = async {
+        let stream = TcpStream::connect(address).await?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        tokio::spawn(connection);
+        let mut request = Request::builder()
+            .method(verb)
+            .uri("/mcp")
+            .header("host", address.to_string())
+            .header("authorization", format!("Bearer {who}"))
+            .header("accept", "application/json, text/event-stream");
+        if message.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = message.map(Value::to_string).unwrap_or_default();
+        let request = request.body(Full::new(Bytes::from(body))).map_err(io::Error::other)?;
+        sender.send_request(request).await.map_err(io::Error::other)
+    };
+    timeout(SILENCE, sent).await?
+}
+
+/// Listens as modern clients do, for the list of tools and these resources.
+///
+/// # Errors
+/// If it cannot be had now.
+pub async fn listen(address: SocketAddr, who: &str, uris: &[String]) -> io::Result<Events> {
+    let method = "subscriptions/listen";
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {
+        "notifications": {"toolsListChanged": true, "resourceSubscriptions": uris},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientInfo": {"name": "by-hand", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    }});
+    let headers = [("mcp-protocol-version", MODERN), ("mcp-method", method)];
+    let reply = send(address, who, "POST", &headers, Some(&message)).await?;
+    match reply.status() {
+        StatusCode::OK => Ok(Events::new(reply.into_body())),
+        status => Err(io::Error::other(status.to_string())),
     }
 }
 
 fn hello() -> Value {
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-        "protocolVersion": REVISION, "capabilities": {},
+        "protocolVersion": REVISION, "capabilities": {"elicitation": {}},
         "clientInfo": {"name": "by-hand", "version": "1"},
     }})
 }
@@ -231,46 +340,59 @@ pub async fn status(address: SocketAddr, path: &str) -> io::Result<u16> {
 }
 
 impl Heard {
-    /// Reads one event; an event without data only says where to come back to.
-    fn take(&mut self, event: &str) -> io::Result<Option<Value>> {
-        let field = |name: &str| {
-            let fields = event.lines().filter_map(|line| line.strip_prefix(name));
-            let values: Vec<_> = fields.map(|it| it.strip_prefix(' ').unwrap_or(it)).collect();
-            (!values.is_empty()).then(|| values.join("\n"))
-        };
-        if let Some(id) = field("id:") {
-            self.ids.push(id);
-        }
-        let data = field("data:").filter(|data| !data.is_empty());
-        data.map(|data| serde_json::from_str(&data).map_err(io::Error::other)).transpose()
+    fn new() -> Self {
+        Heard { ids: vec![], messages: vec![], resumed: 0, end: End::Unknown }
+    }
+
+    /// Whether the call was answered with a result.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        matches!(&self.end, End::Answer(answer) if answer.get("result").is_some())
     }
 
     /// What is wrong with a stream that should have brought `who`'s numbers from 1 to `to`.
     #[must_use]
     pub fn problem(&self, who: &str, to: u32) -> Option<String> {
+        let numbers: Vec<_> = (1..=to).map(|number| format!("{who} {number}")).collect();
+        let told = |message: &Value| message["params"]["data"].as_str().map(str::to_owned);
+        self.unlike(&numbers, told, &format!("{who} {to}"))
+    }
+
+    /// What is wrong with a call that should have asked `who` so many questions.
+    #[must_use]
+    pub fn problem_of_questions(&self, who: &str, key: &str, questions: u32) -> Option<String> {
+        let asked: Vec<_> = (0..questions).map(|number| question(key, number)).collect();
+        let told = |message: &Value| message["params"]["message"].as_str().map(str::to_owned);
+        self.unlike(&asked, told, &minutes(who, key, questions))
+    }
+
+    /// What does not fit: messages that tell of these, in order, and a result of this text.
+    fn unlike(
+        &self,
+        expected: &[String],
+        told: impl Fn(&Value) -> Option<String>,
+        result: &str,
+    ) -> Option<String> {
         let mut seen = BTreeSet::new();
         if let Some(twice) = self.ids.iter().find(|id| !seen.insert(*id)) {
             return Some(format!("the event {twice} came twice: {self:?}"));
         }
-        let numbers = self.messages.iter().map(|it| it["params"]["data"].as_str());
-        for (index, told) in numbers.enumerate() {
-            let expected = format!("{who} {}", index + 1);
-            if told != Some(&expected) {
+        for (index, message) in self.messages.iter().enumerate() {
+            let (told, expected) = (told(message), expected.get(index));
+            if told.as_ref() != expected {
                 return Some(format!("{told:?} came in the place of {expected:?}: {self:?}"));
             }
         }
+        let (came, all) = (self.messages.len(), expected.len());
         match &self.end {
             End::Unknown => None,
-            End::Lost(why) => {
-                Some(format!("{why}: {} of {to} came, {:?}", self.messages.len(), self.ids))
-            }
+            End::Lost(why) => Some(format!("{why}: {came} of {all} came, {:?}", self.ids)),
             // The process that ran it is gone, and somebody says so.
             End::Answer(answer) if answer.get("error").is_some() => None,
             End::Answer(answer) => {
-                let whole = self.messages.len() == to as usize;
-                let text = &answer["result"]["content"][0]["text"];
-                let right = text.as_str() == Some(&format!("{who} {to}"));
-                (!whole || !right).then(|| format!("the stream and its end do not fit: {self:?}"))
+                let is_right = answer["result"]["content"][0]["text"].as_str() == Some(result);
+                let is_whole = came == all && is_right;
+                (!is_whole).then(|| format!("the stream and its end do not fit: {self:?}"))
             }
         }
     }

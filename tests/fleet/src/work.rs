@@ -54,6 +54,9 @@ pub struct Go {
     pub word: String,
 }
 
+/// What a task asks.
+pub const GO_ON: &str = "Go on?";
+
 /// What there is to do.
 #[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Job {
@@ -87,7 +90,7 @@ async fn work(
         desk.write(&key, Event::Kept { step, value: value.clone(), by: by.clone() });
         done.steps.push(value);
         if ask && number == steps / 2 {
-            let go: Go = ctx.ask("go", "Go on?").await?;
+            let go: Go = ctx.ask("go", GO_ON).await?;
             desk.write(&key, Event::Heard { answer: go.word.clone(), by: by.clone() });
             done.answer = Some(go.word);
         }
@@ -130,4 +133,94 @@ pub async fn count(
 #[tool(read_only)]
 pub async fn whoami(caller: Principal) -> String {
     caller.id().to_owned()
+}
+
+/// The question of this number, in a call of this key.
+#[must_use]
+pub fn question(key: &str, number: u32) -> String {
+    format!("{key} {number}?")
+}
+
+/// What `who` says to a question.
+#[must_use]
+pub fn reply_to(who: &str, question: &str) -> String {
+    format!("{who} to {question}")
+}
+
+/// What comes of an interview.
+#[must_use]
+pub fn minutes(who: &str, key: &str, questions: u32) -> String {
+    let said = (0..questions).map(|number| reply_to(who, &question(key, number)));
+    format!("{who}: {}", said.collect::<Vec<_>>().join(", "))
+}
+
+/// Asks one question after the other.
+#[tool]
+pub async fn interview(
+    /// Names the call.
+    key: String,
+    /// How many.
+    questions: u32,
+    ctx: Ctx,
+) -> Result<String, AskError> {
+    let me = ctx.principal().map(|it| it.id().to_owned()).unwrap_or_default();
+    let mut said = vec![];
+    for number in 0..questions {
+        let go: Go = ctx.ask(format!("q{number}"), question(&key, number)).await?;
+        said.push(go.word);
+    }
+    Ok(format!("{me}: {}", said.join(", ")))
+}
+
+/// Does something again and again, until it is told to stop.
+#[tool]
+pub async fn linger(
+    /// Names the call.
+    key: String,
+    State(desk): State<Desk>,
+    ctx: Ctx,
+) -> String {
+    for number in 0..LINGER {
+        let (step, value, by) = (format!("turn-{number}"), desk.make(), desk.by.to_string());
+        desk.write(&key, Event::Ran { step, value, by });
+        ctx.info(number).await;
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    "nobody stopped it".into()
+}
+
+/// The name of the list of tools, among things that change.
+pub const TOOLS: &str = "tools";
+/// How often `linger` does something.
+const LINGER: u32 = 80;
+
+/// Changes something, and says which process did.
+#[tool]
+pub async fn touch(
+    /// A resource, or the list of tools.
+    what: String,
+    State(desk): State<Desk>,
+    ctx: Ctx,
+) -> String {
+    match &*what {
+        TOOLS => ctx.registry().tools_changed(),
+        uri => ctx.registry().resource_updated(uri),
+    }
+    desk.by.to_string()
+}
+
+/// Who listens for changes, of two notes each.
+pub const LISTENERS: [&str; 4] = ["judy", "kate", "liam", "peggy"];
+
+/// A resource of somebody's, which nobody else may see.
+#[must_use]
+pub fn note(who: &str, number: usize) -> String {
+    format!("note://{who}/{number}")
+}
+
+/// Whether `who` may know of something.
+#[must_use]
+pub fn may_see(who: &str, what: &str) -> bool {
+    let owner = what.strip_prefix("note://").and_then(|rest| rest.split('/').next());
+    what == TOOLS || owner == Some(who)
 }

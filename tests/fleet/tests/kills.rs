@@ -10,11 +10,14 @@ use wharf_fleet_tests::{
     history::Tally,
     load::Load,
     processes::{Directory, Redis},
+    stream::Session,
 };
 
 const NODE: &str = env!("CARGO_BIN_EXE_fleet-node");
 /// Leases of the nodes, in milliseconds.
 const LEASE: u64 = 1500;
+/// How long anything may take that should not take long.
+const SOON: Duration = Duration::from_secs(20);
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -24,8 +27,9 @@ fn number(name: &str) -> Option<u64> {
 fn judge(fleet: &Fleet, load: &Load, times: usize) {
     fleet.read_journal(&load.history).expect("the journal can be read");
     let tally = Tally::of(&load.history);
-    println!("{times} times: {tally:?}\n{:?}", load.counts);
-    let problems = load.history.problems(Duration::from_millis(LEASE * 3));
+    println!("{times} times: {tally:?}\n{:?}\n{:?}", load.counts, load.told());
+    let mut problems = load.history.problems(Duration::from_millis(LEASE * 3));
+    problems.extend(load.untold(&fleet.deaths()));
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
     assert!(tally.completed > 0 && tally.taken_over > 0, "nothing was proved: {tally:?}");
 }
@@ -36,8 +40,18 @@ async fn a_fleet_on_redis_loses_nothing_when_nodes_are_killed() {
     let fleet = Fleet::start(NODE, &Redis::url(redis.address()), 3, LEASE).await.expect("a fleet");
     let end = Instant::now() + Duration::from_secs(number("WHARF_CHAOS").unwrap_or(12));
     let load = Load::new(fleet.url(), fleet.proxy().address(), end);
-    let (kills, ()) = tokio::join!(fleet.rampage(Duration::from_secs(1), end), load.run());
+    let kills = async {
+        let kills = fleet.rampage(Duration::from_secs(1), end).await;
+        load.in_peace().await;
+        kills
+    };
+    let (kills, ()) = tokio::join!(kills, load.run());
     judge(&fleet, &load, kills.expect("nodes come back"));
+    // The nodes have a key for their store: nothing that anybody said is in it, however briefly.
+    assert!(redis.was_told("{wharf}").expect("what Redis wrote"), "nothing was proved");
+    for said in ["heidi to heidi-q", "note://judy", "dave 3", "Go on?", "mike-c", "bob-1"] {
+        assert!(!redis.was_told(said).expect("what Redis wrote"), "{said:?} is in the store");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,4 +83,35 @@ async fn a_node_on_sqlite_loses_nothing_when_it_is_killed() {
     };
     let ((), ()) = tokio::join!(kill, load.without_sessions());
     judge(&fleet, &load, restarts);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_has_one_rate_in_all_processes_and_keeps_it_when_they_are_killed() {
+    const RATE: u32 = 4;
+    let redis = Redis::start().await.expect("a Redis");
+    let url = Redis::url(redis.address());
+    let fleet = Fleet::limited(NODE, &url, 3, LEASE, Some(RATE)).await.expect("a fleet");
+    let session = Session::open(fleet.proxy().address(), "greedy", SOON).await.expect("a session");
+    let begun = Instant::now();
+    let end = begun + Duration::from_secs(6);
+    let call = async {
+        let (mut granted, mut refused) = (0, 0);
+        for number in 1.. {
+            if Instant::now() > end {
+                break;
+            }
+            let heard = session.call(number, "whoami", &serde_json::json!({}), SOON).await;
+            granted += u32::from(heard.is_whole());
+            refused += u32::from(!heard.is_whole());
+        }
+        (granted, refused)
+    };
+    let (kills, (granted, refused)) =
+        tokio::join!(fleet.rampage(Duration::from_secs(1), end), call);
+    kills.expect("nodes come back");
+    // What was kept at first, and what came in since.
+    let most = f64::from(RATE) * (2.0 + begun.elapsed().as_secs_f64());
+    println!("{granted} granted, {refused} refused, at most {most}");
+    assert!(f64::from(granted) <= most, "{granted} calls of {most}");
+    assert!(granted > RATE && refused > RATE, "nothing was proved");
 }

@@ -71,9 +71,8 @@ impl Bed {
     }
 
     async fn is_ready(&self) -> bool {
-        let address = self.fleet.proxy().address();
-        // Every node: the balancer takes turns.
-        for _ in 0..2 {
+        // Every node by itself: others take their turns at the balancer, too.
+        for address in self.fleet.addresses().await {
             if stream::status(address, "/ready").await.ok() != Some(200) {
                 return false;
             }
@@ -153,7 +152,7 @@ async fn survive(kind: Kind) {
     let load = Load::new(bed.fleet.url(), bed.fleet.proxy().address(), end);
     let running = tokio::spawn({
         let load = load.clone();
-        async move { load.without_sessions().await }
+        async move { load.run().await }
     });
     sleep(Duration::from_secs(2)).await;
     bed.begin().await;
@@ -165,11 +164,13 @@ async fn survive(kind: Kind) {
         zoe.call_task("work", &job).await.is_ok()
     });
     println!("{kind:?}: ready again after {recovered:?}, a task after {:?} more", again.await);
+    load.in_peace().await;
     running.await.expect("the load ends");
     bed.fleet.read_journal(&load.history).expect("the journal can be read");
     let tally = Tally::of(&load.history);
-    println!("{kind:?}: {tally:?}\n{:?}", load.counts);
-    let problems = load.history.problems(Duration::from_millis(LEASE * 3));
+    println!("{kind:?}: {tally:?}\n{:?}\n{:?}", load.counts, load.told());
+    let mut problems = load.history.problems(Duration::from_millis(LEASE * 3));
+    problems.extend(load.untold(&bed.fleet.deaths()));
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
     assert!(tally.completed > 0, "nothing was proved: {tally:?}");
     assert!(longest < Duration::from_secs(5), "a refusal took {longest:?}");

@@ -10,6 +10,7 @@ use crate::{
     calling::Hooks,
     engine,
     spec::{Retry, Spec},
+    tools,
 };
 
 /// What a caller says about tasks who needs none.
@@ -39,10 +40,14 @@ pub(crate) fn may_want_task(
         )
 }
 
-/// Whether the tool runs as a task if it is asked to.
-pub(crate) fn may_be_task(caller: &Caller, tool: &str) -> bool {
-    let support = caller.memory().task_support(tool);
-    matches!(support, Some(TaskSupport::Optional | TaskSupport::Required))
+/// Whether the tool runs as a task, by its own account, for which it is asked if nobody has it. A
+/// list that changes while it is asked for is not remembered, and counts here nevertheless.
+pub(crate) async fn support(caller: &Caller, tool: &str) -> Result<TaskSupport, Error> {
+    if let Some(known) = caller.memory().task_support(tool) {
+        return Ok(known);
+    }
+    let listed = engine::look_up(caller, tool).await?;
+    Ok(listed.map_or(TaskSupport::Forbidden, |info| tools::task_support(&info)))
 }
 
 /// Sends one request about tasks that asks nothing and says nothing on the way.

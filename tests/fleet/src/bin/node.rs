@@ -1,4 +1,4 @@
-//! A node of a fleet: `fleet-node STORE JOURNAL NAME LEASE`. Says on stdout where it listens.
+//! A node of a fleet: `fleet-node STORE JOURNAL NAME LEASE [RATE]`. Says on stdout where it listens.
 
 use std::{
     error::Error,
@@ -17,8 +17,12 @@ use axum::{
 use wharf::{Http, TaskOptions, prelude::*};
 use wharf_fleet_tests::{
     history::{Entry, Event},
-    work::{Desk, Journal, count, whoami, worker},
+    work::{
+        Desk, Journal, LISTENERS, count, interview, linger, may_see, note, touch, whoami, worker,
+    },
 };
+use wharf_model::Rate;
+use wharf_server::{Item, KeyRing, Limits, Rates};
 
 /// A file that all nodes append to. What is in it stays, whoever is killed.
 struct Appended(Mutex<File>);
@@ -51,11 +55,18 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
+/// Bursts are of two seconds, and only tools count.
+fn rates(per_second: f64) -> Rates {
+    let tool_calls = Rate { per_second, burst: per_second * 2.0 };
+    Rates { calls: Rate { per_second: 1e6, burst: 1e6 }, tool_calls }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut arguments = std::env::args().skip(1);
-    let mut next = || arguments.next().ok_or("usage: fleet-node STORE JOURNAL NAME LEASE");
+    let mut next = || arguments.next().ok_or("usage: fleet-node STORE JOURNAL NAME LEASE [RATE]");
     let (store, journal, name, lease) = (next()?, next()?, next()?, next()?);
+    let rate = arguments.next().map(|rate| rate.parse::<f64>()).transpose()?;
     let file = OpenOptions::new().create(true).append(true).open(journal)?;
     let desk = Desk::new(Arc::new(Appended(Mutex::new(file))), &name);
     let options = TaskOptions {
@@ -67,8 +78,11 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         poll_interval: Duration::from_millis(200),
         ..TaskOptions::default()
     };
-    let endpoint = Server::new("fleet-node", "1.0.0")
+    let limits = Limits { rates: rate.map(rates), ..Limits::default() };
+    let mut server = Server::new("fleet-node", "1.0.0")
         .store(wharf_store::open(&store).await?)
+        .store_key(Arc::new(KeyRing::from_env("WHARF_STORE_KEY")?))
+        .limits(limits)
         .http(Http::new().health())
         // Callers that come through a balancer have no address here, and this is a load test.
         .http_rates(None)
@@ -77,7 +91,17 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         .add(worker())
         .tool::<count>()
         .tool::<whoami>()
-        .build()?;
+        .tool::<interview>()
+        .tool::<linger>()
+        .tool::<touch>()
+        .access(|caller: Option<&Principal>, item: Item<'_>| match item {
+            Item::Resource(note) => caller.is_some_and(|it| may_see(it.id(), &note.uri)),
+            _ => true,
+        });
+    for (who, number) in LISTENERS.into_iter().flat_map(|who| [(who, 0), (who, 1)]) {
+        server = server.add(Resource::new(note(who, number), async || "a note"));
+    }
+    let endpoint = server.build()?;
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
     println!("{}", listener.local_addr()?);
     axum::serve(listener, endpoint.axum().layer(from_fn(authenticate))).await?;

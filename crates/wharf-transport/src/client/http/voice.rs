@@ -7,7 +7,11 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb};
-use tokio::{runtime::Handle, sync::Semaphore, time::timeout};
+use tokio::{
+    runtime::Handle,
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
 use wharf_model::{Error, ErrorKind};
 use wharf_wire::{CallId, Talk, sse::ServerEvent};
 
@@ -34,6 +38,11 @@ const LONGEST_ID: usize = 4 << 10;
 const NOTED: Duration = Duration::from_secs(30);
 /// How many answers may be on their way to the server before reading waits for them.
 const ANSWERING: usize = 32;
+/// How often an answer is sent to a server that cannot take it, and the pauses between, which double:
+/// about two minutes in all.
+const ANSWERS: u32 = 30;
+const AGAIN: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A message and the headers that repeat what it says.
 pub(super) struct Letter {
@@ -218,10 +227,20 @@ impl Voice {
         }
     }
 
+    /// Answers the server, which waits for it: one that cannot take the answer now is told again. An
+    /// answer counts once, however often it comes.
     async fn answer(&self, message: Vec<u8>) {
-        if let Err(miss) = self.tell(message, "").await {
+        let mut pause = AGAIN;
+        for left in (0..ANSWERS).rev() {
+            let Err(miss) = self.tell(message.clone(), "").await else { return };
+            let is_gone = matches!(miss, Miss::Gone(_));
             let error = miss.into_error();
-            self.http.options.note(format_args!("an answer did not reach the server: {error}"));
+            if is_gone || left == 0 || !is_passing(error.kind) {
+                let options = &self.http.options;
+                return options.note(format_args!("an answer did not reach the server: {error}"));
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -235,6 +254,12 @@ impl Voice {
         let _context = self.runtime.enter();
         tasks.spawn(task);
     }
+}
+
+/// Whether the same may be taken a little later.
+fn is_passing(kind: ErrorKind) -> bool {
+    use ErrorKind::{ConnectionClosed, Overloaded, RateLimited, TemporarilyUnavailable};
+    [ConnectionClosed, Overloaded, RateLimited, TemporarilyUnavailable].contains(&kind)
 }
 
 pub(super) fn closed(why: &str) -> Error {

@@ -1,0 +1,259 @@
+//! Those who listen for changes, and those who make them.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    sync::{MutexGuard, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use wharf::{Era, Filter, Notification};
+
+use super::{AFTERWARDS, Load};
+use crate::{
+    chance::Chance,
+    sse,
+    stream::{End, Session, listen},
+    watch::{Change, Watch},
+    work::{LISTENERS, TOOLS, note},
+};
+
+/// How far back a listener goes that wants to hear something again.
+const BACK: usize = 8;
+/// From here on a modern listener is told.
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
+/// What came on a session's own stream, in order, and how far the client has read it.
+#[derive(Default)]
+struct Received {
+    events: Vec<(String, Value)>,
+    position: usize,
+    ids: BTreeSet<String>,
+}
+
+impl Received {
+    /// Where to come back to.
+    fn last(&self) -> Option<&str> {
+        self.position.checked_sub(1).map(|last| &*self.events[last].0)
+    }
+
+    /// Goes back by so many events.
+    fn back(&mut self, events: usize) {
+        self.position = self.position.saturating_sub(events).max(1).min(self.events.len());
+    }
+
+    /// Takes the next event: whether it is new.
+    ///
+    /// # Errors
+    /// If it is not the one that should come now.
+    fn take(&mut self, id: String, message: Value) -> Result<bool, String> {
+        if let Some(known) = self.events.get(self.position) {
+            self.position += 1;
+            let is_same = known.0 == id && known.1 == message;
+            let problem = || format!("{id} {message} came again in the place of {known:?}");
+            return is_same.then_some(false).ok_or_else(problem);
+        }
+        if !self.ids.insert(id.clone()) {
+            return Err(format!("the event {id} came twice, now as {message}"));
+        }
+        self.events.push((id, message));
+        self.position += 1;
+        Ok(true)
+    }
+}
+
+impl Load {
+    /// What the listeners should have been told and were not, and the other way round.
+    #[must_use]
+    pub fn untold(&self, deaths: &[(String, Instant)]) -> Vec<String> {
+        let changes = self.changes();
+        self.watches.iter().flat_map(|watch| watch.problems(&changes, deaths)).collect()
+    }
+
+    /// How often each listener was told something, and how often its stream broke.
+    #[must_use]
+    pub fn told(&self) -> Vec<(&'static str, (usize, usize))> {
+        self.watches.iter().map(|watch| (watch.who(), watch.counts())).collect()
+    }
+
+    pub(super) fn changes(&self) -> MutexGuard<'_, Vec<Change>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Listens on the stream of a session, and sees every event's id.
+    pub(super) async fn follows_session(self, watch: Watch) {
+        let who = watch.who();
+        let session = match self.subscribed(who).await {
+            Ok(session) => session,
+            Err(error) => return self.wrong(who, &format!("it cannot listen: {error}")),
+        };
+        let mut over = self.over.subscribe();
+        let mut chance = Chance::of(u64::from(std::process::id()), who);
+        let mut received = Received::default();
+        loop {
+            tokio::select! {
+                () = self.follow_session(&session, &watch, &mut received, &mut chance) => {}
+                _ = over.wait_for(|over| *over) => return,
+            }
+            watch.closed();
+            if chance.percent(50) {
+                received.back(chance.below(BACK));
+            }
+            self.spy_on(&session, received.last()).await;
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// A session that is told of its own notes, and has asked for another's.
+    async fn subscribed(&self, who: &str) -> io::Result<Session> {
+        let session = Session::open(self.address, who, AFTERWARDS).await?;
+        for uri in wanted(who) {
+            session.ask("resources/subscribe", &json!({ "uri": uri }), AFTERWARDS).await?;
+        }
+        Ok(session)
+    }
+
+    /// Follows the stream until it breaks, or the client breaks it.
+    async fn follow_session(
+        &self,
+        session: &Session,
+        watch: &Watch,
+        received: &mut Received,
+        chance: &mut Chance,
+    ) {
+        let Ok(mut events) = session.own_stream(received.last()).await else { return };
+        watch.opened();
+        while let Ok(Some(event)) = events.next().await {
+            let sse::Event { id: Some(id), message: Some(message) } = event else { continue };
+            let told = what_changed(&message);
+            match received.take(id, message) {
+                Ok(true) => told.iter().for_each(|what| watch.told(what)),
+                Ok(false) => drop(self.counts.replayed.fetch_add(1, Ordering::Relaxed)),
+                Err(problem) => return self.wrong(watch.who(), &problem),
+            }
+            if chance.percent(10) && Instant::now() < self.end {
+                return;
+            }
+        }
+    }
+
+    /// Asks for the stream of somebody else's session.
+    async fn spy_on(&self, session: &Session, last: Option<&str>) {
+        if let Ok(status) = session.spied_by("mallory", last).await
+            && ![404, 503].contains(&status)
+        {
+            self.wrong("mallory", &format!("asked for another's stream and was told {status}"));
+        }
+    }
+
+    /// Listens as modern clients do, and sees each stream break.
+    pub(super) async fn listens_by_hand(self, watch: Watch) {
+        let mut over = self.over.subscribe();
+        let listen = async {
+            loop {
+                let who = watch.who();
+                if let Ok(mut events) = listen(self.address, who, &wanted(who)).await {
+                    while let Ok(Some(sse::Event { message, .. })) = events.next().await {
+                        let Some(message) = message else { continue };
+                        if message["method"] == json!(ACKNOWLEDGED) {
+                            watch.opened();
+                        }
+                        what_changed(&message).iter().for_each(|what| watch.told(what));
+                    }
+                    watch.closed();
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            () = listen => {}
+            _ = over.wait_for(|over| *over) => {}
+        }
+    }
+
+    /// Listens with a client, which opens its stream again as it sees fit.
+    pub(super) async fn listens(self, watch: Watch, era: Era) {
+        let who = watch.who();
+        let Some(client) = self.connect(who, era).await else { return };
+        let mut over = self.over.subscribe();
+        let listen = async {
+            loop {
+                let uris = [note(who, 0), note(who, 1)].into();
+                let filter = Filter { tools: true, uris, ..Filter::default() };
+                if let Ok(mut changes) = client.listen(filter).await {
+                    watch.opened();
+                    while let Some(Ok(change)) = changes.next().await {
+                        match change {
+                            Notification::ToolsChanged => watch.told(TOOLS),
+                            Notification::ResourceUpdated { uri } => watch.told(&uri),
+                            _ => {}
+                        }
+                    }
+                    watch.closed();
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            () = listen => {}
+            _ = over.wait_for(|over| *over) => {}
+        }
+    }
+
+    /// Changes one thing after the other, at whichever process is asked.
+    pub(super) async fn makes_changes(self, who: &'static str) {
+        let session = match Session::open(self.address, who, AFTERWARDS).await {
+            Ok(session) => session,
+            Err(error) => return self.wrong(who, &format!("no session: {error}")),
+        };
+        let mut chance = Chance::of(4, who);
+        for number in 1.. {
+            if Instant::now() >= self.end {
+                break;
+            }
+            let what = changeable(chance.below(CHANGEABLE));
+            self.change(&session, number, &what).await;
+            sleep(chance.millis(50..150)).await;
+        }
+    }
+
+    /// Changes something: whether that was acknowledged.
+    pub(super) async fn change(&self, session: &Session, number: u64, what: &str) -> bool {
+        let begun = Instant::now();
+        let arguments = json!({ "what": what });
+        let heard = session.call(number, "touch", &arguments, self.patience()).await;
+        let End::Answer(answer) = &heard.end else { return false };
+        let Some(by) = answer["result"]["content"][0]["text"].as_str() else { return false };
+        let (what, by, known) = (what.to_owned(), by.to_owned(), Instant::now());
+        self.changes().push(Change { what, by, begun, known });
+        self.counts.changes.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+}
+
+/// How many things change: two notes of each listener, and the list of tools.
+pub(super) const CHANGEABLE: usize = LISTENERS.len() * 2 + 1;
+
+/// The things that change, by number.
+pub(super) fn changeable(number: usize) -> String {
+    match LISTENERS.get(number / 2) {
+        Some(who) => note(who, number % 2),
+        None => TOOLS.into(),
+    }
+}
+
+/// What a listener wants to hear of: its own notes, and somebody else's.
+fn wanted(who: &str) -> [String; 3] {
+    let other = LISTENERS.into_iter().find(|it| *it != who).unwrap_or_default();
+    [note(who, 0), note(who, 1), note(other, 0)]
+}
+
+fn what_changed(message: &Value) -> Option<String> {
+    match message["method"].as_str()? {
+        "notifications/tools/list_changed" => Some(TOOLS.into()),
+        "notifications/resources/updated" => message["params"]["uri"].as_str().map(str::to_owned),
+        _ => None,
+    }
+}

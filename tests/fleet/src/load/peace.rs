@@ -1,0 +1,69 @@
+//! What must work without exception once nobody is killed any more.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::{Instant, sleep, timeout};
+use wharf::Era;
+
+use super::{
+    AFTERWARDS, Load,
+    changes::{CHANGEABLE, changeable},
+};
+use crate::stream::Session;
+
+/// How often each of it is tried: every process has its turn several times.
+const TIMES: u64 = 18;
+
+impl Load {
+    /// Tries all of it, with processes that stay. Those who listen may stop then.
+    pub async fn in_peace(&self) {
+        if timeout(AFTERWARDS * 2, self.peace()).await.is_err() {
+            self.wrong("peace", "it did not come to an end");
+        }
+        self.over.send_replace(true);
+    }
+
+    async fn peace(&self) {
+        let who = "oscar";
+        let (Ok(session), Some(client)) = (
+            Session::open(self.address, who, AFTERWARDS).await,
+            self.connect(who, Era::Modern).await,
+        ) else {
+            return self.wrong(who, "it could not connect in peace");
+        };
+        self.until("listeners did not come back", || self.watches.iter().all(|it| it.is_open()))
+            .await;
+        for number in 1..=TIMES {
+            let what = changeable(usize::try_from(number).unwrap_or(0) % CHANGEABLE);
+            if !self.change(&session, number * 10, &what).await {
+                self.wrong(who, "a change failed in peace");
+            }
+            if !self.interview(&session, who, number * 10 + 1, 3).await {
+                self.wrong(who, "an interview was interrupted in peace");
+            }
+            if !self.modern_interview(&client, who, number * 10 + 2, 3).await {
+                self.wrong(who, "a modern interview was interrupted in peace");
+            }
+            let arguments = json!({"to": 5, "pause": 1});
+            let heard = session.call(number * 10 + 3, "count", &arguments, AFTERWARDS).await;
+            if !heard.is_whole() || heard.resumed > 0 {
+                self.wrong(who, &format!("a stream broke in peace: {heard:?}"));
+            }
+        }
+        self.cancelled_call(&session, who, 1).await;
+        let last: Vec<_> = self.changes().iter().rev().take(TIMES as usize).cloned().collect();
+        let all_know = || self.watches.iter().all(|it| last.iter().all(|change| it.knows(change)));
+        self.until("not all listeners were told in peace", all_know).await;
+    }
+
+    async fn until(&self, problem: &str, is_so: impl Fn() -> bool) {
+        let until = Instant::now() + AFTERWARDS / 2;
+        while !is_so() {
+            if Instant::now() > until {
+                return self.wrong("peace", problem);
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}

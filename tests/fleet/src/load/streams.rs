@@ -1,0 +1,89 @@
+//! Callers whose calls are streams, by hand, and callers who only ask who they are.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use serde_json::json;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use wharf::{Era, ErrorKind};
+
+use super::{AFTERWARDS, Load, is_final};
+use crate::{chance::Chance, stream::Session};
+
+/// How many streams one caller has at a time, and how many calls belong to a session.
+const STREAMS: usize = 64;
+const CALLS_OF_SESSION: u64 = 10;
+
+impl Load {
+    /// One stream after the other, several of them at a time. One whose node is gone ends when
+    /// everybody knows that; others go on meanwhile.
+    pub(super) async fn streams(self, who: &'static str) {
+        let mut chance = Chance::of(2, who);
+        let (mut session, mut under_way) = (None, JoinSet::new());
+        for number in 1.. {
+            if Instant::now() >= self.end {
+                break;
+            }
+            if number % CALLS_OF_SESSION == 1 {
+                session = None;
+            }
+            let open = match session.take() {
+                Some(open) => open,
+                None => match Session::open(self.address, who, AFTERWARDS).await {
+                    Ok(opened) => opened,
+                    Err(error) => {
+                        return self.wrong(who, &format!("no session could be opened: {error}"));
+                    }
+                },
+            };
+            session = Some(open.clone());
+            let to = 5 + u32::try_from(chance.below(30)).unwrap_or(0);
+            under_way.spawn(self.clone().stream(open, who, number, to, chance.below(60)));
+            if under_way.len() >= STREAMS {
+                under_way.join_next().await;
+            }
+            sleep(chance.millis(50..150)).await;
+        }
+        while under_way.join_next().await.is_some() {}
+    }
+
+    /// One stream, checked event by event.
+    async fn stream(self, open: Session, who: &'static str, number: u64, to: u32, pause: usize) {
+        let arguments = json!({"to": to, "pause": pause});
+        // A process tells that another is gone only once it has seen the store for a while: where
+        // processes live for seconds only, that is when the killing is over.
+        let heard = open.call(number, "count", &arguments, self.patience()).await;
+        if let Some(problem) = heard.problem(who, to) {
+            self.wrong(who, &problem);
+        }
+        let ended = [&self.counts.broken, &self.counts.streams][usize::from(heard.is_whole())];
+        ended.fetch_add(1, Ordering::Relaxed);
+        self.counts.resumed.fetch_add(heard.resumed, Ordering::Relaxed);
+        self.counts.events.fetch_add(heard.ids.len(), Ordering::Relaxed);
+    }
+
+    /// One call after the other, each of which says who is calling.
+    pub(super) async fn calls(self, who: &'static str, era: Era) {
+        let Some(mut client) = self.connect(who, era).await else { return };
+        while Instant::now() < self.end {
+            match client.call_as::<String>("whoami", json!({})).await {
+                Ok(name) if name == who => {
+                    self.counts.calls.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(name) => self.wrong(who, &format!("was taken for {name}")),
+                Err(error) if error.kind == ErrorKind::SessionNotFound => {
+                    self.wrong(who, &format!("its session was lost: {error:?}"));
+                    let Some(again) = self.connect(who, era).await else { return };
+                    client = again;
+                }
+                Err(error) if is_final(&error) => {
+                    self.wrong(who, &format!("a call was refused: {error:?}"));
+                }
+                Err(_) => {}
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Who was told of which change, and whether all of them were.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::work::may_see;
+
+/// A change is passed on by the process that made it, after it was acknowledged: one that is killed
+/// sooner than this may take it along.
+pub const PASSED_ON: Duration = Duration::from_secs(2);
+/// How long a listener may have to wait on a stream that goes on: streams wait for a store that is gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Something changed, and whoever changed it was told so.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// A resource, or the list of tools.
+    pub what: String,
+    /// The process that did it.
+    pub by: String,
+    pub begun: Instant,
+    pub known: Instant,
+}
+
+/// What is promised to a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// Everything since it listened first, however often its stream breaks.
+    Everything,
+    /// What changes while a stream is open. Who opens another looks for itself.
+    WhileOpen,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Mark {
+    Opened,
+    Told(String),
+    Closed,
+}
+
+/// What one listener hears. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    who: &'static str,
+    promise: Promise,
+    marks: Arc<Mutex<Vec<(Instant, Mark)>>>,
+}
+
+impl Watch {
+    #[must_use]
+    pub fn new(who: &'static str, promise: Promise) -> Self {
+        Watch { who, promise, marks: Arc::default() }
+    }
+
+    #[must_use]
+    pub fn who(&self) -> &'static str {
+        self.who
+    }
+
+    pub fn opened(&self) {
+        self.mark(Mark::Opened);
+    }
+
+    pub fn told(&self, what: &str) {
+        self.mark(Mark::Told(what.into()));
+    }
+
+    pub fn closed(&self) {
+        self.mark(Mark::Closed);
+    }
+
+    /// Whether its stream is open right now.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let marks = self.marks();
+        let last = marks.iter().rev().find(|(_, mark)| !matches!(mark, Mark::Told(_)));
+        last.is_some_and(|(_, mark)| *mark == Mark::Opened)
+    }
+
+    /// How often it was told something, and how often its stream broke.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        let marks = self.marks();
+        let told = marks.iter().filter(|(_, mark)| matches!(mark, Mark::Told(_))).count();
+        (told, marks.iter().filter(|(_, mark)| *mark == Mark::Closed).count())
+    }
+
+    /// Whether it need not be told of this any more.
+    #[must_use]
+    pub fn knows(&self, change: &Change) -> bool {
+        self.problem(change, Instant::now()).is_none()
+    }
+
+    /// What it should have been told and was not, and the other way round.
+    #[must_use]
+    pub fn problems(&self, changes: &[Change], deaths: &[(String, Instant)]) -> Vec<String> {
+        let taken_along = |change: &Change| {
+            let death = deaths.iter().find(|(by, _)| *by == change.by);
+            death.is_some_and(|(_, at)| *at < change.known + PASSED_ON)
+        };
+        let end = Instant::now();
+        let untold = changes.iter().filter(|change| !taken_along(change));
+        let untold = untold.filter_map(|change| self.problem(change, end));
+        let marks = self.marks().clone();
+        let secrets = marks.iter().filter_map(|(_, mark)| match mark {
+            Mark::Told(what) if !may_see(self.who, what) => {
+                Some(format!("{} was told of {what}", self.who))
+            }
+            _ => None,
+        });
+        untold.chain(secrets).collect()
+    }
+
+    fn problem(&self, change: &Change, end: Instant) -> Option<String> {
+        let marks = self.marks();
+        let after = marks.partition_point(|(at, _)| *at < change.begun);
+        let (before, after) = marks.split_at(after);
+        let state = before.iter().rev().find(|(_, mark)| !matches!(mark, Mark::Told(_)));
+        let is_open = matches!(state, Some((_, Mark::Opened)));
+        if !may_see(self.who, &change.what) || state.is_none() {
+            return None;
+        }
+        let is_it = |mark: &Mark| matches!(mark, Mark::Told(what) if *what == change.what);
+        let told = after.iter().find(|(_, mark)| is_it(mark)).map(|it| it.0);
+        let closed = after.iter().find(|(_, mark)| *mark == Mark::Closed).map(|it| it.0);
+        let later = |at: Option<Instant>| at.is_none_or(|at| at > change.known + PATIENCE);
+        let how = if is_open && later(told) && later(closed) {
+            "not on a stream that stayed open"
+        } else if self.promise == Promise::Everything && told.is_none() {
+            "never"
+        } else {
+            return None;
+        };
+        let ago = end.duration_since(change.known);
+        Some(format!("{} was told of {change:?}, {ago:?} ago, {how}", self.who))
+    }
+
+    fn mark(&self, mark: Mark) {
+        self.marks().push((Instant::now(), mark));
+    }
+
+    fn marks(&self) -> MutexGuard<'_, Vec<(Instant, Mark)>> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is wrong if `kate/0` changed at second 100 and this was marked, by second.
+    fn problem(promise: Promise, marks: &[(u64, Mark)]) -> Option<String> {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let marks = marks.iter().map(|(second, mark)| (at(*second), mark.clone())).collect();
+        let watch = Watch { who: "kate", promise, marks: Arc::new(Mutex::new(marks)) };
+        let (what, by) = ("note://kate/0".into(), "n".into());
+        let change = Change { what, by, begun: at(100), known: at(101) };
+        watch.problem(&change, at(200))
+    }
+
+    fn told(what: &str) -> Mark {
+        Mark::Told(format!("note://{what}"))
+    }
+
+    #[test]
+    fn who_was_told_or_need_not_be_has_no_problem() {
+        use {Mark::*, Promise::*};
+        for (promise, marks) in [
+            (Everything, vec![(1, Opened), (100, told("kate/0"))]),
+            (Everything, vec![(1, Opened), (50, Closed), (150, Opened), (151, told("kate/0"))]),
+            (Everything, vec![(150, Opened)]),
+            (WhileOpen, vec![(1, Opened), (102, told("kate/0"))]),
+            (WhileOpen, vec![(1, Opened), (102, Closed), (103, Opened)]),
+            (WhileOpen, vec![(1, Opened), (50, Closed), (103, Opened)]),
+        ] {
+            assert_eq!(problem(promise, &marks), None, "{promise:?} {marks:?}");
+        }
+    }
+
+    #[test]
+    fn who_was_not_told_is_found() {
+        use {Mark::*, Promise::*};
+        for (promise, marks) in [
+            (Everything, vec![(1, Opened), (99, told("kate/0"))]),
+            (Everything, vec![(1, Opened), (102, told("kate/1")), (102, Closed)]),
+            (Everything, vec![(1, Opened), (170, told("kate/0"))]),
+            (WhileOpen, vec![(1, Opened), (102, told("kate/1"))]),
+            (WhileOpen, vec![(1, Opened), (170, Closed), (171, Opened), (172, told("kate/0"))]),
+        ] {
+            assert!(problem(promise, &marks).is_some(), "{promise:?} {marks:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_anothers_is_found() {
+        let watch = Watch::new("kate", Promise::WhileOpen);
+        watch.told("note://kate/1");
+        assert!(watch.problems(&[], &[]).is_empty());
+        watch.told("note://judy/1");
+        assert_eq!(watch.problems(&[], &[]), ["kate was told of note://judy/1"]);
+    }
+}
