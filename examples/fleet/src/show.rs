@@ -57,7 +57,10 @@ async fn show() -> wharf::Result<()> {
     say("client", &format!("has the result: {result}"));
     let log = audience.leave().await;
     say("", &log.verdict(CRATES).map_err(Failure::new)?);
-    say("", "a node is 20 lines: see examples/fleet/src/node.rs, and docs/tasks.md for what survives");
+    say(
+        "",
+        "a node is 20 lines: see examples/fleet/src/node.rs, and docs/tasks.md for what survives",
+    );
     Ok(())
 }
 
