@@ -50,10 +50,11 @@ impl<W> Drop for Outgoing<W> {
 pub(crate) async fn write(writer: &mut (impl AsyncWrite + Unpin), output: &Output, last: &[u8]) {
     let waiting = output.take();
     let written = async {
-        for bytes in [&waiting, last] {
-            if !bytes.is_empty() {
-                writer.write_all(bytes).await?;
-            }
+        if !waiting.is_empty() {
+            writer.write_all(&waiting).await?;
+        }
+        if !last.is_empty() {
+            writer.write_all(last).await?;
         }
         writer.flush().await
     };
