@@ -15,7 +15,7 @@ use wharf_model::{
 };
 use wharf_schema::problems;
 
-use crate::{ctx::Ctx, elicit, lenient, seal, tasks::link::Link};
+use crate::{ctx::Ctx, elicit, lenient, seal, tasks::machinery::Hold};
 
 /// Why an ask brought no answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -233,7 +233,7 @@ impl Ctx {
         let known = self.run().answer_to(&key, &question);
         let json = match (known, self.link()) {
             (Some(json), _) => json,
-            (None, Some(link)) => self.park(&link, &key, &question, &ask).await?,
+            (None, Some(link)) => self.park(&*link, &key, &question, &ask).await?,
             (None, None) => self.deliver(&key, ask).await?,
         };
         let most = self.core().limits.argument_values;
@@ -301,7 +301,7 @@ impl Ctx {
     /// Leaves a question with the task, and waits for its owner's answer.
     async fn park(
         &self,
-        link: &Link,
+        link: &dyn Hold,
         key: &str,
         question: &str,
         ask: &Ask,

@@ -4,7 +4,7 @@ use std::{any::TypeId, any::type_name, sync::Arc, sync::Mutex};
 
 use arc_swap::ArcSwap;
 use wharf_model::{CacheHint, NonceStore, Reach, ServerCapabilities, Service, StateSeal, Stores};
-use wharf_store::{MemoryBus, MemoryNonces, MemoryRecords};
+use wharf_store::MemoryNonces;
 
 use crate::{
     access::Access,
@@ -23,7 +23,8 @@ use crate::{
     snapshot::Lists,
     tasks::{
         TaskOptions,
-        engine::{Engine, Keeping},
+        engine::Keeping,
+        machinery::{MACHINERY, Machinery, Tasks},
     },
     tool::Tool,
 };
@@ -57,6 +58,16 @@ pub enum Part {
     Prompt(Prompt),
 }
 
+impl Part {
+    /// What runs the tasks that it may make.
+    pub(crate) fn machinery(&self) -> Option<&'static dyn Machinery> {
+        match self {
+            Part::Tool(tool) => tool.machinery,
+            Part::Resource(_) | Part::Prompt(_) => None,
+        }
+    }
+}
+
 impl From<Tool> for Part {
     fn from(tool: Tool) -> Self {
         Part::Tool(tool)
@@ -75,6 +86,12 @@ impl From<Prompt> for Part {
     }
 }
 
+/// Keys for a store, with what seals it: a server without them does not link that.
+struct StoreKey {
+    keys: Arc<dyn StateSeal>,
+    seal: fn(Stores, Arc<dyn StateSeal>) -> Stores,
+}
+
 /// Puts a [`Router`] together.
 #[must_use]
 pub struct RouterBuilder {
@@ -91,8 +108,10 @@ pub struct RouterBuilder {
     cache: CacheHint,
     upstream: Option<Arc<dyn Service>>,
     tasks: TaskOptions,
+    /// Comes with what may make tasks.
+    machinery: Option<&'static dyn Machinery>,
     stores: Option<Stores>,
-    store_key: Option<Arc<dyn StateSeal>>,
+    store_key: Option<StoreKey>,
     problems: BuildError,
 }
 
@@ -112,6 +131,7 @@ impl RouterBuilder {
             cache: CacheHint::public(0),
             upstream: None,
             tasks: TaskOptions::default(),
+            machinery: None,
             stores: None,
             store_key: None,
             problems: BuildError::default(),
@@ -137,7 +157,9 @@ impl RouterBuilder {
     /// Adds a tool, a resource or a prompt.
     #[allow(clippy::should_implement_trait)] // nobody writes `builder + tool`
     pub fn add(mut self, part: impl Into<Part>) -> Self {
-        self.parts.push(part.into());
+        let part = part.into();
+        self.machinery = self.machinery.or(part.machinery());
+        self.parts.push(part);
         self
     }
 
@@ -169,6 +191,8 @@ impl RouterBuilder {
         edit: impl Fn(&mut ServerCapabilities) + Send + Sync + 'static,
     ) -> Self {
         self.edit = Some(Box::new(edit));
+        // It may say that there are tasks.
+        self.machinery = Some(MACHINERY);
         self
     }
 
@@ -205,20 +229,20 @@ impl RouterBuilder {
 
     /// How tasks are kept and run.
     pub fn tasks(mut self, options: TaskOptions) -> Self {
-        self.tasks = options;
+        (self.tasks, self.machinery) = (options, Some(MACHINERY));
         self
     }
 
     /// Keeps tasks, claims and rates here; in memory by default, where all ends with the process.
     pub fn store(mut self, stores: Stores) -> Self {
-        self.stores = Some(stores);
+        (self.stores, self.machinery) = (Some(stores), Some(MACHINERY));
         self
     }
 
     /// Seals all that is written into the [store](RouterBuilder::store), with keys that every
     /// process needs which shares it, and this one after a restart.
     pub fn store_key(mut self, seal: Arc<dyn StateSeal>) -> Self {
-        self.store_key = Some(seal);
+        self.store_key = Some(StoreKey { keys: seal, seal: wharf_store::sealed });
         self
     }
 
@@ -257,9 +281,10 @@ impl RouterBuilder {
             });
             Arc::new(keys)
         });
-        check_store_key(self.stores.as_ref(), self.store_key.as_deref(), &mut problems);
+        let keys = self.store_key.as_ref().map(|key| &*key.keys);
+        check_store_key(self.stores.as_ref(), keys, &mut problems);
         let stores = match (self.stores, self.store_key) {
-            (Some(stores), Some(keys)) => Some(wharf_store::sealed(stores, keys)),
+            (Some(stores), Some(StoreKey { keys, seal })) => Some(seal(stores, keys)),
             (stores, _) => stores,
         };
         if stores.as_ref().is_some_and(|stores| stores.reach == Reach::Fleet) && !seal.is_shared() {
@@ -286,7 +311,10 @@ impl RouterBuilder {
             edit: self.edit,
         };
         let nonces = self.nonces.or_else(|| stores.as_ref().map(|stores| stores.nonces.clone()));
-        let keeping = keeping(stores.as_ref());
+        let tasks = Tasks::new(stores.as_ref().map(keeping), self.tasks);
+        if let Some(machinery) = self.machinery {
+            tasks.bring(machinery);
+        }
         let core = Arc::new(Core {
             seal,
             nonces: nonces.unwrap_or_else(|| Arc::new(MemoryNonces::default())),
@@ -297,7 +325,7 @@ impl RouterBuilder {
             hub: Hub::new(limits.listens, limits.subscriptions),
             gate: Gate::new(limits.concurrent, limits.queue),
             blocking: Pool::new(limits.blocking),
-            tasks: Engine::new(keeping, self.tasks),
+            tasks,
             stores,
             snapshot: ArcSwap::from_pointee(describe.snapshot(lists, self.cache)),
             describe,
@@ -332,18 +360,9 @@ fn check_store_key(
 }
 
 /// Where tasks are kept.
-fn keeping(stores: Option<&Stores>) -> Keeping {
-    match stores {
-        Some(stores) => {
-            let (store, bus) = (stores.tasks.clone(), stores.bus.clone());
-            Keeping { store, bus, reach: stores.reach }
-        }
-        None => Keeping {
-            store: Arc::new(MemoryRecords::default()),
-            bus: Arc::new(MemoryBus::default()),
-            reach: Reach::Process,
-        },
-    }
+fn keeping(stores: &Stores) -> Keeping {
+    let (store, bus) = (stores.tasks.clone(), stores.bus.clone());
+    Keeping { store, bus, reach: stores.reach }
 }
 
 impl std::fmt::Debug for RouterBuilder {

@@ -18,7 +18,10 @@ use crate::{
     rules::Rules,
     snapshot::{Entry, Listed, Lists},
     strings::Strings,
-    tasks::start::{self, Plan},
+    tasks::{
+        machinery::impossible,
+        start::{self, Plan},
+    },
 };
 
 /// Runs the handler that the request names.
@@ -58,9 +61,25 @@ fn call_tool(
     }
     match start::plan(core, tool, &request) {
         Ok(Plan::Plain) => begin_tool(core, tool, request, outbox),
-        Ok(Plan::Task(ttl)) => start::create(core, tool, request, &outbox, ttl),
-        Ok(Plan::Promotable(after)) => start::promotable(core, tool, request, outbox, after),
+        Ok(plan) => call_as_task(core, tool, request, outbox, plan),
         Err(error) => now(error.into()),
+    }
+}
+
+/// Lets a call be a task, or become one.
+fn call_as_task(
+    core: &Arc<Core>,
+    tool: &Arc<Entry<ToolInfo>>,
+    request: Request,
+    outbox: Outbox,
+    plan: Plan,
+) -> BoxFuture<Outcome> {
+    match (core.tasks.machinery(), plan) {
+        (Some(machinery), Plan::Task(ttl)) => machinery.create(core, tool, request, &outbox, ttl),
+        (Some(machinery), Plan::Promotable(after)) => {
+            machinery.promotable(core, tool, request, outbox, after)
+        }
+        _ => impossible(),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
     limits::Limits,
     registry::Registry,
     snapshot::{Lists, Snapshot},
-    tasks::engine::Engine,
+    tasks::machinery::Tasks,
 };
 
 pub(crate) type States = HashMap<TypeId, Box<dyn Any + Send + Sync>, RandomState>;
@@ -40,7 +40,7 @@ pub(crate) struct Core {
     pub(crate) hub: Arc<Hub>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) blocking: Arc<Pool>,
-    pub(crate) tasks: Arc<Engine>,
+    pub(crate) tasks: Arc<Tasks>,
     /// Sealed, if there is a key for them.
     pub(crate) stores: Option<Stores>,
     pub(crate) snapshot: ArcSwap<Snapshot>,

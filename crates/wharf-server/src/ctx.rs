@@ -18,7 +18,7 @@ use crate::{
     handler::Run,
     lenient, park,
     progress::Update,
-    tasks::{bond::Bond, link::Link},
+    tasks::{bond::Bond, machinery::Hold},
 };
 
 /// The context of one call: progress, logs, questions to the client, remembered effects.
@@ -92,7 +92,7 @@ impl Ctx {
     }
 
     /// The task that this call is.
-    pub(crate) fn link(&self) -> Option<Arc<Link>> {
+    pub(crate) fn link(&self) -> Option<Arc<dyn Hold>> {
         self.bond()?.link()
     }
 

@@ -130,8 +130,18 @@ impl News {
     }
 }
 
+/// What the other processes of a server are told. A server without any does not link how.
+pub(crate) trait TellOthers: Send + Sync {
+    /// Tells the others what the listeners of this process were told.
+    fn pass_on(&self, notification: &Notification);
+    /// An elicitation is done that this process knows nothing of.
+    fn ask_who_knows(&self, id: &str);
+    /// An elicitation is done, and a client of this name should hear of it.
+    fn finish_elicitation(&self, id: &str, name: &str);
+}
+
 /// Tells the other processes of a server.
-pub(crate) struct Relay {
+struct Relay {
     node: u64,
     bus: Arc<dyn Bus>,
     timer: Arc<dyn Timer>,
@@ -160,12 +170,11 @@ pub(crate) fn join(core: &Arc<Core>, bus: Arc<dyn Bus>, timer: Arc<dyn Timer>) {
     let heard = bus.subscribe(TOPIC, Arc::new(Hearing { core: Arc::downgrade(core), node }));
     let runtime = Handle::try_current().ok();
     let relay = Relay { node, bus, timer, runtime, untold: Arc::default(), _heard: heard };
-    let _ = hub.relay.set(relay);
+    let _ = hub.relay.set(Box::new(relay));
 }
 
-impl Relay {
-    /// Tells the others what the listeners of this process were told.
-    pub(crate) fn pass_on(&self, notification: &Notification) {
+impl TellOthers for Relay {
+    fn pass_on(&self, notification: &Notification) {
         self.say(|news| match notification {
             Notification::ToolsChanged => news.tools = true,
             Notification::PromptsChanged => news.prompts = true,
@@ -178,20 +187,20 @@ impl Relay {
         });
     }
 
-    /// An elicitation is done that this process knows nothing of.
-    pub(crate) fn ask_who_knows(&self, id: &str) {
+    fn ask_who_knows(&self, id: &str) {
         self.say(|news| {
             news.done.insert(id.to_owned());
         });
     }
 
-    /// An elicitation is done, and a client of this name should hear of it.
-    pub(crate) fn finish_elicitation(&self, id: &str, name: &str) {
+    fn finish_elicitation(&self, id: &str, name: &str) {
         self.say(|news| {
             news.ended.insert(id.to_owned(), name.to_owned());
         });
     }
+}
 
+impl Relay {
     fn say(&self, add: impl FnOnce(&mut News)) {
         let mut untold = lock(&self.untold);
         add(&mut untold.news);

@@ -22,7 +22,7 @@ use self::{
     elicitations::{ELICITATIONS, Elicitation},
     pending::Pending,
 };
-use crate::fleet::{self, Relay, Updates};
+use crate::fleet::{self, TellOthers, Updates};
 
 /// All listeners of one server.
 pub(crate) struct Hub {
@@ -32,7 +32,7 @@ pub(crate) struct Hub {
     listeners: Mutex<Listeners>,
     elicitations: Mutex<VecDeque<Elicitation>>,
     /// Tells the other processes of the server, if there are any.
-    pub(crate) relay: OnceLock<Relay>,
+    pub(crate) relay: OnceLock<Box<dyn TellOthers>>,
 }
 
 /// Who listens, and what those who come late have missed.

@@ -31,6 +31,9 @@ impl Registry {
     /// Adds a tool, a resource or a prompt, and tells listeners.
     pub fn add(&self, part: impl Into<Part>) -> Result<(), BuildError> {
         let (core, part) = (&self.core, part.into());
+        if let Some(machinery) = part.machinery() {
+            core.tasks.bring(machinery);
+        }
         let mut changed = None;
         core.change(|lists, order| {
             let mut problems = BuildError::default();

@@ -21,7 +21,12 @@ use crate::{
     page,
     registry::Registry,
     snapshot::Snapshot,
-    tasks::{self, engine::Engine, follower::Follower, ledger},
+    tasks::{
+        self,
+        follower::Follower,
+        ledger,
+        machinery::{Tasks, impossible},
+    },
 };
 
 /// Everything a server offers, as one service. Clones share it.
@@ -47,7 +52,7 @@ pub struct Router {
 
 /// Held by all who can reach a server. When nobody can any more, its tasks stop running here; if
 /// their store outlives the process, another process takes them over when their leases lapse.
-pub(crate) struct Life(Arc<Engine>);
+pub(crate) struct Life(Arc<Tasks>);
 
 impl Life {
     pub(crate) fn of(core: &Core) -> Arc<Self> {
@@ -95,7 +100,7 @@ impl Router {
             tasks.start(&self.core, timer);
         }
         if tasks.is_shared() {
-            self.join_fleet(tasks.ledger.bus().clone(), timer);
+            tasks.join(&self.core, timer);
         }
     }
 
@@ -182,8 +187,22 @@ fn answer(core: &Arc<Core>, mut request: Request, outbox: Outbox) -> BoxFuture<O
         | Method::UpdateTask
         | Method::CancelTask
         | Method::TaskResult
-        | Method::ListTasks => tasks::calls::run(core, &snapshot, request, outbox),
+        | Method::ListTasks => about_tasks(core, &snapshot, request, outbox),
         _ => now(Error::method_not_found(method.name()).into()),
+    }
+}
+
+/// Answers a call about tasks, if there are any.
+fn about_tasks(
+    core: &Arc<Core>,
+    snapshot: &Snapshot,
+    request: Request,
+    outbox: Outbox,
+) -> BoxFuture<Outcome> {
+    match (tasks::calls::may_follow(snapshot, &request), core.tasks.machinery()) {
+        (Ok(()), Some(machinery)) => machinery.answer(core, request, outbox),
+        (Ok(()), None) => impossible(),
+        (Err(error), _) => now(error.into()),
     }
 }
 
@@ -279,7 +298,11 @@ fn listen(
         if let Err(error) = tasks::calls::may_follow(snapshot, &request) {
             return now(error.into());
         }
-        return listen_to_tasks(core.clone(), filter, request, outbox);
+        match core.tasks.machinery() {
+            Some(machinery) => return machinery.listen(core, filter, request, outbox),
+            // There are none.
+            None => filter.edit(|filter| filter.tasks.clear()),
+        }
     }
     let listening = match admit(core, snapshot, filter.clone(), &request, &outbox) {
         Ok(listening) => listening,
@@ -293,43 +316,8 @@ fn listen(
     })
 }
 
-/// The same, after a look at whose tasks they are.
-fn listen_to_tasks(
-    core: Arc<Core>,
-    filter: LiveFilter,
-    request: Request,
-    outbox: Outbox,
-) -> BoxFuture<Outcome> {
-    Box::pin(async move {
-        let named = filter.read(|filter| filter.tasks.clone());
-        let owned = match tasks::calls::owned(&core, &request, named.clone(), &outbox).await {
-            Ok(owned) => Some(owned),
-            // A session's would not begin again, and wants to hear the rest.
-            Err(_) if request.since.is_some() => None,
-            Err(error) => return error.into(),
-        };
-        if let Some(owned) = &owned {
-            // What was added meanwhile stays: nobody hears of a task but its owner.
-            let stays = |id: &String| owned.contains(id) || !named.contains(id);
-            filter.edit(|filter| filter.tasks.retain(stays));
-        }
-        let listening = admit(&core, &core.snapshot.load(), filter.clone(), &request, &outbox);
-        match listening {
-            Ok(listening) => {
-                let owned = owned.unwrap_or_default();
-                tasks::calls::tell_of(&core, &owned, &listening).await;
-                let owner = ledger::owner(request.principal());
-                let (filter, listening) = (&filter, &listening);
-                Follower { core: &core, owner, filter, listening }.listen(owned, &outbox).await;
-                Reply::Listened.into()
-            }
-            Err(error) => error.into(),
-        }
-    })
-}
-
 /// Takes a listener in, and says what was agreed on.
-fn admit(
+pub(crate) fn admit(
     core: &Core,
     snapshot: &Snapshot,
     filter: LiveFilter,

@@ -11,7 +11,10 @@ use crate::{
     function::{Async, Blocking, Endpoint, Handler, Inline, PlainHandler},
     into_tool::{IntoToolOutcome, ToolEnding},
     schema::Typed,
-    tasks::TaskMode,
+    tasks::{
+        TaskMode,
+        machinery::{MACHINERY, Machinery},
+    },
 };
 
 /// A tool: a function that models can call.
@@ -43,6 +46,8 @@ pub struct Tool {
     pub(crate) own_output: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) task: Option<TaskMode>,
+    /// Comes with the wish for tasks.
+    pub(crate) machinery: Option<&'static dyn Machinery>,
 }
 
 impl Tool {
@@ -119,6 +124,7 @@ impl Tool {
             own_output: false,
             timeout: None,
             task: None,
+            machinery: None,
         }
     }
 
@@ -185,7 +191,7 @@ impl Tool {
     pub fn task(mut self, mode: TaskMode) -> Self {
         let execution = Execution::default().task_support(mode.support.clone());
         self.info.execution = Some(execution);
-        self.task = Some(mode);
+        (self.task, self.machinery) = (Some(mode), Some(MACHINERY));
         self
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use wharf_model::{Error, ErrorKind};
 
-use crate::{ctx::WeakCtx, tasks::link::Link};
+use crate::{ctx::WeakCtx, tasks::machinery::Hold};
 
 /// Travels in the scope of a call that is a task or may become one.
 #[derive(Clone, Default)]
@@ -34,19 +34,19 @@ enum Stage {
     Plain,
     /// The handler wants it to be a task from here on.
     Wanted,
-    Task(Arc<Link>),
+    Task(Arc<dyn Hold>),
 }
 
 impl Bond {
     /// The bond of a call that is a task from its beginning.
-    pub(crate) fn with(link: Arc<Link>) -> Self {
+    pub(crate) fn with(link: Arc<dyn Hold>) -> Self {
         let bond = Bond::default();
         bond.lock().stage = Stage::Task(link);
         bond
     }
 
     /// The task, if it is one.
-    pub(crate) fn link(&self) -> Option<Arc<Link>> {
+    pub(crate) fn link(&self) -> Option<Arc<dyn Hold>> {
         match &self.lock().stage {
             Stage::Task(link) => Some(link.clone()),
             _ => None,
@@ -67,7 +67,7 @@ impl Bond {
     }
 
     /// Makes it a task. Who waits for that must be woken.
-    pub(crate) fn bind(&self, link: Arc<Link>) -> Vec<Waker> {
+    pub(crate) fn bind(&self, link: Arc<dyn Hold>) -> Vec<Waker> {
         let mut state = self.lock();
         state.stage = Stage::Task(link);
         mem::take(&mut state.waiting)

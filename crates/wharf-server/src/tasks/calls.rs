@@ -17,7 +17,6 @@ use wharf_model::{
 
 use crate::{
     core::Core,
-    function::now,
     hub::Listening,
     router::not_supported,
     snapshot::Snapshot,
@@ -34,15 +33,7 @@ use crate::{
 const PAGE: usize = 10;
 
 /// Answers a call about tasks.
-pub(crate) fn run(
-    core: &Arc<Core>,
-    snapshot: &Snapshot,
-    request: Request,
-    outbox: Outbox,
-) -> BoxFuture<Outcome> {
-    if let Err(error) = may_follow(snapshot, &request) {
-        return now(error.into());
-    }
+pub(crate) fn run(core: &Arc<Core>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
     let core = core.clone();
     Box::pin(async move {
         let done = match request.method {
@@ -77,7 +68,7 @@ fn not_found() -> Error {
 
 async fn load(core: &Core, request: &Request) -> Result<TaskRecord, Error> {
     let owner = ledger::owner(request.principal());
-    let found = core.tasks.ledger.load_of(&request.target(), &owner).await;
+    let found = core.tasks.engine().ledger.load_of(&request.target(), &owner).await;
     found.map_err(unanswered)?.ok_or_else(not_found)
 }
 
@@ -129,7 +120,7 @@ async fn store(
     said: &BTreeMap<String, Said>,
     timer: &dyn Timer,
 ) -> Result<(), Error> {
-    let ledger = &core.tasks.ledger;
+    let ledger = &core.tasks.engine().ledger;
     let answered = ledger.update(id, None, timer, |record, now| record.answer(said, now)).await;
     match answered.map_err(unanswered)? {
         Update::Done(_, Changed::Yes) => ledger.tell(id).await,
@@ -141,7 +132,7 @@ async fn store(
 
 async fn cancel(core: &Core, request: &Request, outbox: &Outbox) -> Result<Outcome, Error> {
     let id = load(core, request).await?.id;
-    let ledger = &core.tasks.ledger;
+    let ledger = &core.tasks.engine().ledger;
     let timer = &**outbox.timer();
     let cancelled = ledger.update(&id, None, timer, TaskRecord::cancel).await;
     let (record, too_late) = match cancelled.map_err(unanswered)? {
@@ -150,7 +141,7 @@ async fn cancel(core: &Core, request: &Request, outbox: &Outbox) -> Result<Outco
         _ => return Err(not_found()),
     };
     // Even if it was over before: whoever ended it may not have heard from the store that it did.
-    core.tasks.drop_run(&id);
+    core.tasks.engine().drop_run(&id);
     ledger.tell(&id).await;
     let task = Box::new(tell::task(core, &record));
     Ok(Reply::TaskCancelled { task, too_late }.into())
@@ -172,11 +163,11 @@ async fn list(core: &Core, request: &Request) -> Result<Outcome, Error> {
     let wanted = request.limit().and_then(|limit| usize::try_from(limit).ok());
     let size = wanted.map_or(most, |wanted| wanted.clamp(1, most));
     let owner = ledger::owner(Some(principal));
-    let records = core.tasks.ledger.list(&owner, after.as_deref(), size + 1).await;
+    let records = core.tasks.engine().ledger.list(&owner, after.as_deref(), size + 1).await;
     let mut records = records.map_err(unanswered)?;
     // Where a list goes on after a task that is gone, nobody knows: that is not its end.
     if let Some(after) = after.filter(|_| records.is_empty())
-        && core.tasks.ledger.load_of(&after, &owner).await.map_err(unanswered)?.is_none()
+        && core.tasks.engine().ledger.load_of(&after, &owner).await.map_err(unanswered)?.is_none()
     {
         return Err(Error::new(ErrorKind::InvalidCursor));
     }
@@ -190,12 +181,12 @@ async fn list(core: &Core, request: &Request) -> Result<Outcome, Error> {
 
 /// Waits for the end of a task. Meanwhile its questions go to the caller, who can answer them.
 async fn result(core: &Arc<Core>, request: &Request, outbox: &Outbox) -> Result<Outcome, Error> {
-    let Some(_waiting) = core.tasks.wait() else {
+    let Some(_waiting) = core.tasks.engine().wait() else {
         return Err(Error::overloaded(Duration::from_secs(1)));
     };
     outbox.set_deadlines(Deadlines { idle: None, total: None });
-    core.tasks.start(core, outbox.timer());
-    let watch = core.tasks.watch(&request.target());
+    core.tasks.engine().start(core, outbox.timer());
+    let watch = core.tasks.engine().watch(&request.target());
     let mut asking = Asking::default();
     loop {
         let record = load(core, request).await?;
@@ -291,10 +282,10 @@ pub(crate) async fn owned(
     named: BTreeSet<String>,
     outbox: &Outbox,
 ) -> Result<BTreeSet<String>, Error> {
-    core.tasks.start(core, outbox.timer());
+    core.tasks.engine().start(core, outbox.timer());
     let (owner, mut owned) = (ledger::owner(request.principal()), BTreeSet::new());
     for id in named.into_iter().take(core.limits.subscriptions) {
-        if core.tasks.ledger.load_of(&id, &owner).await.map_err(unanswered)?.is_some() {
+        if core.tasks.engine().ledger.load_of(&id, &owner).await.map_err(unanswered)?.is_some() {
             owned.insert(id);
         }
     }
@@ -304,7 +295,7 @@ pub(crate) async fn owned(
 /// Tells a listener of tasks that have got somewhere before it came.
 pub(crate) async fn tell_of(core: &Core, tasks: &BTreeSet<String>, listening: &Listening) {
     for id in tasks {
-        let Ok(Some(record)) = core.tasks.ledger.load(id).await else { continue };
+        let Ok(Some(record)) = core.tasks.engine().ledger.load(id).await else { continue };
         tell_one(core, &record, listening);
     }
 }

@@ -6,14 +6,12 @@ mod tend;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 use wharf_model::{Bus, Error, Reach, RecordStore, Request, Timer};
+use wharf_store::{MemoryBus, MemoryRecords};
 
 use self::guards::{Hearing, Looking};
 pub(crate) use self::guards::{Place, Running, Waiting, Watch};
@@ -24,6 +22,7 @@ use crate::{
         bell::{Bell, spawn},
         ledger::{Ledger, TOPIC, WORK},
         link::{Link, Stop},
+        machinery::Stage,
         options::{TaskOptions, millis},
         record::Claim,
     },
@@ -34,11 +33,22 @@ const NEWS: usize = 4096;
 /// How many calls whose tasks found no room are remembered as they came.
 const ORIGINALS: usize = 1024;
 
-/// What the engine keeps, and where.
+/// What the engine keeps, and where: by default in memory.
+#[derive(Clone)]
 pub(crate) struct Keeping {
     pub(crate) store: Arc<dyn RecordStore>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) reach: Reach,
+}
+
+impl Default for Keeping {
+    fn default() -> Self {
+        Keeping {
+            store: Arc::new(MemoryRecords::default()),
+            bus: Arc::new(MemoryBus::default()),
+            reach: Reach::Process,
+        }
+    }
 }
 
 pub(crate) struct Engine {
@@ -46,10 +56,7 @@ pub(crate) struct Engine {
     pub(crate) options: Arc<TaskOptions>,
     reach: Reach,
     node: OnceLock<String>,
-    started: AtomicBool,
-    stopped: AtomicBool,
-    /// Nothing more is taken up.
-    draining: AtomicBool,
+    stage: Arc<Stage>,
     /// Wakes the loop.
     bell: Bell,
     state: Mutex<State>,
@@ -80,16 +87,14 @@ struct Original {
 }
 
 impl Engine {
-    pub(crate) fn new(keeping: Keeping, options: TaskOptions) -> Arc<Self> {
+    pub(crate) fn new(keeping: Keeping, options: Arc<TaskOptions>, stage: Arc<Stage>) -> Arc<Self> {
         let Keeping { store, bus, reach } = keeping;
         Arc::new(Engine {
             ledger: Arc::new(Ledger::new(store, bus)),
-            options: Arc::new(options),
+            options,
             reach,
             node: OnceLock::new(),
-            started: AtomicBool::new(false),
-            stopped: AtomicBool::new(false),
-            draining: AtomicBool::new(false),
+            stage,
             bell: Bell::default(),
             state: Mutex::default(),
         })
@@ -100,19 +105,9 @@ impl Engine {
         self.reach > Reach::Process
     }
 
-    /// Whether several processes share the tasks.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.reach == Reach::Fleet
-    }
-
-    /// Whether there may be tasks of other processes, and nobody here looks after them.
-    pub(crate) fn must_start(&self) -> bool {
-        self.is_durable() && !self.started.load(Ordering::Acquire)
-    }
-
     /// Begins to look after tasks, if nobody does so yet.
     pub(crate) fn start(self: &Arc<Self>, core: &Arc<Core>, timer: &Arc<dyn Timer>) {
-        if self.is_stopped() || self.started.swap(true, Ordering::AcqRel) {
+        if self.is_stopped() || self.stage.started.swap(true, Ordering::AcqRel) {
             return;
         }
         let hearing: Weak<Engine> = Arc::downgrade(self);
@@ -126,13 +121,12 @@ impl Engine {
         let looking = Looking(self.clone());
         let (core, timer) = (Arc::downgrade(core), timer.clone());
         if !spawn(async move { looking.0.look_after(&core, &timer).await }) {
-            self.started.store(false, Ordering::Release);
+            self.stage.started.store(false, Ordering::Release);
         }
     }
 
-    /// Drops every run, as if the process had ended: somebody else takes over when leases lapse.
+    /// Drops every run, after it was said that all is stopped.
     pub(crate) fn stop(&self) {
-        self.stopped.store(true, Ordering::Release);
         let (runs, subscription, originals) = {
             let mut state = self.lock();
             let originals = mem::take(&mut state.originals);
@@ -143,14 +137,8 @@ impl Engine {
         self.bell.ring();
     }
 
-    /// Takes up nothing more. What runs goes on.
-    pub(crate) fn drain(&self) {
-        self.draining.store(true, Ordering::Release);
-    }
-
-    /// Gives every run back in good order, for another process to go on with at once.
+    /// Gives every run back in good order, after it was said that nothing more is taken up.
     pub(crate) async fn release(&self) {
-        self.drain();
         if !self.is_durable() {
             return;
         }
@@ -171,11 +159,11 @@ impl Engine {
     /// Whether what begins now should begin elsewhere: this process is about to end, and the store
     /// outlives it.
     pub(crate) fn is_leaving(&self) -> bool {
-        self.is_durable() && self.draining.load(Ordering::Acquire)
+        self.is_durable() && self.stage.draining.load(Ordering::Acquire)
     }
 
     fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire)
+        self.stage.stopped.load(Ordering::Acquire)
     }
 
     /// How often there is a look for tasks whose holder is gone.

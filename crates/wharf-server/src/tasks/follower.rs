@@ -8,9 +8,14 @@ use std::{
     sync::Arc,
 };
 
-use wharf_model::{LiveFilter, Outbox};
+use wharf_model::{BoxFuture, LiveFilter, Outbox, Outcome, Reply, Request};
 
-use crate::{core::Core, hub::Listening, tasks::calls};
+use crate::{
+    core::Core,
+    hub::Listening,
+    router,
+    tasks::{calls, ledger},
+};
 
 /// A listener, and what it wants to hear.
 pub(crate) struct Follower<'l> {
@@ -40,7 +45,7 @@ impl Follower<'_> {
             let followed = self.filter.read(|filter| filter.tasks.clone());
             known.retain(|id| followed.contains(id));
             for id in followed {
-                if !known.contains(&id) && Box::pin(self.is_settled(&id)).await {
+                if !known.contains(&id) && self.is_settled(&id).await {
                     known.insert(id);
                 }
             }
@@ -50,15 +55,62 @@ impl Follower<'_> {
     /// Whether all that happened to a task before it was followed is told. If the store does not
     /// say, the next edit looks again.
     async fn is_settled(&self, id: &str) -> bool {
+        match self.core.tasks.machinery() {
+            Some(machinery) => machinery.settle(self, id).await,
+            None => {
+                self.filter.edit(|filter| filter.tasks.remove(id));
+                true
+            }
+        }
+    }
+
+    /// The same, where there are tasks.
+    pub(super) async fn settle(&self, id: &str) -> bool {
         // What runs here is told when it ends, for by now it is followed.
-        if self.core.tasks.is_running(id) {
+        if self.core.tasks.engine().is_running(id) {
             return true;
         }
-        match self.core.tasks.ledger.load_of(id, &self.owner).await {
+        match self.core.tasks.engine().ledger.load_of(id, &self.owner).await {
             Ok(Some(record)) => calls::tell_one(self.core, &record, self.listening),
             Ok(None) => drop(self.filter.edit(|filter| filter.tasks.remove(id))),
             Err(_) => return false,
         }
         true
     }
+}
+
+/// Takes in a listener that names tasks, after a look at whose they are.
+pub(super) fn listen_to_tasks(
+    core: Arc<Core>,
+    filter: LiveFilter,
+    request: Request,
+    outbox: Outbox,
+) -> BoxFuture<Outcome> {
+    Box::pin(async move {
+        let named = filter.read(|filter| filter.tasks.clone());
+        let owned = match calls::owned(&core, &request, named.clone(), &outbox).await {
+            Ok(owned) => Some(owned),
+            // A session's would not begin again, and wants to hear the rest.
+            Err(_) if request.since.is_some() => None,
+            Err(error) => return error.into(),
+        };
+        if let Some(owned) = &owned {
+            // What was added meanwhile stays: nobody hears of a task but its owner.
+            let stays = |id: &String| owned.contains(id) || !named.contains(id);
+            filter.edit(|filter| filter.tasks.retain(stays));
+        }
+        let listening =
+            router::admit(&core, &core.snapshot.load(), filter.clone(), &request, &outbox);
+        match listening {
+            Ok(listening) => {
+                let owned = owned.unwrap_or_default();
+                calls::tell_of(&core, &owned, &listening).await;
+                let owner = ledger::owner(request.principal());
+                let (filter, listening) = (&filter, &listening);
+                Follower { core: &core, owner, filter, listening }.listen(owned, &outbox).await;
+                Reply::Listened.into()
+            }
+            Err(error) => error.into(),
+        }
+    })
 }

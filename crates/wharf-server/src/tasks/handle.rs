@@ -13,6 +13,7 @@ use crate::{
     tasks::{
         calls,
         ledger::Update,
+        machinery::MACHINERY,
         record::{End, Refusal, TaskRecord},
         start, tell,
     },
@@ -56,6 +57,8 @@ impl Router {
         let snapshot = self.core.snapshot.load();
         let found = router_calls::find_tool(&self.core, &snapshot.lists, &request);
         let found = found.cloned().ok_or_else(|| Error::tool_not_found(tool))?;
+        // Whoever starts tasks wishes for them.
+        self.core.tasks.bring(MACHINERY);
         let task = start::make(&self.core, &found, request, None, timer).await?;
         Ok(SpawnedTask { router: self.clone(), id: task.id, timer: timer.clone() })
     }
@@ -89,7 +92,7 @@ impl SpawnedTask {
     /// # Errors
     /// If it failed, was cancelled or has expired, or the store does not answer.
     pub async fn wait(&self) -> Result<ToolResult, Error> {
-        let watch = self.router.core.tasks.watch(&self.id);
+        let watch = self.router.core.tasks.engine().watch(&self.id);
         loop {
             match self.load().await?.end {
                 Some(End::Completed(result)) => return Ok(*result),
@@ -104,7 +107,7 @@ impl SpawnedTask {
     /// # Errors
     /// If it has expired, or the store does not answer.
     pub async fn cancel(&self) -> Result<TaskStatus, Error> {
-        let tasks = &self.router.core.tasks;
+        let tasks = self.router.core.tasks.engine();
         let update = tasks.ledger.update(&self.id, None, &*self.timer, TaskRecord::cancel).await?;
         let record = match update {
             Update::Done(record, _) => record,
@@ -117,7 +120,7 @@ impl SpawnedTask {
     }
 
     async fn load(&self) -> Result<TaskRecord, Error> {
-        let found = self.router.core.tasks.ledger.load(&self.id).await?;
+        let found = self.router.core.tasks.engine().ledger.load(&self.id).await?;
         found.ok_or_else(|| Error::new(ErrorKind::TaskNotFound))
     }
 }

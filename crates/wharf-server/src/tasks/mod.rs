@@ -2,7 +2,8 @@
 //!
 //! `record.rs` says what is kept of a task and how that may change, without I/O. `ledger.rs` keeps
 //! it in a store. `start.rs` decides which calls become tasks, `worker.rs` runs one, `engine.rs` is
-//! one process's share in all of them, and `calls.rs` answers their owners.
+//! one process's share in all of them, and `calls.rs` answers their owners. All of it is reached
+//! through `machinery.rs`, and only where somebody wished for tasks.
 
 mod apart;
 mod bell;
@@ -14,6 +15,7 @@ mod handle;
 mod lease;
 pub(crate) mod ledger;
 pub(crate) mod link;
+pub(crate) mod machinery;
 mod options;
 mod orphan;
 pub(crate) mod record;

@@ -50,10 +50,10 @@ async fn cancel(core: &Weak<Core>, id: &str, timer: &dyn Timer) {
     let (tries, mut pause) = TRIES;
     for _ in 0..tries {
         let Some(core) = core.upgrade() else { return };
-        let ledger = &core.tasks.ledger;
+        let ledger = &core.tasks.engine().ledger;
         match ledger.update(id, None, timer, TaskRecord::cancel).await {
             Ok(Update::Done(..)) => {
-                core.tasks.drop_run(id);
+                core.tasks.engine().drop_run(id);
                 ledger.tell(id).await;
                 return tracing::debug!(task = short(id), "a task that nobody knows was cancelled");
             }

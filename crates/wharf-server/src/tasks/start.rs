@@ -103,7 +103,7 @@ pub(crate) async fn make(
     ttl: Option<u64>,
     timer: &Arc<dyn Timer>,
 ) -> Result<Task, Error> {
-    let engine = &core.tasks;
+    let engine = core.tasks.engine();
     engine.start(core, timer);
     let owner = ledger::owner(request.principal());
     let since = timer.now();
@@ -138,7 +138,7 @@ async fn draft(
     call: SavedCall,
     ttl: Option<u64>,
 ) -> Result<TaskRecord, Error> {
-    let now = core.tasks.ledger.now().await.map_err(unavailable)?;
+    let now = core.tasks.engine().ledger.now().await.map_err(unavailable)?;
     // A letter first: on a command line, a dash would begin an option.
     let id = format!("t{}", random_name()?);
     Ok(TaskRecord::new(id, owner, call, now, core.tasks.options.ttl(ttl)))
@@ -152,7 +152,7 @@ async fn insert(
 ) -> Result<Orphan, Error> {
     let most = core.tasks.options.per_owner;
     let orphan = Orphan::new(core, record, timer);
-    match core.tasks.ledger.insert(record, most).await {
+    match core.tasks.engine().ledger.insert(record, most).await {
         Ok(true) => Ok(orphan),
         Ok(false) => {
             orphan.adopt();
@@ -170,7 +170,7 @@ async fn insert_held(
     place: Place,
     timer: &Arc<dyn Timer>,
 ) -> Result<(Holding, Orphan), Error> {
-    let engine = &core.tasks;
+    let engine = core.tasks.engine();
     // Nobody else can have it: a new record is due at once.
     let _ = record.claim(&engine.claim()?, record.created);
     let orphan = insert(core, record, timer).await?;
@@ -316,7 +316,7 @@ impl Promotable {
     /// Makes a task of the call as it stands. Its handler is not polled meanwhile, though a thread
     /// of its own may go on.
     async fn promote(&mut self) -> Result<(Task, Holding), Error> {
-        let engine = &self.core.tasks;
+        let engine = self.core.tasks.engine();
         let place = engine.enter().ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
         engine.start(&self.core, &self.timer);
         let ctx = self.bond.ctx();

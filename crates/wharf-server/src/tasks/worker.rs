@@ -108,7 +108,7 @@ pub(crate) fn resume(
 ) {
     let core = core.clone();
     spawn(async move {
-        let engine = core.tasks.clone();
+        let engine = core.tasks.engine().clone();
         let (id, attempts) = (record.id.clone(), record.attempts);
         let known =
             async { Ok::<_, Error>((engine.ledger.steps(&id).await?, engine.ledger.now().await?)) };
@@ -214,7 +214,7 @@ async fn work(holding: Holding, mut exchange: Exchange, timer: &dyn Timer) {
     // Before anybody is told: there is nothing left that the news could change here.
     drop((running, place));
     // Even if it was over before: whoever ended it may not have heard from the store that it did.
-    core.tasks.ledger.tell(link.id()).await;
+    core.tasks.engine().ledger.tell(link.id()).await;
     if finished {
         tracing::debug!(task = short(link.id()), "a task has ended");
     }

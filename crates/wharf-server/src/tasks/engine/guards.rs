@@ -85,7 +85,7 @@ pub(super) struct Looking(pub(super) Arc<Engine>);
 
 impl Drop for Looking {
     fn drop(&mut self) {
-        self.0.started.store(false, Ordering::Release);
+        self.0.stage.started.store(false, Ordering::Release);
     }
 }
 

@@ -123,7 +123,7 @@ impl Engine {
         timer: &Arc<dyn Timer>,
     ) -> Option<Duration> {
         let room = self.options.running.saturating_sub(self.lock().places).min(BATCH);
-        if room == 0 || self.draining.load(Ordering::Acquire) {
+        if room == 0 || self.stage.draining.load(Ordering::Acquire) {
             return None;
         }
         let due = match self.ledger.due(room).await {

@@ -1,0 +1,75 @@
+//! Servers that begin without tasks, and have some later.
+#![allow(clippy::unwrap_used)]
+
+mod task_support;
+
+use serde_json::json;
+use task_support::*;
+use wharf_model::{
+    ErrorKind, Event, Filter, LiveFilter, Method, Notification, RequestBuilder, TASKS_EXTENSION,
+    TaskStatus, Tasking,
+};
+use wharf_server::{Ctx, Router, TaskMode, Tool};
+
+async fn slow(ctx: Ctx) -> String {
+    tokio::time::sleep(seconds(10)).await;
+    format!("done {}", ctx.task_id().is_some())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_comes_later_brings_its_tasks() {
+    let router = Router::builder().add(Tool::new("plain", slow)).build().unwrap();
+    let client = client(&router);
+    // Somebody listens before there are any tasks, and follows what is none.
+    let mut request = client.request(RequestBuilder::new(Method::Listen));
+    let filter = LiveFilter::new(Filter::default());
+    request.filter = Some(filter.clone());
+    let mut listening = client.start(request);
+    let acknowledged = next(&mut listening).await;
+    assert!(matches!(acknowledged, Event::Notify(Notification::Acknowledged(_))));
+    let follow = |id: &str| filter.edit(|filter| filter.tasks.insert(id.to_owned()));
+    follow("unknown");
+    tokio::select! {
+        event = next(&mut listening) => panic!("{event:?}"),
+        () = settle() => {}
+    }
+    assert!(filter.read(|filter| filter.tasks.is_empty()));
+
+    let late = Tool::new("late", slow).task(TaskMode::optional());
+    router.registry().add(late).unwrap();
+    let task = client.task("late").await;
+    pass(seconds(11)).await;
+    assert_eq!(ended(&client.get(&task.id).await), "done true");
+    follow(&task.id);
+    let Event::Notify(Notification::Task(told)) = next(&mut listening).await else {
+        panic!("nothing was told")
+    };
+    assert_eq!((told.id.as_str(), told.status()), (task.id.as_str(), TaskStatus::Completed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_starts_tasks_where_no_tool_has_any() {
+    let router = Router::builder().add(Tool::new("plain", slow)).build().unwrap();
+    let (timer, client) = (timer(), client(&router));
+    let task = router.spawn_task("plain", json!({}), None, &timer).await.unwrap();
+    assert_eq!(text(&task.wait().await.unwrap()), "done true");
+    // Callers see none of it, as before.
+    let refused = error(client.about(Method::GetTask, task.id()).await);
+    assert_eq!(refused.kind, ErrorKind::CapabilityNotSupported);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_says_by_hand_that_there_are_tasks_is_asked_for_them() {
+    let router = Router::builder()
+        .add(Tool::new("plain", slow))
+        .capabilities(|it| drop(it.extensions.insert(TASKS_EXTENSION.into(), json!({}))))
+        .build()
+        .unwrap();
+    let client = client(&router).named("alice");
+    assert_eq!(
+        text(&result(client.saying(Tasking::Wanted(None)).call("plain").await)),
+        "done false"
+    );
+    let unknown = error(client.about(Method::GetTask, "unknown").await);
+    assert_eq!(unknown.kind, ErrorKind::TaskNotFound);
+}
