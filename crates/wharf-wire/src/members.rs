@@ -137,8 +137,8 @@ impl Slots {
         Slots(bits)
     }
 
-    fn put(&mut self, slot: Slot, present: bool) {
-        self.0 |= u32::from(present) << slot as u32;
+    fn put(&mut self, slot: Slot) {
+        self.0 |= 1 << slot as u32;
     }
 
     fn has(self, slot: Slot) -> bool {
@@ -180,22 +180,26 @@ impl Members {
 
     #[inline]
     fn read_slot(&mut self, slot: Slot, depth: u32, scan: &mut Scan<'_>) -> Result<(), Malformed> {
-        let (start, first) = (scan.at(), scan.peek());
-        match (first, slot) {
+        let start = scan.at();
+        match (scan.peek(), slot) {
             (b'"', _) => {
-                let escaped = scan.string()?;
-                self.escaped.put(slot, escaped);
+                if scan.string()? {
+                    self.escaped.put(slot);
+                }
+                self.strings.put(slot);
             }
             (b'{', Slot::Params) => self.read::<Params>(scan)?,
             (b'{', Slot::Meta) => self.read::<Meta>(scan)?,
+            (b'n', _) => {
+                scan.skip(depth)?;
+                self.nulls.put(slot);
+            }
             _ => scan.skip(depth)?,
         }
         if self.has(slot) {
             self.repeated(slot);
         }
-        self.there.put(slot, true);
-        self.strings.put(slot, first == b'"');
-        self.nulls.put(slot, first == b'n');
+        self.there.put(slot);
         self.spans[slot as usize] = scan.since(start);
         Ok(())
     }
