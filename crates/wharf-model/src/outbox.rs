@@ -306,7 +306,12 @@ impl Outbox {
         if self.is_closed() {
             return;
         }
-        queue.busy().messages.push_back(message);
+        let messages = &mut queue.busy().messages;
+        if messages.capacity() == 0 {
+            // A listen says one thing when it begins, and may stay silent for as long as it lives.
+            messages.reserve_exact(1);
+        }
+        messages.push_back(message);
         queue.touched = true;
         self.shared.dirty.store(true, Ordering::Release);
         self.wake_reader(queue);

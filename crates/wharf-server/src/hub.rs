@@ -10,7 +10,7 @@ use std::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use wharf_model::{
@@ -299,15 +299,23 @@ impl Listening {
 
     /// Passes notifications on, no faster than the client reads, until the server shuts down.
     pub(crate) async fn run(&self, outbox: &Outbox) {
-        while let Some(notification) = poll_fn(|cx| self.poll_next(cx)).await {
-            // A session may have edited its filter since.
-            let wanted = matches!(notification, Notification::ElicitationComplete { .. })
-                || self.listener.filter.read(|filter| filter.wants(&notification));
-            if wanted {
-                outbox.notify(notification);
-                outbox.room().await;
-            }
+        // No notification is held here: thousands of these wait at a time.
+        while poll_fn(|cx| self.poll_pass_on(outbox, cx)).await {
+            outbox.room().await;
         }
+    }
+
+    /// Passes the next notification on; false at the end.
+    fn poll_pass_on(&self, outbox: &Outbox, cx: &Context<'_>) -> Poll<bool> {
+        let next = ready!(self.poll_next(cx));
+        let more = next.is_some();
+        // A session may have edited its filter since.
+        let wanted = next.filter(|notification| {
+            matches!(notification, Notification::ElicitationComplete { .. })
+                || self.listener.filter.read(|filter| filter.wants(notification))
+        });
+        wanted.into_iter().for_each(|notification| outbox.notify(notification));
+        Poll::Ready(more)
     }
 
     /// `None` at the end.

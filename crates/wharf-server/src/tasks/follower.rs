@@ -44,10 +44,17 @@ impl Follower<'_> {
             edits = self.filter.edited(edits).await;
             let followed = self.filter.read(|filter| filter.tasks.clone());
             known.retain(|id| followed.contains(id));
-            for id in followed {
-                if !known.contains(&id) && self.is_settled(&id).await {
-                    known.insert(id);
-                }
+            if !followed.is_empty() {
+                // Boxed: most listeners never follow a task.
+                Box::pin(self.settle_all(followed, &mut known)).await;
+            }
+        }
+    }
+
+    async fn settle_all(&self, followed: BTreeSet<String>, known: &mut BTreeSet<String>) {
+        for id in followed {
+            if !known.contains(&id) && self.is_settled(&id).await {
+                known.insert(id);
             }
         }
     }
