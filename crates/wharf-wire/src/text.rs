@@ -1,7 +1,5 @@
 //! JSON text, written straight into a buffer. Nothing written here holds a newline.
 
-use std::io::Write as _;
-
 use memchr::memchr2;
 use serde::Serialize;
 
@@ -60,9 +58,8 @@ pub(crate) fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
 }
 
 /// Writes an integer.
-pub(crate) fn integer(out: &mut Vec<u8>, number: impl std::fmt::Display) {
-    // Writing to a vector cannot fail.
-    let _ = write!(out, "{number}");
+pub(crate) fn integer(out: &mut Vec<u8>, number: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Writes a finite number, without a fraction where it has none.

@@ -1,7 +1,6 @@
 //! A response that follows one stream of a session.
 
 use std::{
-    fmt::Write as _,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -97,7 +96,7 @@ impl Follower {
         let stem = id.len();
         let polled = self.log.poll_read(self.ticket, cx, |event, message| {
             id.truncate(stem);
-            let _ = write!(id, "{event}");
+            id.push_str(itoa::Buffer::new().format(event));
             sse::event(&mut chunk, Some(&id), message);
         });
         match polled {
