@@ -1,0 +1,1 @@
+//! Requests to authorization servers, which trust nobody.
