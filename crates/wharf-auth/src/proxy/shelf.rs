@@ -29,6 +29,18 @@ pub(super) struct Kept<T> {
     pub(super) thing: T,
 }
 
+impl<T: Thing> Kept<T> {
+    /// Whether it ends soon.
+    pub(super) fn ends_within(&self, now: u64, ttl: Duration) -> bool {
+        self.record.expires.is_some_and(|expires| expires <= now.saturating_add(millis(ttl)))
+    }
+
+    /// Gives it to another owner.
+    pub(super) fn belongs_to(&mut self, owner: &str) {
+        self.record.owner = format!("{}.{owner}", T::KIND);
+    }
+}
+
 /// Where things are kept. Every operation is atomic, whoever shares the store.
 pub(super) struct Shelf {
     records: Arc<dyn RecordStore>,

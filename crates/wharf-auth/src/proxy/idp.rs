@@ -45,7 +45,7 @@ const ALGORITHMS: [Algorithm; 9] = [
 #[derive(Debug)]
 pub(super) struct Refused(pub(super) String);
 
-pub(super) struct Upstream {
+pub(super) struct Idp {
     pub(super) provider: Provider,
     fetch: Fetch,
     /// Where the provider sends browsers back to.
@@ -95,10 +95,10 @@ pub(super) struct Trip<'a> {
     pub(super) verifier: &'a str,
 }
 
-impl Upstream {
+impl Idp {
     pub(super) fn new(provider: Provider, fetch: Fetch, callback: String) -> Self {
         let (found, keys) = (Mutex::default(), Mutex::default());
-        Upstream { provider, fetch, callback, found, keys }
+        Idp { provider, fetch, callback, found, keys }
     }
 
     /// Where the browser goes to sign in.
@@ -262,7 +262,7 @@ impl Upstream {
             let keys = self.keys(age).await?;
             let wanted = token.header.kid.as_deref();
             let fits = |kid: Option<&str>| wanted.is_none() || kid.is_none() || kid == wanted;
-            for key in keys.keys.iter().filter(|key| fits(key.kid.as_deref())) {
+            for key in keys.keys.iter().filter(|key| fits(key.kid())) {
                 match token.verify(key, &ALGORITHMS) {
                     Ok(claims) => return Ok(claims),
                     Err(error) => last = wrong(&error),
