@@ -166,13 +166,7 @@ impl Desk {
             return refuse(STALE);
         }
         if form.get("decision") != Some("allow") {
-            let what = "The user said no.";
-            let back = self.back(&asked.redirect, asked.state.as_deref(), "access_denied", what);
-            let shown = redirect::shown(&asked.redirect);
-            return Ok(match back {
-                Some(url) => page::onward(&url, &shown),
-                None => page::problem(StatusCode::OK, what, None),
-            });
+            return Ok(self.gives_up(&asked, "access_denied", "The user said no."));
         }
         self.sign_in(asked).await
     }
@@ -191,7 +185,8 @@ impl Desk {
             Ok(url) => url,
             Err(refused) => {
                 tracing::warn!(why = refused.0, "the identity provider cannot be asked");
-                return Ok(self.failed(&pending.asked, "temporarily_unavailable"));
+                let what = "The identity provider cannot be reached.";
+                return Ok(self.gives_up(&pending.asked, "temporarily_unavailable", what));
             }
         };
         let owner = Owner("all", MOST_PENDING);
@@ -218,6 +213,14 @@ impl Desk {
     /// Back to the client with an error, after its user agreed to deal with it.
     pub(super) fn failed(&self, asked: &Asked, error: &str) -> Answer {
         let what = "Signing in did not work.";
+        match self.back(&asked.redirect, asked.state.as_deref(), error, what) {
+            Some(url) => page::redirect(&url),
+            None => page::problem(StatusCode::BAD_GATEWAY, what, None),
+        }
+    }
+
+    /// The same, from a form of ours.
+    fn gives_up(&self, asked: &Asked, error: &str, what: &str) -> Answer {
         match self.back(&asked.redirect, asked.state.as_deref(), error, what) {
             Some(url) => page::onward(&url, &redirect::shown(&asked.redirect)),
             None => page::problem(StatusCode::BAD_GATEWAY, what, None),

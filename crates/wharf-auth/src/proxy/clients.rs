@@ -106,7 +106,8 @@ impl Desk {
             return Ok(unfit(error, &what));
         }
         // What RFC 7591 says of a client that says nothing.
-        let method = metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
+        let method =
+            metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
         let secret = match method {
             "none" => None,
             "client_secret_basic" | "client_secret_post" => Some(random_token(32)),
@@ -273,7 +274,8 @@ fn believed(headers: &HeaderMap) -> Duration {
     let [usual, least, most] = BELIEVED;
     let control = headers.get(header::CACHE_CONTROL).and_then(|it| it.to_str().ok());
     let words = || control.unwrap_or_default().split(',').map(str::trim);
-    if words().any(|it| it.eq_ignore_ascii_case("no-store") || it.eq_ignore_ascii_case("no-cache")) {
+    if words().any(|it| it.eq_ignore_ascii_case("no-store") || it.eq_ignore_ascii_case("no-cache"))
+    {
         return least;
     }
     let age = words().find_map(|it| it.strip_prefix("max-age=")?.parse().ok());

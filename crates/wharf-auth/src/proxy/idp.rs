@@ -112,7 +112,9 @@ impl Idp {
         let mut pairs = url.query_pairs_mut();
         pairs.append_pair("response_type", "code").append_pair("client_id", &self.provider.id);
         pairs.append_pair("redirect_uri", &self.callback).append_pair("state", trip.state);
-        pairs.append_pair("code_challenge", &challenge).append_pair("code_challenge_method", "S256");
+        pairs
+            .append_pair("code_challenge", &challenge)
+            .append_pair("code_challenge_method", "S256");
         if !self.provider.scopes.is_empty() {
             pairs.append_pair("scope", &self.provider.scopes.join(" "));
         }
@@ -227,9 +229,8 @@ impl Idp {
         }
         let said = self.discover(issuer).await?;
         let methods = said.token_endpoint_auth_methods_supported;
-        let takes = |method: &str| {
-            methods.as_ref().is_none_or(|all| all.iter().any(|it| it == method))
-        };
+        let takes =
+            |method: &str| methods.as_ref().is_none_or(|all| all.iter().any(|it| it == method));
         let endpoints = Endpoints {
             authorize: said.authorization_endpoint,
             token: said.token_endpoint,
@@ -368,8 +369,10 @@ fn bounded(mut who: Identity) -> Result<Identity, Refused> {
 
 fn basic(id: &str, secret: &str) -> Result<HeaderValue, Refused> {
     let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-    let text = format!("Basic {}", BASE64_STANDARD.encode(format!("{}:{}", encode(id), encode(secret))));
-    let mut value = HeaderValue::try_from(text).map_err(|_| Refused("the id is no header".into()))?;
+    let text =
+        format!("Basic {}", BASE64_STANDARD.encode(format!("{}:{}", encode(id), encode(secret))));
+    let mut value =
+        HeaderValue::try_from(text).map_err(|_| Refused("the id is no header".into()))?;
     value.set_sensitive(true);
     Ok(value)
 }

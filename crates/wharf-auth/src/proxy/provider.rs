@@ -42,7 +42,11 @@ impl Provider {
     /// An OpenID provider, by its issuer exactly as it writes that itself. Its endpoints and keys are
     /// found there.
     #[must_use]
-    pub fn oidc(issuer: impl Into<String>, id: impl Into<String>, secret: impl Into<String>) -> Self {
+    pub fn oidc(
+        issuer: impl Into<String>,
+        id: impl Into<String>,
+        secret: impl Into<String>,
+    ) -> Self {
         let issuer = issuer.into();
         let provider = Provider::new(host(&issuer), Kind::Oidc { issuer }, id, secret);
         provider.scopes(["openid", "profile", "email"])
@@ -135,12 +139,7 @@ impl Provider {
         self
     }
 
-    fn new(
-        name: String,
-        kind: Kind,
-        id: impl Into<String>,
-        secret: impl Into<String>,
-    ) -> Self {
+    fn new(name: String, kind: Kind, id: impl Into<String>, secret: impl Into<String>) -> Self {
         let (id, secret) = (id.into(), secret.into());
         let (scopes, parameters) = (Vec::new(), Vec::new());
         Provider { kind, name, id, secret, scopes, parameters, secret_in_body: None }

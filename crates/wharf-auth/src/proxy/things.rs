@@ -77,10 +77,17 @@ pub(super) struct Grant {
     /// Digests: of what all refresh tokens of this grant have in common, and of the newest.
     pub(super) family: String,
     pub(super) newest: String,
-    /// Access tokens, by their digests, and when they end.
-    pub(super) access: Vec<(String, u64)>,
+    pub(super) access: Vec<Access>,
     /// Until when somebody is fetching new upstream tokens.
     pub(super) refreshing: u64,
+}
+
+/// An access token of ours, by its digest.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Access {
+    pub(super) digest: String,
+    pub(super) until: u64,
+    pub(super) scopes: BTreeSet<String>,
 }
 
 /// Tokens of the identity provider's.
@@ -114,7 +121,8 @@ impl Identity {
     /// The address of the user's mailbox, unless the provider says that nobody has verified it.
     #[must_use]
     pub fn email(&self) -> Option<&str> {
-        let doubtful = self.claims.get("email_verified").is_some_and(|it| *it == Value::Bool(false));
+        let doubtful =
+            self.claims.get("email_verified").is_some_and(|it| *it == Value::Bool(false));
         self.claim("email").filter(|_| !doubtful)
     }
 }
