@@ -49,7 +49,8 @@ pub trait Authority: Send + Sync + 'static {
     }
 
     /// Answers a request to one of [its paths](Authority::paths), for which nobody needs to be let in. Its host was
-    /// checked, and its origin unless it only reads; its body was bounded.
+    /// checked, and its origin unless it only reads; its body was bounded. Its extensions hold the `SocketAddr` that it
+    /// came from, if that is known.
     fn page(&self, request: Request<Bytes>) -> BoxFuture<Response<Bytes>> {
         drop(request);
         Box::pin(async {

@@ -33,7 +33,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode};
 use wharf_model::{
     Admission, Authority, BoxFuture, Denied, Error, Knock, Pass, Principal, Reach, StateSeal,
     Stores, Verdict,
@@ -45,7 +45,10 @@ pub use self::{
     things::Identity,
 };
 use self::{desk::Desk, site::Site, things::Client};
-use crate::fetch::Fetch;
+use crate::{
+    fetch::Fetch,
+    server::{Challenge, Presented, Scheme, presented},
+};
 
 /// Decides what somebody may do, of what a client asks for.
 type Decide = dyn Fn(&Identity, &BTreeSet<String>) -> Option<BTreeSet<String>> + Send + Sync;
@@ -257,63 +260,59 @@ impl OAuthProxy {
     }
 
     /// The challenge for who needs a token, or another one.
-    fn challenge(&self, error: Option<(&str, &str)>, scopes: &[&str]) -> Option<HeaderValue> {
-        let desk = self.desk.get()?;
-        let mut text = "Bearer ".to_owned();
+    fn challenge(&self, error: Option<(&str, &str)>, scopes: &[&str]) -> HeaderValue {
+        let mut challenge = Challenge::new("Bearer");
         if let Some((error, what)) = error {
-            text.push_str(&format!("error=\"{error}\", error_description=\"{what}\", "));
+            challenge = challenge.with("error", error).with("error_description", what);
         }
-        let is_plain = |it: u8| it.is_ascii_graphic() && !b"\"\\".contains(&it);
-        let scopes: Vec<_> = scopes.iter().copied().filter(|it| it.bytes().all(is_plain)).collect();
-        if !scopes.is_empty() {
-            text.push_str(&format!("scope=\"{}\", ", scopes.join(" ")));
-        }
-        text.push_str(&format!("resource_metadata=\"{}\"", desk.site.resource_metadata()));
-        HeaderValue::try_from(text).ok()
+        let metadata = self.desk.get().map(|desk| desk.site.resource_metadata());
+        let challenge = challenge.scopes(scopes.iter().copied());
+        challenge.maybe("resource_metadata", metadata.as_deref()).header()
     }
 
-    /// Somebody without a token that is good.
-    fn unknown(&self, had_one: bool) -> Denied {
+    /// Somebody who shows no token that is good, and why that is so.
+    fn stranger(&self, error: Option<(&str, &'static str)>) -> Denied {
+        let (status, what) = match error {
+            Some(("invalid_request", what)) => (400, what),
+            Some((_, what)) => (401, what),
+            None => (401, "A token is needed: get one where resource_metadata says"),
+        };
         let first = self.settings.first_scopes();
         let first: Vec<_> = first.iter().map(String::as_str).collect();
-        let (error, what) = match had_one {
-            true => (
-                Some(("invalid_token", "The token is not known here, or has ended")),
-                "The token is not known here, or has ended: get another one",
-            ),
-            false => (None, "A token is needed: get one where resource_metadata says"),
-        };
-        let denied = Denied::new(401, what);
-        match self.challenge(error, &first) {
-            Some(challenge) => denied.challenge(challenge),
-            None => denied,
-        }
+        Denied::new(status, what).challenge(self.challenge(error, &first))
     }
 }
+
+/// What to tell who shows a token that is none.
+const UNKNOWN: (&str, &str) = ("invalid_token", "The token is not known here, or has ended");
 
 impl Authority for OAuthProxy {
     fn admit(&self, knock: &Knock<'_>) -> Admission {
         let Some(desk) = self.desk.get() else {
             return Admission::Now(Err(Denied::new(503, "The OAuth proxy has no store yet")));
         };
-        let mut given = knock.headers.get_all(header::AUTHORIZATION).iter();
-        let token = given.next().and_then(bearer).map(str::to_owned);
-        let Some(token) = token.filter(|_| given.next().is_none()) else {
-            return Admission::Now(Err(self.unknown(false)));
+        let token = match presented(knock) {
+            Ok(Some(Presented { scheme: Scheme::Bearer, token })) => token.to_owned(),
+            Ok(Some(_)) => return Admission::Now(Err(self.stranger(Some(UNKNOWN)))),
+            Ok(None) => return Admission::Now(Err(self.stranger(None))),
+            Err(what) => {
+                return Admission::Now(Err(self.stranger(Some(("invalid_request", what)))));
+            }
         };
-        let (desk, unknown) = (desk.clone(), self.unknown(true));
-        Admission::Later(Box::pin(async move { admitted(desk, &token, unknown).await }))
+        let (desk, stranger) = (desk.clone(), self.stranger(Some(UNKNOWN)));
+        Admission::Later(Box::pin(async move { admitted(desk, &token, stranger).await }))
     }
 
     fn denied(&self, error: &Error, _knock: &Knock<'_>, _who: &Principal) -> Vec<HeaderValue> {
-        let challenge = match error.kind.is_insufficient_scope() {
-            true => {
-                let what = "More is needed for this than was granted";
-                self.challenge(Some(("insufficient_scope", what)), &error.required_scopes())
-            }
+        let what = "More is needed for this than was granted";
+        vec![match error.kind.is_insufficient_scope() {
+            true => self.challenge(Some(("insufficient_scope", what)), &error.required_scopes()),
             false => self.challenge(None, &[]),
-        };
-        challenge.into_iter().collect()
+        }]
+    }
+
+    fn problems(&self) -> Vec<String> {
+        self.site().err().into_iter().collect()
     }
 
     fn paths(&self) -> Vec<String> {
@@ -346,12 +345,12 @@ impl Authority for OAuthProxy {
     }
 }
 
-async fn admitted(desk: Arc<Desk>, token: &str, unknown: Denied) -> Verdict {
+async fn admitted(desk: Arc<Desk>, token: &str, stranger: Denied) -> Verdict {
     let found = desk.look_up(token).await.map_err(|error| {
         tracing::warn!(%error, "the OAuth proxy cannot reach what it keeps");
         Denied::new(503, "Tokens cannot be checked at the moment: try again later")
     })?;
-    let Some((kept, access)) = found else { return Err(unknown) };
+    let Some((kept, access)) = found else { return Err(stranger) };
     let grant = kept.thing;
     let id = format!("{} {}", desk.idp.provider.realm(), grant.who.subject);
     let mut principal = Principal::new(id);
@@ -365,12 +364,6 @@ async fn admitted(desk: Arc<Desk>, token: &str, unknown: Denied) -> Verdict {
         pass.extensions.insert(Upstream::new(desk, name, grant));
     }
     Ok(pass)
-}
-
-/// The token in a header.
-fn bearer(value: &HeaderValue) -> Option<&str> {
-    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 impl fmt::Debug for OAuthProxy {
