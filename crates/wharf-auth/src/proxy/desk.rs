@@ -77,6 +77,10 @@ impl Desk {
             "/consent" => (Method::POST, Reader::Person),
             _ => (Method::POST, Reader::Program),
         };
+        let is_for_programs = matches!(reader, Reader::Program);
+        if is_for_programs && parts.method == Method::OPTIONS {
+            return for_pages(page::json(StatusCode::OK, &serde_json::json!({})));
+        }
         if parts.method != verb {
             return not_allowed(&verb);
         }
@@ -91,10 +95,11 @@ impl Desk {
             "/token" => self.token(&parts, &body).await,
             _ => self.revoke(&parts, &body).await,
         };
-        answered.unwrap_or_else(|error| {
+        let answer = answered.unwrap_or_else(|error| {
             tracing::warn!(%error, path, "the OAuth proxy cannot reach what it keeps");
             failed(reader, &error)
-        })
+        });
+        if is_for_programs { for_pages(answer) } else { answer }
     }
 
     /// Whether an address asks too often. Tokens cannot be guessed, so who asks for them may go on.
@@ -142,6 +147,20 @@ fn failed(reader: Reader, error: &Error) -> Answer {
         Reader::Program => page::oauth_error(status, "temporarily_unavailable", what),
     };
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    answer
+}
+
+/// Lets clients read the answer that are web pages. No cookie counts there, so nobody is harmed; whose
+/// pages may ask was decided before.
+fn for_pages(mut answer: Answer) -> Answer {
+    let pairs = [
+        (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "POST"),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, mcp-protocol-version"),
+    ];
+    for (name, value) in pairs {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
     answer
 }
 

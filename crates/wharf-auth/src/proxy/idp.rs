@@ -20,6 +20,8 @@ use crate::{
 
 /// How long is believed what the provider said about itself.
 const FRESH: Duration = Duration::from_secs(3600);
+/// How long it is left alone when it does not answer.
+const SULK: Duration = Duration::from_secs(5);
 /// How often its keys are fetched at most, whatever tokens say.
 const PAUSE: Duration = Duration::from_secs(10);
 /// How far its clock may be off.
@@ -42,7 +44,7 @@ const ALGORITHMS: [Algorithm; 9] = [
 ];
 
 /// Why it did not work, for the operator: a client is told less.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Refused(pub(super) String);
 
 pub(super) struct Idp {
@@ -50,8 +52,8 @@ pub(super) struct Idp {
     fetch: Fetch,
     /// Where the provider sends browsers back to.
     callback: String,
-    found: Mutex<Option<(Instant, Endpoints)>>,
-    keys: Mutex<Option<(Instant, JwkSet)>>,
+    found: Mutex<Option<(Instant, Result<Endpoints, Refused>)>>,
+    keys: Mutex<Option<(Instant, Result<JwkSet, Refused>)>>,
 }
 
 /// Where a provider is asked for what.
@@ -224,22 +226,26 @@ impl Idp {
             }
         };
         let mut found = self.found.lock().await;
-        if let Some((_, known)) = found.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
-            return Ok(known.clone());
+        if let Some(known) = still(&found, FRESH) {
+            return known;
         }
+        let endpoints = self.find(issuer, in_body).await;
+        *found = Some((Instant::now(), endpoints.clone()));
+        endpoints
+    }
+
+    async fn find(&self, issuer: &str, in_body: Option<bool>) -> Result<Endpoints, Refused> {
         let said = self.discover(issuer).await?;
         let methods = said.token_endpoint_auth_methods_supported;
         let takes =
             |method: &str| methods.as_ref().is_none_or(|all| all.iter().any(|it| it == method));
-        let endpoints = Endpoints {
+        Ok(Endpoints {
             authorize: said.authorization_endpoint,
             token: said.token_endpoint,
             keys: Some(said.jwks_uri),
             secret_in_body: in_body.unwrap_or_else(|| !takes("client_secret_basic")),
             names_itself: said.authorization_response_iss_parameter_supported,
-        };
-        *found = Some((Instant::now(), endpoints.clone()));
-        Ok(endpoints)
+        })
     }
 
     async fn discover(&self, issuer: &str) -> Result<Discovered, Refused> {
@@ -278,12 +284,12 @@ impl Idp {
         let url = self.endpoints().await?.keys;
         let url = url.ok_or_else(|| Refused("the provider has no keys".into()))?;
         let mut known = self.keys.lock().await;
-        if let Some((_, keys)) = known.as_ref().filter(|(at, _)| at.elapsed() < age) {
-            return Ok(keys.clone());
+        if let Some(keys) = still(&known, age) {
+            return keys;
         }
-        let keys: JwkSet = self.read(&url, HeaderMap::new()).await?;
+        let keys = self.read::<JwkSet>(&url, HeaderMap::new()).await;
         *known = Some((Instant::now(), keys.clone()));
-        Ok(keys)
+        keys
     }
 
     /// Whether an ID token is for us, from there, of now and of this sign-in.
@@ -339,6 +345,16 @@ impl Idp {
         }
         fetched.json().map_err(|error| Refused(format!("{url}: {error}")))
     }
+}
+
+/// What was found not too long ago; that nothing was found, for a short while.
+fn still<T: Clone>(
+    found: &Option<(Instant, Result<T, Refused>)>,
+    fresh: Duration,
+) -> Option<Result<T, Refused>> {
+    let (at, found) = found.as_ref()?;
+    let fresh = if found.is_ok() { fresh } else { SULK };
+    (at.elapsed() < fresh).then(|| found.clone())
 }
 
 fn tokens(answered: Answered, now: u64) -> Result<Tokens, Refused> {

@@ -153,3 +153,22 @@ async fn documents_of_clients_are_not_fetched_from_inside_or_without_reason() {
     let page = node.redeem("https://app.example.com/client.json", "x").await;
     assert_eq!(page.error(), "invalid_client");
 }
+
+#[tokio::test]
+async fn clients_that_are_web_pages_can_read_what_they_asked_for_and_no_other_page() {
+    let (_idp, node) = world().await;
+    let client = node.client("Crane", REDIRECT).await;
+    for path in ["/token", "/register", "/revoke"] {
+        for method in [Method::OPTIONS, Method::POST] {
+            let page = node.send(method, path, &[], "").await;
+            assert_eq!(page.headers[header::ACCESS_CONTROL_ALLOW_ORIGIN], "*", "{path}");
+            assert!(!page.headers.contains_key(header::ACCESS_CONTROL_ALLOW_CREDENTIALS));
+        }
+    }
+    for target in [&*authorize(&client, &[]), "/callback", "/consent"] {
+        for method in [Method::OPTIONS, Method::GET, Method::POST] {
+            let page = node.send(method, target, &[], "").await;
+            assert!(!page.headers.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN), "{target}");
+        }
+    }
+}

@@ -6,6 +6,7 @@ use wharf_auth::proxy::{OAuthProxy, Provider, Upstream};
 use wharf_model::{Authority, Error};
 
 use crate::{
+    RedisServer,
     idp::{Idp, Mood},
     world::*,
 };
@@ -135,20 +136,48 @@ async fn a_provider_without_openid_says_who_it_is_by_a_url() {
     assert_eq!(page.parameter("error").unwrap(), "server_error");
 }
 
+/// A file that is gone after the test.
+struct File(std::path::PathBuf);
+
+impl File {
+    fn new(name: &str) -> Self {
+        File(std::env::temp_dir().join(format!("wharf-proxy-{name}-{}.db", std::process::id())))
+    }
+
+    fn url(&self) -> String {
+        format!("sqlite:{}", self.0.display())
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        for suffix in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{}{suffix}", self.0.display()));
+        }
+    }
+}
+
 #[tokio::test]
 async fn two_processes_on_one_store_are_one_proxy() {
-    let folder = std::env::temp_dir().join(format!("wharf-proxy-{}", std::process::id()));
-    let sqlite = format!("sqlite:{}", folder.with_extension("db").display());
-    for url in ["memory:", &sqlite] {
+    let (file, redis) = (File::new("two"), RedisServer::start());
+    for url in ["memory:", &file.url(), &redis.url("two")] {
         let idp = Idp::start().await;
         let stores = wharf_store::open(url).await.unwrap();
-        let [one, two] = [(), ()].map(|()| Node::new(proxy(&idp), &stores));
+        // On Redis, each has a connection of its own.
+        let other = match url.starts_with("redis:") {
+            true => wharf_store::open(url).await.unwrap(),
+            false => stores.clone(),
+        };
+        let (one, two) = (Node::new(proxy(&idp), &stores), Node::new(proxy(&idp), &other));
         let client = one.client("Crane", REDIRECT).await;
         let mut browser = Browser::default();
         let page = browser.get(&two, &authorize(&client, &[])).await;
-        let page = browser.answer(&one, &page, "allow").await;
-        let back = idp.sign_in(&page.link(), "alice");
+        let allowed = browser.answer(&one, &page, "allow").await;
+        assert_eq!(browser.answer(&two, &page, "allow").await.status, 403, "answered already");
+        let back = idp.sign_in(&allowed.link(), "alice");
+        let mut again = browser.clone();
         let code = browser.get(&two, &target(&back)).await.parameter("code").unwrap();
+        assert!(again.get(&one, &target(&back)).await.is_dead_end());
         let tokens = one.redeem(&client, &code).await.json();
         assert!(two.call(&text(&tokens, "access_token")).await.is_ok());
         // What is good once is good once everywhere.
@@ -156,17 +185,25 @@ async fn two_processes_on_one_store_are_one_proxy() {
         assert!(one.call(&text(&tokens, "access_token")).await.is_err());
 
         let tokens = one.sign_in(&idp, &client, "alice").await;
-        let newer = two.refresh(&client, &text(&tokens, "refresh_token")).await.json();
+        let refresh = text(&tokens, "refresh_token");
+        let newer = two.refresh(&client, &refresh).await.json();
         assert!(one.call(&text(&newer, "access_token")).await.is_ok());
-        assert_eq!(
-            one.refresh(&client, &text(&tokens, "refresh_token")).await.error(),
-            "invalid_grant"
-        );
+        assert_eq!(one.refresh(&client, &refresh).await.error(), "invalid_grant");
         assert!(two.call(&text(&newer, "access_token")).await.is_err());
     }
-    for suffix in ["db", "db-wal", "db-shm"] {
-        let _ = std::fs::remove_file(folder.with_extension(suffix));
-    }
+}
+
+#[tokio::test]
+async fn what_is_kept_in_a_file_outlives_the_process() {
+    let (file, idp) = (File::new("outlives"), Idp::start().await);
+    let node = Node::new(proxy(&idp), &wharf_store::open(&file.url()).await.unwrap());
+    let client = node.client("Crane", REDIRECT).await;
+    let tokens = node.sign_in(&idp, &client, "alice").await;
+    drop(node);
+    let next = Node::new(proxy(&idp), &wharf_store::open(&file.url()).await.unwrap());
+    assert!(next.call(&text(&tokens, "access_token")).await.is_ok());
+    assert_eq!(next.refresh(&client, &text(&tokens, "refresh_token")).await.status, 200);
+    assert_eq!(next.get(&authorize(&client, &[])).await.status, 200);
 }
 
 #[tokio::test]

@@ -2,8 +2,14 @@
 
 mod clients;
 mod consent;
+mod documents;
 mod flow;
 mod idp;
+#[path = "../../../wharf-store/tests/redis/server.rs"]
+#[allow(dead_code, reason = "shared with the tests of stores")]
+mod redis;
 mod tokens;
 mod upstream;
 mod world;
+
+use self::redis::RedisServer;

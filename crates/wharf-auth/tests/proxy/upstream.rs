@@ -76,6 +76,13 @@ async fn a_provider_that_calls_itself_something_else_is_not_asked() {
     let mood = Mood { issuer: Some("https://evil.example".into()), ..Mood::default() };
     let end = end_of(&idp, &node, mood, "").await;
     assert_eq!(parameter(&end, "error").as_deref(), Some("temporarily_unavailable"));
+    // It is left alone for a while, and asked again then.
+    let end = end_of(&idp, &node, Mood::default(), "").await;
+    assert_eq!(parameter(&end, "error").as_deref(), Some("temporarily_unavailable"));
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(6)).await;
+    tokio::time::resume();
+    assert!(parameter(&end_of(&idp, &node, Mood::default(), "").await, "code").is_some());
 }
 
 #[tokio::test]
