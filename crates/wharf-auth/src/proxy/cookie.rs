@@ -24,7 +24,7 @@ impl Secret {
 
     /// What is kept of it, and bound to it.
     pub(super) fn digest(&self) -> String {
-        b64(&sha256(self.0.as_bytes()))
+        b64(sha256(self.0.as_bytes()))
     }
 }
 

@@ -155,7 +155,7 @@ impl fmt::Debug for Shelf {
 
 /// What a secret is known by where it is kept.
 pub(super) fn digest(secret: &str) -> String {
-    b64(&sha256(secret.as_bytes()))
+    b64(sha256(secret.as_bytes()))
 }
 
 fn id<T: Thing>(name: &str) -> String {
