@@ -160,6 +160,9 @@ async fn everything_ends() {
     assert!(denied.headers[header::WWW_AUTHENTICATE].to_str().unwrap().contains("invalid_token"));
     let newer = node.refresh(&client, &text(&tokens, "refresh_token")).await.json();
     assert!(node.call(&text(&newer, "access_token")).await.is_ok());
+    tokio::time::advance(Duration::from_secs(29 * 24 * 3600)).await;
+    let newer = node.refresh(&client, &text(&newer, "refresh_token")).await.json();
+    assert!(node.call(&text(&newer, "access_token")).await.is_ok(), "who comes back stays in");
     tokio::time::advance(Duration::from_secs(30 * 24 * 3600 + 1)).await;
     let page = node.refresh(&client, &text(&newer, "refresh_token")).await;
     assert_eq!(page.error(), "invalid_grant");
@@ -180,6 +183,8 @@ async fn a_token_of_another_server_is_none_here() {
     let token = text(&tokens, "access_token");
     assert!(here.call(&token).await.is_ok());
     assert!(there.call(&token).await.is_err(), "one store, two resources");
+    let (grant, _) = token.split_once('.').unwrap();
+    assert!(here.call(&format!("{grant}.{}", "A".repeat(43))).await.is_err(), "half of one");
     let upstream = "upstream-token-of-the-provider";
     assert!(here.call(upstream).await.is_err(), "nothing is passed through");
     assert!(here.call(&text(&tokens, "refresh_token")).await.is_err());
