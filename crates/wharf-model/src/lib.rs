@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod ask;
+mod authority;
 mod builders;
 mod cache;
 mod call;
@@ -36,6 +37,7 @@ mod task;
 mod tool;
 
 pub use ask::*;
+pub use authority::*;
 pub use cache::*;
 pub use call::*;
 pub use capability::*;

@@ -50,6 +50,9 @@ pub use pin::{Pin, UnknownRevision};
 pub use replies::Replies;
 pub use server::{Era, Server};
 
+/// Authorization: who may call over HTTP, and how a client gets in.
+#[cfg(feature = "auth")]
+pub use wharf_auth as auth;
 #[cfg(feature = "client")]
 pub use wharf_client::{
     About, Answer, Answers, CallOptions, Caller, Calling, Ear, Errand, Link, Listening, Listing,

@@ -71,6 +71,8 @@ pub struct Server {
     pub(crate) http: wharf_transport::http::Http,
     #[cfg(feature = "http")]
     pub(crate) http_rates: Option<wharf_server::Rates>,
+    #[cfg(feature = "http")]
+    pub(crate) authority: Option<Arc<dyn wharf_model::Authority>>,
 }
 
 impl Server {
@@ -95,6 +97,8 @@ impl Server {
             http: wharf_transport::http::Http::new(),
             #[cfg(feature = "http")]
             http_rates: Some(wharf_server::Rates::default()),
+            #[cfg(feature = "http")]
+            authority: None,
         }
     }
 
@@ -300,6 +304,16 @@ impl Server {
         let (counts, http) = match router.stores().cloned() {
             Some(stores) => (Some(stores.rates.clone()), self.http.stores(stores)),
             None => (None, self.http),
+        };
+        #[cfg(feature = "http")]
+        let http = match self.authority {
+            Some(authority) => {
+                if let Some(stores) = router.stores() {
+                    authority.join(stores);
+                }
+                http.authority(authority)
+            }
+            None => http,
         };
         let wire = Wire::new(self.about)
             .eras(self.eras)
