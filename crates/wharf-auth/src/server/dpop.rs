@@ -182,7 +182,9 @@ impl Proofs {
         }
         let jwk = match parsed.header.jwk.as_ref().map(Jwk::from_json) {
             Some(Ok(jwk)) if jwk.had_private_parts() => {
-                return refuse("The proof shows a private key: make a new one, and show its public half");
+                return refuse(
+                    "The proof shows a private key: make a new one, and show its public half",
+                );
             }
             Some(Ok(jwk)) => jwk,
             _ => return refuse("The proof holds no public key that is known here"),

@@ -36,7 +36,8 @@ pub struct StaticToken {
 impl StaticToken {
     /// Whoever shows `token` is `principal`.
     pub fn new(token: impl AsRef<str>, principal: Principal) -> Self {
-        let nobody = StaticToken { front: Front::default(), known: Vec::new(), gate: OnceLock::new() };
+        let nobody =
+            StaticToken { front: Front::default(), known: Vec::new(), gate: OnceLock::new() };
         nobody.and(token, principal)
     }
 

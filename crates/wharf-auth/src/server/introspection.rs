@@ -127,7 +127,9 @@ impl Introspection {
     fn problems(&self) -> Vec<String> {
         let mut problems = self.front.problems();
         if self.front.issuers.is_empty() {
-            problems.push("there is no issuer: say with `.issuer(…)` whom clients ask for tokens".into());
+            problems.push(
+                "there is no issuer: say with `.issuer(…)` whom clients ask for tokens".into(),
+            );
         }
         if self.audiences.is_empty() && !self.issuer_checks {
             problems.push(

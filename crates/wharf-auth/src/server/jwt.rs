@@ -144,9 +144,8 @@ impl Jwt {
     fn gate(&self) -> &Arc<Gate<Tokens>> {
         self.gate.get_or_init(|| {
             let download = self.download.clone().unwrap_or_else(|| Arc::new(Fetch::new()));
-            let keys = |issuer: &Issuer| {
-                Keys::new(&issuer.name, issuer.address.clone(), download.clone())
-            };
+            let keys =
+                |issuer: &Issuer| Keys::new(&issuer.name, issuer.address.clone(), download.clone());
             let issuers = self.issuers.iter().map(|it| (it.name.clone(), keys(it))).collect();
             let rules = Rules {
                 issuers,

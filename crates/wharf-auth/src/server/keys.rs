@@ -65,7 +65,11 @@ pub(crate) enum Found {
 }
 
 impl Keys {
-    pub(crate) fn new(issuer: &str, address: Option<String>, download: Arc<dyn Download>) -> Arc<Self> {
+    pub(crate) fn new(
+        issuer: &str,
+        address: Option<String>,
+        download: Arc<dyn Download>,
+    ) -> Arc<Self> {
         let state = State {
             keys: None,
             address: None,
