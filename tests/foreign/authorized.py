@@ -109,6 +109,13 @@ async def main():
                 same(len(person.visits), 2)
                 assert person.tokens.refresh_token != spent, "the refresh token was not rotated"
 
+            async def rotated():
+                tell("/keys", {"keep": True})
+                auth.context.token_expiry_time = 1.0
+                # The next token is signed with a key that the server has not seen.
+                await known()
+                same(len(person.visits), 2)
+
             checks = {
                 "a stranger is sent away, and comes back with a token": first,
                 "the handler knows the caller": known,
@@ -116,6 +123,7 @@ async def main():
                 "what the caller may not do is not listed": listed,
                 "more is asked for when more is needed": more,
                 "an old token is exchanged for a new one, and nobody is asked": refreshed,
+                "a new key locks nobody out": rotated,
             }
             for name, check in checks.items():
                 passed &= await attempt(name, check())
