@@ -8,7 +8,10 @@ use wharf_model::{
     Admission, Authority, BoxFuture, Denied, Error, Knock, Pass, Principal, Scope, Verdict,
 };
 
-use super::front::Front;
+use super::{
+    credentials::{Scheme, presented},
+    front::Front,
+};
 
 /// A request that wants to come in: all of it but its body.
 #[derive(Clone)]
@@ -29,7 +32,8 @@ impl Head {
     #[must_use]
     pub fn bearer(&self) -> Option<&str> {
         let knock = Knock::new(&self.method, &self.uri, &self.headers, &self.scope);
-        super::credentials::presented(&knock).ok().flatten().map(|it| it.token)
+        let presented = presented(&knock).ok().flatten();
+        presented.filter(|it| it.scheme == Scheme::Bearer).map(|it| it.token)
     }
 }
 
@@ -74,7 +78,7 @@ where
 /// use wharf_model::{Denied, Principal};
 ///
 /// async fn look_up(token: &str) -> Option<Principal> {
-///     (token == "alice's").then(|| Principal::new("alice"))
+///     (token == "for-alice").then(|| Principal::new("alice"))
 /// }
 ///
 /// let authority = by_async(async |head: Head| {
