@@ -29,12 +29,15 @@ async fn main() -> wharf::Result<()> {
         .tool::<write_note>();
     let server = match option("--issuer") {
         // This is all that protection takes. Keys are fetched from the issuer, and fetched again when they change.
-        Some(issuer) => server.auth(Jwt::issuer(issuer).audience(audience)),
+        Some(issuer) => {
+            server.auth(Jwt::issuer(issuer).audience(audience).scopes_supported(["notes:read"]))
+        }
         // One token for everybody: for development only, on this machine only.
         None => {
             let token = option("--token").unwrap_or_else(|| "let-me-in".to_owned());
             eprintln!("notes: Authorization: Bearer {token}");
-            server.auth(StaticToken::new(token, Principal::new("developer").with_scope("notes:read")))
+            server
+                .auth(StaticToken::new(token, Principal::new("developer").with_scope("notes:read")))
         }
     };
     eprintln!("notes: serving http://{address}/mcp");

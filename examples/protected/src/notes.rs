@@ -39,7 +39,8 @@ pub(crate) fn list_notes(State(notes): State<Notes>) -> String {
 #[tool(cheap, scope = "notes:read")]
 pub(crate) fn read_note(name: String, State(notes): State<Notes>) -> Result<String, ToolError> {
     let note = notes.with(|notes| notes.get(&name).cloned());
-    let Note { author, text } = note.ok_or_else(|| ToolError::new(format!("There is no {name}.")))?;
+    let Note { author, text } =
+        note.ok_or_else(|| ToolError::new(format!("There is no {name}.")))?;
     Ok(format!("{text} ({author})"))
 }
 

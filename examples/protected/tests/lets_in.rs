@@ -19,7 +19,8 @@ async fn who_has_the_token_may_read_and_not_write() {
     let refused = refused.expect_err("the token has not this scope");
     assert!(refused.kind.is_insufficient_scope(), "{refused:?}");
 
-    let stranger = server.connect("let-me-in-too").await.err().expect("another token is not let in");
+    let stranger =
+        server.connect("let-me-in-too").await.err().expect("another token is not let in");
     assert!(stranger.to_string().contains("401"), "{stranger}");
 }
 

@@ -39,8 +39,7 @@ async fn drive(script: &str, era: &str) {
     let issuer = AuthorizationServer::start().await;
     let place = Place::take().await;
     // A stranger is told to ask for one scope; for the other it must come back.
-    let authority =
-        Jwt::issuer(&issuer.issuer).audience(&place.resource).scope("files:read");
+    let authority = Jwt::issuer(&issuer.issuer).audience(&place.resource).scope("files:read");
     let server = place.serve(authority);
     let mut command = program::command(script);
     command.args([era, &server.resource]).env("AUTH_CONTROL", &issuer.control);

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::{PAST_EXPIRY, start};
 use crate::support::authorization::AuthorizationServer;
 use crate::support::protected::{challenge, said};
+use crate::{PAST_EXPIRY, start};
 
 mod tests {
     crate::tests! {

@@ -26,7 +26,9 @@ impl Program {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .unwrap_or_else(|e| panic!("cannot run {script}: {e}; run `cargo xtask foreign` again"));
+            .unwrap_or_else(|e| {
+                panic!("cannot run {script}: {e}; run `cargo xtask foreign` again")
+            });
         let stderr = process.stderr.take().map(|stderr| BufReader::new(stderr).lines());
         Self { name: script.to_owned(), process, stderr }
     }

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::json;
 use tokio::net::TcpListener;
-use wharf::prelude::*;
 use wharf::Endpoint;
 use wharf::model::Authority;
+use wharf::prelude::*;
 use wharf_auth::fetch::{Fetch, Fetched};
 
 /// Who is calling, and what they may do.
