@@ -57,11 +57,13 @@ pub struct Rebuff {
     pub mark: u64,
     /// How often this request was refused before.
     pub times: u32,
+    /// Whether somebody waits for the answer, who may be asked for something.
+    pub waited: bool,
 }
 
 impl Rebuff {
     /// A request that was refused for the first time.
     pub fn new(verb: impl Into<String>, status: u16, mark: u64) -> Rebuff {
-        Rebuff { verb: verb.into(), status, challenges: Vec::new(), mark, times: 0 }
+        Rebuff { verb: verb.into(), status, challenges: Vec::new(), mark, times: 0, waited: true }
     }
 }

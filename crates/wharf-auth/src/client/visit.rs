@@ -90,7 +90,6 @@ impl Callback {
         }
     }
 
-    #[allow(dead_code)]
     /// Whether a parameter is there at all.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(it, _)| it == name)
