@@ -8,7 +8,7 @@ use crate::{BoxFuture, Error};
 /// to the server's own origin, and tells it of every refusal.
 pub trait Credentials: Send + Sync + 'static {
     /// What to show with a request: `verb` and `url` are its own, without a query.
-    fn pass(&self, verb: &str, url: &str) -> BoxFuture<Result<Pass, Error>>;
+    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<Shown, Error>>;
 
     /// A request was answered. `nonce` is what the server wants to see in the next proof.
     fn answered(&self, mark: u64, status: u16, nonce: Option<&str>);
@@ -21,23 +21,23 @@ pub trait Credentials: Send + Sync + 'static {
 /// What to show with a request.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Pass {
+pub struct Shown {
     /// Headers and their values, which are secrets.
     pub headers: Vec<(&'static str, String)>,
     /// Tells one credential from the one that replaces it.
     pub mark: u64,
 }
 
-impl Pass {
+impl Shown {
     /// Shows `headers`, which belong to the credential `mark`.
     #[must_use]
-    pub fn new(mark: u64, headers: Vec<(&'static str, String)>) -> Pass {
-        Pass { headers, mark }
+    pub fn new(mark: u64, headers: Vec<(&'static str, String)>) -> Shown {
+        Shown { headers, mark }
     }
 }
 
 /// Shows no values.
-impl fmt::Debug for Pass {
+impl fmt::Debug for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.headers.iter().map(|(name, _)| name)).finish()
     }

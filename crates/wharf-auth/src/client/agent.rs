@@ -10,7 +10,7 @@ use std::{
 
 use tokio::{sync::OnceCell, time::Instant};
 use url::Url;
-use wharf_model::{BoxFuture, Credentials, Error, ErrorKind, Pass, Rebuff};
+use wharf_model::{BoxFuture, Credentials, Error, ErrorKind, Rebuff, Shown};
 
 use super::{
     Login, LoginKey,
@@ -109,9 +109,9 @@ impl Agent {
 }
 
 impl Credentials for Agent {
-    fn pass(&self, verb: &str, url: &str) -> BoxFuture<Result<Pass, Error>> {
+    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<Shown, Error>> {
         let (core, verb, url) = (self.0.clone(), verb.to_owned(), url.to_owned());
-        Box::pin(async move { core.pass(&verb, &url).await })
+        Box::pin(async move { core.show(&verb, &url).await })
     }
 
     fn answered(&self, mark: u64, status: u16, nonce: Option<&str>) {
@@ -136,9 +136,9 @@ impl Core {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn pass(self: &Arc<Self>, verb: &str, url: &str) -> Result<Pass, Error> {
+    async fn show(self: &Arc<Self>, verb: &str, url: &str) -> Result<Shown, Error> {
         if let Grant::Bearer(token) = &self.plan.grant {
-            return Ok(Pass::new(0, vec![("authorization", format!("Bearer {token}"))]));
+            return Ok(Shown::new(0, vec![("authorization", format!("Bearer {token}"))]));
         }
         self.load().await?;
         self.renew_early().await;
@@ -155,7 +155,7 @@ impl Core {
             }
             (Some(tokens), _) => vec![("authorization", format!("Bearer {}", tokens.access))],
         };
-        Ok(Pass::new(mark, headers))
+        Ok(Shown::new(mark, headers))
     }
 
     /// Remembers the last login at this server.

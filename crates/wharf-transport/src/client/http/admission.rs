@@ -27,7 +27,7 @@ pub(crate) async fn show(
     headers: &mut HeaderMap,
 ) -> Result<u64, Error> {
     let Some(credentials) = &options.credentials else { return Ok(0) };
-    let pass = credentials.pass(verb.as_str(), url).await?;
+    let pass = credentials.show(verb.as_str(), url).await?;
     for (name, value) in pass.headers {
         let mut value = HeaderValue::from_str(&value).map_err(|_| {
             let problem = format!("What is to be shown as {name} fits no header");

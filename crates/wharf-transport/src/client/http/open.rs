@@ -48,7 +48,7 @@ pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
     let remembered = options.verdicts.get(key).filter(|_| options.pin.is_none());
     if let Some(credentials) = &options.credentials {
         // Where they are kept, somebody may have to unlock them first: no server waits for that.
-        credentials.pass("POST", &http.place.to_string()).await?;
+        credentials.show("POST", &http.place.to_string()).await?;
     }
     let client = options.client.clone();
     let mut opening = Opening::new(client, Carrier::Http, options.pin, remembered);
