@@ -60,16 +60,22 @@ impl Fail {
 
     /// Says how to log in at the server that the user calls `word`, if that helps.
     pub(crate) fn needs_login(self, word: &str) -> Self {
+        // What the status line says is of no use to people.
+        let bare = self.message.contains(" answered with HTTP/");
+        let message =
+            |fail: &Fail, said: String| if bare { said.into() } else { fail.message.clone() };
         let wanted = self.data.as_ref().and_then(|data| wanted_scopes(data));
         if let Some(scopes) = wanted.filter(|_| self.exit == Exit::Authorization) {
             let hint =
                 format!("`wharf auth login {word} --scope {scopes}` asks for what it takes.");
-            return Fail { kind: ErrorKind::InsufficientScope.name(), ..self }.hint(hint);
+            let message = message(&self, format!("{word} wants more than your login is good for"));
+            return Fail { kind: ErrorKind::InsufficientScope.name(), message, ..self }.hint(hint);
         }
         if self.kind != ErrorKind::Unauthenticated.name() {
             return self;
         }
-        self.hint(format!(
+        let message = message(&self, format!("{word} wants you to log in"));
+        Fail { message, ..self }.hint(format!(
             "`wharf auth login {word}` logs you in; --header 'Authorization: Bearer @env:NAME' sends a \
              token of your own."
         ))
@@ -257,6 +263,27 @@ mod tests {
         assert_eq!(Fail::connecting(Error::new(ErrorKind::InvalidRequest)).exit as i32, 4);
         assert_eq!(Fail::connecting(Error::new(ErrorKind::Forbidden)).exit as i32, 3);
         assert_eq!((Fail::usage("x").exit as i32, Fail::interrupted().exit as i32), (1, 130));
+    }
+
+    #[test]
+    fn what_a_server_wants_is_never_a_command() {
+        let refused = |scope: &str| {
+            let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
+            let data = json!({"httpStatus": 403, "wwwAuthenticate": challenge});
+            let error = Error::new(ErrorKind::Forbidden).with_data(data);
+            Fail::from(error).needs_login("demo").json()
+        };
+        assert!(refused("a:b").contains("`wharf auth login demo --scope a:b`"));
+        assert!(refused("a b").contains("--scope 'a b'`"));
+        for scope in ["$(id)", "a;id", "a`id`", "a'b", "", "a|b"] {
+            let told = refused(scope);
+            assert!(
+                told.contains("--scope SCOPE`") && told.contains("insufficient_scope"),
+                "{told}"
+            );
+        }
+        let told = Fail::from(Error::new(ErrorKind::Forbidden)).needs_login("demo").json();
+        assert!(!told.contains("wharf auth"), "{told}");
     }
 
     #[test]

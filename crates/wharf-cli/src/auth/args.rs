@@ -45,8 +45,8 @@ pub(crate) struct Login {
     /// Where the secret that goes with the id is: FILE, @env:NAME or -
     #[arg(long, value_name = "SECRET", requires = "client_id")]
     pub(crate) client_secret: Option<String>,
-    /// How to get in: in the browser, or as a program that has a secret of its own
-    #[arg(long, value_enum, default_value_t = Grant::Browser)]
+    /// How to get in: browser, or client-credentials for a program that has an id and a secret
+    #[arg(long, value_enum, default_value_t = Grant::Browser, hide_possible_values = true)]
     pub(crate) grant: Grant,
     /// Start no browser: show the address, and take the one at which the browser ended
     #[arg(long)]
@@ -61,9 +61,7 @@ pub(crate) struct Login {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Grant {
-    /// Somebody agrees in the browser
     Browser,
-    /// The client is known beforehand, and nobody is asked: needs --client-id and --client-secret
     ClientCredentials,
 }
 

@@ -8,7 +8,7 @@ use super::{
     person::{Consent, Person, browser, with_paste},
     secret,
     status::{logins, show},
-    url_of, vault,
+    url_of, vault, wants_keychain,
 };
 use crate::{context::Context, fail::Fail, terminal::somebody_there};
 
@@ -39,8 +39,9 @@ impl Login {
         };
         let login = self.remembered(login, client, &vault).await?;
         show(context, &vault, &[login])?;
-        if !vault.is_sealed() {
-            context.tell("No keychain of the system's answers here, so the file alone keeps it.");
+        if wants_keychain() && !vault.is_sealed() {
+            context
+                .tell("No keychain of the system answers here, so the file alone keeps the login.");
         }
         Ok(())
     }
@@ -109,7 +110,10 @@ async fn first(context: &Context, url: &str, auth: &Auth, vault: &FileVault) -> 
     let mut found = logins(vault, |key| key.server == server).await?;
     match (found.pop(), tried) {
         (Some(login), _) => Ok(login),
-        (None, Ok(())) => Ok(auth.login(url).await?),
+        (None, Ok(())) => auth.login(url).await.map_err(|error| {
+            let message = format!("{server} lets you in without a login");
+            Fail::unauthorized(message).hint(format!("It offers none either: {}", error.message))
+        }),
         (None, Err(fail)) => Err(fail),
     }
 }

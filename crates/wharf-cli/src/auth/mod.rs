@@ -49,6 +49,10 @@ fn vault() -> Result<FileVault, Fail> {
     }
 }
 
+fn wants_keychain() -> bool {
+    std::env::var_os(VAULT).is_none_or(|it| it != "file")
+}
+
 /// Where logins are kept, for programs.
 fn kept_at(vault: &FileVault) -> Value {
     json!({"file": vault.path(), "sealed": vault.is_sealed()})

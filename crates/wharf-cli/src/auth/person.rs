@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// What is asked of whoever has to open the page elsewhere.
-const PASTE: &str = "Or paste the address at which that browser ends > ";
+const PASTE: &str = "Or paste here the address that your browser ends at > ";
 
 /// Whoever sits at the terminal.
 pub(crate) struct Person {
@@ -88,6 +88,7 @@ fn tell(screen: &Screen, to: &Destination, notice: &Notice<'_>) {
     let (url, opened) = match notice {
         Notice::Opened { url } => (url, true),
         Notice::OpenIt { url } => (url, false),
+        Notice::DidNotOpen => return screen.line("No browser came up: open that page yourself."),
         Notice::NotThis(why) => return screen.line(&format!("This is not it: {why}.")),
         _ => return,
     };
@@ -98,12 +99,16 @@ fn tell(screen: &Screen, to: &Destination, notice: &Notice<'_>) {
     let paint = screen.paint();
     let issuer = paint.bold(&clean_url(&to.issuer));
     screen.line(&match opened {
-        true => format!(
-            "Your browser shows a page of {issuer}: log in there.\nIf it does not, open this:"
-        ),
+        true => {
+            format!("Your browser shows a page of {issuer}: log in there. If it does not, open")
+        }
         false => format!("To log in, open this page of {issuer}:"),
     });
     screen.line(&format!("  {}", paint.cyan(&clean_url(url))));
+    let scopes = to.url.query_pairs().find(|(name, _)| name == "scope").map(|(_, scopes)| scopes);
+    if let Some(scopes) = scopes {
+        screen.line(&format!("You will be asked for: {}", clean_line(&scopes)));
+    }
     if opened {
         screen.line(&paint.dim("Waiting until you are back; Ctrl-C gives up."));
     }

@@ -106,7 +106,7 @@ fn expires(login: &Login, now: u64) -> String {
     let Some(tokens) = &login.tokens else { return String::new() };
     let renewed = tokens.refresh.is_some() || login.grant.is_some();
     match (tokens.expires_at, renewed) {
-        (Some(at), true) => format!("{} (renewed)", from_now(at, now)),
+        (Some(at), true) => format!("{}, then renewed", from_now(at, now)),
         (Some(at), false) => from_now(at, now),
         (None, _) => "unknown".to_owned(),
     }

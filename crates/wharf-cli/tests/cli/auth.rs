@@ -185,6 +185,7 @@ fn more_scopes_are_asked_for_when_a_tool_needs_them() {
     let words = ["call", &url, GUARDED.0, "text=ahoy"];
     let error = me.run(&words).error(3);
     assert_eq!(error["kind"], "insufficient_scope", "{error}");
+    assert_eq!(error["message"], format!("{url} wants more than your login is good for"));
     let hint = format!("`wharf auth login {url} --scope {}`", GUARDED.1);
     assert!(error["hint"].as_str().unwrap().contains(&hint), "{error}");
     let mut pty = Pty::start(me.command(&words));
@@ -377,6 +378,28 @@ fn a_program_gets_in_with_a_secret_of_its_own() {
         me.run(&["auth", "logout", &url]);
     }
     assert_eq!(me.gate.count("/register") + me.gate.count("/authorize?"), 0);
+}
+
+#[test]
+fn logins_at_the_same_time_do_not_lose_each_other() {
+    let bed = Bed::new("auth-together");
+    let secret = bed.write("secret", KNOWN.1);
+    let gates = [Gate::new(&bed), Gate::new(&bed), Gate::new(&bed)];
+    let log_in = |gate: &Gate| {
+        let words = ["auth", "login", &gate.url, "--grant", "client-credentials"];
+        let who = ["--client-id", KNOWN.0, "--client-secret", &secret];
+        Running::start(bed.command(&[&words[..], &who].concat()))
+    };
+    let running: Vec<_> = gates.iter().map(log_in).collect();
+    for one in running {
+        let (code, err) = one.end();
+        assert_eq!(code, 0, "{err}");
+    }
+    let status = bed.run(&["auth", "status"]).json();
+    assert_eq!(status["logins"].as_array().unwrap().len(), gates.len(), "{status}");
+    // A program gets in anew when its token has ended.
+    gates[0].expire();
+    bed.run(&["list", &gates[0].url]).json();
 }
 
 #[test]
