@@ -9,10 +9,11 @@ use std::{
 use tokio::task::JoinSet;
 use wharf::{
     Answers, Calling, Client, ClientBuilder, Error, ErrorKind, Implementation, Stderr, Target,
-    Traced,
+    Traced, auth::client::Auth,
 };
 
 use crate::{
+    auth::{Way, is_known},
     fail::Fail,
     questions::Questions,
     shared::{Shared, Speak},
@@ -24,6 +25,18 @@ use crate::{
 /// How long the whole of a call may take, unless `--timeout` is longer.
 const TOTAL: Duration = Duration::from_mins(10);
 
+/// How long a call may take without a sign of life where somebody may log in meanwhile.
+const LOGGING_IN: Duration = Duration::from_mins(6);
+
+/// A server on the web.
+struct Web {
+    url: String,
+    /// What the user calls it.
+    word: String,
+    /// Whether the user says who calls in a header of their own.
+    shows: bool,
+}
+
 /// What a verb works with.
 pub(crate) struct Context {
     pub(crate) shared: Shared,
@@ -32,6 +45,8 @@ pub(crate) struct Context {
     pub(crate) questions: Questions,
     /// The connections, once there are any.
     clients: OnceLock<Vec<Client>>,
+    /// The server, if it is on the web.
+    web: OnceLock<Web>,
 }
 
 impl Context {
@@ -43,14 +58,15 @@ impl Context {
             screen,
             shared,
             clients: OnceLock::new(),
+            web: OnceLock::new(),
         }
     }
 
     /// Connects to the server.
     pub(crate) async fn connect(&self, target: Target) -> Result<&Client, Fail> {
         self.questions.server_is(&target.to_string());
-        let connecting = self.connecting(target, self.questions.answers())?;
-        let client = connecting.await.map_err(Fail::connecting)?;
+        let (builder, target) = self.prepared(target, self.questions.answers()).await?;
+        let client = builder.connect(target).await.map_err(Fail::connecting)?;
         self.questions.server_is(&client.about().info.name);
         let client = &self.clients.get_or_init(|| vec![client])[0];
         if let Some(level) = self.shared.log_level.filter(|_| client.capabilities().logging) {
@@ -65,12 +81,13 @@ impl Context {
         target: Target,
         count: usize,
     ) -> Result<&[Client], Fail> {
-        let connect = || self.connecting(target.clone(), Answers::new());
+        let (builder, found) = self.prepared(target.clone(), Answers::new()).await?;
         // What the first finds out about the server, the others need not.
-        let mut clients = vec![connect()?.await.map_err(Fail::connecting)?];
+        let mut clients = vec![builder.connect(found).await.map_err(Fail::connecting)?];
         let mut others = JoinSet::new();
         for _ in 1..count {
-            others.spawn(connect()?);
+            let (builder, found) = self.prepared(target.clone(), Answers::new()).await?;
+            others.spawn(builder.connect(found));
         }
         while let Some(client) = others.join_next().await {
             let client = client.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)));
@@ -79,16 +96,53 @@ impl Context {
         Ok(self.clients.get_or_init(|| clients))
     }
 
-    /// A connection to come.
-    fn connecting(
+    /// Connects to the server at `url` by way of `auth`, and leaves again.
+    pub(crate) async fn try_in(&self, url: &str, auth: &Auth) -> Result<(), Fail> {
+        let builder = self.builder(Answers::new())?.auth(auth.clone());
+        let client = builder.connect(url).await.map_err(Fail::connecting)?;
+        client.close().await;
+        Ok(())
+    }
+
+    /// What connects to the target, and the target itself.
+    async fn prepared(
         &self,
         target: Target,
         answers: Answers,
-    ) -> Result<impl Future<Output = Result<Client, Error>> + Send + use<>, Fail> {
+    ) -> Result<(ClientBuilder, Target), Fail> {
+        let word = target.to_string();
         let (target, headers) = self.located(target)?;
-        let builder = self.builder(answers)?;
+        let mut builder = self.builder(answers)?;
+        if let Target::Url(url) = &target
+            && let Some(way) = Way::to(url, &headers, self, &word).await?
+        {
+            builder = builder.auth(way.auth);
+            if way.asks && self.shared.timeout.is_none() {
+                builder = builder.timeout(LOGGING_IN);
+            }
+        }
+        if let Target::Url(url) = &target {
+            let shows = headers.iter().any(|it| it.0.eq_ignore_ascii_case("authorization"));
+            let _ = self.web.set(Web { url: url.clone(), word, shows });
+        }
         let builder = headers.into_iter().fold(builder, |it, (name, value)| it.header(name, value));
-        Ok(builder.connect(target))
+        Ok((builder, target))
+    }
+
+    /// Whether the server is told who calls: then it may hide what the caller may not use.
+    pub(crate) async fn is_known(&self) -> bool {
+        match self.web.get() {
+            Some(web) => web.shows || is_known(&web.url).await,
+            None => false,
+        }
+    }
+
+    /// The failure, with what to do about it where that takes a login.
+    pub(crate) fn advised(&self, fail: Fail) -> Fail {
+        match self.web.get() {
+            Some(web) if !web.shows => fail.needs_login(&web.word),
+            _ => fail,
+        }
     }
 
     /// The target itself, and the headers that go to it.

@@ -36,6 +36,8 @@ pub enum Notice<'a> {
         /// The page.
         url: &'a str,
     },
+    /// What was started did not work: the page that was told must be opened by hand.
+    DidNotOpen,
     /// What was pasted is not the answer that is waited for; the text says why.
     NotThis(&'static str),
 }
@@ -121,17 +123,27 @@ impl Browser {
         Loopback::bind(0).await
     }
 
+    async fn start(&self, url: &str) -> Option<open::Started> {
+        if !self.starts {
+            return None;
+        }
+        let url = url.to_owned();
+        tokio::task::spawn_blocking(move || open::start(&url).ok()).await.ok().flatten()
+    }
+
     /// Opens the page, says so, and takes what is pasted if nothing opens here.
     async fn send(&self, url: &str, to: &Destination) -> Callback {
-        let started = self.starts && {
-            let url = url.to_owned();
-            tokio::task::spawn_blocking(move || open(&url)).await.is_ok_and(|it| it.is_ok())
-        };
-        if started {
-            (self.tell)(to, Notice::Opened { url });
-            return std::future::pending().await;
+        match self.start(url).await {
+            Some(started) => {
+                (self.tell)(to, Notice::Opened { url });
+                let works = tokio::task::spawn_blocking(move || started.works());
+                if works.await.unwrap_or(false) {
+                    return std::future::pending().await;
+                }
+                (self.tell)(to, Notice::DidNotOpen);
+            }
+            None => (self.tell)(to, Notice::OpenIt { url }),
         }
-        (self.tell)(to, Notice::OpenIt { url });
         while let Some(paste) = &self.paste {
             let Some(pasted) = paste().await else { break };
             match read(query_of(&pasted), &to.state) {

@@ -103,11 +103,36 @@ fn spelled_out(text: &str) -> String {
 /// If the address may not be opened, or nothing could be started, or there is no screen. It waits up
 /// to two seconds to find that out, so it belongs into a thread of its own.
 pub fn open(address: &str) -> Result<(), OpenError> {
+    let started = start(address)?;
+    if started.works() { Ok(()) } else { Err(OpenError::NoBrowser) }
+}
+
+/// Starts a browser at `address`.
+pub(super) fn start(address: &str) -> Result<Started, OpenError> {
     let address = vetted(address)?;
-    let mut programs = programs(&|name| env::var_os(name)).into_iter();
-    match programs.any(|program| started(&program, &address)) {
-        true => Ok(()),
-        false => Err(OpenError::NoBrowser),
+    let programs = programs(&|name| env::var_os(name)).into_iter();
+    let mut started = programs.filter_map(|program| started(&program, &address));
+    started.next().ok_or(OpenError::NoBrowser)
+}
+
+/// A browser that was started, or a program that finds one.
+pub(super) struct Started(Child);
+
+impl Started {
+    /// Whether it works: it does not say within two seconds that it failed.
+    pub(super) fn works(mut self) -> bool {
+        let deadline = Instant::now() + SOON;
+        while Instant::now() < deadline {
+            match self.0.try_wait() {
+                Ok(Some(status)) => return status.success(),
+                Ok(None) => thread::sleep(Duration::from_millis(20)),
+                Err(_) => break,
+            }
+        }
+        // It lives as long as it likes; somebody must wait for its end all the same.
+        let waiting = thread::Builder::new().name("browser".into());
+        let _ = waiting.spawn(move || self.0.wait());
+        true
     }
 }
 
@@ -150,28 +175,11 @@ fn named(browser: &OsString) -> Vec<OsString> {
     }
 }
 
-/// Starts the program; false if it could not be, or says at once that it failed.
-fn started(program: &Program, address: &str) -> bool {
+fn started(program: &Program, address: &str) -> Option<Started> {
     let mut command = Command::new(&program.name);
     command.args(program.first).arg(address);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let Ok(mut child) = command.spawn() else { return false };
-    let deadline = Instant::now() + SOON;
-    while Instant::now() < deadline {
-        match child.try_wait() {
-            Ok(Some(status)) => return status.success(),
-            Ok(None) => thread::sleep(Duration::from_millis(20)),
-            Err(_) => break,
-        }
-    }
-    leave(child);
-    true
-}
-
-/// A browser lives as long as it likes; somebody must wait for its end all the same.
-fn leave(mut child: Child) {
-    let waiting = thread::Builder::new().name("browser".into());
-    let _ = waiting.spawn(move || child.wait());
+    command.spawn().ok().map(Started)
 }
 
 #[cfg(test)]
@@ -256,8 +264,9 @@ mod tests {
     #[test]
     fn a_program_that_fails_at_once_is_no_browser() {
         let program = |name: &str| Program { name: name.into(), first: None };
-        assert!(started(&program("true"), "https://a.b/"));
-        assert!(!started(&program("false"), "https://a.b/"));
-        assert!(!started(&program("/no/such/program"), "https://a.b/"));
+        let works = |name: &str| started(&program(name), "https://a.b/").map(Started::works);
+        assert_eq!(works("true"), Some(true));
+        assert_eq!(works("false"), Some(false));
+        assert_eq!(works("/no/such/program"), None);
     }
 }

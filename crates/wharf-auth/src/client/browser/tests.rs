@@ -23,6 +23,7 @@ fn by_hand() -> (Browser, Arc<Mutex<Vec<String>>>) {
         keep.lock().unwrap().push(match notice {
             Notice::Opened { url } => format!("opened {url}"),
             Notice::OpenIt { url } => format!("open {url}"),
+            Notice::DidNotOpen => "did not open".to_owned(),
             Notice::NotThis(why) => why.to_owned(),
         });
     });
