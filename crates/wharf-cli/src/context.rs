@@ -28,6 +28,13 @@ const TOTAL: Duration = Duration::from_mins(10);
 /// How long a call may take without a sign of life where somebody may log in meanwhile.
 const LOGGING_IN: Duration = Duration::from_mins(6);
 
+/// A server, the headers that go to it, and how to get in.
+struct Found {
+    target: Target,
+    headers: Vec<(String, String)>,
+    way: Option<Way>,
+}
+
 /// A server on the web.
 struct Web {
     url: String,
@@ -65,8 +72,9 @@ impl Context {
     /// Connects to the server.
     pub(crate) async fn connect(&self, target: Target) -> Result<&Client, Fail> {
         self.questions.server_is(&target.to_string());
-        let (builder, target) = self.prepared(target, self.questions.answers()).await?;
-        let client = builder.connect(target).await.map_err(Fail::connecting)?;
+        let found = self.found(target).await?;
+        let builder = self.prepared(&found, self.questions.answers())?;
+        let client = builder.connect(found.target).await.map_err(Fail::connecting)?;
         self.questions.server_is(&client.about().info.name);
         let client = &self.clients.get_or_init(|| vec![client])[0];
         if let Some(level) = self.shared.log_level.filter(|_| client.capabilities().logging) {
@@ -81,13 +89,16 @@ impl Context {
         target: Target,
         count: usize,
     ) -> Result<&[Client], Fail> {
-        let (builder, found) = self.prepared(target.clone(), Answers::new()).await?;
+        let found = self.found(target).await?;
+        let connect = || {
+            let builder = self.prepared(&found, Answers::new())?;
+            Ok::<_, Fail>(builder.connect(found.target.clone()))
+        };
         // What the first finds out about the server, the others need not.
-        let mut clients = vec![builder.connect(found).await.map_err(Fail::connecting)?];
+        let mut clients = vec![connect()?.await.map_err(Fail::connecting)?];
         let mut others = JoinSet::new();
         for _ in 1..count {
-            let (builder, found) = self.prepared(target.clone(), Answers::new()).await?;
-            others.spawn(builder.connect(found));
+            others.spawn(connect()?);
         }
         while let Some(client) = others.join_next().await {
             let client = client.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)));
@@ -104,29 +115,30 @@ impl Context {
         Ok(())
     }
 
-    /// What connects to the target, and the target itself.
-    async fn prepared(
-        &self,
-        target: Target,
-        answers: Answers,
-    ) -> Result<(ClientBuilder, Target), Fail> {
+    /// The server, and how to get in there.
+    async fn found(&self, target: Target) -> Result<Found, Fail> {
         let word = target.to_string();
         let (target, headers) = self.located(target)?;
+        let mut way = None;
+        if let Target::Url(url) = &target {
+            way = Way::to(url, &headers, self, &word).await?;
+            let shows = headers.iter().any(|it| it.0.eq_ignore_ascii_case("authorization"));
+            let _ = self.web.set(Web { url: url.clone(), word, shows });
+        }
+        Ok(Found { target, headers, way })
+    }
+
+    /// What connects to the server.
+    fn prepared(&self, found: &Found, answers: Answers) -> Result<ClientBuilder, Fail> {
         let mut builder = self.builder(answers)?;
-        if let Target::Url(url) = &target
-            && let Some(way) = Way::to(url, &headers, self, &word).await?
-        {
-            builder = builder.auth(way.auth);
+        if let Some(way) = &found.way {
+            builder = builder.auth(way.auth.clone());
             if way.asks && self.shared.timeout.is_none() {
                 builder = builder.timeout(LOGGING_IN);
             }
         }
-        if let Target::Url(url) = &target {
-            let shows = headers.iter().any(|it| it.0.eq_ignore_ascii_case("authorization"));
-            let _ = self.web.set(Web { url: url.clone(), word, shows });
-        }
-        let builder = headers.into_iter().fold(builder, |it, (name, value)| it.header(name, value));
-        Ok((builder, target))
+        let headers = found.headers.iter().cloned();
+        Ok(headers.fold(builder, |it, (name, value)| it.header(name, value)))
     }
 
     /// Whether the server is told who calls: then it may hide what the caller may not use.

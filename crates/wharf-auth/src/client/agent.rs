@@ -265,7 +265,7 @@ impl Core {
         let authority = self.authority(&found).await?;
         let key = LoginKey::new(self.server.as_str(), &authority.issuer);
         // Whoever else shares the vault waits, and finds what we got.
-        let held = match want.refresh {
+        let held = match want.refresh && self.can_refresh() {
             true => Some(self.plan.vault.hold(&key).await?),
             false => None,
         };
@@ -302,6 +302,13 @@ impl Core {
         login.asked = scopes;
         self.keep(login, prover).await?;
         Ok(true)
+    }
+
+    /// Whether we have what gets the next tokens without asking anybody.
+    fn can_refresh(&self) -> bool {
+        let state = self.state();
+        let tokens = state.login.as_ref().and_then(|it| it.tokens.as_ref());
+        tokens.is_some_and(|it| it.refresh.is_some())
     }
 
     /// Whether somebody else who shares the vault has put other tokens there than ours.

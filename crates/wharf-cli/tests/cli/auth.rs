@@ -403,6 +403,41 @@ fn logins_at_the_same_time_do_not_lose_each_other() {
 }
 
 #[test]
+fn a_keychain_seals_what_is_kept() {
+    let me = Somebody::new("auth-keychain");
+    let url = me.gate.url.clone();
+    let tool = "#!/bin/sh\ncd \"$HOME\" || exit 1\necho \"$*\" >> calls\n\
+                case $1 in store) cat > key;; lookup) cat key 2>/dev/null;; clear) rm key;; esac\n";
+    let tool = me.bed.write("bin/secret-tool", tool);
+    fs::set_permissions(tool, fs::Permissions::from_mode(0o755)).unwrap();
+    let secret = me.bed.write("secret", KNOWN.1);
+    let run = |words: &[&str]| {
+        let path = format!("{}:/usr/bin:/bin", me.bed.dir.join("bin").display());
+        let mut command = me.command(words);
+        command.env("WHARF_VAULT", "keychain").env("PATH", path);
+        finished(command, "")
+    };
+    let words = ["auth", "login", &url, "--grant", "client-credentials"];
+    let who = ["--client-id", KNOWN.0, "--client-secret", &secret];
+    let told = run(&[&words[..], &who].concat()).json();
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    assert_eq!(told["kept"]["sealed"], true, "{told}");
+    let kept = fs::read_to_string(me.logins()).unwrap();
+    assert!(!kept.contains("access-") && !kept.contains(KNOWN.1), "{kept}");
+    run(&["list", &url]).json();
+    let key = fs::read_to_string(me.bed.dir.join("key")).unwrap();
+    assert!(!fs::read_to_string(me.bed.dir.join("calls")).unwrap().contains(&key));
+    // Once the key is lost nothing opens the file, but one can leave.
+    fs::remove_file(me.bed.dir.join("key")).unwrap();
+    let error = run(&["list", &url]).error(3);
+    assert!(error["message"].as_str().unwrap().contains("keychain"), "{error}");
+    assert_eq!(run(&["auth", "logout", &url]).code, 3);
+    assert!(!me.logins().exists());
+}
+
+#[test]
 fn only_servers_on_the_web_can_be_logged_in_at() {
     let bed = Bed::new("auth-elsewhere");
     for target in ["tcp://127.0.0.1:1", "unix:/tmp/x", "./server", "http://example.com/mcp"] {
