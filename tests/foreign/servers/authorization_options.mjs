@@ -2,7 +2,7 @@
 import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto';
 
 const DAY = 86_400;
-const SCOPES = ['files:read', 'files:write', 'admin'];
+const SCOPES = ['files:read', 'files:write', 'notes:read', 'notes:write'];
 const secrets = { cookies: [randomBytes(16).toString('hex')], nonce: randomBytes(32) };
 
 export function newKey() {
