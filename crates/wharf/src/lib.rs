@@ -101,6 +101,9 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tasks.md")]
 struct TasksGuide;
+#[cfg(all(doctest, feature = "oauth-proxy"))]
+#[doc = include_str!("../../../docs/oauth-proxy.md")]
+struct OAuthProxyGuide;
 
 /// What the macros' code refers to. Not for use by hand.
 #[doc(hidden)]

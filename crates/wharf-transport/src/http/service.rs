@@ -102,7 +102,7 @@ impl Site {
         let seen = Seen::of(&parts.headers);
         // In a box of its own: whoever lets everybody in needs no room for it.
         if let Some(page) = self.http.page(parts.uri.path()) {
-            return Box::pin(self.page(&page.authority, parts, &seen, body)).await;
+            return Box::pin(self.page(&page.authority, parts, &seen, body, &scope)).await;
         }
         let mut reply = match (guard::check(&self.http, parts, &seen), &self.http.authority) {
             (Err(refusal), _) => return *refusal,
