@@ -1,4 +1,5 @@
 //! The example does what it says.
+#![allow(clippy::expect_used)]
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -19,8 +20,7 @@ async fn who_has_the_token_may_read_and_not_write() {
     let refused = refused.expect_err("the token has not this scope");
     assert!(refused.kind.is_insufficient_scope(), "{refused:?}");
 
-    let stranger =
-        server.connect("let-me-in-too").await.err().expect("another token is not let in");
+    let stranger = server.connect("let-me-in-too").await.expect_err("another token is not let in");
     assert!(stranger.to_string().contains("401"), "{stranger}");
 }
 

@@ -4,13 +4,13 @@ use serde_json::json;
 use wharf::{Client, args};
 use wharf_auth::client::{Auth, MemoryVault, Vault};
 
-use crate::start;
+use super::start;
 use crate::support::authorization::AuthorizationServer;
 use crate::support::person::Ada;
 use crate::support::protected::Protected;
 
 mod tests {
-    crate::tests! {
+    crate::oidc::tests! {
         a_person_is_asked_once_and_known_from_then_on legacy_too more_is_asked_for_when_more_is_needed
         a_person_who_says_no an_expired_token_is_replaced_and_nobody_is_asked a_lost_refresh_token_means_asking_again
         logins_outlive_the_client_and_logout_ends_them
@@ -100,7 +100,7 @@ async fn an_expired_token_is_replaced_and_nobody_is_asked() {
     let auth = Auth::code(ada.clone()).scopes(["files:read"]);
     let client = connect(&server, &auth, "2026-07-28").await;
     for _ in 0..2 {
-        tokio::time::sleep(crate::PAST_EXPIRY).await;
+        tokio::time::sleep(super::PAST_EXPIRY).await;
         assert_eq!(text(&client, "whoami").await, "ada: files:read");
     }
     assert_eq!(ada.visits(), 1);
@@ -124,7 +124,7 @@ async fn a_lost_refresh_token_means_asking_again() {
         connect(&server, &Auth::code(ada.clone()).scopes(["files:read"]), "2026-07-28").await;
     let before = ada.visits();
     // Longer than the clocks of two machines may differ.
-    tokio::time::sleep(crate::PAST_EXPIRY).await;
+    tokio::time::sleep(super::PAST_EXPIRY).await;
     issuer.set(json!({"ttl": 3600})).await;
     assert!(text(&client, "whoami").await.starts_with("ada: "));
     assert_eq!(ada.visits(), before + 1);

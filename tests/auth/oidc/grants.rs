@@ -5,12 +5,12 @@ use wharf::{Client, args};
 use wharf_auth::client::Auth;
 use wharf_auth::jose::SigningKey;
 
-use crate::start;
+use super::start;
 use crate::support::person::Ada;
 use crate::support::protected::Protected;
 
 mod tests {
-    crate::tests! {
+    crate::oidc::tests! {
         a_program_with_a_secret a_program_with_a_key a_person_by_a_client_with_a_key
         a_secret_is_shown_to_its_issuer_alone
     }

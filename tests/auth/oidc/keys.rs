@@ -1,10 +1,10 @@
 //! Keys that change.
 
-use crate::start;
+use super::start;
 use crate::support::protected::said;
 
 mod tests {
-    crate::tests! { a_new_key_locks_nobody_out keys_are_not_fetched_for_each_token }
+    crate::oidc::tests! { a_new_key_locks_nobody_out keys_are_not_fetched_for_each_token }
 }
 
 async fn a_new_key_locks_nobody_out() {

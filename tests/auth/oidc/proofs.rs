@@ -5,12 +5,12 @@ use wharf::{Client, args};
 use wharf_auth::client::{Auth, MemoryVault, Vault};
 use wharf_auth::server::Dpop;
 
+use super::{start, start_with};
 use crate::support::person::Ada;
 use crate::support::protected::challenge;
-use crate::{start, start_with};
 
 mod tests {
-    crate::tests! { a_bound_token_with_nonces_on_both_sides a_bound_token_is_worth_nothing_without_its_key }
+    crate::oidc::tests! { a_bound_token_with_nonces_on_both_sides a_bound_token_is_worth_nothing_without_its_key }
 }
 
 async fn a_bound_token_with_nonces_on_both_sides() {

@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
+use super::{PAST_EXPIRY, start};
 use crate::support::authorization::AuthorizationServer;
 use crate::support::protected::{challenge, said};
-use crate::{PAST_EXPIRY, start};
 
 mod tests {
-    crate::tests! {
+    crate::oidc::tests! {
         nobody a_token_for_somebody_else a_token_of_another_issuer an_expired_token a_token_that_was_changed
         too_few_scopes
     }

@@ -14,7 +14,7 @@ use crate::support::person::Ada;
 use crate::support::protected::{Place, Protected, challenge, said};
 
 mod tests {
-    crate::tests! { a_revoked_token_opens_nothing a_person_with_an_opaque_token }
+    crate::oidc::tests! { a_revoked_token_opens_nothing a_person_with_an_opaque_token }
 }
 
 /// An authorization server of opaque tokens, and a server of ours that asks it about each.

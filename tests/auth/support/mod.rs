@@ -1,4 +1,4 @@
-//! What the tests of both binaries need.
+//! What all the tests need.
 
 pub(crate) mod authorization;
 #[path = "../../foreign/install.rs"]

@@ -1,7 +1,5 @@
 //! A server of ours that is protected.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::json;
@@ -38,7 +36,6 @@ fn name(caller: &Principal) -> &str {
 pub(crate) struct Protected {
     /// What it is called, which is where it is.
     pub(crate) resource: String,
-    pub(crate) endpoint: Arc<Endpoint>,
 }
 
 /// A place for a server: tokens are for its address, so that must be known first.
@@ -61,11 +58,10 @@ impl Place {
             .tool::<read_file>()
             .tool::<write_file>()
             .auth(authority);
-        let endpoint = Arc::new(server.build().unwrap());
+        let endpoint = server.build().unwrap();
         let Self { listener, resource } = self;
-        let serving = endpoint.clone();
-        tokio::spawn(async move { serving.serve_http_on(listener).await });
-        Protected { resource, endpoint }
+        tokio::spawn(async move { endpoint.serve_http_on(listener).await });
+        Protected { resource }
     }
 }
 

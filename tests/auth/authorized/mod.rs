@@ -1,19 +1,16 @@
 //! Clients that other people wrote get into a protected server of ours, with their own OAuth code; and Wharf's client
 //! gets into theirs. Tokens come from npm `oidc-provider`; the scripts are in `tests/foreign`.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod servers;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::process::Stdio;
 
 use wharf_auth::server::Jwt;
 
-use support::LIMIT;
-use support::authorization::AuthorizationServer;
-use support::program;
-use support::protected::Place;
+use crate::support::LIMIT;
+use crate::support::authorization::AuthorizationServer;
+use crate::support::program;
+use crate::support::protected::Place;
 
 /// One test for each client and era.
 macro_rules! clients {

@@ -1,6 +1,5 @@
 //! Wharf's server and client with a real authorization server, npm `oidc-provider`: every token here is one that it
-//! issued, every key one that it published. `cargo xtask foreign` installs it.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! issued, every key one that it published.
 
 mod code;
 mod grants;
@@ -8,15 +7,13 @@ mod keys;
 mod proofs;
 mod refused;
 mod revoked;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::time::Duration;
 
 use wharf_auth::server::Jwt;
 
-use support::authorization::AuthorizationServer;
-use support::protected::{Place, Protected};
+use crate::support::authorization::AuthorizationServer;
+use crate::support::protected::{Place, Protected};
 
 /// An authorization server, and a server of ours that takes its tokens.
 async fn start() -> (AuthorizationServer, Protected) {

@@ -1,1 +1,0 @@
-//! Only tests are here: `oidc` and `authorized`.
