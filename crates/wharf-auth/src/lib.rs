@@ -9,3 +9,6 @@ pub mod client;
 pub mod proxy;
 #[cfg(feature = "server")]
 pub mod server;
+
+#[cfg(feature = "server")]
+pub use server::{Introspection, Jwt, StaticToken};

@@ -59,6 +59,11 @@ pub trait Authority: Send + Sync + 'static {
         })
     }
 
+    /// What is wrong with how it was put together, in words: a server with such an authority is not built.
+    fn problems(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The server's own stores, if it has any, before the first request: what must be told once in a fleet
     /// belongs there.
     fn join(&self, stores: &Stores) {
@@ -81,6 +86,10 @@ impl<A: Authority + ?Sized> Authority for Arc<A> {
 
     fn page(&self, request: Request<Bytes>) -> BoxFuture<Response<Bytes>> {
         (**self).page(request)
+    }
+
+    fn problems(&self) -> Vec<String> {
+        (**self).problems()
     }
 
     fn join(&self, stores: &Stores) {

@@ -299,7 +299,15 @@ impl Server {
         let deadlines = self.limits.deadlines();
         #[cfg(feature = "http")]
         let rates = self.http_rates.filter(|_| self.limits.rates.is_none());
-        let router = self.router.limits(self.limits).build()?;
+        #[cfg(feature = "http")]
+        let router = self
+            .authority
+            .iter()
+            .flat_map(|it| it.problems())
+            .fold(self.router, |router, problem| router.problem("authorization", problem));
+        #[cfg(not(feature = "http"))]
+        let router = self.router;
+        let router = router.limits(self.limits).build()?;
         #[cfg(feature = "http")]
         let (counts, http) = match router.stores().cloned() {
             Some(stores) => (Some(stores.rates.clone()), self.http.stores(stores)),

@@ -1,12 +1,13 @@
 //! What a token says.
 
-use serde::{Serialize, de::DeserializeOwned};
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// What a token says about its bearer. Values are not in its `Debug`.
-#[derive(Clone, PartialEq, Default, Serialize)]
-#[serde(transparent)]
-pub struct Claims(Map<String, Value>);
+/// What a token says about its bearer. Values are not in its `Debug`, and clones share them.
+#[derive(Clone, PartialEq, Default)]
+pub struct Claims(Arc<Map<String, Value>>);
 
 impl Claims {
     /// Everything, by name.
@@ -54,13 +55,19 @@ impl Claims {
     ///
     /// When they are not such a thing.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_value(Value::Object(self.0.clone()))
+        serde_json::from_value(Value::Object((*self.0).clone()))
     }
 }
 
 impl From<Map<String, Value>> for Claims {
     fn from(map: Map<String, Value>) -> Self {
-        Claims(map)
+        Claims(Arc::new(map))
+    }
+}
+
+impl Serialize for Claims {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use http::{HeaderMap, Method, Request, header, request::Parts};
 use http_body::Body;
 use tokio::time::Instant;
-use wharf_model::{Authority, Denied, Error, Knock, Pass, Principal, Scope};
+use wharf_model::{Authority, Denied, Error, Knock, Pass, Scope};
 
 use super::{
     HttpBody, guard,
@@ -42,8 +42,6 @@ impl Site {
         if let Some(reply) = self.preflight(parts, seen) {
             return reply;
         }
-        // Nobody but the authority says who it is.
-        scope.remove::<Principal>();
         let knock = Knock::new(&parts.method, &parts.uri, &parts.headers, &scope);
         let pass = match authority.admit(&knock).verdict().await {
             Ok(pass) => pass,
@@ -51,6 +49,7 @@ impl Site {
         };
         let Pass { principal, until, headers, extensions, .. } = pass;
         scope.extend([extensions]);
+        // In the place of whatever anybody else said who it is.
         scope.insert(principal.clone());
         let until = match until.map(deadline) {
             Some(Left::Nothing) => {
