@@ -101,6 +101,11 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tasks.md")]
 struct TasksGuide;
+
+/// The guide's examples compile.
+#[cfg(all(doctest, feature = "auth", feature = "client"))]
+#[doc = include_str!("../../../docs/authorization.md")]
+struct AuthorizationGuide;
 #[cfg(all(doctest, feature = "oauth-proxy"))]
 #[doc = include_str!("../../../docs/oauth-proxy.md")]
 struct OAuthProxyGuide;

@@ -34,7 +34,7 @@ const AGAIN: u32 = 5;
 const IN_VAIN: u32 = 3;
 /// How long that counts.
 const COOLING: Duration = Duration::from_secs(60);
-/// How long before its end a token is replaced.
+/// How long before its end a token is replaced, at most: a short-lived one is used for most of its life.
 const EARLY: u64 = 30;
 /// How long nobody tries to replace a token early after that failed.
 const LATER: Duration = Duration::from_secs(30);
@@ -78,6 +78,8 @@ struct Want {
     ask: bool,
     /// Whether tokens that can be had without asking will do.
     refresh: bool,
+    /// Whether it is for a token that nobody has refused.
+    early: bool,
 }
 
 impl Agent {
@@ -101,7 +103,7 @@ impl Agent {
 
     pub(super) async fn log_in(self) -> Result<Login, Error> {
         self.0.load().await?;
-        let want = Want { demand: Demand::default(), ask: true, refresh: false };
+        let want = Want { demand: Demand::default(), ask: true, refresh: false, early: true };
         self.0.renew(want).await?;
         let login = self.0.state().login.clone();
         login.ok_or_else(|| failed("A fixed token is shown as it is: there is no login".into()))
@@ -200,12 +202,14 @@ impl Core {
                 it.refresh.is_some() || !matches!(self.plan.grant, Grant::Code(_))
             });
             let ends = tokens.and_then(|it| it.expires_at);
-            let is_ending = ends.is_some_and(|at| at < now() + EARLY);
+            let since = state.login.as_ref().map_or(0, |it| it.saved_at);
+            let early = |ends: u64| EARLY.min(ends.saturating_sub(since) / 4);
+            let is_ending = ends.is_some_and(|ends| ends <= now() + early(ends));
             let may = state.early_at.is_none_or(|at| at <= Instant::now());
             (state.mark, can && is_ending && may)
         };
         if is_due {
-            let want = Want { demand: Demand::default(), ask: false, refresh: true };
+            let want = Want { demand: Demand::default(), ask: false, refresh: true, early: true };
             // What is wrong with it comes out when the server refuses.
             if !matches!(self.take_turn(mark, want).await, Ok(true)) {
                 self.state().early_at = Some(Instant::now() + LATER);
@@ -225,7 +229,8 @@ impl Core {
             return Ok(rebuff.times < 2);
         }
         let refresh = !demand.wants_scope();
-        self.take_turn(rebuff.mark, Want { demand, ask: rebuff.waited, refresh }).await
+        self.take_turn(rebuff.mark, Want { demand, ask: rebuff.waited, refresh, early: false })
+            .await
     }
 
     /// Gets a token in place of the one with this mark, unless somebody has done so.
@@ -259,7 +264,13 @@ impl Core {
         let found = discovery::find(&self.fetch, &self.server, hint.as_deref()).await?;
         let authority = self.authority(&found).await?;
         let key = LoginKey::new(self.server.as_str(), &authority.issuer);
+        // Whoever else shares the vault waits, and finds what we got.
+        let held = match want.refresh && self.can_refresh() {
+            true => Some(self.plan.vault.hold(&key).await?),
+            false => None,
+        };
         let mut login = match self.plan.vault.load(&key).await? {
+            Some(login) if want.refresh && self.is_news(&login) => return self.adopt(login),
             Some(login) => login,
             None => Login::new(key),
         };
@@ -276,17 +287,46 @@ impl Core {
             scopes: &scopes,
             prover: prover.as_ref(),
         };
-        if want.refresh && !self.state().is_fresh && self.refreshed(&flow, &mut login).await? {
+        // A token that was refused as soon as it was there is not replaced by its like.
+        let may_refresh = want.refresh && (want.early || !self.state().is_fresh);
+        if may_refresh && self.refreshed(&flow, &mut login).await? {
             self.keep(login, prover).await?;
             return Ok(true);
         }
+        drop(held);
         let by_person = matches!(self.plan.grant, Grant::Code(_));
-        if (by_person && !want.ask) || !self.may_ask(&want.demand, &scopes) {
+        if (by_person && !(want.ask && self.plan.asks)) || !self.may_ask(&want.demand, &scopes) {
             return Ok(false);
         }
         login.tokens = Some(flow.authorize(&mut login).await?);
         login.asked = scopes;
         self.keep(login, prover).await?;
+        Ok(true)
+    }
+
+    /// Whether we have what gets the next tokens without asking anybody.
+    fn can_refresh(&self) -> bool {
+        let state = self.state();
+        let tokens = state.login.as_ref().and_then(|it| it.tokens.as_ref());
+        tokens.is_some_and(|it| it.refresh.is_some())
+    }
+
+    /// Whether somebody else who shares the vault has put other tokens there than ours.
+    fn is_news(&self, login: &Login) -> bool {
+        let access = |it: &Login| it.tokens.as_ref().map(|it| it.access.clone());
+        let state = self.state();
+        let ours = state.login.as_ref().filter(|it| it.key == login.key).and_then(access);
+        ours.is_some() && access(login).is_some_and(|it| Some(it) != ours)
+    }
+
+    /// Uses the tokens that somebody else got.
+    fn adopt(&self, login: Login) -> Result<bool, Error> {
+        let prover = login.dpop_key.as_deref().map(|it| Prover::new(Some(it))).transpose()?;
+        let mut state = self.state();
+        state.mark += 1;
+        state.early_at = None;
+        state.prover = prover.map(Arc::new);
+        state.login = Some(login);
         Ok(true)
     }
 
