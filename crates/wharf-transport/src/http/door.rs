@@ -11,6 +11,8 @@ use http_body::Body;
 use tokio::time::Instant;
 use wharf_model::{Authority, Denied, Error, Knock, Pass, Scope};
 
+use crate::tcp::RemoteAddress;
+
 use super::{
     HttpBody, cors, guard,
     heads::Seen,
@@ -41,7 +43,7 @@ impl Site {
     ) -> Reply {
         let authority = &guarded.authority;
         if guarded.has_page(parts.uri.path()) {
-            return self.page(authority, parts, seen, body).await;
+            return self.page(authority, parts, seen, body, &scope).await;
         }
         let mut reply = match guard::check(&self.http, parts, seen) {
             Err(refusal) => return *refusal,
@@ -107,6 +109,7 @@ impl Site {
         parts: &Parts,
         seen: &Seen<'_>,
         body: Pin<&mut B>,
+        scope: &Scope,
     ) -> Reply {
         // What only reads what anybody may read may come from any page.
         let reads = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
@@ -126,6 +129,9 @@ impl Site {
         *request.method_mut() = parts.method.clone();
         *request.uri_mut() = parts.uri.clone();
         *request.headers_mut() = parts.headers.clone();
+        if let Some(RemoteAddress(address)) = scope.get() {
+            request.extensions_mut().insert(*address);
+        }
         let (parts, body) = authority.page(request).await.into_parts();
         Reply::from_parts(parts, HttpBody::whole(body.into()))
     }
