@@ -264,7 +264,13 @@ impl Core {
         let found = discovery::find(&self.fetch, &self.server, hint.as_deref()).await?;
         let authority = self.authority(&found).await?;
         let key = LoginKey::new(self.server.as_str(), &authority.issuer);
+        // Whoever else shares the vault waits, and finds what we got.
+        let held = match want.refresh && self.can_refresh() {
+            true => Some(self.plan.vault.hold(&key).await?),
+            false => None,
+        };
         let mut login = match self.plan.vault.load(&key).await? {
+            Some(login) if want.refresh && self.is_news(&login) => return self.adopt(login),
             Some(login) => login,
             None => Login::new(key),
         };
@@ -287,13 +293,40 @@ impl Core {
             self.keep(login, prover).await?;
             return Ok(true);
         }
+        drop(held);
         let by_person = matches!(self.plan.grant, Grant::Code(_));
-        if (by_person && !want.ask) || !self.may_ask(&want.demand, &scopes) {
+        if (by_person && !(want.ask && self.plan.asks)) || !self.may_ask(&want.demand, &scopes) {
             return Ok(false);
         }
         login.tokens = Some(flow.authorize(&mut login).await?);
         login.asked = scopes;
         self.keep(login, prover).await?;
+        Ok(true)
+    }
+
+    /// Whether we have what gets the next tokens without asking anybody.
+    fn can_refresh(&self) -> bool {
+        let state = self.state();
+        let tokens = state.login.as_ref().and_then(|it| it.tokens.as_ref());
+        tokens.is_some_and(|it| it.refresh.is_some())
+    }
+
+    /// Whether somebody else who shares the vault has put other tokens there than ours.
+    fn is_news(&self, login: &Login) -> bool {
+        let access = |it: &Login| it.tokens.as_ref().map(|it| it.access.clone());
+        let state = self.state();
+        let ours = state.login.as_ref().filter(|it| it.key == login.key).and_then(access);
+        ours.is_some() && access(login).is_some_and(|it| Some(it) != ours)
+    }
+
+    /// Uses the tokens that somebody else got.
+    fn adopt(&self, login: Login) -> Result<bool, Error> {
+        let prover = login.dpop_key.as_deref().map(|it| Prover::new(Some(it))).transpose()?;
+        let mut state = self.state();
+        state.mark += 1;
+        state.early_at = None;
+        state.prover = prover.map(Arc::new);
+        state.login = Some(login);
         Ok(true)
     }
 

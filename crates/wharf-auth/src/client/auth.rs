@@ -46,6 +46,7 @@ pub(super) struct Plan {
     pub(super) scopes: Option<Vec<String>>,
     pub(super) vault: Arc<dyn Vault>,
     pub(super) dpop: bool,
+    pub(super) asks: bool,
     pub(super) fetch: Fetch,
 }
 
@@ -96,6 +97,7 @@ impl Auth {
             scopes: None,
             vault: Arc::new(MemoryVault::default()),
             dpop: false,
+            asks: true,
             fetch: Fetch::new(),
         })
     }
@@ -205,6 +207,14 @@ impl Auth {
     #[must_use]
     pub fn dpop(mut self) -> Auth {
         self.0.dpop = true;
+        self
+    }
+
+    /// Sends nobody anywhere: a login that is kept is used and renewed, and where that does not do,
+    /// the server's refusal is the answer.
+    #[must_use]
+    pub fn unattended(mut self) -> Auth {
+        self.0.asks = false;
         self
     }
 

@@ -45,6 +45,9 @@ pub struct Login {
     /// What lets us in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
+    /// How it was got, if nobody was asked: the name of the grant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<String>,
     /// Every scope that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<String>,
@@ -66,6 +69,7 @@ impl Login {
             metadata: None,
             registration: None,
             tokens: None,
+            grant: None,
             asked: Vec::new(),
             dpop_key: None,
             saved_at: 0,

@@ -6,7 +6,7 @@ use super::{
     Login,
     auth::Plan,
     discovery::{self, Found},
-    endpoint::{Endpoint, refused},
+    endpoint::{Denial, Endpoint, refused},
     flow::Flow,
     server::{is_this_machine, server_url},
 };
@@ -17,14 +17,16 @@ pub(super) async fn log_out(plan: &Plan, url: &str) -> Result<usize, Error> {
     keys.retain(|key| key.server == server.as_str());
     let mut problem = None;
     for key in &keys {
-        let login = plan.vault.load(key).await?;
+        // What cannot be read any more can be forgotten all the same.
+        let login = plan.vault.load(key).await;
         // First, so that nothing is left whatever the authorization server says.
         plan.vault.forget(key).await?;
-        if let Some(login) = login
-            && let Err(error) = revoke(plan, &server, &login).await
-        {
-            problem = Some(error);
-        }
+        let told = match login {
+            Ok(Some(login)) => revoke(plan, &server, &login).await,
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        problem = problem.or(told.err());
     }
     problem.map_or(Ok(keys.len()), Err)
 }
@@ -64,8 +66,13 @@ async fn revoke(plan: &Plan, server: &url::Url, login: &Login) -> Result<(), Err
     for (token, kind) in refresh.into_iter().chain([(&tokens.access, "access_token")]) {
         let form = vec![("token", token.clone()), ("token_type_hint", kind.to_owned())];
         let answer = endpoint.post(&who, &form).await?;
-        if !answer.status.is_success() {
-            return Err(refused(&answer).into_error());
+        if answer.status.is_success() {
+            continue;
+        }
+        match refused(&answer) {
+            // Tokens that anybody can read are good until they end: nobody can take them back.
+            Denial::Refused { error, .. } if error == "unsupported_token_type" => {}
+            refused => return Err(refused.into_error()),
         }
     }
     Ok(())

@@ -5,12 +5,14 @@
 
 mod agent;
 mod auth;
+pub mod browser;
 mod challenge;
 mod code;
 mod discovery;
 mod endpoint;
 mod flow;
 mod grants;
+mod keep;
 mod login;
 mod logout;
 mod metadata;
@@ -29,9 +31,10 @@ pub use self::{
     auth::Auth,
     challenge::Challenge,
     grants::{Assertion, Enterprise},
+    keep::{FileVault, Keychain},
     login::{Login, LoginKey, Registration, Tokens},
     server::server_key,
-    vault::{MemoryVault, Vault},
+    vault::{Held, MemoryVault, Vault},
     visit::{Callback, Destination, Visit, Visitor},
 };
 

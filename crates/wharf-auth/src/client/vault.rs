@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -22,6 +23,33 @@ pub trait Vault: Send + Sync + 'static {
 
     /// The keys of all logins.
     fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>>;
+
+    /// Keeps everybody else who shares the vault from renewing this login, until what it gives is
+    /// dropped: many issuers take a refresh token once, and end the login if it comes again. Whoever
+    /// holds it loads the login anew, because somebody else may have renewed it meanwhile.
+    ///
+    /// A vault that no other process sees need not do anything.
+    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<Held, Error>> {
+        let _ = key;
+        Box::pin(async { Ok(Held::default()) })
+    }
+}
+
+/// Keeps others out until it is dropped ([`Vault::hold`]).
+#[derive(Default)]
+pub struct Held(Option<Box<dyn Send + Sync>>);
+
+impl Held {
+    /// Others are kept out for as long as `lock` lives.
+    pub fn new(lock: impl Send + Sync + 'static) -> Held {
+        Held(Some(Box::new(lock)))
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Held").field(&self.0.is_some()).finish()
+    }
 }
 
 impl<V: Vault + ?Sized> Vault for Arc<V> {
@@ -39,6 +67,10 @@ impl<V: Vault + ?Sized> Vault for Arc<V> {
 
     fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>> {
         (**self).list()
+    }
+
+    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<Held, Error>> {
+        (**self).hold(key)
     }
 }
 
