@@ -356,6 +356,8 @@ fn ctrl_c_ends_the_waiting() {
     interrupt(&running.child);
     let (code, err) = running.end();
     assert!(code == 130 && err.contains("interrupted"), "{err}");
+    // Programs are told where to send somebody, too.
+    assert!(err.contains(r#"{"login":{"#) && err.contains(r#""opened":true"#), "{err}");
 }
 
 #[test]
