@@ -183,7 +183,7 @@ impl Core {
             }
             Ok(())
         };
-        self.loaded.get_or_try_init(load).await.map(|()| ())
+        self.loaded.get_or_try_init(load).await.copied()
     }
 
     /// Under which keys there are logins at this server.
