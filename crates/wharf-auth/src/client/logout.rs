@@ -6,7 +6,7 @@ use super::{
     Login,
     auth::Plan,
     discovery::{self, Found},
-    endpoint::{Endpoint, refused},
+    endpoint::{Denial, Endpoint, refused},
     flow::Flow,
     server::{is_this_machine, server_url},
 };
@@ -66,8 +66,13 @@ async fn revoke(plan: &Plan, server: &url::Url, login: &Login) -> Result<(), Err
     for (token, kind) in refresh.into_iter().chain([(&tokens.access, "access_token")]) {
         let form = vec![("token", token.clone()), ("token_type_hint", kind.to_owned())];
         let answer = endpoint.post(&who, &form).await?;
-        if !answer.status.is_success() {
-            return Err(refused(&answer).into_error());
+        if answer.status.is_success() {
+            continue;
+        }
+        match refused(&answer) {
+            // Tokens that are checked without asking anybody cannot be taken back: they are short-lived.
+            Denial::Refused { error, .. } if error == "unsupported_token_type" => {}
+            denial => return Err(denial.into_error()),
         }
     }
     Ok(())
