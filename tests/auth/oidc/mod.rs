@@ -5,6 +5,7 @@ mod code;
 mod grants;
 mod keys;
 mod proofs;
+mod proxied;
 mod refused;
 mod revoked;
 
