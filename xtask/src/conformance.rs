@@ -5,6 +5,7 @@ mod scenario;
 mod server;
 mod suite;
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use crate::files::{remove_directory, write};
@@ -72,13 +73,15 @@ fn run_server(suite: &Suite, url: &str, report: &mut Report) -> Result<(), Strin
 
 /// All at once, as the suite does it, and then each alone, where also exit codes and warnings count.
 fn run_client(suite: &Suite, report: &mut Report) -> Result<(), String> {
+    let mut seen = HashSet::new();
     for set in &CLIENT_SETS {
         for scenario in run_set(suite, &Side::Client, set)? {
             let name = scenario.name.clone();
             let can_be_alone = !scenario.is_waiting() && !scenario.is_lost();
             let row = Row::new("client", set.name, scenario);
-            // What all sets have was run alone with each revision already.
-            let is_alone = can_be_alone && (set.name != ALL || !row.is_good());
+            // What other sets have too was run alone with each revision already.
+            let is_new = seen.insert(name.clone());
+            let is_alone = can_be_alone && (set.name != ALL || is_new || !row.is_good());
             let alone = is_alone.then(|| run_alone(suite, &name, set)).transpose()?;
             report.rows.push(row.or_flaky(alone.as_ref().is_some_and(Row::is_good)));
             report.rows.extend(alone);

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::{
+    auth::Auth,
     serve::Serve,
     shared::{Shared, seconds, seconds_or_none},
 };
@@ -62,6 +63,8 @@ pub(crate) enum Verb {
     Inspect(Inspect),
     /// Call over and over, and tell how many calls a second and how long they take
     Bench(Bench),
+    /// Log in at servers that want to know who calls, see where you are logged in, log out
+    Auth(Auth),
     /// Start the demo server, which shows everything a server can offer
     Serve(Serve),
     /// Show the servers that other programs have configured, and where

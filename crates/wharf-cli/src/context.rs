@@ -9,10 +9,11 @@ use std::{
 use tokio::task::JoinSet;
 use wharf::{
     Answers, Calling, Client, ClientBuilder, Error, ErrorKind, Implementation, Stderr, Target,
-    Traced,
+    Traced, auth::client::Auth,
 };
 
 use crate::{
+    auth::{Way, is_known},
     fail::Fail,
     questions::Questions,
     shared::{Shared, Speak},
@@ -24,6 +25,25 @@ use crate::{
 /// How long the whole of a call may take, unless `--timeout` is longer.
 const TOTAL: Duration = Duration::from_mins(10);
 
+/// How long a call may take without a sign of life where somebody may log in meanwhile.
+const LOGGING_IN: Duration = Duration::from_mins(6);
+
+/// A server, the headers that go to it, and how to get in.
+struct Found {
+    target: Target,
+    headers: Vec<(String, String)>,
+    way: Option<Way>,
+}
+
+/// A server on the web.
+struct Web {
+    url: String,
+    /// What the user calls it.
+    word: String,
+    /// Whether the user says who calls in a header of their own.
+    shows: bool,
+}
+
 /// What a verb works with.
 pub(crate) struct Context {
     pub(crate) shared: Shared,
@@ -32,6 +52,8 @@ pub(crate) struct Context {
     pub(crate) questions: Questions,
     /// The connections, once there are any.
     clients: OnceLock<Vec<Client>>,
+    /// The server, if it is on the web.
+    web: OnceLock<Web>,
 }
 
 impl Context {
@@ -43,14 +65,16 @@ impl Context {
             screen,
             shared,
             clients: OnceLock::new(),
+            web: OnceLock::new(),
         }
     }
 
     /// Connects to the server.
     pub(crate) async fn connect(&self, target: Target) -> Result<&Client, Fail> {
         self.questions.server_is(&target.to_string());
-        let connecting = self.connecting(target, self.questions.answers())?;
-        let client = connecting.await.map_err(Fail::connecting)?;
+        let found = self.found(target).await?;
+        let builder = self.prepared(&found, self.questions.answers())?;
+        let client = builder.connect(found.target).await.map_err(Fail::connecting)?;
         self.questions.server_is(&client.about().info.name);
         let client = &self.clients.get_or_init(|| vec![client])[0];
         if let Some(level) = self.shared.log_level.filter(|_| client.capabilities().logging) {
@@ -65,7 +89,11 @@ impl Context {
         target: Target,
         count: usize,
     ) -> Result<&[Client], Fail> {
-        let connect = || self.connecting(target.clone(), Answers::new());
+        let found = self.found(target).await?;
+        let connect = || {
+            let builder = self.prepared(&found, Answers::new())?;
+            Ok::<_, Fail>(builder.connect(found.target.clone()))
+        };
         // What the first finds out about the server, the others need not.
         let mut clients = vec![connect()?.await.map_err(Fail::connecting)?];
         let mut others = JoinSet::new();
@@ -79,16 +107,54 @@ impl Context {
         Ok(self.clients.get_or_init(|| clients))
     }
 
-    /// A connection to come.
-    fn connecting(
-        &self,
-        target: Target,
-        answers: Answers,
-    ) -> Result<impl Future<Output = Result<Client, Error>> + Send + use<>, Fail> {
+    /// Connects to the server at `url` by way of `auth`, and leaves again.
+    pub(crate) async fn try_in(&self, url: &str, auth: &Auth) -> Result<(), Fail> {
+        let builder = self.builder(Answers::new())?.auth(auth.clone());
+        let client = builder.connect(url).await.map_err(Fail::connecting)?;
+        client.close().await;
+        Ok(())
+    }
+
+    /// The server, and how to get in there.
+    async fn found(&self, target: Target) -> Result<Found, Fail> {
+        let word = target.to_string();
         let (target, headers) = self.located(target)?;
-        let builder = self.builder(answers)?;
-        let builder = headers.into_iter().fold(builder, |it, (name, value)| it.header(name, value));
-        Ok(builder.connect(target))
+        let mut way = None;
+        if let Target::Url(url) = &target {
+            way = Way::to(url, &headers, self, &word).await?;
+            let shows = headers.iter().any(|it| it.0.eq_ignore_ascii_case("authorization"));
+            let _ = self.web.set(Web { url: url.clone(), word, shows });
+        }
+        Ok(Found { target, headers, way })
+    }
+
+    /// What connects to the server.
+    fn prepared(&self, found: &Found, answers: Answers) -> Result<ClientBuilder, Fail> {
+        let mut builder = self.builder(answers)?;
+        if let Some(way) = &found.way {
+            builder = builder.auth(way.auth.clone());
+            if way.asks && self.shared.timeout.is_none() {
+                builder = builder.timeout(LOGGING_IN);
+            }
+        }
+        let headers = found.headers.iter().cloned();
+        Ok(headers.fold(builder, |it, (name, value)| it.header(name, value)))
+    }
+
+    /// Whether the server is told who calls: then it may hide what the caller may not use.
+    pub(crate) async fn is_known(&self) -> bool {
+        match self.web.get() {
+            Some(web) => web.shows || is_known(&web.url).await,
+            None => false,
+        }
+    }
+
+    /// The failure, with what to do about it where that takes a login.
+    pub(crate) fn advised(&self, fail: Fail) -> Fail {
+        match self.web.get() {
+            Some(web) if !web.shows => fail.needs_login(&web.word),
+            _ => fail,
+        }
     }
 
     /// The target itself, and the headers that go to it.

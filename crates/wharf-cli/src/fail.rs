@@ -3,7 +3,7 @@
 use std::{borrow::Cow, io};
 
 use serde_json::{Map, Value};
-use wharf::{Error, ErrorKind};
+use wharf::{Error, ErrorKind, auth::client::Challenge};
 
 use crate::terminal::{Paint, Screen, clean, clean_json};
 
@@ -51,6 +51,41 @@ impl Fail {
     /// A name of the server's that does not exist.
     pub(crate) fn unknown(kind: ErrorKind, message: String) -> Self {
         Self::new(Exit::Usage, kind.name(), message)
+    }
+
+    /// Nobody knows who asks.
+    pub(crate) fn unauthorized(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Exit::Authorization, ErrorKind::Unauthenticated.name(), message)
+    }
+
+    /// Says how to log in at the server that the user calls `word`, if that helps.
+    pub(crate) fn needs_login(self, word: &str) -> Self {
+        // What the status line says is of no use to people.
+        let bare = self.message.contains(" answered with HTTP/");
+        let message =
+            |fail: &Fail, said: String| if bare { said.into() } else { fail.message.clone() };
+        let wanted = self.data.as_ref().and_then(|data| wanted_scopes(data));
+        if let Some(scopes) = wanted.filter(|_| self.exit == Exit::Authorization) {
+            let hint =
+                format!("`wharf auth login {word} --scope {scopes}` asks for what it takes.");
+            let message = message(&self, format!("{word} wants more than your login is good for"));
+            return Fail { kind: ErrorKind::InsufficientScope.name(), message, ..self }.hint(hint);
+        }
+        if self.kind != ErrorKind::Unauthenticated.name() {
+            return self;
+        }
+        let message = message(&self, format!("{word} wants you to log in"));
+        Fail { message, ..self }.hint(format!(
+            "`wharf auth login {word}` logs you in; --header 'Authorization: Bearer @env:NAME' sends a \
+             token of your own."
+        ))
+    }
+
+    /// Whether the server says that it knows no such thing.
+    pub(crate) fn is_about_a_name(&self) -> bool {
+        use ErrorKind as K;
+        let kinds = [K::ToolNotFound, K::PromptNotFound, K::InvalidParams, K::MethodNotFound];
+        kinds.iter().any(|kind| kind.name() == self.kind)
     }
 
     /// Somebody pressed Ctrl-C.
@@ -193,6 +228,20 @@ fn advice(kind: ErrorKind) -> Option<&'static str> {
     }
 }
 
+/// The scopes that a refusal asks for, as a command line takes them. What a shell could take for
+/// more than a scope is left to the reader.
+fn wanted_scopes(data: &Value) -> Option<String> {
+    let challenges = Challenge::parse([data["wwwAuthenticate"].as_str()?]);
+    let wants = |it: &&Challenge| it.get("error") == Some("insufficient_scope");
+    let scopes = challenges.iter().find(wants)?.get("scope").unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || ":._/-+@ ".contains(c);
+    Some(match scopes {
+        scopes if scopes.is_empty() || !scopes.chars().all(plain) => "SCOPE".to_owned(),
+        scopes if scopes.contains(' ') => format!("'{scopes}'"),
+        scopes => scopes.to_owned(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,6 +264,27 @@ mod tests {
         assert_eq!(Fail::connecting(Error::new(ErrorKind::InvalidRequest)).exit as i32, 4);
         assert_eq!(Fail::connecting(Error::new(ErrorKind::Forbidden)).exit as i32, 3);
         assert_eq!((Fail::usage("x").exit as i32, Fail::interrupted().exit as i32), (1, 130));
+    }
+
+    #[test]
+    fn what_a_server_wants_is_never_a_command() {
+        let refused = |scope: &str| {
+            let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
+            let data = json!({"httpStatus": 403, "wwwAuthenticate": challenge});
+            let error = Error::new(ErrorKind::Forbidden).with_data(data);
+            Fail::from(error).needs_login("demo").json()
+        };
+        assert!(refused("a:b").contains("`wharf auth login demo --scope a:b`"));
+        assert!(refused("a b").contains("--scope 'a b'`"));
+        for scope in ["$(id)", "a;id", "a`id`", "a'b", "", "a|b"] {
+            let told = refused(scope);
+            assert!(
+                told.contains("--scope SCOPE`") && told.contains("insufficient_scope"),
+                "{told}"
+            );
+        }
+        let told = Fail::from(Error::new(ErrorKind::Forbidden)).needs_login("demo").json();
+        assert!(!told.contains("wharf auth"), "{told}");
     }
 
     #[test]

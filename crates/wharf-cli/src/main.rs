@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod auth;
 mod cli;
 mod context;
 mod demo;

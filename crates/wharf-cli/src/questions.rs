@@ -74,6 +74,11 @@ impl Questions {
         Ok(asked.await?)
     }
 
+    /// Asks for one line; none: whoever is there went away.
+    pub(crate) async fn line(&self, prompt: &'static str) -> Option<String> {
+        self.put(move |dialog| dialog.ask(prompt)).await.ok().flatten()
+    }
+
     /// Lets `talk` speak with whoever is there. Threads, because terminals are read in them.
     async fn put<T, F>(&self, talk: F) -> Result<T, Error>
     where

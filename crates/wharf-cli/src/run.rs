@@ -127,7 +127,7 @@ async fn interruptible(verb: &Verb, context: &Context) -> Result<(), Fail> {
         () = tokio::time::sleep(GOODBYE) => {}
         _ = enough() => {}
     }
-    result
+    result.map_err(|fail| context.advised(fail))
 }
 
 async fn until_enough(verb: &Verb, context: &Context) -> Result<(), Fail> {
@@ -169,6 +169,7 @@ async fn run(verb: &Verb, context: &Context) -> Result<(), Fail> {
         Verb::Rpc(verb) => verb.run(context).await,
         Verb::Tasks(verb) => verb.run(context).await,
         Verb::Inspect(verb) => verb.run(context).await,
+        Verb::Auth(verb) => verb.run(context).await,
         Verb::Bench(_) | Verb::Serve(_) | Verb::Config(_) | Verb::Completions { .. } => Ok(()),
     }
 }
@@ -186,6 +187,7 @@ fn shared(verb: &mut Verb) -> Option<Shared> {
         Verb::Tasks(verb) => &mut verb.shared,
         Verb::Inspect(verb) => &mut verb.shared,
         Verb::Bench(verb) => &mut verb.shared,
+        Verb::Auth(verb) => return Some(Shared { json: verb.json(), ..Shared::default() }),
         Verb::Serve(_) | Verb::Config(_) | Verb::Completions { .. } => return None,
     };
     Some(std::mem::take(shared))

@@ -43,7 +43,7 @@ enum Shape {
     Crate,
     Task,
     After,
-    Reserved,
+    Scope,
 }
 
 struct Known {
@@ -79,7 +79,7 @@ const OPTIONS: &[Known] = &[
     known("task", Shape::Task, TOOL),
     known("after", Shape::After, TOOL),
     known("crate", Shape::Crate, EVERY),
-    known("scope", Shape::Reserved, TOOL),
+    known("scope", Shape::Scope, EVERY),
 ];
 
 /// Pairs that contradict each other, and why.
@@ -167,9 +167,7 @@ impl Options {
             Shape::Audience => self.audience(word, value).map(Some),
             Shape::Task => self.tasks.mode(word, value).map(|()| None),
             Shape::After => self.tasks.start(word, value).map(|()| None),
-            Shape::Reserved => {
-                Err(syn::Error::new_spanned(word, format!("`{word}` is not supported yet")))
-            }
+            Shape::Scope => scopes(word, value).map(Some),
         };
         self.setters.extend(errors.keep(setter).flatten());
     }
@@ -220,14 +218,16 @@ fn find(kind: Kind, word: &Ident) -> Option<&'static Known> {
 fn unknown(kind: Kind, word: &Ident) -> String {
     let known: Vec<String> = OPTIONS
         .iter()
-        .filter(|option| option.kinds.contains(&kind) && !matches!(option.shape, Shape::Reserved))
+        .filter(|option| option.kinds.contains(&kind))
         .map(|option| format!("`{}`", option.name))
         .collect();
     format!("{kind} has no option `{word}`; it knows {}", known.join(", "))
 }
 
 fn check_repeats(word: &Ident, seen: &[Ident], errors: &mut Errors) {
-    if seen.contains(word) {
+    // Each is one more.
+    let adds_up = word == "scope";
+    if !adds_up && seen.contains(word) {
         errors.at(word, format!("`{word}` is given twice"));
     }
     for (one, other, why) in CONFLICTS {
@@ -258,6 +258,18 @@ pub(crate) fn string(word: &Ident, value: Option<Expr>) -> syn::Result<LitStr> {
             other,
             format!("`{word}` is a text: write `{word} = \"…\"`"),
         )),
+    }
+}
+
+/// One scope, or a list of them.
+fn scopes(word: &Ident, value: Option<Expr>) -> syn::Result<TokenStream> {
+    match required(word, value, "\"…\"")? {
+        Expr::Array(list) => {
+            let scopes = list.elems.into_iter().map(|scope| text(word, Some(scope)));
+            let scopes = scopes.collect::<syn::Result<Vec<_>>>()?;
+            Ok(quote!(#(.scope(#scopes))*))
+        }
+        scope => text(word, Some(scope)).map(|scope| quote!(.scope(#scope))),
     }
 }
 

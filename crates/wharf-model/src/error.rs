@@ -354,6 +354,20 @@ impl Error {
             .with_data(json!({"requiredCapabilities": wanted}))
     }
 
+    /// The caller would need these scopes, all of them.
+    pub fn insufficient_scope(needed: impl IntoIterator<Item: Into<String>>) -> Self {
+        let needed: Vec<String> = needed.into_iter().map(Into::into).collect();
+        Self::new(ErrorKind::InsufficientScope)
+            .with_message(format!("Insufficient scope: this needs {}", needed.join(" ")))
+            .with_data(json!({"requiredScopes": needed}))
+    }
+
+    /// The scopes that [`Error::insufficient_scope`] named.
+    pub fn required_scopes(&self) -> Vec<&str> {
+        let scopes = self.data.as_deref().and_then(|data| data.get("requiredScopes")?.as_array());
+        scopes.into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+
     /// The caller asks too often.
     pub fn rate_limited(retry_after: Duration) -> Self {
         Self::new(ErrorKind::RateLimited).retry_after(retry_after)

@@ -6,12 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod ask;
+mod authority;
 mod builders;
 mod cache;
 mod call;
 mod capability;
 mod completion;
 mod content;
+mod credentials;
 mod elicit;
 mod error;
 mod exchange;
@@ -36,11 +38,13 @@ mod task;
 mod tool;
 
 pub use ask::*;
+pub use authority::*;
 pub use cache::*;
 pub use call::*;
 pub use capability::*;
 pub use completion::*;
 pub use content::*;
+pub use credentials::*;
 pub use elicit::*;
 pub use error::*;
 pub use exchange::*;

@@ -15,19 +15,27 @@ use std::{collections::BTreeSet, sync::Arc};
 pub struct Principal {
     id: Arc<str>,
     scopes: Arc<BTreeSet<String>>,
+    roles: Arc<BTreeSet<String>>,
 }
 
 impl Principal {
     /// A caller known by this identifier, unique among all callers.
     #[must_use]
     pub fn new(id: impl Into<Arc<str>>) -> Self {
-        Principal { id: id.into(), scopes: Arc::default() }
+        Principal { id: id.into(), scopes: Arc::default(), roles: Arc::default() }
     }
 
     /// The same caller, granted one more scope.
     #[must_use]
     pub fn with_scope(mut self, scope: impl Into<String>) -> Self {
         Arc::make_mut(&mut self.scopes).insert(scope.into());
+        self
+    }
+
+    /// The same caller, in one more role.
+    #[must_use]
+    pub fn with_role(mut self, role: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.roles).insert(role.into());
         self
     }
 
@@ -46,5 +54,16 @@ impl Principal {
     /// The scopes the caller was granted, in order.
     pub fn scopes(&self) -> impl Iterator<Item = &str> {
         self.scopes.iter().map(String::as_str)
+    }
+
+    /// Whether the caller has `role`.
+    #[must_use]
+    pub fn has_role(&self, role: &str) -> bool {
+        self.roles.contains(role)
+    }
+
+    /// The caller's roles, in order.
+    pub fn roles(&self) -> impl Iterator<Item = &str> {
+        self.roles.iter().map(String::as_str)
     }
 }

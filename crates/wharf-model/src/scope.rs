@@ -61,6 +61,11 @@ impl Scope {
     }
 }
 
+/// In the [`Scope`] of whoever need not show any scope, because nobody else could have sent the request: who
+/// started the process and speaks to its stdin, or code within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trusted;
+
 impl From<Extensions> for Scope {
     fn from(own: Extensions) -> Self {
         Scope { own, common: None }

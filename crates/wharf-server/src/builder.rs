@@ -138,6 +138,12 @@ impl RouterBuilder {
         }
     }
 
+    /// Says what else is wrong with the server, so that it is not built.
+    pub fn problem(mut self, item: impl Into<String>, text: impl Into<String>) -> Self {
+        self.problems.add(item, text);
+        self
+    }
+
     /// Passes every call on to `service`, past limits and middleware: a proxy, which has no parts of
     /// its own.
     pub fn upstream(mut self, service: Arc<dyn Service>) -> Self {

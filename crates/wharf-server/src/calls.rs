@@ -45,8 +45,9 @@ fn call_tool(
     request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
-    let Some(tool) = find_tool(core, lists, &request) else {
-        return now(Error::tool_not_found(&request.target()).into());
+    let tool = match find_tool(core, lists, &request) {
+        Ok(tool) => tool,
+        Err(error) => return now((*error).into()),
     };
     // Types read lists as well, by position.
     let arguments = request.arguments();
@@ -83,15 +84,22 @@ fn call_as_task(
     }
 }
 
-/// The tool that a request names, if the caller may use it.
+/// The tool that a request names, if the caller may use it. What is only out of its scopes' reach is not denied:
+/// the caller is told what it would need.
 #[inline(always)]
 pub(crate) fn find_tool<'l>(
     core: &Core,
     lists: &'l Lists,
     request: &Request,
-) -> Option<&'l Arc<Entry<ToolInfo>>> {
+) -> Result<&'l Arc<Entry<ToolInfo>>, Box<Error>> {
     let tool = lists.tools.get(&request.target());
-    tool.filter(|tool| core.allows(request, tool.info.item()))
+    match tool.filter(|tool| core.allows(request, tool.info.item())) {
+        Some(tool) => match core.lacks(request, &tool.scopes) {
+            None => Ok(tool),
+            Some(error) => Err(Box::new(error)),
+        },
+        None => Err(Box::new(Error::tool_not_found(&request.target()))),
+    }
 }
 
 /// Begins a call whose arguments have been looked at from outside.
@@ -155,10 +163,16 @@ fn read_resource(
     if let Some(resource) = lists.resources.get(&uri)
         && core.allows(&request, resource.info.item())
     {
+        if let Some(error) = core.lacks(&request, &resource.scopes) {
+            return now(error.into());
+        }
         return call(core, resource, request, outbox, Input::Resource(&[], &resource.extra));
     }
     match find_template(core, lists, request.principal(), &uri) {
         Some((template, pairs)) => {
+            if let Some(error) = core.lacks(&request, &template.scopes) {
+                return now(error.into());
+            }
             let input = Input::Resource(&pairs, &template.extra.reading);
             call(core, template, request, outbox, input)
         }
@@ -186,16 +200,28 @@ fn find_template<'a>(
 
 /// Whether the caller may hear of updates: not of what exists, but not for it.
 pub(crate) fn may_follow(core: &Core, principal: Option<&Principal>, uri: &str) -> bool {
-    let Some(access) = &core.access else { return true };
     let snapshot = core.snapshot.load();
     let lists = &snapshot.lists;
-    if let Some(resource) = lists.resources.get(uri) {
-        return access.allows(principal, resource.info.item());
+    if core.access.is_none() && !lists.resources.is_scoped() && !lists.templates.is_scoped() {
+        return true;
     }
-    let mut templates = lists.templates.entries().iter();
-    let hides_it = templates.any(|entry| entry.extra.template.matches(uri).is_some())
-        && find_template(core, lists, principal, uri).is_none();
-    !hides_it
+    // Whom nobody authenticated speaks to the process itself, or wherever scopes keep nobody out of anything but
+    // the contents: that something changed whose URI it knows already is all that it hears.
+    let has = |scopes: &[String]| {
+        principal.is_none_or(|caller| scopes.iter().all(|scope| caller.has_scope(scope)))
+    };
+    if let Some(resource) = lists.resources.get(uri) {
+        let access = core.access.as_ref();
+        return access.is_none_or(|access| access.allows(principal, resource.info.item()))
+            && has(&resource.scopes);
+    }
+    match find_template(core, lists, principal, uri) {
+        Some((template, _)) => has(&template.scopes),
+        None => {
+            let mut templates = lists.templates.entries().iter();
+            !templates.any(|entry| entry.extra.template.matches(uri).is_some())
+        }
+    }
 }
 
 fn get_prompt(
@@ -208,6 +234,9 @@ fn get_prompt(
     let Some(prompt) = prompt.filter(|prompt| core.allows(&request, prompt.info.item())) else {
         return now(Error::prompt_not_found(&request.target()).into());
     };
+    if let Some(error) = core.lacks(&request, &prompt.scopes) {
+        return now(error.into());
+    }
     let pairs = match prompt_arguments(request.arguments(), core.limits.argument_values) {
         Ok(pairs) => pairs,
         Err(error) => return now(error.into()),
@@ -292,6 +321,9 @@ fn of_prompt<'a>(
     let prompt = lists.prompts.get(name);
     let prompt = prompt.filter(|prompt| core.allows(request, prompt.info.item()));
     let prompt = prompt.ok_or_else(|| Error::prompt_not_found(name))?;
+    if let Some(error) = core.lacks(request, &prompt.scopes) {
+        return Err(error);
+    }
     let arguments = prompt.info.arguments.iter().map(|it| it.name.as_str()).collect();
     Ok((arguments, Some(&prompt.extra)))
 }
@@ -311,6 +343,9 @@ fn of_resource<'a>(
     };
     match by_text.or_else(by_match) {
         Some(entry) => {
+            if let Some(error) = core.lacks(request, &entry.scopes) {
+                return Err(error);
+            }
             let extra = &entry.extra;
             Ok((extra.template.variables().collect(), Some(&extra.completions)))
         }

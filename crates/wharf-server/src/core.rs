@@ -10,8 +10,9 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use serde_json::json;
 use wharf_model::{
-    CacheHint, Discovery, ListCapability, Meta, NonceStore, Request, ResourcesCapability,
-    ServerCapabilities, Service, StateSeal, Stores, TASKS_EXTENSION, TaskSupport,
+    CacheHint, Discovery, Error, ErrorKind, ListCapability, Meta, NonceStore, Request,
+    ResourcesCapability, ServerCapabilities, Service, StateSeal, Stores, TASKS_EXTENSION,
+    TaskSupport, Trusted,
 };
 
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
     hub::Hub,
     limits::Limits,
     registry::Registry,
-    snapshot::{Lists, Snapshot},
+    snapshot::{Entry, Listed, Lists, Snapshot},
     tasks::machinery::Tasks,
 };
 
@@ -71,6 +72,19 @@ impl Core {
         }
     }
 
+    /// What the caller would need to use what needs these scopes; none if it has them all.
+    ///
+    /// Whoever speaks to the process itself need show none.
+    #[inline]
+    pub(crate) fn lacks(&self, request: &Request, scopes: &[String]) -> Option<Error> {
+        if scopes.is_empty() { None } else { lacking(request, scopes) }
+    }
+
+    /// Whether `entry` is in the caller's lists.
+    pub(crate) fn shows<I: Listed>(&self, request: &Request, entry: &Entry<I>) -> bool {
+        self.allows(request, entry.info.item()) && self.lacks(request, &entry.scopes).is_none()
+    }
+
     /// Puts new lists in the place of the old ones. `change` gets the next free place and says
     /// whether it changed anything.
     pub(crate) fn change<E>(
@@ -84,6 +98,16 @@ impl Core {
             self.snapshot.store(Arc::new(self.describe.snapshot(lists, self.cache)));
         }
         Ok(changed)
+    }
+}
+
+#[cold]
+fn lacking(request: &Request, scopes: &[String]) -> Option<Error> {
+    match request.principal() {
+        Some(caller) if scopes.iter().all(|scope| caller.has_scope(scope)) => None,
+        Some(_) => Some(Error::insufficient_scope(scopes)),
+        None if request.scope.get::<Trusted>().is_some() => None,
+        None => Some(Error::new(ErrorKind::Unauthenticated)),
     }
 }
 

@@ -32,6 +32,13 @@ macro_rules! described {
                 self
             }
 
+            #[doc = concat!("Only callers who were granted this scope may use the ", $noun, "; called several times, all of")]
+            /// them. Others do not see it in lists, and are told what they would need if they ask for it by name.
+            pub fn scope(mut self, scope: impl Into<String>) -> Self {
+                self.scopes.push(scope.into());
+                self
+            }
+
             /// How long a call may take in all. One that takes longer ends with an error; of a
             /// tool, with an error result.
             pub fn timeout(mut self, timeout: std::time::Duration) -> Self {

@@ -18,7 +18,7 @@ pub(crate) struct Sheet<I> {
 
 /// Answers a list request.
 pub(crate) fn list<I: Listed>(core: &Core, list: &List<I>, request: &Request) -> Outcome {
-    let context = cursor_context::<I>(core, request);
+    let context = cursor_context(core, list, request);
     let after = match request.json(request.parts().cursor) {
         None | Some("null") => Some(0),
         Some(_) => request.cursor().and_then(|cursor| open(core, &context, &cursor)),
@@ -29,7 +29,7 @@ pub(crate) fn list<I: Listed>(core: &Core, list: &List<I>, request: &Request) ->
     let size = wanted.map_or(most, |wanted| wanted.clamp(1, most));
     let start = list.entries().partition_point(|entry| entry.order <= after);
     let sheet = match &core.access {
-        None if size == most && start.is_multiple_of(size) => {
+        None if !list.is_scoped() && size == most && start.is_multiple_of(size) => {
             let sheets = list.sheets.get_or_init(|| sheets(list, size));
             sheets.get(start / size).map(|it| Sheet { body: it.body.clone(), last: it.last })
         }
@@ -37,18 +37,18 @@ pub(crate) fn list<I: Listed>(core: &Core, list: &List<I>, request: &Request) ->
     };
     let sheet = sheet.unwrap_or_else(|| {
         let rest = list.entries()[start..].iter();
-        cut(rest.filter(|entry| core.allows(request, entry.info.item())), size)
+        cut(rest.filter(|entry| core.shows(request, entry)), size)
     });
     let Sheet { body, last } = sheet;
     let next = last.map(|order| core.seal.seal(&context, &order.to_be_bytes()));
-    I::reply(Page { body, next, cache: hint(core), meta: None }).into()
+    I::reply(Page { body, next, cache: hint(core, list), meta: None }).into()
 }
 
 /// What everybody sees may be shared by everybody, and nothing else.
-fn hint(core: &Core) -> CacheHint {
+fn hint<I: Listed>(core: &Core, list: &List<I>) -> CacheHint {
     match core.access {
-        None => core.cache,
-        Some(_) => CacheHint { scope: CacheScope::Private, ..core.cache },
+        None if !list.is_scoped() => core.cache,
+        _ => CacheHint { scope: CacheScope::Private, ..core.cache },
     }
 }
 
@@ -71,11 +71,12 @@ fn cut<'a, I: Listed>(
 }
 
 /// A cursor is good for one list, and where callers see different lists, for one caller.
-fn cursor_context<I: Listed>(core: &Core, request: &Request) -> Vec<u8> {
-    let view = match (&core.access, request.principal()) {
-        (None, _) => "everybody\0",
-        (Some(_), None) => "nobody\0",
-        (Some(_), Some(principal)) => &format!("principal\0{}", principal.id()),
+fn cursor_context<I: Listed>(core: &Core, list: &List<I>, request: &Request) -> Vec<u8> {
+    let differs = core.access.is_some() || list.is_scoped();
+    let view = match request.principal() {
+        _ if !differs => "everybody\0",
+        None => "nobody\0",
+        Some(principal) => &format!("principal\0{}", principal.id()),
     };
     format!("cursor\0{}\0{view}", I::LIST.name()).into_bytes()
 }

@@ -108,7 +108,7 @@ impl Preparing<'_> {
     }
 
     fn tool(&self, tool: Tool, order: u64, problems: &mut BuildError) -> Entry<ToolInfo> {
-        let Tool { info, endpoint, declaration, timeout, task, .. } = tool;
+        let Tool { info, endpoint, declaration, timeout, task, scopes, .. } = tool;
         let (says_more, own_input, own_output) = (tool.says_more, tool.own_input, tool.own_output);
         let mut check = Check { item: format!("tool `{}`", info.name), problems };
         if !is_tool_name(&info.name) {
@@ -124,6 +124,7 @@ impl Preparing<'_> {
                 self.limits.description
             ));
         }
+        scoped(&scopes, &mut check);
         self.declaration(&declaration, &mut check);
         if declaration.takes_uri || declaration.takes_completing {
             check.add("a tool has neither a `Uri` nor a `Completing` to take");
@@ -158,15 +159,17 @@ impl Preparing<'_> {
         let mirrors = Mirrors::of(&info.input_schema, self.limits.schema_depth);
         let extra = ToolExtra { results: output, mirrors, task };
         let deadlines = timeout.map(within);
-        Entry { order, info: Arc::new(info), endpoint, rules, deadlines, extra }
+        Entry { order, info: Arc::new(info), endpoint, rules, deadlines, scopes, extra }
     }
 
     fn prompt(&self, prompt: Prompt, order: u64, problems: &mut BuildError) -> Entry<PromptInfo> {
-        let Prompt { info, endpoint, declaration, typed, completions, untaken, timeout } = prompt;
+        let Prompt { info, endpoint, declaration, typed, completions, untaken, timeout, scopes } =
+            prompt;
         let mut check = Check { item: format!("prompt `{}`", info.name), problems };
         if info.name.is_empty() || info.name.chars().any(char::is_control) {
             check.add("a prompt's name is not empty and has no control characters: choose another");
         }
+        scoped(&scopes, &mut check);
         self.declaration(&declaration, &mut check);
         if declaration.takes_uri || declaration.takes_completing || declaration.takes_raw {
             check.add("a prompt has no `Uri`, `Completing` or `RawArgs` to take");
@@ -184,7 +187,15 @@ impl Preparing<'_> {
         }
         let rules = self.rules(typed, &mut check);
         let deadlines = timeout.map(within);
-        Entry { order, info: Arc::new(info), endpoint, rules, deadlines, extra: completions }
+        Entry {
+            order,
+            info: Arc::new(info),
+            endpoint,
+            rules,
+            deadlines,
+            scopes,
+            extra: completions,
+        }
     }
 
     fn resource(
@@ -193,11 +204,13 @@ impl Preparing<'_> {
         order: u64,
         problems: &mut BuildError,
     ) -> Entry<ResourceInfo> {
-        let Resource { info, endpoint, declaration, cache, completions, timeout } = resource;
+        let Resource { info, endpoint, declaration, cache, completions, timeout, scopes } =
+            resource;
         let mut check = Check { item: format!("resource `{}`", info.uri), problems };
         if let Err(problem) = uri::check(&info.uri, self.limits.uri) {
             check.add(problem);
         }
+        scoped(&scopes, &mut check);
         self.reader(&declaration, &mut check);
         if let Some(name) = declaration.arguments.first().and_then(|typed| typed.names().next()) {
             check.add(format!(
@@ -209,7 +222,7 @@ impl Preparing<'_> {
         let reading = Reading { mime: info.mime_type.as_deref().map(Arc::from), cache };
         let rules = Rules::new(Arc::new(Typed::anything().schema), false);
         let deadlines = timeout.map(within);
-        Entry { order, info: Arc::new(info), endpoint, rules, deadlines, extra: reading }
+        Entry { order, info: Arc::new(info), endpoint, rules, deadlines, scopes, extra: reading }
     }
 
     fn template(
@@ -218,8 +231,10 @@ impl Preparing<'_> {
         order: u64,
         problems: &mut BuildError,
     ) -> Option<Entry<TemplateInfo>> {
-        let Resource { info, endpoint, declaration, cache, completions, timeout } = resource;
+        let Resource { info, endpoint, declaration, cache, completions, timeout, scopes } =
+            resource;
         let mut check = Check { item: format!("resource `{}`", info.uri), problems };
+        scoped(&scopes, &mut check);
         self.reader(&declaration, &mut check);
         if info.size.is_some() {
             check.add("a template has no size: its resources may differ");
@@ -250,7 +265,7 @@ impl Preparing<'_> {
         let deadlines = timeout.map(within);
         let info = into_template(info);
         let extra = TemplateExtra { template, reading, completions };
-        Some(Entry { order, info: Arc::new(info), endpoint, rules, deadlines, extra })
+        Some(Entry { order, info: Arc::new(info), endpoint, rules, deadlines, scopes, extra })
     }
 
     fn reader(&self, declaration: &Declaration, check: &mut Check<'_>) {
@@ -310,6 +325,19 @@ impl Preparing<'_> {
             check.add(format!("the schema of its arguments does not compile: {problem}"));
         }
         rules
+    }
+}
+
+/// Scopes are told to clients in a list with spaces, within quotes.
+fn scoped(scopes: &[String], check: &mut Check<'_>) {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+    for scope in scopes {
+        if scope.is_empty() || !scope.bytes().all(is_plain) {
+            check.add(format!(
+                "its scope {scope:?} must be visible ASCII without spaces, quotes and backslashes: \
+                 choose another, or call `.scope(…)` once for each"
+            ));
+        }
     }
 }
 

@@ -43,6 +43,7 @@ pub struct Prompt {
     /// What was given a title and is no argument.
     pub(crate) untaken: Vec<String>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) scopes: Vec<String>,
 }
 
 impl Prompt {
@@ -92,7 +93,16 @@ impl Prompt {
             })
             .collect();
         let (completions, untaken) = (Completions::default(), Vec::new());
-        Prompt { info, endpoint, declaration, typed, completions, untaken, timeout: None }
+        Prompt {
+            info,
+            endpoint,
+            declaration,
+            typed,
+            completions,
+            untaken,
+            timeout: None,
+            scopes: Vec::new(),
+        }
     }
 
     /// The prompt as clients see it.

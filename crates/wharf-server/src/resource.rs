@@ -38,6 +38,7 @@ pub struct Resource {
     pub(crate) cache: Option<CacheHint>,
     pub(crate) completions: Completions,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) scopes: Vec<String>,
 }
 
 /// What reading a resource says besides its contents.
@@ -88,6 +89,7 @@ impl Resource {
             cache: None,
             completions: Completions::default(),
             timeout: None,
+            scopes: Vec::new(),
         }
     }
 

@@ -61,6 +61,8 @@ pub(crate) struct Entry<I: Listed> {
     pub(crate) endpoint: Arc<dyn Endpoint>,
     pub(crate) rules: Rules,
     pub(crate) deadlines: Option<Deadlines>,
+    /// What a caller must have been granted, all of it.
+    pub(crate) scopes: Vec<String>,
     pub(crate) extra: I::Extra,
 }
 
@@ -112,6 +114,8 @@ listed! {
 pub(crate) struct List<I: Listed> {
     entries: Vec<Arc<Entry<I>>>,
     by_key: HashMap<String, Arc<Entry<I>>, FastState>,
+    /// Whether any of them is only for callers with some scope.
+    is_scoped: bool,
     /// The pages that everybody sees, made when first asked for.
     pub(crate) sheets: OnceLock<Vec<Sheet<I>>>,
 }
@@ -125,6 +129,11 @@ impl<I: Listed> List<I> {
         &self.entries
     }
 
+    /// Whether callers may see different lists, because something is only for those with some scope.
+    pub(crate) fn is_scoped(&self) -> bool {
+        self.is_scoped
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -134,6 +143,7 @@ impl<I: Listed> List<I> {
         if self.by_key.contains_key(entry.info.key()) {
             return false;
         }
+        self.is_scoped |= !entry.scopes.is_empty();
         let entry = Arc::new(entry);
         self.by_key.insert(entry.info.key().to_owned(), entry.clone());
         self.entries.push(entry);
@@ -144,6 +154,7 @@ impl<I: Listed> List<I> {
     pub(crate) fn remove(&mut self, key: &str) -> bool {
         let found = self.by_key.remove(key).is_some();
         self.entries.retain(|entry| entry.info.key() != key);
+        self.is_scoped = self.entries.iter().any(|entry| !entry.scopes.is_empty());
         self.sheets = OnceLock::new();
         found
     }
@@ -152,12 +163,13 @@ impl<I: Listed> List<I> {
 impl<I: Listed> Clone for List<I> {
     fn clone(&self) -> Self {
         let (entries, by_key) = (self.entries.clone(), self.by_key.clone());
-        List { entries, by_key, sheets: OnceLock::new() }
+        List { entries, by_key, is_scoped: self.is_scoped, sheets: OnceLock::new() }
     }
 }
 
 impl<I: Listed> Default for List<I> {
     fn default() -> Self {
-        List { entries: Vec::new(), by_key: HashMap::default(), sheets: OnceLock::new() }
+        let (entries, by_key) = (Vec::new(), HashMap::default());
+        List { entries, by_key, is_scoped: false, sheets: OnceLock::new() }
     }
 }

@@ -45,6 +45,7 @@ pub struct Tool {
     pub(crate) own_input: bool,
     pub(crate) own_output: bool,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) scopes: Vec<String>,
     pub(crate) task: Option<TaskMode>,
     /// Comes with the wish for tasks.
     pub(crate) machinery: Option<&'static dyn Machinery>,
@@ -123,6 +124,7 @@ impl Tool {
             own_input: false,
             own_output: false,
             timeout: None,
+            scopes: Vec::new(),
             task: None,
             machinery: None,
         }

@@ -22,7 +22,7 @@ use tokio::{
     sync::oneshot,
     task::coop::unconstrained,
 };
-use wharf_model::Scope;
+use wharf_model::{Scope, Trusted};
 
 use crate::{Host, Shutdown, lines, outgoing::Outgoing, parent, signals};
 
@@ -50,7 +50,10 @@ pub async fn serve(host: Arc<Host>, shutdown: Shutdown) -> io::Result<()> {
         }
     };
     let (stdin, stdout) = take_over()?;
-    let (line, incoming, outgoing) = lines::open(host, Scope::new(), Blocking::new(stdout));
+    // Nobody else speaks to stdin than whoever started the process.
+    let mut scope = Scope::new();
+    scope.insert(Trusted);
+    let (line, incoming, outgoing) = lines::open(host, scope, Blocking::new(stdout));
     let runtime = Handle::current();
     // Calls polled in place share one poll of the reader, and must not share its budget.
     let incoming = unconstrained(incoming.run(Blocking::new(stdin)));

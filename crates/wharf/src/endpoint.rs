@@ -8,7 +8,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, ToSocketAddrs},
 };
-use wharf_model::{Error, Principal, Request, Scope, Service, Timer};
+use wharf_model::{Error, Principal, Request, Scope, Service, Timer, Trusted};
 use wharf_server::{Registry, Router, SpawnedTask};
 use wharf_transport::{Host, Shutdown, TokioTimer, memory, serve_lines, signals, stdio, tcp};
 
@@ -285,7 +285,9 @@ impl Endpoint {
     #[must_use]
     pub fn connect_memory(&self) -> ClientEnd {
         self.start_tasks();
-        memory::connect(self.host.clone(), Scope::new(), self.shutdown.clone()).0
+        let mut scope = Scope::new();
+        scope.insert(Trusted);
+        memory::connect(self.host.clone(), scope, self.shutdown.clone()).0
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{io, sync::Arc};
 
 use tokio::net::{TcpListener, ToSocketAddrs};
-use wharf_model::{BoxFuture, Moment, Outbox, Outcome, RateStore, Request, Service};
+use wharf_model::{Authority, BoxFuture, Moment, Outbox, Outcome, RateStore, Request, Service};
 use wharf_server::{RateKey, RateLimit, Rates, layered};
 use wharf_transport::{
     Host,
@@ -26,6 +26,32 @@ impl Server {
     /// ```
     pub fn http(mut self, http: Http) -> Self {
         self.http = http;
+        self
+    }
+
+    /// Lets nobody in over HTTP whom `authority` does not let in: at every door, for each request anew.
+    /// Handlers take who it is as [`Principal`](crate::Principal). What comes over stdin or a socket of lines
+    /// is not asked: who may start the process, or connect to it, may call it.
+    ///
+    /// ```
+    /// use wharf::{Server, model::{Admission, Authority, Denied, Knock, Pass}, Principal};
+    ///
+    /// struct Badge;
+    ///
+    /// impl Authority for Badge {
+    ///     fn admit(&self, knock: &Knock<'_>) -> Admission {
+    ///         Admission::Now(match knock.headers.get("x-badge") {
+    ///             Some(badge) if badge == "alice's" => Ok(Pass::new(Principal::new("alice"))),
+    ///             _ => Err(Denied::new(401, "Show your badge")),
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// let server = Server::new("harbour", "1.0.0").auth(Badge);
+    /// # let _ = server.build();
+    /// ```
+    pub fn auth(mut self, authority: impl Authority) -> Self {
+        self.authority = Some(Arc::new(authority));
         self
     }
 

@@ -50,6 +50,9 @@ pub use pin::{Pin, UnknownRevision};
 pub use replies::Replies;
 pub use server::{Era, Server};
 
+/// Authorization: who may call over HTTP, and how a client gets in.
+#[cfg(feature = "auth")]
+pub use wharf_auth as auth;
 #[cfg(feature = "client")]
 pub use wharf_client::{
     About, Answer, Answers, CallOptions, Caller, Calling, Ear, Errand, Link, Listening, Listing,
@@ -98,6 +101,14 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tasks.md")]
 struct TasksGuide;
+
+/// The guide's examples compile.
+#[cfg(all(doctest, feature = "auth", feature = "client"))]
+#[doc = include_str!("../../../docs/authorization.md")]
+struct AuthorizationGuide;
+#[cfg(all(doctest, feature = "oauth-proxy"))]
+#[doc = include_str!("../../../docs/oauth-proxy.md")]
+struct OAuthProxyGuide;
 
 /// What the macros' code refers to. Not for use by hand.
 #[doc(hidden)]

@@ -71,6 +71,8 @@ pub struct Server {
     pub(crate) http: wharf_transport::http::Http,
     #[cfg(feature = "http")]
     pub(crate) http_rates: Option<wharf_server::Rates>,
+    #[cfg(feature = "http")]
+    pub(crate) authority: Option<Arc<dyn wharf_model::Authority>>,
 }
 
 impl Server {
@@ -95,6 +97,8 @@ impl Server {
             http: wharf_transport::http::Http::new(),
             #[cfg(feature = "http")]
             http_rates: Some(wharf_server::Rates::default()),
+            #[cfg(feature = "http")]
+            authority: None,
         }
     }
 
@@ -295,11 +299,33 @@ impl Server {
         let deadlines = self.limits.deadlines();
         #[cfg(feature = "http")]
         let rates = self.http_rates.filter(|_| self.limits.rates.is_none());
-        let router = self.router.limits(self.limits).build()?;
+        #[cfg(feature = "http")]
+        let router = self
+            .authority
+            .iter()
+            .flat_map(|it| it.problems())
+            .fold(self.router, |router, problem| router.problem("authorization", problem));
+        #[cfg(not(feature = "http"))]
+        let router = self.router;
+        let router = router.limits(self.limits).build()?;
         #[cfg(feature = "http")]
         let (counts, http) = match router.stores().cloned() {
             Some(stores) => (Some(stores.rates.clone()), self.http.stores(stores)),
             None => (None, self.http),
+        };
+        #[cfg(feature = "http")]
+        let http = match self.authority {
+            Some(authority) => {
+                let own = router.stores();
+                if let Some(stores) = own {
+                    authority.join(stores);
+                }
+                let stores = own.cloned().unwrap_or_else(wharf_store::memory_stores);
+                let settled = authority.settle(&stores, router.seal().clone());
+                settled.map_err(|problem| BuildError::new("auth", problem))?;
+                http.authority(authority)
+            }
+            None => http,
         };
         let wire = Wire::new(self.about)
             .eras(self.eras)

@@ -98,7 +98,7 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "\n{passed} scenarios passed, {flaky} failed once and passed when run again by themselves, \
-             {failed} failed, {waiting} wait for authorization or for extensions."
+             {failed} failed, {waiting} wait for extensions."
         )
     }
 }

@@ -4,6 +4,7 @@
 //! arguments that fit its schema, reads each resource, gets each prompt, and agrees to what it is asked.
 
 mod answers;
+mod auth;
 mod plan;
 mod tour;
 mod values;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use wharf::{Client, Pin};
 
-use plan::Plan;
+use plan::{Plan, Situation};
 
 /// Below the suite's own limit, so that a server that never answers is told of.
 const LIMIT: Duration = Duration::from_secs(25);
@@ -32,10 +33,12 @@ async fn main() -> ExitCode {
 
 async fn run() -> wharf::Result<()> {
     let url = env::args().next_back().unwrap_or_default();
-    let plan = Plan::from_environment()?;
+    let situation = Situation::from_environment()?;
+    let (plan, auth) = (Plan::of(&situation), situation.given.auth()?);
     let mut builder = Client::builder()
         .name("everything-client", env!("CARGO_PKG_VERSION"))
         .answers(answers::answers())
+        .auth(auth)
         .timeout(LIMIT)
         .total(LIMIT);
     if let Ok(revision) = env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {

@@ -5,6 +5,8 @@ use std::env;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::auth::Given;
+
 /// What to do beyond listing everything.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Plan {
@@ -19,32 +21,39 @@ pub(crate) enum Plan {
 }
 
 /// A call that the suite wants to be made exactly so.
-#[derive(Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 pub(crate) struct ToolCall {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) arguments: Map<String, Value>,
 }
 
+/// What the suite says: the scenario's name, and what belongs to it.
 #[derive(Default, Deserialize)]
-struct Situation {
-    #[serde(rename = "toolCalls")]
+pub(crate) struct Situation {
+    #[serde(skip)]
+    scenario: String,
+    #[serde(default, rename = "toolCalls")]
     tool_calls: Option<Vec<ToolCall>>,
+    #[serde(flatten)]
+    pub(crate) given: Given,
 }
 
-impl Plan {
-    pub(crate) fn from_environment() -> wharf::Result<Plan> {
-        let scenario = env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+impl Situation {
+    pub(crate) fn from_environment() -> wharf::Result<Situation> {
         let situation = match env::var("MCP_CONFORMANCE_CONTEXT") {
             Ok(json) => serde_json::from_str(&json)?,
             Err(_) => Situation::default(),
         };
-        Ok(Plan::of(&scenario, situation))
+        let scenario = env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+        Ok(Situation { scenario, ..situation })
     }
+}
 
-    fn of(scenario: &str, situation: Situation) -> Plan {
-        match (scenario, situation.tool_calls) {
-            (_, Some(calls)) => Plan::Make(calls),
+impl Plan {
+    pub(crate) fn of(situation: &Situation) -> Plan {
+        match (situation.scenario.as_str(), &situation.tool_calls) {
+            (_, Some(calls)) => Plan::Make(calls.clone()),
             ("json-schema-ref-no-deref", _) => Plan::ListOnly,
             ("json-schema-2020-12-preservation", _) => {
                 Plan::EchoSchema { of: "json_schema_2020_12_tool", to: "json_schema_echo" }
@@ -61,11 +70,9 @@ mod tests {
     #[test]
     fn calls_that_are_asked_for_go_before_everything_else() {
         let json = r#"{"name": "x", "toolCalls": [{"name": "a", "arguments": {"b": 1}}]}"#;
-        let situation = serde_json::from_str(json).unwrap_or_default();
-        let Plan::Make(calls) = Plan::of("http-custom-headers", situation) else {
-            panic!("no calls are planned")
-        };
+        let situation: Situation = serde_json::from_str(json).unwrap_or_default();
+        let Plan::Make(calls) = Plan::of(&situation) else { panic!("no calls are planned") };
         assert_eq!(calls[0].arguments["b"], 1);
-        assert_eq!(Plan::of("tools_call", Situation::default()), Plan::UseAll);
+        assert_eq!(Plan::of(&Situation::default()), Plan::UseAll);
     }
 }

@@ -1,19 +1,8 @@
 //! A page that a server wants the user to visit.
 
-use std::process::{Command, Stdio};
-
 use wharf::model::{ElicitResult, ElicitUrl};
 
 use crate::terminal::{Dialog, clean, clean_line, clean_url};
-
-/// How a page is opened: a program, which gets the address as it is. No shell sees it.
-const OPENER: &str = if cfg!(target_os = "macos") {
-    "open"
-} else if cfg!(windows) {
-    "explorer"
-} else {
-    "xdg-open"
-};
 
 /// Shows the whole address to whoever is there, and opens it if they say so.
 pub(crate) fn visit(
@@ -86,13 +75,7 @@ fn warnings(url: &str, host: &str) -> Vec<&'static str> {
 
 /// Opens `url` in the user's browser; false if nothing could be started.
 pub(crate) fn open(url: &str) -> bool {
-    let started = Command::new(OPENER)
-        .arg(url)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    started.is_ok()
+    wharf::auth::client::browser::open(url).is_ok()
 }
 
 #[cfg(test)]

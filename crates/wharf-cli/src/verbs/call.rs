@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use wharf::{Calling, Client, Content, ErrorKind, TaskHandle, ToolInfo, ToolResult};
 
 use super::Run;
@@ -27,9 +27,35 @@ impl Run for Call {
         };
         let words = read_words(words)?;
         let client = context.connect(target).await?;
-        let tool = find(client, name).await?;
-        let arguments = arguments(&format!("The tool `{name}`"), &tool.input_schema, words)?;
-        agreed(context, &tool, self.yes).await?;
+        let of = format!("The tool `{name}`");
+        let (arguments, unlisted) = match look_up(client, name).await? {
+            Ok(tool) => {
+                let arguments = arguments(&of, &tool.input_schema, words)?;
+                agreed(context, &tool, self.yes).await?;
+                (arguments, None)
+            }
+            // Servers hide what a caller may not use yet: the call tells what it takes.
+            Err(unlisted) if context.is_known().await => {
+                (arguments(&of, &Value::Bool(true), words)?, Some(unlisted))
+            }
+            Err(unlisted) => return Err(unlisted),
+        };
+        let done = self.call(context, client, name, arguments).await;
+        done.map_err(|fail| match unlisted {
+            Some(unlisted) if fail.is_about_a_name() => unlisted,
+            _ => fail,
+        })
+    }
+}
+
+impl Call {
+    async fn call(
+        &self,
+        context: &Context,
+        client: &Client,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<(), Fail> {
         let output = self.output.as_deref();
         if self.detach {
             let server = self.words.words.first().filter(|_| context.shared.command.is_empty());
@@ -109,14 +135,19 @@ pub(super) async fn agreed(context: &Context, tool: &ToolInfo, yes: bool) -> Res
     Err(Fail::usage(format!("`{name}` was not called")))
 }
 
-/// The tool with this name.
+/// The tool with this name, which must be listed.
 pub(super) async fn find(client: &Client, name: &str) -> Result<Arc<ToolInfo>, Fail> {
+    look_up(client, name).await?
+}
+
+/// The tool with this name, or the failure that there is no such tool in the list.
+async fn look_up(client: &Client, name: &str) -> Result<Result<Arc<ToolInfo>, Fail>, Fail> {
     let mut tools = client.tools();
     let mut names = Vec::new();
     while let Some(tool) = tools.next().await {
         let tool = tool?;
         if tool.name == name {
-            return Ok(tool);
+            return Ok(Ok(tool));
         }
         names.push(tool.name.clone());
     }
@@ -127,5 +158,5 @@ pub(super) async fn find(client: &Client, name: &str) -> Result<Arc<ToolInfo>, F
         }
     });
     let message = format!("The server has no tool `{name}`");
-    Err(Fail::unknown(ErrorKind::ToolNotFound, message).hint(hint))
+    Ok(Err(Fail::unknown(ErrorKind::ToolNotFound, message).hint(hint)))
 }

@@ -18,6 +18,10 @@ pub(crate) const WHARF: &str = env!("CARGO_BIN_EXE_wharf");
 /// How long anything may take on a busy machine. Whatever takes longer fails its test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What says where a user is at home.
+const HOMES: [&str; 6] =
+    ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "APPDATA", "LOCALAPPDATA"];
+
 /// A home of its own, gone afterwards.
 pub(crate) struct Bed {
     pub(crate) dir: PathBuf,
@@ -67,12 +71,14 @@ impl Bed {
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(WHARF);
         command.args(words).current_dir(&self.dir);
-        for name in ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "APPDATA", "LOCALAPPDATA"] {
+        for name in HOMES {
             command.env(name, &self.dir);
         }
-        for name in ["COLUMNS", "NO_COLOR", "TERM"] {
+        for name in ["BROWSER", "COLUMNS", "DISPLAY", "NO_COLOR", "TERM", "WAYLAND_DISPLAY"] {
             command.env_remove(name);
         }
+        // The user's own keychain is none of our business.
+        command.env("WHARF_VAULT", "file");
         command
     }
 

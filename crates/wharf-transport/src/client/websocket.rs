@@ -8,7 +8,7 @@ use futures_util::{
     stream::{SplitSink, SplitStream},
 };
 use http::{
-    HeaderName, HeaderValue, Request,
+    HeaderName, HeaderValue, Method as Verb, Request,
     header::{HOST, SEC_WEBSOCKET_PROTOCOL},
 };
 use tokio::{sync::Mutex, task::coop::consume_budget, time::timeout};
@@ -19,7 +19,7 @@ use tokio_tungstenite::{
         protocol::WebSocketConfig,
     },
 };
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, Rebuff};
 use wharf_wire::Line;
 
 use super::{
@@ -27,6 +27,7 @@ use super::{
     connection::too_long,
     dial::{Dial, Ends, Sink, Source, unreachable},
     http::{
+        admission,
         dial::{Dialer, Stream},
         place::Place,
         refusal::by_status,
@@ -42,6 +43,12 @@ const BUFFER: usize = 16 << 10;
 
 type Socket = WebSocketStream<Stream>;
 type Writer = Arc<Mutex<SplitSink<Socket, Message>>>;
+
+/// What became of an attempt to connect.
+enum Tried {
+    Open(Box<Socket>),
+    Refused(Rebuff, Error),
+}
 
 /// A server at a URL, and the caller's own headers.
 pub(super) struct WebSocket {
@@ -76,7 +83,24 @@ impl WebSocket {
         Ok(request)
     }
 
+    /// Connects, once we got in: people may be asked, however long that takes.
     async fn connect(&self, options: &LinkOptions) -> Result<Socket, Error> {
+        let late = |_| unreachable(self.name(), "it did not answer in time");
+        for times in 0.. {
+            let attempt = timeout(options.handshake, self.attempt(options, times)).await;
+            match attempt.map_err(late)?? {
+                Tried::Open(socket) => return Ok(*socket),
+                Tried::Refused(rebuff, error) => {
+                    if !admission::let_in(options, rebuff).await? {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Err(Error::new(ErrorKind::Unauthenticated))
+    }
+
+    async fn attempt(&self, options: &LinkOptions, times: u32) -> Result<Tried, Error> {
         let origin = self.place.origin();
         let stream =
             self.dialer.dial(&origin).await.map_err(|error| unreachable(self.name(), error))?;
@@ -85,9 +109,25 @@ impl WebSocket {
         config.write_buffer_size = BUFFER;
         config.max_message_size = Some(options.limits.message);
         config.max_frame_size = Some(options.limits.message);
-        let request = self.request().map_err(|error| self.refused(error))?;
+        let mut request = self.request().map_err(|error| self.refused(error))?;
+        let url = self.place.to_string();
+        let mark = admission::show(options, &Verb::GET, &url, request.headers_mut()).await?;
         let connected = client_async_with_config(request, stream, Some(config)).await;
-        Ok(connected.map_err(|error| self.refused(error))?.0)
+        let error = match connected {
+            Ok((socket, response)) => {
+                admission::tell(options, mark, response.status(), response.headers());
+                return Ok(Tried::Open(Box::new(socket)));
+            }
+            Err(error) => error,
+        };
+        if let tungstenite::Error::Http(response) = &error {
+            let (status, headers) = (response.status(), response.headers());
+            admission::tell(options, mark, status, headers);
+            if let Some(rebuff) = admission::rebuff(&Verb::GET, status, headers, mark, times) {
+                return Ok(Tried::Refused(rebuff, self.refused(error)));
+            }
+        }
+        Err(self.refused(error))
     }
 
     /// What to do about a server that does not become a WebSocket.
@@ -123,9 +163,7 @@ impl Dial for WebSocket {
     }
 
     async fn dial(&self, options: &LinkOptions) -> Result<Ends<Self>, Error> {
-        let socket = timeout(options.handshake, self.connect(options)).await;
-        let late = |_| unreachable(self.name(), "it did not answer in time");
-        let (sink, stream) = socket.map_err(late)??.split();
+        let (sink, stream) = self.connect(options).await?.split();
         let writer = Arc::new(Mutex::new(sink));
         let limit = options.limits.message;
         let source = Frames { stream, writer: writer.clone(), pinged: false, limit };

@@ -71,6 +71,10 @@ async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: Owne
     #[cfg(feature = "tls")]
     if let Some(tls) = &site.http.tls {
         if let Some(Ok(stream)) = in_time(&site, tls.accept(stream)).await {
+            let mut scope = scope;
+            if let Some(certificate) = super::tls::certificate(&stream) {
+                scope.insert(certificate);
+            }
             speak(&site, stream, scope, seat).await;
         }
         return;

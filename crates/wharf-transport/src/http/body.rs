@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use wharf_wire::sse;
 
 use super::{
@@ -44,6 +44,8 @@ struct Events {
     source: Source,
     every: Duration,
     alarm: Option<Pin<Box<Sleep>>>,
+    /// When whoever listens may not listen any longer.
+    until: Option<Pin<Box<Sleep>>>,
 }
 
 /// Where events come from.
@@ -84,7 +86,19 @@ impl HttpBody {
 
     /// A stream that shows that it is alive after `every` so much silence.
     pub(crate) fn events(source: Source, every: Duration) -> Self {
-        Inner::Events(Box::new(Events { source, every, alarm: None })).into()
+        Inner::Events(Box::new(Events { source, every, alarm: None, until: None })).into()
+    }
+
+    /// Ends the stream then, if it is one that would go on: what somebody listens to (`listens`), or a listen.
+    pub(crate) fn end_at(&mut self, until: Instant, listens: bool) {
+        match &mut self.inner {
+            Inner::Events(events) => match &mut events.source {
+                Source::Call(call) => call.end_at(until),
+                _ if listens => events.until = Some(Box::pin(sleep_until(until))),
+                _ => {}
+            },
+            Inner::Empty | Inner::Whole(_) => {}
+        }
     }
 
     /// Holds a turn until the response ends.
@@ -101,6 +115,9 @@ impl From<Inner> for HttpBody {
 
 impl Events {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_ready()) {
+            return Poll::Ready(None);
+        }
         let polled = self.source.poll_chunk(cx);
         if polled.is_ready() {
             if let Some(alarm) = &mut self.alarm {

@@ -9,17 +9,19 @@ use super::{
     respond::{self, Reply},
 };
 
-const EXPOSED: HeaderValue =
-    HeaderValue::from_static("Mcp-Session-Id, MCP-Protocol-Version, Retry-After, WWW-Authenticate");
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "DPoP-Nonce, Mcp-Session-Id, MCP-Protocol-Version, Retry-After, WWW-Authenticate",
+);
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE, OPTIONS");
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 const VARY: HeaderValue = HeaderValue::from_static("Origin");
 
 /// Headers that clients of some revision send.
-static ALLOWED: [&str; 8] = [
+static ALLOWED: [&str; 9] = [
     "accept",
     "authorization",
     "content-type",
+    "dpop",
     "last-event-id",
     "mcp-method",
     "mcp-name",

@@ -11,6 +11,28 @@ use super::{
 
 /// Refuses requests that a page of somebody else's may have made a browser send.
 pub(crate) fn check(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
+    let host = check_host(http, parts, seen)?;
+    let origin = match seen.origin {
+        Field::Absent => return Ok(()),
+        Field::One(origin) => std::str::from_utf8(origin).ok(),
+        Field::Several => None,
+    };
+    // Behind `any_host` the host may be anybody's, so it vouches for nothing.
+    let own = host.filter(|_| !http.any_host);
+    match origin {
+        Some(origin) if is_allowed_origin(http, own, origin) => Ok(()),
+        _ => Err(refuse(
+            "Pages of this origin are not served here: allow it with `Http::origin` or --allow-origin",
+        )),
+    }
+}
+
+/// The host that is asked for, if it is served here.
+pub(crate) fn check_host<'a>(
+    http: &Http,
+    parts: &'a Parts,
+    seen: &Seen<'a>,
+) -> Result<Option<&'a str>, Box<Reply>> {
     let authority = Uri::authority(&parts.uri).map(|it| it.as_str());
     let host = match (seen.host, authority) {
         (Field::One(host), None) => std::str::from_utf8(host).ok(),
@@ -25,19 +47,7 @@ pub(crate) fn check(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Result<(), B
             "This host is not served here: allow it with `Http::host` or --allow-host",
         ));
     }
-    let origin = match seen.origin {
-        Field::Absent => return Ok(()),
-        Field::One(origin) => std::str::from_utf8(origin).ok(),
-        Field::Several => None,
-    };
-    // Behind `any_host` the host may be anybody's, so it vouches for nothing.
-    let own = host.filter(|_| !http.any_host);
-    match origin {
-        Some(origin) if is_allowed_origin(http, own, origin) => Ok(()),
-        _ => Err(refuse(
-            "Pages of this origin are not served here: allow it with `Http::origin` or --allow-origin",
-        )),
-    }
+    Ok(host)
 }
 
 fn refuse(problem: &str) -> Box<Reply> {

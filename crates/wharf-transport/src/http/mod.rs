@@ -10,6 +10,7 @@
 mod accept;
 mod body;
 mod cors;
+mod door;
 mod endpoint;
 mod fleet;
 mod guard;

@@ -1,8 +1,8 @@
 //! How a server is served over HTTP.
 
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
-use wharf_model::Stores;
+use wharf_model::{Authority, Stores};
 
 /// When a reply is a stream of events instead of one JSON object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub struct Http {
     pub(crate) limits: HttpLimits,
     pub(crate) stores: Option<Stores>,
     pub(crate) health: bool,
+    pub(crate) authority: Option<Guarded>,
     #[cfg(feature = "websocket")]
     pub(crate) websocket: bool,
     #[cfg(feature = "tls")]
@@ -66,6 +67,7 @@ impl Http {
             limits: HttpLimits::default(),
             stores: None,
             health: false,
+            authority: None,
             #[cfg(feature = "websocket")]
             websocket: true,
             #[cfg(feature = "tls")]
@@ -157,6 +159,19 @@ impl Http {
         self
     }
 
+    /// Lets nobody in whom this authority does not let in. Its own pages are served beside the endpoint.
+    pub fn authority(mut self, authority: impl Authority) -> Self {
+        let pages = authority.paths();
+        self.authority = Some(Guarded { authority: Arc::new(authority), pages });
+        self
+    }
+
+    /// Whether somebody decides who may come in.
+    #[must_use]
+    pub fn is_guarded(&self) -> bool {
+        self.authority.is_some()
+    }
+
     /// Whether WebSockets are served at the same path. They are, unless switched off.
     #[cfg(feature = "websocket")]
     pub fn websocket(mut self, on: bool) -> Self {
@@ -176,13 +191,15 @@ impl Http {
     pub fn paths(&self) -> Vec<&str> {
         let old: &[&str] = if self.sse_2024 { &[SSE, MESSAGES] } else { &[] };
         let health: &[&str] = if self.health { &[LIVE, READY] } else { &[] };
-        std::iter::once(&*self.path).chain(old.iter().chain(health).copied()).collect()
+        let pages = self.authority.iter().flat_map(|it| it.pages.iter().map(String::as_str));
+        std::iter::once(&*self.path).chain(old.iter().chain(health).copied()).chain(pages).collect()
     }
 
     pub(crate) fn serves(&self, path: &str) -> bool {
         path == self.path
             || self.sse_2024 && (path == SSE || path == MESSAGES)
             || self.health && (path == LIVE || path == READY)
+            || self.authority.as_ref().is_some_and(|it| it.has_page(path))
     }
 
     /// Whether legacy clients have sessions.
@@ -203,6 +220,26 @@ impl Http {
         return self.tls.is_some();
         #[cfg(not(feature = "tls"))]
         false
+    }
+}
+
+/// Who decides who may come in, and which pages are its own.
+#[derive(Clone)]
+pub(crate) struct Guarded {
+    pub(crate) authority: Arc<dyn Authority>,
+    pages: Vec<String>,
+}
+
+impl Guarded {
+    /// Whether this path is that of one of its pages.
+    pub(crate) fn has_page(&self, path: &str) -> bool {
+        self.pages.iter().any(|page| page == path)
+    }
+}
+
+impl fmt::Debug for Guarded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.pages).finish()
     }
 }
 

@@ -58,6 +58,8 @@ pub(crate) fn explain(reply: &mut Reply, error: &Error) {
                 true => r#"Bearer error="insufficient_scope""#,
                 false => "Bearer",
             };
+            // For an authority that knows more to say.
+            reply.extensions_mut().insert(error.clone());
             (header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
         }
         _ => return,

@@ -46,7 +46,7 @@ pub(crate) struct Site {
     pub(crate) http: Http,
     pub(crate) shutdown: Shutdown,
     pub(crate) tasks: Arc<Tasks>,
-    room: Arc<Room>,
+    pub(super) room: Arc<Room>,
     /// None if legacy clients have none.
     pub(crate) sessions: Option<Arc<Sessions>>,
     pub(crate) sse: Option<Arc<Sse2024>>,
@@ -100,6 +100,10 @@ impl Site {
             return reply;
         }
         let seen = Seen::of(&parts.headers);
+        // In a box of its own: whoever lets everybody in needs no room for it.
+        if let Some(guarded) = &self.http.authority {
+            return Box::pin(self.guarded(guarded, parts, &seen, body, scope)).await;
+        }
         let mut reply = match guard::check(&self.http, parts, &seen) {
             Err(refusal) => return *refusal,
             Ok(()) => self.dispatch(parts, &seen, body, scope).await,
@@ -108,16 +112,14 @@ impl Site {
         reply
     }
 
-    async fn dispatch<B: Body>(
+    pub(super) async fn dispatch<B: Body>(
         self: &Arc<Self>,
         parts: &Parts,
         seen: &Seen<'_>,
         body: Pin<&mut B>,
         scope: Scope,
     ) -> Reply {
-        if parts.method == Method::OPTIONS
-            && let Some(reply) = cors::preflight(&self.http, parts, seen)
-        {
+        if let Some(reply) = self.preflight(parts, seen) {
             return reply;
         }
         // Held until the answer begins.
@@ -152,6 +154,12 @@ impl Site {
             (&Method::DELETE, Some(sessions)) => sessions.delete(seen, scope).await,
             _ => respond::not_allowed(self.allowed()),
         }
+    }
+
+    /// Answers a browser that asks before it sends.
+    pub(super) fn preflight(&self, parts: &Parts, seen: &Seen<'_>) -> Option<Reply> {
+        let asks = parts.method == Method::OPTIONS;
+        asks.then(|| cors::preflight(&self.http, parts, seen)).flatten()
     }
 
     fn only(&self, verb: Method, parts: &Parts, answer: impl FnOnce() -> Reply) -> Reply {
@@ -195,7 +203,7 @@ impl Site {
     }
 
     /// Why there is no message. The client must not send another behind what is left of the body.
-    fn unread(&self, unread: Unread) -> Reply {
+    pub(super) fn unread(&self, unread: Unread) -> Reply {
         let mut reply = match unread {
             Unread::TooSlow => respond::refuse(408, "The body took too long to come"),
             Unread::NoRoom => respond::busy("Too much is being sent at once"),

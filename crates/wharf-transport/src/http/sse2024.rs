@@ -105,7 +105,8 @@ impl Sse2024 {
         let id = query?.split('&').find_map(|pair| pair.strip_prefix("session="))?;
         let clients = self.lock();
         let client = clients.get(id)?;
-        let own = client.principal.as_ref().map(Principal::id) == caller.map(Principal::id);
+        // With all its rights: what is posted is done with those of the stream.
+        let own = client.principal.as_ref() == caller;
         own.then(|| client.messages.clone())
     }
 

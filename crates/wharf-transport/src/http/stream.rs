@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use tokio::time::{Instant, timeout_at};
 use wharf_model::{Event, Exchange, Outcome, Reply};
 use wharf_wire::{Codec, sse};
 
@@ -30,6 +31,15 @@ impl CallStream {
     pub(crate) fn new(exchange: Exchange, codec: Codec, shutdown: &Shutdown) -> Self {
         let closing = codec.is_listen().then(|| Box::pin(shutdown.stopped()) as _);
         CallStream { exchange, codec, said: Vec::new(), ended: false, closing }
+    }
+
+    /// Ends a listen then, in good order. A call that is none goes on.
+    pub(crate) fn end_at(&mut self, until: Instant) {
+        if let Some(stopped) = self.closing.take() {
+            self.closing = Some(Box::pin(async move {
+                let _ = timeout_at(until, stopped).await;
+            }));
+        }
     }
 
     pub(crate) fn codec(&self) -> &Codec {

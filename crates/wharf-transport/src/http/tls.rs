@@ -6,16 +6,27 @@ use tokio::net::TcpStream;
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
-        ServerConfig,
-        crypto::ring,
-        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+        DigitallySignedStruct, DistinguishedName, Error as TlsError, RootCertStore, ServerConfig,
+        SignatureScheme,
+        client::danger::HandshakeSignatureValid,
+        crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+        pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
+        server::{
+            WebPkiClientVerifier,
+            danger::{ClientCertVerified, ClientCertVerifier},
+        },
     },
     server::TlsStream,
 };
+use wharf_model::ClientCertificate;
 
-/// A certificate and its key.
+/// A certificate and its key, and what clients are asked for.
 #[derive(Clone)]
-pub struct Tls(Arc<ServerConfig>);
+pub struct Tls {
+    chain: Vec<CertificateDer<'static>>,
+    key: Arc<PrivateKeyDer<'static>>,
+    config: Arc<ServerConfig>,
+}
 
 impl Tls {
     /// A certificate, with the chain that leads to it, and its key, each in PEM.
@@ -44,18 +55,110 @@ impl Tls {
             return Err(bad("there is no certificate"));
         }
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| bad("there is no private key"))?;
-        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        Tls::assemble(chain, Arc::new(key), None)
+    }
+
+    /// Asks clients for certificates that one of these, as the text of PEM, has signed. A client without any is served
+    /// too: it is for the server's authority to demand one. Whoever shows another is not.
+    ///
+    /// The certificate is in the scope of each request, as [`ClientCertificate`]: a token that is bound to it
+    /// (RFC 8705) is taken with it alone.
+    ///
+    /// # Errors
+    /// If there is no certificate.
+    pub fn trust_clients(self, roots: &[u8]) -> io::Result<Tls> {
+        let mut store = RootCertStore::empty();
+        for root in CertificateDer::pem_slice_iter(roots) {
+            store.add(root.map_err(bad)?).map_err(bad)?;
+        }
+        let provider = Arc::new(ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider);
+        let verifier = verifier.allow_unauthenticated().build().map_err(bad)?;
+        Tls::assemble(self.chain, self.key, Some(verifier))
+    }
+
+    /// Asks clients for certificates, whoever signed them: they prove that they have the key, and nothing else. That
+    /// is all that a token needs which is bound to a certificate (RFC 8705), as [`Tls::trust_clients`] tells.
+    ///
+    /// # Errors
+    /// Never, unless the certificate and the key of the server do not belong together.
+    pub fn ask_clients(self) -> io::Result<Tls> {
+        let anybody = Anybody(Arc::new(ring::default_provider()));
+        Tls::assemble(self.chain, self.key, Some(Arc::new(anybody)))
+    }
+
+    fn assemble(
+        chain: Vec<CertificateDer<'static>>,
+        key: Arc<PrivateKeyDer<'static>>,
+        clients: Option<Arc<dyn ClientCertVerifier>>,
+    ) -> io::Result<Tls> {
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(bad)?
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
             .map_err(bad)?;
+        let builder = match clients {
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_single_cert(chain.clone(), key.clone_key()).map_err(bad)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Tls(Arc::new(config)))
+        Ok(Tls { chain, key, config: Arc::new(config) })
     }
 
     pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        TlsAcceptor::from(self.0.clone()).accept(stream).await
+        TlsAcceptor::from(self.config.clone()).accept(stream).await
+    }
+}
+
+/// The certificate that a client showed, if it did.
+pub(crate) fn certificate(stream: &TlsStream<TcpStream>) -> Option<ClientCertificate> {
+    let certificate = stream.get_ref().1.peer_certificates()?.first()?;
+    Some(ClientCertificate(certificate.as_ref().into()))
+}
+
+/// Takes every certificate, of whoever has its key.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ClientCertVerifier for Anybody {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, TlsError> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 

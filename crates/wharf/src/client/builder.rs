@@ -62,6 +62,8 @@ pub struct ClientBuilder {
     limits: LinkLimits,
     trace: Option<links::Trace>,
     verdicts: Arc<Verdicts>,
+    #[cfg(feature = "auth")]
+    auth: Option<wharf_auth::client::Auth>,
 }
 
 impl ClientBuilder {
@@ -78,6 +80,8 @@ impl ClientBuilder {
             limits: LinkLimits::default(),
             trace: None,
             verdicts: VERDICTS.clone(),
+            #[cfg(feature = "auth")]
+            auth: None,
         }
     }
 
@@ -138,6 +142,24 @@ impl ClientBuilder {
     /// Sends a header with each HTTP request. It never goes to another origin.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Gets in where a server wants to know who is calling, over HTTP and WebSocket.
+    ///
+    /// ```no_run
+    /// # async fn example() -> wharf::Result<()> {
+    /// use wharf::{Client, auth::client::Auth};
+    ///
+    /// let auth = Auth::client_credentials("tug", "secret").issuer("https://id.example");
+    /// let client = Client::builder().auth(auth).connect("https://mcp.example/mcp").await?;
+    /// # let _ = client;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "auth")]
+    pub fn auth(mut self, auth: wharf_auth::client::Auth) -> Self {
+        self.auth = Some(auth);
         self
     }
 
@@ -230,6 +252,15 @@ impl ClientBuilder {
 
     async fn dial(&self, url: &str, options: LinkOptions) -> Result<Arc<dyn Link>, Error> {
         let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+        #[cfg(feature = "auth")]
+        let options = match (&self.auth, scheme.as_deref()) {
+            (Some(auth), Some("http" | "https" | "ws" | "wss")) => {
+                let mut options = options;
+                options.credentials = Some(auth.at(url)?);
+                options
+            }
+            _ => options,
+        };
         let rest = |prefix: &str| url.get(prefix.len()..).unwrap_or_default().to_owned();
         match scheme.as_deref() {
             #[cfg(feature = "http")]
@@ -263,6 +294,10 @@ impl ClientBuilder {
         let mut capabilities = declared.unwrap_or_else(|| self.answer.capabilities());
         if self.calls.tasks {
             capabilities.extensions.insert(TASKS_EXTENSION.into(), Meta::new().into());
+        }
+        #[cfg(feature = "auth")]
+        if let Some(extension) = self.auth.as_ref().and_then(wharf_auth::client::Auth::extension) {
+            capabilities.extensions.insert(extension.into(), Meta::new().into());
         }
         let client = ClientSelf { info: self.info.clone(), capabilities };
         let mut options = LinkOptions::new(Arc::new(client));

@@ -57,14 +57,14 @@ const GOOD_ORIGINS: &[&str] =
     &["http://localhost:3000", "https://127.0.0.1", "http://[::1]:6274", "http://LOCALHOST"];
 
 /// Every way in: verb, target, headers, body.
-struct Door {
-    verb: &'static str,
-    target: &'static str,
+pub struct Door {
+    pub verb: &'static str,
+    pub target: &'static str,
     headers: Vec<(&'static str, &'static str)>,
     body: String,
 }
 
-fn doors(bed: &Bed) -> Vec<Door> {
+pub fn doors(bed: &Bed) -> Vec<Door> {
     let json = ("content-type", "application/json");
     let modern = Caller::modern(bed);
     let legacy = Caller { revision: LEGACY, ..modern.clone() };
@@ -95,13 +95,13 @@ const UPGRADE: &[(&str, &str)] = &[
     ("sec-websocket-protocol", "mcp"),
 ];
 
-fn websocket() -> Door {
+pub fn websocket() -> Door {
     Door { verb: "GET", target: "/mcp", headers: UPGRADE.to_vec(), body: String::new() }
 }
 
 impl Door {
     /// As HTTP/1.1 writes it. The caller's headers come first.
-    fn written(&self, extra: &[(&str, &str)]) -> String {
+    pub fn written(&self, extra: &[(&str, &str)]) -> String {
         let headers = extra.iter().chain(&self.headers);
         let headers: String = headers.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let Door { verb, target, body, .. } = self;

@@ -5,6 +5,7 @@
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod authority;
 mod bed;
 mod bodies;
 mod caller;
@@ -13,11 +14,16 @@ mod cors;
 mod cuts;
 mod doors;
 mod endings;
+mod expiry;
+#[path = "../../../wharf-auth/tests/server/bed.rs"]
+#[allow(dead_code, reason = "the tests of authorities use the rest")]
+mod issuer;
 mod leaks;
 mod openings;
 mod panics;
 mod raw;
 mod readings;
+mod scopes;
 mod server;
 mod sessions;
 mod slow;

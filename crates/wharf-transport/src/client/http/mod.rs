@@ -4,6 +4,7 @@
 //! are resumed where they break off; the oldest have one stream for everything they say (HTTP+SSE).
 //! Which of them it is comes out when the conversation is opened (`open`), and is then a `Way`.
 
+pub(super) mod admission;
 mod answer;
 pub(super) mod dial;
 mod exchange;

@@ -1,6 +1,6 @@
 //! How a conversation is opened, and of which kind it is.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode};
@@ -10,6 +10,7 @@ use wharf_model::{Error, ErrorKind};
 use wharf_wire::{Answered, Carrier, Incoming, Opening, Step, Talk};
 
 use super::{
+    admission,
     answer::{Answer, EventStream, Media, on_one_line},
     place::Place,
     refusal::{Refusal, is_no_verdict},
@@ -45,6 +46,10 @@ pub(super) enum Speech {
 pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
     let options = &http.options;
     let remembered = options.verdicts.get(key).filter(|_| options.pin.is_none());
+    if let Some(credentials) = &options.credentials {
+        // Where they are kept, somebody may have to unlock them first: no server waits for that.
+        credentials.show("POST", &http.place.to_string()).await?;
+    }
     let client = options.client.clone();
     let mut opening = Opening::new(client, Carrier::Http, options.pin, remembered);
     let mut road = Road { http, last: HeaderMap::new(), talk: opening.talk(), events: None };
@@ -52,21 +57,17 @@ pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
     loop {
         step = match step {
             Step::Send { message, headers, patience, .. } => {
-                match timeout(options.time(patience), road.send(message, &headers)).await {
-                    Ok(answered) => {
-                        let (status, body) = answered?;
+                match road.send(message, &headers, options.time(patience)).await? {
+                    Some((status, body)) => {
                         opening.answered(Answered::Http { status: status.as_u16(), body: &body })
                     }
-                    Err(_) => opening.answered(Answered::Silence),
+                    None => opening.answered(Answered::Silence),
                 }
             }
             // Every answer over HTTP came with its request.
             Step::Wait(_) => opening.answered(Answered::Silence),
             Step::TryEvents => {
-                match timeout(options.handshake, road.try_events()).await {
-                    Ok(tried) => tried?,
-                    Err(_) => return Err(Error::new(ErrorKind::RequestTimeout)),
-                }
+                road.try_events().await?;
                 opening.over_events()
             }
             Step::Open { talk, info, discovery, supported, then } => {
@@ -103,40 +104,84 @@ impl Road<'_> {
         })
     }
 
-    /// Sends a message: the status and the body of the answer, or the reply out of its events.
+    /// Sends a message: the status and the body of the answer, or the reply out of its events; nothing
+    /// if that takes too long. Getting in first takes as long as it takes: people may be asked.
     async fn send(
         &mut self,
         message: Vec<u8>,
         heads: &[(String, String)],
-    ) -> Result<(StatusCode, Bytes), Error> {
+        patience: Duration,
+    ) -> Result<Option<(StatusCode, Bytes)>, Error> {
         self.http.options.trace(Traced::Sent(&message));
-        let (http, heads, message) = (self.http, headers(heads)?, Bytes::from(message));
-        let (status, body) = match &mut self.events {
-            None => {
-                let answer = http.send(Verb::POST, &http.place, &heads, message).await?;
-                self.last.clone_from(&answer.headers);
-                (answer.status, self.body(answer).await?)
-            }
-            Some((stream, to)) => {
-                let post = async {
-                    let answer = http.send(Verb::POST, to, &heads, message).await?;
-                    if !answer.status.is_success() {
-                        return Err(Refusal::read(answer, to, None).await.error);
-                    }
-                    answer.spend().await;
-                    Ok(())
-                };
-                // The reply may overtake the answer to the message.
-                let (_, reply) = tokio::try_join!(post, reply(stream, &self.talk))?;
-                (StatusCode::OK, reply.unwrap_or_default())
-            }
+        let (heads, message) = (headers(heads)?, Bytes::from(message));
+        if self.events.is_some() {
+            let answered = timeout(patience, self.send_beside(&heads, message)).await;
+            return answered.map_or(Ok(None), |it| it.map(Some));
+        }
+        let Some(answer) = self.admitted(&Verb::POST, &heads, &message, patience).await? else {
+            return Ok(None);
         };
+        self.last.clone_from(&answer.headers);
+        let status = answer.status;
+        let Ok(body) = timeout(patience, self.body(answer)).await else { return Ok(None) };
+        let body = body?;
+        self.trace(&body);
+        Ok(Some((status, body)))
+    }
+
+    /// The answer to a request, once we got in; nothing if it takes too long.
+    async fn admitted(
+        &self,
+        verb: &Verb,
+        heads: &HeaderMap,
+        message: &Bytes,
+        patience: Duration,
+    ) -> Result<Option<Answer>, Error> {
+        let http = self.http;
+        let mut times = 0;
+        loop {
+            let attempt = http.attempt(verb, &http.place, heads, message);
+            let Ok(tried) = timeout(patience, attempt).await else { return Ok(None) };
+            let tried = tried?;
+            if !admission::again(&http.options, verb, &tried, times, true).await? {
+                return Ok(Some(tried.answer));
+            }
+            tried.answer.spend().await;
+            times += 1;
+        }
+    }
+
+    /// Sends a message whose reply comes on the stream that is there.
+    async fn send_beside(
+        &mut self,
+        heads: &HeaderMap,
+        message: Bytes,
+    ) -> Result<(StatusCode, Bytes), Error> {
+        let (http, Some((stream, to))) = (self.http, &mut self.events) else {
+            return Err(closed("There is no stream to reply on"));
+        };
+        let post = async {
+            let answer = http.send(Verb::POST, to, heads, message).await?;
+            if !answer.status.is_success() {
+                return Err(Refusal::read(answer, to, None).await.error);
+            }
+            answer.spend().await;
+            Ok(())
+        };
+        // The reply may overtake the answer to the message.
+        let (_, reply) = tokio::try_join!(post, reply(stream, &self.talk))?;
+        let body = reply.unwrap_or_default();
+        self.trace(&body);
+        Ok((StatusCode::OK, body))
+    }
+
+    fn trace(&self, body: &[u8]) {
+        let options = &self.http.options;
         match body.trim_ascii_start().first() {
             None => {}
-            Some(b'{' | b'[') => http.options.trace(Traced::Received(&body)),
-            Some(_) => http.options.note(format_args!("no message: {}", on_one_line(&body))),
+            Some(b'{' | b'[') => options.trace(Traced::Received(body)),
+            Some(_) => options.note(format_args!("no message: {}", on_one_line(body))),
         }
-        Ok((status, body))
     }
 
     async fn body(&self, answer: Answer) -> Result<Bytes, Error> {
@@ -157,8 +202,10 @@ impl Road<'_> {
 
     /// Opens the stream of HTTP+SSE, whose first event says where messages go.
     async fn try_events(&mut self) -> Result<(), Error> {
-        let (http, place) = (self.http, &self.http.place);
-        let answer = http.send(Verb::GET, place, &HeaderMap::new(), Bytes::new()).await?;
+        let (http, place, patience) = (self.http, &self.http.place, self.http.options.handshake);
+        let late = || Error::new(ErrorKind::RequestTimeout);
+        let answer = self.admitted(&Verb::GET, &HeaderMap::new(), &Bytes::new(), patience).await?;
+        let answer = answer.ok_or_else(late)?;
         if is_no_verdict(answer.status) {
             return Err(Refusal::read(answer, place, None).await.error);
         }
@@ -167,7 +214,7 @@ impl Road<'_> {
             return Err(no_server(place, &format!("a GET of it is answered with {head}")));
         }
         let mut stream = answer.events(http.options.limits.message);
-        let first = stream.next().await?;
+        let first = timeout(patience, stream.next()).await.map_err(|_| late())??;
         let Some(event) = first.filter(|it| it.name.as_deref() == Some("endpoint")) else {
             return Err(no_server(place, "its stream does not begin with an endpoint"));
         };

@@ -15,6 +15,7 @@ use hyper_util::{
 use wharf_model::{Error, ErrorKind, excerpt};
 
 use super::{
+    admission::{self, Tried},
     answer::Answer,
     dial::{DialError, Dialer},
     place::Place,
@@ -69,6 +70,7 @@ impl Http {
     }
 
     /// Sends a request to `to`, which is of the server's origin, or to where it sends us within it.
+    /// If it is refused, and there is a way in, it is sent again.
     pub(super) async fn send(
         &self,
         verb: Verb,
@@ -76,11 +78,32 @@ impl Http {
         heads: &HeaderMap,
         body: Bytes,
     ) -> Result<Answer, Error> {
+        // Streams and farewells come and go by themselves.
+        let waited = verb == Verb::POST;
+        let mut times = 0;
+        loop {
+            let tried = self.attempt(&verb, to, heads, &body).await?;
+            if !admission::again(&self.options, &verb, &tried, times, waited).await? {
+                return Ok(tried.answer);
+            }
+            tried.answer.spend().await;
+            times += 1;
+        }
+    }
+
+    /// Sends a request once, with what we have to show.
+    pub(super) async fn attempt(
+        &self,
+        verb: &Verb,
+        to: &Place,
+        heads: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Tried, Error> {
         let mut to = to.clone();
         for _ in 0..=REDIRECTS {
-            let answer = self.once(&verb, &to, heads, &body).await?;
-            let Some(next) = redirected(&verb, &to, &answer)? else { return Ok(answer) };
-            answer.spend().await;
+            let tried = self.once(verb, &to, heads, body).await?;
+            let Some(next) = redirected(verb, &to, &tried.answer)? else { return Ok(tried) };
+            tried.answer.spend().await;
             to = next;
         }
         let problem = format!("{} redirects more than {REDIRECTS} times", self.place);
@@ -93,7 +116,7 @@ impl Http {
         to: &Place,
         heads: &HeaderMap,
         body: &Bytes,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Tried, Error> {
         let mut request = Request::new(Whole(Some(body.clone())));
         *request.method_mut() = verb.clone();
         *request.uri_mut() = to.uri().clone();
@@ -110,10 +133,13 @@ impl Http {
             _ => "application/json, text/event-stream",
         };
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
+        let url = to.to_string();
+        let mark = admission::show(&self.options, verb, &url, request.headers_mut()).await?;
         let response = self.client.request(request).await.map_err(|error| lost(to, &error))?;
         let answer = Answer::new(response);
         self.options.note(format_args!("{verb} {to}: {}", answer.head()));
-        Ok(answer)
+        admission::tell(&self.options, mark, answer.status, &answer.headers);
+        Ok(Tried { answer, mark })
     }
 }
 

@@ -16,16 +16,23 @@ use tokio::{
         ReadBuf, duplex,
     },
     sync::watch,
-    time::{Instant, Sleep, sleep, timeout},
+    time::{Instant, Sleep, sleep, sleep_until, timeout},
 };
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control};
 use wharf_model::Scope;
 
 use super::frames::{self, Frames, Piece};
-use crate::{Host, Shutdown, http::HttpLimits, serve_lines};
+use crate::{
+    Host, Shutdown,
+    http::{HttpLimits, door::Until},
+    serve_lines,
+};
 
 /// How much is read at once, and how much of a longer message goes into one frame.
 const CHUNK: usize = 16 << 10;
+
+/// Why a connection ends whose credentials have expired: 3000 is registered as Unauthorized.
+const UNAUTHORIZED: u16 = 3000;
 
 /// What the reading half has for the client. A later note replaces one that was not sent yet, as
 /// the answer to a later ping may.
@@ -50,7 +57,8 @@ pub(super) async fn serve<S>(
     let (reader, writer) = async_io::split(stream);
     let (notes, noted) = watch::channel(Note::Nothing);
     let (pipe, lines) = duplex(CHUNK);
-    let incoming = Incoming::new(reader, notes, ping.saturating_mul(3));
+    let mut incoming = Incoming::new(reader, notes, ping.saturating_mul(3));
+    incoming.until = scope.get::<Until>().map(|until| Box::pin(sleep_until(until.0)));
     let outgoing = Outgoing::new(writer, limits.write);
     let served = async {
         serve_lines(host, scope, incoming, pipe, shutdown.clone()).await;
@@ -72,6 +80,8 @@ struct Incoming<R> {
     /// How long nothing may come.
     patience: Duration,
     silence: Pin<Box<Sleep>>,
+    /// When the client may not be here any longer.
+    until: Option<Pin<Box<Sleep>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,6 +104,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
             heard: Instant::now(),
             patience,
             silence: Box::pin(sleep(patience)),
+            until: None,
         }
     }
 
@@ -101,6 +112,10 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     fn poll_lines(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<()> {
         let before = buffer.filled().len();
         while self.state == State::Open && buffer.remaining() > 0 {
+            if self.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_ready()) {
+                self.close(Some(CloseCode::from(UNAUTHORIZED)));
+                break;
+            }
             match self.frames.next(&mut self.input, buffer.remaining()) {
                 Ok(Some(Piece::Text(part))) => buffer.put_slice(&part),
                 Ok(Some(Piece::End)) => buffer.put_slice(b"\n"),

@@ -20,8 +20,8 @@ fn contradicting() {}
 #[tool(title, idempotent = true, name = 5, crate = "wharf")]
 fn values() {}
 
-#[tool(scope = "deploy")]
-fn reserved() {}
+#[tool(scope = 5)]
+fn scoped() {}
 
 #[tool("add")]
 fn literal() {}

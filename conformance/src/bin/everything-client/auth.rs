@@ -1,0 +1,87 @@
+//! How to get in, with what the suite gives for it.
+
+use http::HeaderMap;
+use serde::Deserialize;
+use wharf::auth::{
+    client::{Assertion, Auth, Callback, Destination, Enterprise, Visit, Visitor},
+    fetch::Fetch,
+    jose::{Algorithm, SigningKey},
+};
+use wharf::{BoxFuture, Error, ErrorKind};
+
+/// Where this client would publish what it is.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+/// Nobody is there: the suite's authorization servers say at once where they send people.
+const REDIRECT: &str = "http://localhost:3000/callback";
+
+/// What the suite gives.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Given {
+    client_id: Option<String>,
+    client_secret: Option<String>,
+    issuer: Option<String>,
+    private_key_pem: Option<String>,
+    signing_algorithm: Option<Algorithm>,
+    idp_client_id: Option<String>,
+    idp_id_token: Option<String>,
+    idp_token_endpoint: Option<String>,
+    valid_jwt: Option<String>,
+}
+
+impl Given {
+    pub(crate) fn auth(self) -> wharf::Result<Auth> {
+        let id = self.client_id.unwrap_or_default();
+        if let Some(pem) = self.private_key_pem {
+            let algorithm = self.signing_algorithm.unwrap_or(Algorithm::ES256);
+            return Ok(Auth::client_credentials_key(id, SigningKey::from_pem(&pem, algorithm)?));
+        }
+        if let (Some(endpoint), Some(token)) = (self.idp_token_endpoint, self.idp_id_token) {
+            let company = Enterprise::new(
+                endpoint,
+                self.idp_client_id.unwrap_or_default(),
+                Assertion::from(token),
+            );
+            let secret = self.client_secret.unwrap_or_default();
+            return Ok(Auth::enterprise(company).client_secret(id, secret));
+        }
+        if let Some(token) = self.valid_jwt {
+            return Ok(Auth::workload(id, token));
+        }
+        Ok(match (self.client_secret, self.issuer) {
+            (Some(secret), Some(issuer)) => person().client_secret(id, secret).issuer(issuer),
+            (Some(secret), None) => Auth::client_credentials(id, secret),
+            _ => person(),
+        })
+    }
+}
+
+fn person() -> Auth {
+    Auth::code(Agreeable).name("everything-client").client_document(DOCUMENT)
+}
+
+/// Somebody who agrees to everything at once.
+struct Agreeable;
+
+impl Visit for Agreeable {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+        Box::pin(async { Ok(Box::new(Agreeable) as Box<dyn Visitor>) })
+    }
+}
+
+impl Visitor for Agreeable {
+    fn redirect_uri(&self) -> &str {
+        REDIRECT
+    }
+
+    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+        Box::pin(async move {
+            let answer = Fetch::new().get(to.url.as_str(), HeaderMap::new()).await?;
+            let back = answer.location().filter(|it| it.starts_with(REDIRECT));
+            back.map(Callback::from_url).ok_or_else(|| {
+                let problem = "the authorization server does not send anybody back";
+                Error::new(ErrorKind::AuthorizationFailed).with_message(problem)
+            })
+        })
+    }
+}

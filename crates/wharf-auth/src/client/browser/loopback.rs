@@ -1,0 +1,237 @@
+//! Waits on the loopback interface for the browser to come back.
+
+use std::{
+    convert::Infallible,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, header::HOST};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::timeout,
+};
+use wharf_model::{Error, ErrorKind};
+
+use super::{
+    answer::{Answer, read},
+    page::Page,
+};
+
+/// Where the browser is sent back to. Everything else is not here.
+const PATH: &str = "/callback";
+
+/// So many connections at once; the others wait.
+const CONNECTIONS: usize = 16;
+
+/// So long a connection may take in all.
+const CONNECTION: Duration = Duration::from_secs(10);
+
+/// So much of a request is read.
+const REQUEST: usize = 16 << 10;
+
+/// A place on this machine that a browser can be sent back to.
+#[derive(Debug)]
+pub struct Loopback {
+    listener: TcpListener,
+    port: u16,
+}
+
+impl Loopback {
+    /// Listens at `port` of 127.0.0.1; 0 lets the system choose one.
+    ///
+    /// # Errors
+    /// If the port is taken.
+    pub async fn bind(port: u16) -> Result<Self, Error> {
+        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+            .await
+            .map_err(|why| {
+                let what = match port {
+                    0 => format!("cannot listen on 127.0.0.1: {why}"),
+                    port => format!("cannot listen on port {port} of 127.0.0.1: {why}"),
+                };
+                Error::new(ErrorKind::TransportError).with_message(what)
+            })?;
+        let port = listener.local_addr().map_or(port, |address| address.port());
+        Ok(Loopback { listener, port })
+    }
+
+    /// What the authorization server is told to send the browser to.
+    #[must_use]
+    pub fn redirect_uri(&self) -> String {
+        format!("http://127.0.0.1:{}{PATH}", self.port)
+    }
+
+    /// Waits for the answer to `state`, and shows the browser a page. All else is turned away, and
+    /// nothing is heard any more once the answer is here.
+    pub async fn answer(self, state: &str) -> Answer {
+        let desk = Arc::new(Desk {
+            port: self.port,
+            state: state.to_owned(),
+            answered: Mutex::new(false),
+        });
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept(), if connections.len() < CONNECTIONS => {
+                    match accepted {
+                        Ok((stream, _)) => _ = connections.spawn(serve(desk.clone(), stream)),
+                        // Out of descriptors, for one: it may get better.
+                        Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                    }
+                }
+                Some(ended) = connections.join_next() => {
+                    if let Ok(Some(answer)) = ended {
+                        return answer;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is waited for.
+struct Desk {
+    port: u16,
+    state: String,
+    answered: Mutex<bool>,
+}
+
+/// Serves one request. The answer counts once its page is written.
+async fn serve(desk: Arc<Desk>, stream: TcpStream) -> Option<Answer> {
+    let found = Arc::new(Mutex::new(None));
+    let keep = found.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (page, answer) = desk.page(&request);
+        if answer.is_some() {
+            *keep.lock().unwrap_or_else(PoisonError::into_inner) = answer;
+        }
+        async move { Ok::<Response<Full<Bytes>>, Infallible>(page.response()) }
+    });
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(CONNECTION).max_buf_size(REQUEST);
+    let serving = server.keep_alive(false).serve_connection(TokioIo::new(stream), service);
+    // Whether the page was read is the browser's affair.
+    let _ = timeout(CONNECTION, serving).await;
+    found.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+impl Desk {
+    fn page(&self, request: &Request<Incoming>) -> (Page, Option<Answer>) {
+        // A name of somebody else's that leads here is not us.
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+        let ours = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
+        if !host.is_some_and(|host| ours.iter().any(|it| it == host)) {
+            return (Page::Nothing, None);
+        }
+        if request.uri().path() != PATH {
+            return (Page::Nothing, None);
+        }
+        if request.method() != Method::GET {
+            return (Page::Method, None);
+        }
+        let Ok(answer) = read(request.uri().query().unwrap_or_default(), &self.state) else {
+            return (Page::Unexpected, None);
+        };
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *answered, true) {
+            return (Page::Unexpected, None);
+        }
+        (if answer.is_refusal { Page::Refused } else { Page::Done }, Some(answer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    async fn sent(port: u16, request: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer).await;
+        answer
+    }
+
+    async fn got(port: u16, target: &str) -> String {
+        sent(port, &format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n")).await
+    }
+
+    #[tokio::test]
+    async fn only_the_answer_that_was_asked_for_counts() {
+        let loopback = Loopback::bind(0).await.unwrap();
+        let port = loopback.port;
+        assert_eq!(loopback.redirect_uri(), format!("http://127.0.0.1:{port}/callback"));
+        let waiting = tokio::spawn(async move { loopback.answer("mine").await });
+        for (target, status) in [
+            ("/favicon.ico", "404"),
+            ("/callback/?code=a&state=mine", "404"),
+            ("//callback?code=a&state=mine", "404"),
+            ("/callback", "400"),
+            ("/callback?code=a&state=%3Cscript%3Ealert(1)", "400"),
+            ("/callback?code=a&code=b&state=mine", "400"),
+        ] {
+            let page = got(port, target).await;
+            assert!(page.starts_with(&format!("HTTP/1.1 {status} ")), "{target}: {page}");
+            assert!(!page.contains("script") && !waiting.is_finished(), "{page}");
+        }
+        let foreign = "GET /callback?code=a&state=mine HTTP/1.1\r\nHost: evil.example\r\n\r\n";
+        assert!(sent(port, foreign).await.starts_with("HTTP/1.1 404 "));
+        let post = format!(
+            "POST /callback?code=a&state=mine HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\
+                            Content-Length: 0\r\n\r\n"
+        );
+        assert!(sent(port, &post).await.starts_with("HTTP/1.1 405 "));
+        let long = format!("/callback?state=mine&code={}", "a".repeat(64 << 10));
+        assert!(!got(port, &long).await.contains(" 200 "));
+        sent(port, "junk\r\n\r\n").await;
+        let page = got(port, "/callback?code=abc&state=mine&x=%3Cscript%3E").await;
+        assert!(
+            page.starts_with("HTTP/1.1 200 OK")
+                && !page.contains("abc")
+                && !page.contains("script"),
+            "{page}"
+        );
+        for header in [
+            "cache-control: no-store",
+            "x-frame-options: DENY",
+            "frame-ancestors 'none'",
+            "referrer-policy: no-referrer",
+            "default-src 'none'",
+        ] {
+            assert!(page.contains(header), "{header}: {page}");
+        }
+        let answer = waiting.await.unwrap();
+        assert_eq!(answer.query, "code=abc&state=mine&x=%3Cscript%3E");
+        assert!(TcpStream::connect(("127.0.0.1", port)).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn connections_that_say_nothing_hold_nobody_up() {
+        let loopback = Loopback::bind(0).await.unwrap();
+        let port = loopback.port;
+        let waiting = tokio::spawn(async move { loopback.answer("mine").await });
+        let mut silent = Vec::new();
+        for _ in 0..CONNECTIONS - 1 {
+            silent.push(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
+        }
+        let page = got(port, "/callback?error=access_denied&state=mine").await;
+        assert!(page.contains("Not authorized"), "{page}");
+        assert!(waiting.await.unwrap().is_refusal);
+    }
+
+    #[tokio::test]
+    async fn a_port_that_is_taken_is_named() {
+        let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = Loopback::bind(port).await.unwrap_err();
+        assert!(error.message.contains(&format!("port {port}")), "{}", error.message);
+    }
+}

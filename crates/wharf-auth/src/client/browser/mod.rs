@@ -1,0 +1,264 @@
+//! Sends whoever sits at this machine to an authorization server with a browser, and waits on the
+//! loopback interface until they come back.
+
+mod answer;
+mod loopback;
+mod open;
+mod page;
+
+use std::{
+    fmt,
+    io::{self, Write as _},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::timeout;
+use url::Url;
+use wharf_model::{BoxFuture, Error, ErrorKind};
+
+use super::{Callback, Destination, Visit, Visitor};
+use answer::{NoAnswer, read};
+
+pub use answer::Answer;
+pub use loopback::Loopback;
+pub use open::{OpenError, open, vetted};
+
+/// How long somebody may take to log in.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// What there is to tell whoever is to visit a page.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Notice<'a> {
+    /// A browser was started at the page.
+    Opened {
+        /// The page.
+        url: &'a str,
+    },
+    /// Nothing was started: the page must be opened by hand, here or elsewhere.
+    OpenIt {
+        /// The page.
+        url: &'a str,
+    },
+    /// What was started did not work: the page that was told must be opened by hand.
+    DidNotOpen,
+    /// What was pasted is not the answer that is waited for; the text says why.
+    NotThis(&'static str),
+}
+
+type Tell = Arc<dyn Fn(&Destination, Notice<'_>) + Send + Sync>;
+type Paste = Arc<dyn Fn() -> BoxFuture<Option<String>> + Send + Sync>;
+
+/// Sends people to authorization servers with their browser.
+///
+/// The browser comes back to a port of 127.0.0.1, where nothing but the one answer that belongs to the
+/// question is heard. No shell sees an address, and only `http` and `https` are opened.
+///
+/// ```
+/// use wharf_auth::client::browser::{Browser, Notice};
+///
+/// let browser = Browser::new(|to, notice| match notice {
+///     Notice::Opened { .. } => eprintln!("Your browser asks you to let us in: {}", to.issuer),
+///     Notice::OpenIt { url } => eprintln!("Open this page: {url}"),
+///     _ => {}
+/// });
+/// # let _ = browser;
+/// ```
+#[derive(Clone)]
+pub struct Browser {
+    tell: Tell,
+    paste: Option<Paste>,
+    starts: bool,
+    port: Option<u16>,
+    patience: Duration,
+}
+
+impl Browser {
+    /// Tells whoever is there what to do by `tell`.
+    pub fn new(tell: impl Fn(&Destination, Notice<'_>) + Send + Sync + 'static) -> Self {
+        Browser { tell: Arc::new(tell), paste: None, starts: true, port: None, patience: PATIENCE }
+    }
+
+    /// Tells whoever reads stderr what to do.
+    #[must_use]
+    pub fn on_stderr() -> Self {
+        Browser::new(|to, notice| {
+            // What others write must not steer a terminal.
+            let issuer = to.issuer.escape_debug();
+            let text = match notice {
+                Notice::Opened { url } => {
+                    format!("Your browser shows a page of {issuer}. If it does not, open\n  {url}")
+                }
+                Notice::OpenIt { url } => {
+                    format!("To log in, open this page of {issuer}:\n  {url}")
+                }
+                Notice::DidNotOpen => "No browser came up: open that page yourself.".to_owned(),
+                Notice::NotThis(why) => format!("This is not it: {why}."),
+            };
+            let _ = writeln!(io::stderr(), "{text}");
+        })
+    }
+
+    /// Starts no browser; the address is only told.
+    #[must_use]
+    pub fn by_hand(mut self) -> Self {
+        self.starts = false;
+        self
+    }
+
+    /// Comes back to this port, for authorization servers that must know it beforehand. Without it the
+    /// system chooses one.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// Asks for the address that the browser ended at, where none could be started here: one on
+    /// another machine does not reach this one. Who gives nothing is not asked again.
+    #[must_use]
+    pub fn paste<F, A>(mut self, ask: F) -> Self
+    where
+        F: Fn() -> A + Send + Sync + 'static,
+        A: Future<Output = Option<String>> + Send + 'static,
+    {
+        self.paste = Some(Arc::new(move || Box::pin(ask())));
+        self
+    }
+
+    /// How long somebody may take; 5 minutes without it.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    async fn listen(&self, last: Option<&str>) -> Result<Loopback, Error> {
+        if let Some(port) = self.port {
+            return Loopback::bind(port).await;
+        }
+        // The authorization server may know the last one, and compare it to the letter.
+        if let Some(port) = last.and_then(port_of)
+            && let Ok(loopback) = Loopback::bind(port).await
+            && last == Some(loopback.redirect_uri().as_str())
+        {
+            return Ok(loopback);
+        }
+        Loopback::bind(0).await
+    }
+
+    async fn start(&self, url: &str) -> Option<open::Started> {
+        if !self.starts {
+            return None;
+        }
+        let url = url.to_owned();
+        tokio::task::spawn_blocking(move || open::start(&url).ok()).await.ok().flatten()
+    }
+
+    /// Opens the page, says so, and takes what is pasted if nothing opens here.
+    async fn send(&self, url: &str, to: &Destination) -> Callback {
+        match self.start(url).await {
+            Some(started) => {
+                (self.tell)(to, Notice::Opened { url });
+                let works = tokio::task::spawn_blocking(move || started.works());
+                if works.await.unwrap_or(false) {
+                    return std::future::pending().await;
+                }
+                (self.tell)(to, Notice::DidNotOpen);
+            }
+            None => (self.tell)(to, Notice::OpenIt { url }),
+        }
+        while let Some(paste) = &self.paste {
+            let Some(pasted) = paste().await else { break };
+            match read(query_of(&pasted), &to.state) {
+                Ok(answer) => return Callback::from_query(&answer.query),
+                Err(why) => (self.tell)(to, Notice::NotThis(not_this(why))),
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+/// The port of a redirect URI on this machine.
+fn port_of(redirect_uri: &str) -> Option<u16> {
+    let url = Url::parse(redirect_uri).ok()?;
+    url.port().filter(|_| url.host_str() == Some("127.0.0.1"))
+}
+
+/// The query of an address, or the text itself if somebody copied no more than that.
+fn query_of(pasted: &str) -> &str {
+    let text = pasted.trim();
+    let text = text.split('#').next().unwrap_or_default();
+    text.split_once('?').map_or(text, |(_, query)| query)
+}
+
+fn not_this(why: NoAnswer) -> &'static str {
+    match why {
+        NoAnswer::Form => "it has neither a code nor an error in it",
+        NoAnswer::State => "it belongs to another login",
+    }
+}
+
+impl fmt::Debug for Browser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Browser")
+            .field("starts", &self.starts)
+            .field("port", &self.port)
+            .field("patience", &self.patience)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Visit for Browser {
+    fn prepare(&self, last: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+        let (browser, last) = (self.clone(), last.map(str::to_owned));
+        Box::pin(async move {
+            let loopback = browser.listen(last.as_deref()).await?;
+            let redirect_uri = loopback.redirect_uri();
+            let visitor = BrowserVisitor { browser, loopback, redirect_uri };
+            Ok(Box::new(visitor) as Box<dyn Visitor>)
+        })
+    }
+}
+
+struct BrowserVisitor {
+    browser: Browser,
+    loopback: Loopback,
+    redirect_uri: String,
+}
+
+impl Visitor for BrowserVisitor {
+    fn redirect_uri(&self) -> &str {
+        &self.redirect_uri
+    }
+
+    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+        Box::pin(async move {
+            let BrowserVisitor { browser, loopback, .. } = *self;
+            let failed =
+                |why: String| Error::new(ErrorKind::AuthenticationFailed).with_message(why);
+            let url = vetted(to.url.as_str()).map_err(|why| {
+                failed(format!("The login page that {} names is of no use: {why}", to.issuer))
+            })?;
+            let both = async {
+                tokio::select! {
+                    answer = loopback.answer(&to.state) => Callback::from_query(&answer.query),
+                    callback = browser.send(&url, &to) => callback,
+                }
+            };
+            timeout(browser.patience, both).await.map_err(|_| {
+                let time = browser.patience.as_secs();
+                let time = if time >= 120 { format!("{} minutes", time / 60) } else { format!("{time} s") };
+                failed(format!(
+                    "Nobody came back from {} within {time}: try again, and finish the login in the \
+                     browser",
+                    to.issuer
+                ))
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! Opens a page in the user's browser. No shell ever sees the address.
+
+use std::{
+    env,
+    ffi::OsString,
+    fmt,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use url::Url;
+
+/// No address that a browser should open is longer.
+const LONGEST: usize = 16 << 10;
+
+/// How long a program has to say that it cannot open anything. Afterwards it is taken to work.
+const SOON: Duration = Duration::from_secs(2);
+
+/// What a shell could take for more than a letter. Some systems' own openers are shell scripts.
+const SHELL_LETTERS: &[u8] = b"$`'\"\\()<>{}[]|;*!^~ ";
+
+/// Why a page was not opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The address is none that may be opened; the text says why.
+    Address(&'static str),
+    /// There is no browser that could be started, or no screen to show it on.
+    NoBrowser,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Address(why) => write!(f, "the address is not opened: {why}"),
+            OpenError::NoBrowser => f.write_str("no browser could be started"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// The address as a browser may be given it: `http` or `https`, with a host and without a user,
+/// and every letter that means something to a shell spelled as `%XX`.
+///
+/// ```
+/// use wharf_auth::client::browser::vetted;
+///
+/// let url = vetted("https://as.example/authorize?scope=a b&x=$(id)").unwrap();
+/// assert_eq!(url, "https://as.example/authorize?scope=a%20b&x=%24%28id%29");
+/// assert!(vetted("javascript:alert(1)").is_err());
+/// assert!(vetted("--version").is_err());
+/// ```
+///
+/// # Errors
+/// If it is anything else.
+pub fn vetted(address: &str) -> Result<String, OpenError> {
+    if address.len() > LONGEST {
+        return Err(OpenError::Address("it is too long"));
+    }
+    if address.chars().any(char::is_control) {
+        return Err(OpenError::Address("it has control characters"));
+    }
+    let url = Url::parse(address).map_err(|_| OpenError::Address("it is no web address"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(OpenError::Address("only http and https are opened"));
+    }
+    let Some(host) = url.host_str().filter(|host| !host.is_empty()) else {
+        return Err(OpenError::Address("it names no host"));
+    };
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(OpenError::Address(
+            "it has a user before the host, which hides where it leads",
+        ));
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    if !host.bytes().all(plain) {
+        return Err(OpenError::Address("its host has letters that no host has"));
+    }
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let rest = &url[url::Position::BeforePath..];
+    Ok(format!("{}://{host}{port}{}", url.scheme(), spelled_out(rest)))
+}
+
+/// The text, with whatever means something to a shell as `%XX`.
+fn spelled_out(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            byte if SHELL_LETTERS.contains(&byte) || !byte.is_ascii_graphic() => {
+                out.push_str(&format!("%{byte:02X}"));
+            }
+            byte => out.push(char::from(byte)),
+        }
+    }
+    out
+}
+
+/// Opens `address` in the user's browser: that of `$BROWSER`, else what the system has.
+///
+/// # Errors
+/// If the address may not be opened, or nothing could be started, or there is no screen. It waits up
+/// to two seconds to find that out, so it belongs into a thread of its own.
+pub fn open(address: &str) -> Result<(), OpenError> {
+    let started = start(address)?;
+    if started.works() { Ok(()) } else { Err(OpenError::NoBrowser) }
+}
+
+/// Starts a browser at `address`.
+pub(super) fn start(address: &str) -> Result<Started, OpenError> {
+    let address = vetted(address)?;
+    let programs = programs(&|name| env::var_os(name)).into_iter();
+    let mut started = programs.filter_map(|program| started(&program, &address));
+    started.next().ok_or(OpenError::NoBrowser)
+}
+
+/// A browser that was started, or a program that finds one.
+pub(super) struct Started(Child);
+
+impl Started {
+    /// Whether it works: it does not say within two seconds that it failed.
+    pub(super) fn works(mut self) -> bool {
+        let deadline = Instant::now() + SOON;
+        while Instant::now() < deadline {
+            match self.0.try_wait() {
+                Ok(Some(status)) => return status.success(),
+                Ok(None) => thread::sleep(Duration::from_millis(20)),
+                Err(_) => break,
+            }
+        }
+        // It lives as long as it likes; somebody must wait for its end all the same.
+        let waiting = thread::Builder::new().name("browser".into());
+        let _ = waiting.spawn(move || self.0.wait());
+        true
+    }
+}
+
+/// A program, and what it is given before the address.
+#[derive(Debug, PartialEq, Eq)]
+struct Program {
+    name: OsString,
+    first: Option<&'static str>,
+}
+
+/// The programs to try, in their order; none where nobody would see a browser.
+fn programs(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Program> {
+    let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
+    let plain = |name: OsString| Program { name, first: None };
+    if let Some(browser) = variable("BROWSER").filter(|value| !value.is_empty()) {
+        return named(&browser).into_iter().map(plain).collect();
+    }
+    if cfg!(windows) {
+        // `start` belongs to cmd, which would read the address once more; this does not.
+        let name = OsString::from("rundll32.exe");
+        return vec![Program { name, first: Some("url.dll,FileProtocolHandler") }];
+    }
+    // Whoever came over the network does not sit before this screen.
+    let away = set("SSH_CONNECTION") || set("SSH_TTY");
+    if cfg!(target_os = "macos") {
+        return if away { Vec::new() } else { vec![plain("open".into())] };
+    }
+    let screen = set("DISPLAY") || set("WAYLAND_DISPLAY");
+    if screen { vec![plain("xdg-open".into())] } else { Vec::new() }
+}
+
+/// `$BROWSER` names programs, with colons between them. Options and `%s` in it are not understood,
+/// because that would take a shell.
+fn named(browser: &OsString) -> Vec<OsString> {
+    match browser.to_str() {
+        Some(names) if !cfg!(windows) => {
+            names.split(':').filter(|name| !name.is_empty()).map(OsString::from).collect()
+        }
+        _ => vec![browser.clone()],
+    }
+}
+
+fn started(program: &Program, address: &str) -> Option<Started> {
+    let mut command = Command::new(&program.name);
+    command.args(program.first).arg(address);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().ok().map(Started)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_web_addresses_are_opened() {
+        for address in [
+            "javascript:alert(1)",
+            "JaVaScRiPt:alert(1)",
+            "file:///etc/passwd",
+            "data:text/html,x",
+            "ssh://a.b",
+            "ms-settings:x",
+            "-x://a",
+            "--new-window",
+            "",
+            "https://",
+            "http:///",
+            "https://user@a.b/",
+            "https://good.example:pw@evil.example/",
+            "https://a.b/\nhttps://c.d/",
+            "https://a.b/\u{0}",
+            "https://$(id)/",
+            "https://a`id`/",
+            "https://a;id/",
+            "calc.exe",
+            "/usr/bin/id",
+            "C:\\Windows\\calc.exe",
+            "\\\\host\\share",
+        ] {
+            assert!(matches!(vetted(address), Err(OpenError::Address(_))), "{address}");
+        }
+        let long = format!("https://a.b/{}", "x".repeat(LONGEST));
+        assert!(vetted(&long).is_err());
+    }
+
+    #[test]
+    fn nothing_in_an_address_means_anything_to_a_shell() {
+        for (given, opened) in [
+            ("https://a.b", "https://a.b/"),
+            (" https://a.b/c ", "https://a.b/c"),
+            ("https://a.b/x?y=1&z=%20#f", "https://a.b/x?y=1&z=%20#f"),
+            ("https://a.b/$(id)`id`;id|id", "https://a.b/%24%28id%29%60id%60%3Bid%7Cid"),
+            ("https://a.b/?q='\"\\ <x>", "https://a.b/?q=%27%22%5C%20%3Cx%3E"),
+            ("https://a.b/?q={a,b}[1]*!^~", "https://a.b/?q=%7Ba,b%7D%5B1%5D%2A%21%5E%7E"),
+            ("http://[::1]:8080/x", "http://[::1]:8080/x"),
+            ("https://exаmple.com/ü", "https://xn--exmple-4nf.com/%C3%BC"),
+        ] {
+            assert_eq!(vetted(given).as_deref(), Ok(opened));
+        }
+    }
+
+    fn tried(variables: &[(&str, &str)]) -> Vec<String> {
+        let get = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        programs(&get).into_iter().map(|it| it.name.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn the_browser_of_the_environment_goes_first() {
+        assert_eq!(
+            tried(&[("BROWSER", "/opt/my browser"), ("DISPLAY", ":0")]),
+            ["/opt/my browser"]
+        );
+    }
+
+    #[cfg(all(unix, not(target_os = "macos")))]
+    #[test]
+    fn without_a_screen_nothing_is_started() {
+        assert_eq!(tried(&[]), <[&str; 0]>::default());
+        assert_eq!(tried(&[("DISPLAY", ""), ("BROWSER", "")]), <[&str; 0]>::default());
+        assert_eq!(tried(&[("DISPLAY", ":0")]), ["xdg-open"]);
+        assert_eq!(tried(&[("WAYLAND_DISPLAY", "w")]), ["xdg-open"]);
+        assert_eq!(tried(&[("BROWSER", "a::b")]), ["a", "b"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_program_that_fails_at_once_is_no_browser() {
+        let program = |name: &str| Program { name: name.into(), first: None };
+        let works = |name: &str| started(&program(name), "https://a.b/").map(Started::works);
+        assert_eq!(works("true"), Some(true));
+        assert_eq!(works("false"), Some(false));
+        assert_eq!(works("/no/such/program"), None);
+    }
+}

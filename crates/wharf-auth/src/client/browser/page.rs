@@ -1,0 +1,89 @@
+//! The page that a browser shows at the end of the way. Nothing that came with the request is in it.
+
+use bytes::Bytes;
+use http::{
+    HeaderValue, Response, StatusCode,
+    header::{
+        ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
+        X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    },
+};
+use http_body_util::Full;
+
+const STYLE: &str = "body{font:17px/1.5 system-ui,sans-serif;color:#1d2530;background:#f4f6f8;\
+margin:0;display:grid;min-height:100vh;place-items:center}main{background:#fff;padding:2.5rem 3rem;\
+border-radius:12px;box-shadow:0 1px 4px #0002;max-width:28rem}h1{font-size:1.35rem;margin:0 0 .5rem}\
+p{margin:0}@media(prefers-color-scheme:dark){body{color:#e6eaf0;background:#14181d}\
+main{background:#1e242b}}";
+
+/// What a page says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Page {
+    /// The answer is in.
+    Done,
+    /// The answer is in, and it is no.
+    Refused,
+    /// This was no answer to what was asked.
+    Unexpected,
+    /// There is nothing here.
+    Nothing,
+    /// Only GET is understood.
+    Method,
+}
+
+impl Page {
+    fn words(self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Page::Done => (
+                StatusCode::OK,
+                "Back to the terminal",
+                "The answer has arrived. You can close this window; the terminal goes on from here.",
+            ),
+            Page::Refused => (
+                StatusCode::OK,
+                "Not authorized",
+                "Access was not given. You can close this window; the terminal says more.",
+            ),
+            Page::Unexpected => (
+                StatusCode::BAD_REQUEST,
+                "Not the answer that is waited for",
+                "This page belongs to another login, or was opened twice. You can close this window.",
+            ),
+            Page::Nothing => (StatusCode::NOT_FOUND, "Nothing here", "You can close this window."),
+            Page::Method => {
+                (StatusCode::METHOD_NOT_ALLOWED, "Nothing here", "You can close this window.")
+            }
+        }
+    }
+
+    pub(super) fn response(self) -> Response<Full<Bytes>> {
+        let (status, title, text) = self.words();
+        let html = format!(
+            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\
+             <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style>\
+             <main><h1>{title}</h1><p>{text}</p></main></html>\n"
+        );
+        let mut response = Response::new(Full::new(Bytes::from(html)));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        for (name, value) in [
+            (CONTENT_TYPE, "text/html; charset=utf-8"),
+            (
+                CONTENT_SECURITY_POLICY,
+                "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+                 form-action 'none'; frame-ancestors 'none'",
+            ),
+            (X_FRAME_OPTIONS, "DENY"),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (REFERRER_POLICY, "no-referrer"),
+            (CACHE_CONTROL, "no-store"),
+            (CONNECTION, "close"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        if self == Page::Method {
+            headers.insert(ALLOW, HeaderValue::from_static("GET"));
+        }
+        response
+    }
+}

@@ -1,0 +1,106 @@
+//! A visit, from the question to the answer.
+
+use std::sync::Mutex;
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use super::*;
+
+fn destination(url: &str) -> Destination {
+    let (state, issuer) = ("mine".to_owned(), "https://as.example".to_owned());
+    let server = "https://mcp.example/mcp".to_owned();
+    Destination { url: url.parse().unwrap(), state, issuer, server }
+}
+
+/// A browser that opens nothing, and all that it told.
+fn by_hand() -> (Browser, Arc<Mutex<Vec<String>>>) {
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let keep = told.clone();
+    let browser = Browser::new(move |_, notice| {
+        keep.lock().unwrap().push(match notice {
+            Notice::Opened { url } => format!("opened {url}"),
+            Notice::OpenIt { url } => format!("open {url}"),
+            Notice::DidNotOpen => "did not open".to_owned(),
+            Notice::NotThis(why) => why.to_owned(),
+        });
+    });
+    (browser.by_hand(), told)
+}
+
+async fn come_back(redirect_uri: &str, query: &str) {
+    let url = Url::parse(redirect_uri).unwrap();
+    let port = url.port().unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let request = format!("GET {}?{query} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n", url.path());
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let _ = stream.read_to_end(&mut Vec::new()).await;
+}
+
+#[tokio::test]
+async fn whoever_comes_back_brings_the_answer() {
+    let (browser, told) = by_hand();
+    let visitor = browser.prepare(None).await.unwrap();
+    let redirect_uri = visitor.redirect_uri().to_owned();
+    let visit = tokio::spawn(visitor.visit(destination("https://as.example/authorize?x=$(id)")));
+    come_back(&redirect_uri, "code=stolen&state=other").await;
+    come_back(&redirect_uri, "code=c0de&state=mine&iss=https%3A%2F%2Fas.example").await;
+    let callback = visit.await.unwrap().unwrap();
+    assert_eq!((callback.get("code"), callback.get("state")), (Some("c0de"), Some("mine")));
+    assert_eq!(callback.get("iss"), Some("https://as.example"));
+    assert_eq!(*told.lock().unwrap(), ["open https://as.example/authorize?x=%24%28id%29"]);
+}
+
+#[tokio::test]
+async fn the_port_of_the_last_visit_is_used_again() {
+    let (browser, _) = by_hand();
+    let first = browser.prepare(None).await.unwrap().redirect_uri().to_owned();
+    let again = browser.prepare(Some(&first)).await.unwrap();
+    assert_eq!(again.redirect_uri(), first);
+    // While one listens there, the next listens elsewhere; what is not ours is not listened at.
+    assert_ne!(browser.prepare(Some(&first)).await.unwrap().redirect_uri(), first);
+    let foreign = first.replace("/callback", "/other");
+    drop(again);
+    assert_ne!(browser.prepare(Some(&foreign)).await.unwrap().redirect_uri(), foreign);
+}
+
+#[tokio::test]
+async fn an_address_can_be_pasted() {
+    let (browser, told) = by_hand();
+    let pasted = Mutex::new(vec![
+        "http://127.0.0.1:1/callback?code=c0de&state=mine#x",
+        "http://127.0.0.1:1/callback?code=c0de&state=other",
+        "hello",
+    ]);
+    let browser = browser.paste(move || {
+        let next = pasted.lock().unwrap().pop().map(str::to_owned);
+        async move { next }
+    });
+    let visitor = browser.prepare(None).await.unwrap();
+    let callback = visitor.visit(destination("https://as.example/authorize")).await.unwrap();
+    assert_eq!(callback.get("code"), Some("c0de"));
+    let told = told.lock().unwrap();
+    assert!(told[1..].iter().all(|it| it.contains("another login")) && told.len() == 3, "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_waited_for_for_ever() {
+    let (browser, _) = by_hand();
+    let visitor = browser.prepare(None).await.unwrap();
+    let visit = visitor.visit(destination("https://as.example/authorize"));
+    let error = visit.await.unwrap_err();
+    assert!(error.message.contains("within 5 minutes: try again"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn what_is_no_web_address_is_not_visited() {
+    for url in ["file:///etc/passwd", "javascript:alert(1)", "data:text/html,x"] {
+        let (browser, told) = by_hand();
+        let visitor = browser.prepare(None).await.unwrap();
+        let error = visitor.visit(destination(url)).await.unwrap_err();
+        assert!(error.message.contains("only http and https"), "{}", error.message);
+        assert!(told.lock().unwrap().is_empty());
+    }
+}

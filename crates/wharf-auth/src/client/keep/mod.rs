@@ -1,0 +1,282 @@
+//! Where logins are kept between runs: a file that only its owner can read, sealed by a key in the
+//! system's keychain where there is one.
+
+mod keychain;
+mod private;
+mod shelf;
+
+use std::{
+    env, fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde_json::Value;
+use wharf_model::{BoxFuture, Error, ErrorKind};
+
+use super::{Held, Login, LoginKey, Vault};
+use keychain::{Closed, Key};
+use shelf::{Entry, Shelf};
+
+pub use keychain::Keychain;
+
+/// How long one process waits for the others to be done with the file.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Logins in a file that only its owner can read.
+///
+/// The file is replaced in one step, locked against other processes, and refused if others could have
+/// read it. With a [`Keychain`], each login in it is sealed by a key that the keychain keeps; where the
+/// keychain does not answer when the file is made, the file does without.
+///
+/// ```
+/// use wharf_auth::client::FileVault;
+///
+/// let folder = std::env::temp_dir().join(format!("wharf-doc-{}", std::process::id()));
+/// let vault = FileVault::at(folder.join("logins.json"));
+/// assert!(!vault.is_sealed());
+/// ```
+#[derive(Clone, Debug)]
+pub struct FileVault {
+    path: Arc<Path>,
+    keychain: Option<Keychain>,
+    /// The key, once the keychain gave it.
+    key: Arc<Mutex<Option<Key>>>,
+}
+
+impl FileVault {
+    /// In this file, which need not exist yet. Its folder is made for its owner only.
+    #[must_use]
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        FileVault { path: path.into().into(), keychain: None, key: Arc::default() }
+    }
+
+    /// Where a program called `name` keeps its logins on this system: beside what it remembers of its
+    /// runs, and not with its settings, which people copy and publish.
+    ///
+    /// None if the environment does not say where the user is at home.
+    #[must_use]
+    pub fn usual(name: &str) -> Option<PathBuf> {
+        // The rules for these variables ask that what is not absolute is ignored.
+        let set = |name| env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
+        let folder = if cfg!(windows) {
+            set("LOCALAPPDATA")?
+        } else if cfg!(target_os = "macos") {
+            env::home_dir()?.join("Library/Application Support")
+        } else {
+            set("XDG_STATE_HOME").or_else(|| Some(env::home_dir()?.join(".local/state")))?
+        };
+        Some(folder.join(name).join("logins.json"))
+    }
+
+    /// Seals what is in the file by a key in this keychain, if it answers.
+    #[must_use]
+    pub fn keychain(mut self, keychain: Keychain) -> Self {
+        self.keychain = Some(keychain);
+        self
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a key in the keychain seals what is in the file.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.shelf().is_ok_and(|shelf| shelf.is_some_and(|it| it.sealed))
+    }
+
+    /// The login at `server` from `issuer`. It blocks, as all below do.
+    fn get(&self, server: &str, issuer: &str) -> Result<Option<Value>, Problem> {
+        let Some(shelf) = self.shelf()? else { return Ok(None) };
+        shelf.entry(server, issuer).map(|entry| self.open(entry)).transpose()
+    }
+
+    /// Whose logins are here. No key is needed to tell.
+    fn keys(&self) -> Result<Vec<LoginKey>, Problem> {
+        let logins = self.shelf()?.map(|shelf| shelf.logins).unwrap_or_default();
+        Ok(logins.into_iter().map(|it| LoginKey::new(it.server, it.issuer)).collect())
+    }
+
+    fn put(&self, server: &str, issuer: &str, login: Value) -> Result<(), Problem> {
+        private::make_folder(&self.path)?;
+        let _lock = private::lock(&self.path, "lock", PATIENCE)?;
+        let mut shelf = match self.shelf()? {
+            Some(shelf) => shelf,
+            None => Shelf::new(self.new_key().is_ok()),
+        };
+        let entry = if shelf.sealed {
+            // One that is locked says no more than one that is empty, so no new key is made here.
+            let key = self.key()?.ok_or_else(|| self.no_key())?;
+            let sealed = Entry::sealed(server, issuer, &login, &key);
+            sealed.ok_or_else(|| Problem::at(&self.path, &"a login cannot be sealed"))?
+        } else {
+            Entry::plain(server, issuer, login)
+        };
+        shelf.put(entry);
+        self.write(&shelf)
+    }
+
+    /// Whether there was one.
+    fn remove(&self, server: &str, issuer: &str) -> Result<bool, Problem> {
+        if self.shelf()?.is_none() {
+            return Ok(false);
+        }
+        let _lock = private::lock(&self.path, "lock", PATIENCE)?;
+        let Some(mut shelf) = self.shelf()? else { return Ok(false) };
+        if !shelf.remove(server, issuer) {
+            return Ok(false);
+        }
+        if !shelf.logins.is_empty() {
+            return self.write(&shelf).map(|()| true);
+        }
+        private::remove(&self.path)?;
+        if let Some(keychain) = self.keychain.as_ref().filter(|_| shelf.sealed) {
+            // A key that opens nothing harms nobody.
+            let _ = keychain.remove(&self.path);
+            self.remember(None);
+        }
+        Ok(true)
+    }
+
+    fn shelf(&self) -> Result<Option<Shelf>, Problem> {
+        let Some(text) = private::read(&self.path)? else { return Ok(None) };
+        Shelf::parse(&text).map(Some).map_err(|what| Problem::at(&self.path, &what))
+    }
+
+    fn write(&self, shelf: &Shelf) -> Result<(), Problem> {
+        let text = serde_json::to_string(shelf).map_err(|error| Problem::at(&self.path, &error))?;
+        private::write(&self.path, &text)
+    }
+
+    fn open(&self, entry: &Entry) -> Result<Value, Problem> {
+        let key = if entry.is_sealed() { self.key()? } else { None };
+        entry.open(key.as_ref()).ok_or_else(|| self.no_key())
+    }
+
+    /// The key, if the keychain has one.
+    fn key(&self) -> Result<Option<Key>, Problem> {
+        if let Some(key) = self.remembered() {
+            return Ok(Some(key));
+        }
+        let Some(keychain) = &self.keychain else {
+            return Err(self.unanswered(&Closed("it is not to be used".to_owned())));
+        };
+        let key = keychain.get(&self.path).map_err(|why| self.unanswered(&why))?;
+        self.remember(key.clone());
+        Ok(key)
+    }
+
+    /// A new key, which the keychain keeps.
+    fn new_key(&self) -> Result<Key, Closed> {
+        let Some(keychain) = &self.keychain else { return Err(Closed("there is none".to_owned())) };
+        let mut bytes = [0; 32];
+        let random = SystemRandom::new().fill(&mut bytes);
+        random.map_err(|_| Closed("the system gives no random numbers".to_owned()))?;
+        let key = Key(bytes);
+        keychain.put(&self.path, &key)?;
+        self.remember(Some(key.clone()));
+        Ok(key)
+    }
+
+    fn remembered(&self) -> Option<Key> {
+        self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn remember(&self, key: Option<Key>) {
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
+    }
+
+    fn no_key(&self) -> Problem {
+        let what = "the system's keychain has no key that opens it: unlock the keychain; if the key is \
+                    lost, log out, and log in anew";
+        Problem::at(&self.path, &what)
+    }
+
+    fn unanswered(&self, why: &Closed) -> Problem {
+        let what = format!(
+            "a key in the system's keychain seals it, and the keychain does not give it: {}",
+            why.0
+        );
+        Problem::at(&self.path, &what)
+    }
+}
+
+impl FileVault {
+    /// Does `work` in a thread: files, locks and keychains make it wait.
+    fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&FileVault) -> Result<T, Problem> + Send + 'static,
+    ) -> BoxFuture<Result<T, Error>> {
+        let vault = self.clone();
+        Box::pin(async move {
+            let done = tokio::task::spawn_blocking(move || work(&vault)).await;
+            let done = done.map_err(|_| Error::new(ErrorKind::InternalError))?;
+            done.map_err(Error::from)
+        })
+    }
+}
+
+impl Vault for FileVault {
+    fn load(&self, key: &LoginKey) -> BoxFuture<Result<Option<Login>, Error>> {
+        let key = key.clone();
+        self.aside(move |vault| {
+            let Some(login) = vault.get(&key.server, &key.issuer)? else { return Ok(None) };
+            let login: Option<Login> = serde_json::from_value(login).ok();
+            // What stands inside goes before what stands outside, which nothing seals.
+            let login = login.filter(|login| login.key == key);
+            login.map(Some).ok_or_else(|| {
+                Problem::at(&vault.path, &"a login in it cannot be read: log out, and log in anew")
+            })
+        })
+    }
+
+    fn save(&self, login: &Login) -> BoxFuture<Result<(), Error>> {
+        let (key, login) = (login.key.clone(), serde_json::to_value(login));
+        self.aside(move |vault| {
+            let login =
+                login.map_err(|_| Problem::at(&vault.path, &"a login cannot be written"))?;
+            vault.put(&key.server, &key.issuer, login)
+        })
+    }
+
+    fn forget(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
+        let key = key.clone();
+        self.aside(move |vault| vault.remove(&key.server, &key.issuer).map(drop))
+    }
+
+    fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>> {
+        self.aside(FileVault::keys)
+    }
+
+    /// One renewal at a time, of whichever login: they take a moment only.
+    fn hold(&self, _: &LoginKey) -> BoxFuture<Result<Held, Error>> {
+        self.aside(|vault| {
+            private::make_folder(&vault.path)?;
+            private::lock(&vault.path, "renewal", PATIENCE).map(Held::new)
+        })
+    }
+}
+
+/// What is wrong with the file, and what to do.
+#[derive(Debug)]
+struct Problem(String);
+
+impl Problem {
+    fn at(path: &Path, what: &dyn fmt::Display) -> Self {
+        Problem(format!("{}: {what}", path.display()))
+    }
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        Error::new(ErrorKind::AuthenticationFailed).with_message(problem.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! Which server is meant.
+
+use url::Url;
+use wharf_model::{Error, ErrorKind, excerpt};
+
+/// A server's URL, as logins are kept by: without user, password, query and fragment, and in the
+/// words of HTTP where it is a WebSocket.
+///
+/// ```
+/// use wharf_auth::client::server_key;
+///
+/// assert_eq!(server_key("WSS://Mcp.example:443/mcp?x=1")?, "https://mcp.example/mcp");
+/// # Ok::<(), wharf_model::Error>(())
+/// ```
+///
+/// # Errors
+/// If it is no URL of `http`, `https`, `ws` or `wss`, or not safe: tokens go only where nobody can
+/// read them on the way.
+pub fn server_key(url: &str) -> Result<String, Error> {
+    server_url(url).map(|url| url.to_string())
+}
+
+pub(super) fn server_url(text: &str) -> Result<Url, Error> {
+    let shown = text.split(['?', '#']).next().unwrap_or_default();
+    let shown = shown.rsplit_once('@').map_or(shown, |(_, rest)| rest).to_owned();
+    let bad = |why: &str| {
+        let problem = format!("There is no way into {:?}: {why}", excerpt(&shown));
+        Error::new(ErrorKind::InvalidParams).with_message(problem)
+    };
+    let text = text.trim();
+    let lower = text.get(..6).unwrap_or(text).to_ascii_lowercase();
+    let http = match lower.as_str() {
+        it if it.starts_with("wss:") => format!("https{}", &text[3..]),
+        it if it.starts_with("ws:") => format!("http{}", &text[2..]),
+        _ => text.to_owned(),
+    };
+    let mut url = Url::parse(&http).map_err(|error| bad(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
+        return Err(bad("authorization is for http:// and https://"));
+    }
+    if url.scheme() == "http" && !is_this_machine(&url) {
+        return Err(bad("tokens could be read on the way there; use https://"));
+    }
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// Whether a URL names this machine, literally.
+pub(super) fn is_this_machine(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}

@@ -1,0 +1,182 @@
+//! Which addresses anybody can reach, and which only we can.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Who can reach an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reach {
+    /// Everybody on the internet.
+    Public,
+    /// This machine alone.
+    Loopback,
+    /// Those in a network of their own: private, shared and unique local addresses.
+    Private,
+    /// Nobody should: link-local addresses (where clouds keep their secrets), addresses that stand
+    /// for others, that nobody has, or that everybody has.
+    Never,
+}
+
+/// Who can reach `address`.
+///
+/// ```
+/// use wharf_auth::fetch::{Reach, reach_of};
+///
+/// assert_eq!(reach_of("9.9.9.9".parse()?), Reach::Public);
+/// assert_eq!(reach_of("169.254.169.254".parse()?), Reach::Never);
+/// assert_eq!(reach_of("::ffff:10.0.0.1".parse()?), Reach::Never);
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+pub fn reach_of(address: IpAddr) -> Reach {
+    match address {
+        IpAddr::V4(address) => reach_of_v4(address),
+        IpAddr::V6(address) => reach_of_v6(address),
+    }
+}
+
+fn reach_of_v4(address: Ipv4Addr) -> Reach {
+    match address.octets() {
+        [127, ..] => Reach::Loopback,
+        [10, ..] | [192, 168, ..] => Reach::Private,
+        [172, b, ..] if b & 0xf0 == 16 => Reach::Private,
+        // Shared by a provider's customers.
+        [100, b, ..] if b & 0xc0 == 64 => Reach::Private,
+        // This network, link-local, protocol assignments, relays, benchmarks.
+        [0, ..] | [169, 254, ..] | [192, 0, 0, _] | [192, 88, 99, _] | [198, 18 | 19, ..] => {
+            Reach::Never
+        }
+        // Documentation.
+        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => Reach::Never,
+        // Multicast, reserved, broadcast.
+        [224..=255, ..] => Reach::Never,
+        _ => Reach::Public,
+    }
+}
+
+fn reach_of_v6(address: Ipv6Addr) -> Reach {
+    if address == Ipv6Addr::LOCALHOST {
+        return Reach::Loopback;
+    }
+    match address.segments() {
+        // Unique local.
+        [first, ..] if first & 0xfe00 == 0xfc00 => Reach::Private,
+        // Translated by the network: as good as the address inside, if that may be translated.
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            let [[a, b], [c, d]] = [high.to_be_bytes(), low.to_be_bytes()];
+            match reach_of_v4(Ipv4Addr::new(a, b, c, d)) {
+                Reach::Public => Reach::Public,
+                _ => Reach::Never,
+            }
+        }
+        // Teredo and other assignments of protocols; documentation; 6to4.
+        [0x2001, 0..=0x01ff | 0x0db8, ..] | [0x2002, ..] => Reach::Never,
+        [0x3fff, second, ..] if second & 0xf000 == 0 => Reach::Never,
+        [first, ..] if first & 0xe000 == 0x2000 => Reach::Public,
+        // Unspecified, mapped, compatible, translated locally, discarded, link-local, multicast,
+        // and whatever has not been assigned.
+        _ => Reach::Never,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+
+    const CORPUS: &[(Reach, &[&str])] = &[
+        (
+            Reach::Public,
+            &[
+                "1.1.1.1",
+                "9.9.9.9",
+                "100.63.255.255",
+                "100.128.0.1",
+                "172.15.0.1",
+                "172.32.0.1",
+                "192.167.1.1",
+                "198.17.0.1",
+                "198.20.0.1",
+                "223.255.255.255",
+                "2606:4700::1111",
+                "2001:4860:4860::8888",
+                "2a00::1",
+                "64:ff9b::808:808",
+                "3fff:1000::1",
+            ],
+        ),
+        (Reach::Loopback, &["127.0.0.1", "127.255.255.254", "::1"]),
+        (
+            Reach::Private,
+            &[
+                "10.0.0.1",
+                "172.16.0.1",
+                "172.31.255.255",
+                "192.168.1.1",
+                "100.64.0.1",
+                "100.127.255.255",
+                "fc00::1",
+                "fd12:3456::1",
+            ],
+        ),
+        (
+            Reach::Never,
+            &[
+                "0.0.0.0",
+                "0.1.2.3",
+                "169.254.169.254",
+                "169.254.0.1",
+                "192.0.0.8",
+                "192.0.2.1",
+                "192.88.99.1",
+                "198.18.0.1",
+                "198.19.255.255",
+                "198.51.100.1",
+                "203.0.113.1",
+                "224.0.0.1",
+                "239.255.255.255",
+                "240.0.0.1",
+                "255.255.255.255",
+                "::",
+                "::2",
+                "::127.0.0.1",
+                "::ffff:127.0.0.1",
+                "::ffff:10.0.0.1",
+                "::ffff:169.254.169.254",
+                "::ffff:8.8.8.8",
+                "::ffff:0:7f00:1",
+                "64:ff9b::7f00:1",
+                "64:ff9b::a00:1",
+                "64:ff9b::a9fe:a9fe",
+                "64:ff9b:1::808:808",
+                "64:ff9b:1:7f00:1::",
+                "100::1",
+                "2001::1",
+                "2001:0:7f00:1::",
+                "2001:2::1",
+                "2001:10::1",
+                "2001:20::1",
+                "2001:db8::1",
+                "2002:7f00:1::",
+                "2002:a9fe:a9fe::1",
+                "3fff::1",
+                "4000::1",
+                "5f00::1",
+                "fe80::1",
+                "fe80::a9fe:a9fe",
+                "febf::1",
+                "fec0::1",
+                "ff02::1",
+                "ffff::1",
+            ],
+        ),
+    ];
+
+    #[test]
+    fn every_address_is_known_for_what_it_is() {
+        for (reach, addresses) in CORPUS {
+            for address in *addresses {
+                assert_eq!(reach_of(address.parse().unwrap()), *reach, "{address}");
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Encryption by rustls, with the system's list of whom to trust, and our own.
+
+use std::{io, sync::Arc};
+
+use tokio::{net::TcpStream, sync::OnceCell};
+use tokio_rustls::{
+    TlsConnector,
+    client::TlsStream,
+    rustls::{
+        ClientConfig, RootCertStore,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    },
+};
+
+use super::FetchError;
+
+pub(super) type Encrypted = TlsStream<TcpStream>;
+
+/// Whom to trust. The system's list is read when it is first needed: that takes milliseconds.
+#[derive(Clone, Default)]
+pub(super) struct Trust {
+    config: Arc<OnceCell<Arc<ClientConfig>>>,
+    roots: Vec<CertificateDer<'static>>,
+    identity: Option<Arc<Identity>>,
+}
+
+/// What we show to servers that ask who we are.
+struct Identity {
+    certificates: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Trust {
+    pub(super) fn and_roots(mut self, pem: &str) -> Result<Trust, FetchError> {
+        self.roots.extend(certificates(pem)?);
+        self.config = Arc::default();
+        Ok(self)
+    }
+
+    pub(super) fn and_identity(mut self, pem: &str, key: &str) -> Result<Trust, FetchError> {
+        let certificates = certificates(pem)?;
+        let no_key = |_| FetchError::Url("There is no private key in the PEM text".into());
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(no_key)?;
+        self.identity = Some(Arc::new(Identity { certificates, key }));
+        self.config = Arc::default();
+        Ok(self)
+    }
+
+    pub(super) async fn encrypt(&self, name: String, stream: TcpStream) -> io::Result<Encrypted> {
+        let load = || async {
+            let trust = self.clone();
+            let loading = tokio::task::spawn_blocking(move || trust.load());
+            loading.await.map_err(io::Error::other)?
+        };
+        let config = self.config.get_or_try_init(load).await?.clone();
+        let name = ServerName::try_from(name).map_err(io::Error::other)?;
+        TlsConnector::from(config).connect(name, stream).await
+    }
+
+    fn load(&self) -> io::Result<Arc<ClientConfig>> {
+        let found = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(found.certs);
+        roots.add_parsable_certificates(self.roots.iter().cloned());
+        if roots.is_empty() {
+            let why = found.errors.first().map_or(String::new(), |error| format!(": {error}"));
+            return Err(io::Error::other(format!(
+                "this system has no list of certificates to trust{why}; SSL_CERT_FILE can name one"
+            )));
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_root_certificates(roots);
+        let mut config = match &self.identity {
+            None => config.with_no_client_auth(),
+            Some(identity) => config
+                .with_client_auth_cert(identity.certificates.clone(), identity.key.clone_key())
+                .map_err(io::Error::other)?,
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, FetchError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(FetchError::Url("There is no certificate in the PEM text".into())),
+    }
+}

@@ -1,0 +1,235 @@
+//! Tokens whose worth only their issuer knows (RFC 7662).
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, header};
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+use url::form_urlencoded;
+
+use super::{
+    common::common,
+    download::Download,
+    front::Front,
+    gate::Gate,
+    grant::{Checked, Checking, Reading, Rejected, Verifier, check_times, same_resource},
+    jwt::grant,
+};
+use crate::{fetch::Fetch, jose::Claims};
+
+/// For how long an answer is kept, unless told otherwise.
+const KEEP: Duration = Duration::from_secs(10);
+/// How many questions are under way at once.
+const AT_ONCE: usize = 64;
+
+/// Lets in whoever has a token of which its issuer says that it is good. The issuer is asked about each token, and
+/// its answer is kept for a moment.
+///
+/// ```
+/// use wharf_auth::server::Introspection;
+///
+/// let authority = Introspection::at("https://id.example.com/introspect")
+///     .client("mcp-server", "a secret")
+///     .issuer("https://id.example.com")
+///     .audience("https://mcp.example.com/mcp");
+/// # let _ = authority;
+/// ```
+#[must_use]
+pub struct Introspection {
+    pub(super) front: Front,
+    endpoint: String,
+    credentials: Option<(String, String)>,
+    audiences: Vec<String>,
+    issuer_checks: bool,
+    keep: Duration,
+    download: Option<Arc<dyn Download>>,
+    gate: OnceLock<Arc<Gate<Asker>>>,
+}
+
+impl Introspection {
+    /// Asks at this URL.
+    pub fn at(endpoint: impl Into<String>) -> Self {
+        Introspection {
+            front: Front::default(),
+            endpoint: endpoint.into(),
+            credentials: None,
+            audiences: Vec::new(),
+            issuer_checks: false,
+            keep: KEEP,
+            download: None,
+            gate: OnceLock::new(),
+        }
+    }
+
+    /// Who this server is to the issuer.
+    pub fn client(mut self, id: impl Into<String>, secret: impl Into<String>) -> Self {
+        self.credentials = Some((id.into(), secret.into()));
+        self
+    }
+
+    /// Who issues the tokens: what clients are told, and what an answer's `iss` must be, if it has one.
+    pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
+        self.front.issuers = vec![issuer.into()];
+        self
+    }
+
+    /// For whom tokens must be issued: what stands in the answer's `aud`. A URL is taken as this server's own.
+    pub fn audience(mut self, audience: impl Into<String>) -> Self {
+        let audience = audience.into();
+        if self.front.resource.is_none() && audience.contains("://") {
+            self.front.resource = Some(audience.clone());
+        }
+        self.audiences.push(audience);
+        self
+    }
+
+    /// Takes answers without `aud`: only where the issuer itself sees to it that it calls no token good here that is
+    /// meant for another server. One with another `aud` is still refused.
+    pub fn audience_checked_by_issuer(mut self) -> Self {
+        self.issuer_checks = true;
+        self
+    }
+
+    /// For how long an answer is kept: ten seconds by default. What is revoked meanwhile is still taken.
+    pub fn keep(mut self, keep: Duration) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// How the issuer is asked.
+    pub fn download(mut self, download: impl Download) -> Self {
+        self.download = Some(Arc::new(download));
+        self
+    }
+
+    fn gate(&self) -> &Arc<Gate<Asker>> {
+        self.gate.get_or_init(|| {
+            let question = Question {
+                endpoint: self.endpoint.clone(),
+                credentials: self.credentials.as_ref().map(|(id, secret)| basic(id, secret)),
+                issuer: self.front.issuers.first().cloned(),
+                audiences: self.audiences.clone(),
+                issuer_checks: self.issuer_checks,
+                reading: self.front.reading.clone(),
+                download: self.download.clone().unwrap_or_else(|| Arc::new(Fetch::new())),
+                room: Semaphore::new(AT_ONCE),
+            };
+            Gate::new(self.front.clone(), Asker { question: Arc::new(question), keep: self.keep })
+        })
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let mut problems = self.front.problems();
+        if self.front.issuers.is_empty() {
+            problems.push(
+                "there is no issuer: say with `.issuer(…)` whom clients ask for tokens".into(),
+            );
+        }
+        if self.audiences.is_empty() && !self.issuer_checks {
+            problems.push(
+                "there is no audience: say with `.audience(…)` what stands in the `aud` of tokens for this \
+                 server"
+                    .into(),
+            );
+        }
+        problems
+    }
+}
+
+common!(Introspection);
+
+impl fmt::Debug for Introspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Introspection").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+struct Asker {
+    question: Arc<Question>,
+    keep: Duration,
+}
+
+struct Question {
+    endpoint: String,
+    credentials: Option<HeaderValue>,
+    issuer: Option<String>,
+    audiences: Vec<String>,
+    issuer_checks: bool,
+    reading: Reading,
+    download: Arc<dyn Download>,
+    room: Semaphore,
+}
+
+impl Verifier for Asker {
+    fn verify(&self, token: &str) -> Checking {
+        let (question, token) = (self.question.clone(), token.to_owned());
+        Checking::Later(Box::pin(async move { question.ask(&token).await }))
+    }
+
+    fn keep(&self) -> Duration {
+        self.keep
+    }
+}
+
+impl Question {
+    async fn ask(&self, token: &str) -> Checked {
+        // Whoever sends what is no token must not make us ask without end.
+        let Ok(_room) = self.room.try_acquire() else { return Err(Rejected::Unknown) };
+        let answer = self.download.send(self.request(token)?).await;
+        let answer = answer.ok().filter(|it| it.status().as_u16() == 200);
+        let body = answer.ok_or(Rejected::Unknown)?.into_body();
+        let claims: Map<String, Value> =
+            serde_json::from_slice(&body).map_err(|_| Rejected::Unknown)?;
+        if claims.get("active") != Some(&Value::Bool(true)) {
+            return Err(Rejected::Invalid("The token is not active"));
+        }
+        self.judge(claims.into())
+    }
+
+    fn request(&self, token: &str) -> Result<Request<Bytes>, Rejected> {
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.append_pair("token", token).append_pair("token_type_hint", "access_token");
+        let mut request = Request::new(Bytes::from(form.finish()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.endpoint.parse().map_err(|_| Rejected::Unknown)?;
+        let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+        request.headers_mut().insert(header::CONTENT_TYPE, kind);
+        let json = HeaderValue::from_static("application/json");
+        request.headers_mut().insert(header::ACCEPT, json);
+        if let Some(credentials) = &self.credentials {
+            request.headers_mut().insert(header::AUTHORIZATION, credentials.clone());
+        }
+        Ok(request)
+    }
+
+    fn judge(&self, claims: Claims) -> Checked {
+        let expires = check_times(&claims, Duration::ZERO, false)?;
+        let issuer = self.issuer.as_deref().unwrap_or(&self.endpoint);
+        if claims.text("iss").is_some_and(|named| named != issuer) {
+            return Err(Rejected::Invalid("The token is of another issuer"));
+        }
+        let audiences = claims.texts("aud");
+        let meant = |audience: &&str| self.audiences.iter().any(|own| same_resource(own, audience));
+        let unsaid = claims.get("aud").is_none() && self.issuer_checks;
+        if !unsaid && !audiences.iter().any(meant) {
+            return Err(Rejected::Invalid("The token is for another audience"));
+        }
+        grant(&self.reading, issuer, claims, expires)
+    }
+}
+
+/// Credentials as RFC 6749 has them sent: each encoded like a form, then both in Base64.
+fn basic(id: &str, secret: &str) -> HeaderValue {
+    let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    let both = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)));
+    let mut value = HeaderValue::try_from(format!("Basic {both}"))
+        .unwrap_or_else(|_| HeaderValue::from_static("Basic"));
+    value.set_sensitive(true);
+    value
+}

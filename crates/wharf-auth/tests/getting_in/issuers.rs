@@ -1,0 +1,173 @@
+//! Who lets in: found where it is said, and never confused with another.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use wharf_auth::client::{Auth, Vault};
+
+use crate::stage::{self, PRM, Person, Stage, Tweak, as_usual, at, metadata, refuse, say};
+
+/// A server whose metadata names whatever was last put into the list.
+async fn moving(issuers: Arc<Mutex<Vec<String>>>) -> Stage {
+    let named = issuers.clone();
+    let prm = at(PRM, move |asked| {
+        let origin = format!("http://{}", asked.header("host").unwrap());
+        let issuers = named.lock().unwrap().clone();
+        say(json!({"resource": format!("{origin}/mcp"), "authorization_servers": issuers}))
+    });
+    let with_secret = at("/register", |_| {
+        say(json!({"client_id": "first-client", "client_secret": "first-secret"}))
+    });
+    let stage = Stage::with(prm, with_secret, Person::agrees()).await;
+    *issuers.lock().unwrap() = vec![stage.issuer.origin.clone()];
+    stage
+}
+
+#[tokio::test]
+async fn what_one_issuer_gave_is_not_shown_to_another() {
+    let issuers = Arc::default();
+    let stage = moving(Arc::clone(&issuers)).await;
+    let client = stage.client();
+    client.refused("Bearer").await.unwrap();
+    client.accepted().await;
+
+    let second = stage::issuer(as_usual()).await;
+    *issuers.lock().unwrap() = vec![second.origin.clone()];
+    assert_eq!(client.refused("Bearer error=\"invalid_token\"").await, Ok(true));
+    let seen = second.seen();
+    for secret in ["first-client", "first-secret", "access-1", "refresh-1"] {
+        // The second issuer's own tokens have the same names, but it is not told them.
+        assert!(!seen.contains(secret), "{secret}: {seen}");
+    }
+    assert_eq!(second.at("/register").len(), 1);
+    assert_eq!(stage.person.visits()[1].issuer, second.origin);
+    // The old tokens are gone, and what the old issuer knows us by is not.
+    let keys = stage.vault.list().await.unwrap();
+    let old = keys.iter().find(|it| it.issuer == stage.issuer.origin).unwrap();
+    let old = stage.vault.load(old).await.unwrap().unwrap();
+    assert_eq!((old.tokens, old.registration.unwrap().client_id), (None, "first-client".into()));
+}
+
+#[tokio::test]
+async fn credentials_for_one_issuer_are_refused_to_another() {
+    let second = stage::issuer(as_usual()).await;
+    for pinned in [true, false] {
+        let issuers = Arc::default();
+        let stage = moving(Arc::clone(&issuers)).await;
+        let auth = Auth::client_credentials("me", "my-secret").vault(stage.vault.clone());
+        let auth = if pinned { auth.issuer(&stage.issuer.origin) } else { auth };
+        let client = stage.knocker(auth);
+        client.refused("Bearer").await.unwrap();
+        client.accepted().await;
+        *issuers.lock().unwrap() = vec![second.origin.clone()];
+        let error = client.refused("Bearer").await.unwrap_err();
+        assert!(error.message.contains("nothing was sent"), "{error}");
+    }
+    assert_eq!(second.paths(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_known_goes_before_one_that_is_not() {
+    let issuers = Arc::default();
+    let stage = moving(Arc::clone(&issuers)).await;
+    let client = stage.client();
+    client.refused("Bearer").await.unwrap();
+    client.accepted().await;
+    let second = stage::issuer(as_usual()).await;
+    *issuers.lock().unwrap() = vec![second.origin.clone(), stage.issuer.origin.clone()];
+    assert_eq!(client.refused("Bearer").await, Ok(true));
+    assert_eq!(second.paths(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn metadata_is_looked_for_in_the_specified_order() {
+    // The issuer's path, and where its metadata is: all that is asked before, and nothing after.
+    let cases: [(&str, &[&str]); 5] = [
+        ("", &["/.well-known/oauth-authorization-server"]),
+        ("", &["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"]),
+        ("/t", &["/.well-known/oauth-authorization-server/t"]),
+        (
+            "/t",
+            &["/.well-known/oauth-authorization-server/t", "/.well-known/openid-configuration/t"],
+        ),
+        (
+            "/t",
+            &[
+                "/.well-known/oauth-authorization-server/t",
+                "/.well-known/openid-configuration/t",
+                "/t/.well-known/openid-configuration",
+            ],
+        ),
+    ];
+    for (path, places) in cases {
+        let last = *places.last().unwrap();
+        let tweak: Tweak = Arc::new(move |asked| {
+            let origin = format!("http://{}", asked.header("host").unwrap());
+            match asked.path.as_str() {
+                it if it == last => {
+                    let mut said = metadata(&origin);
+                    said["issuer"] = format!("{origin}{path}").into();
+                    Some(say(said))
+                }
+                it if it.contains(".well-known") => Some(refuse(404, "no")),
+                _ => None,
+            }
+        });
+        let issuer = stage::issuer(tweak).await;
+        let named = format!("{}{path}", issuer.origin);
+        let more = json!({"authorization_servers": [named]});
+        let stage = Stage::describing(more, as_usual(), as_usual(), Person::agrees()).await;
+        assert_eq!(stage.client().refused("Bearer").await, Ok(true), "{places:?}");
+        assert_eq!(issuer.paths()[..places.len()], *places);
+    }
+}
+
+#[tokio::test]
+async fn a_server_says_where_its_metadata_is() {
+    let stage = Stage::upright().await;
+    // At the root, and for the whole origin.
+    let issuer = stage.issuer.origin.clone();
+    let root = at("/.well-known/oauth-protected-resource", move |asked| {
+        let origin = format!("http://{}", asked.header("host").unwrap());
+        say(json!({"resource": origin, "authorization_servers": [issuer]}))
+    });
+    let nothing = at(PRM, |_| refuse(404, "no"));
+    let both: Tweak = Arc::new(move |asked| root(asked).or_else(|| nothing(asked)));
+    let moved = Stage::with(both, as_usual(), Person::agrees()).await;
+    assert_eq!(moved.client().refused("Bearer").await, Ok(true));
+    assert_eq!(moved.mcp.paths(), [PRM, "/.well-known/oauth-protected-resource"]);
+    // To the byte: no slash is added.
+    assert_eq!(moved.person.query(0)["resource"], moved.mcp.origin);
+
+    // Where the refusal says, and nowhere else.
+    let hint = format!("Bearer resource_metadata=\"{}{PRM}\"", stage.mcp.origin);
+    assert_eq!(stage.client().refused(&hint).await, Ok(true));
+    assert_eq!(stage.mcp.paths(), [PRM]);
+    let gone = format!("Bearer resource_metadata=\"{}/gone\"", stage.mcp.origin);
+    let error = Stage::upright().await.client().refused(&gone).await.unwrap_err();
+    assert!(error.message.contains("/gone"), "{error}");
+}
+
+#[tokio::test]
+async fn servers_of_old_let_in_by_themselves() {
+    // With metadata, and without: then by the names that everybody used.
+    for with_metadata in [true, false] {
+        let tweak: Tweak = Arc::new(move |asked| {
+            let origin = format!("http://{}", asked.header("host").unwrap());
+            match asked.path.as_str() {
+                "/.well-known/oauth-authorization-server" if with_metadata => {
+                    Some(say(metadata(&origin)))
+                }
+                "/register" => Some(say(json!({"client_id": "old"}))),
+                "/token" => Some(say(json!({"access_token": "old", "token_type": "Bearer"}))),
+                _ => Some(refuse(404, "no")),
+            }
+        });
+        let stage = Stage::with(tweak, as_usual(), Person::agrees()).await;
+        let client = stage.client();
+        assert_eq!(client.refused("Bearer").await, Ok(true));
+        assert_eq!(client.authorization().await.as_deref(), Some("Bearer old"));
+        assert_eq!(stage.person.visits()[0].url.path(), "/authorize");
+        assert!(stage.issuer.asked().is_empty());
+    }
+}

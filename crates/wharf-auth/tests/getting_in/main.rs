@@ -1,0 +1,12 @@
+//! How a client gets in, stays in, and whom it does not trust, played against servers by hand.
+#![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod challenges;
+mod hostile;
+mod issuers;
+mod people;
+mod programs;
+mod proofs;
+mod stage;
+mod staying;

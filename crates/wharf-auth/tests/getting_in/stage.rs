@@ -1,0 +1,366 @@
+//! A server and its authorization server, played by hand on this machine.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+};
+use url::form_urlencoded;
+use wharf_auth::client::{Auth, Callback, Destination, MemoryVault, Visit, Visitor};
+use wharf_model::{BoxFuture, Credentials, Error, Rebuff};
+
+/// One request, as a server sees it.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    pub verb: String,
+    pub path: String,
+    pub head: String,
+    pub body: String,
+}
+
+impl Asked {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (field, value) = line.split_once(':')?;
+            field.eq_ignore_ascii_case(name).then_some(value.trim())
+        })
+    }
+
+    pub fn form(&self) -> BTreeMap<String, String> {
+        form_urlencoded::parse(self.body.as_bytes()).into_owned().collect()
+    }
+
+    pub fn field(&self, name: &str) -> String {
+        self.form().get(name).cloned().unwrap_or_default()
+    }
+}
+
+/// What a server says: status, headers, body.
+pub type Said = (u16, Vec<(String, String)>, String);
+
+pub fn say(body: Value) -> Said {
+    (200, vec![("content-type".into(), "application/json".into())], body.to_string())
+}
+
+pub fn refuse(status: u16, error: &str) -> Said {
+    let (_, headers, body) = say(json!({"error": error, "error_description": "because"}));
+    (status, headers, body)
+}
+
+/// A server that was played, and what it was asked.
+#[derive(Clone)]
+pub struct Played {
+    pub origin: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Played {
+    async fn start(say: impl Fn(&str, &Asked) -> Said + Send + Sync + 'static) -> Played {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let played = Played { origin: origin.clone(), asked: Arc::default() };
+        let (asked, say) = (played.asked.clone(), Arc::new(say));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (asked, say, origin) = (asked.clone(), say.clone(), origin.clone());
+                tokio::spawn(async move {
+                    let mut stream = BufReader::new(stream);
+                    let Some(request) = read(&mut stream).await else { return };
+                    asked.lock().unwrap().push(request.clone());
+                    let (status, headers, body) = say(&origin, &request);
+                    let mut head =
+                        format!("HTTP/1.1 {status} S\r\ncontent-length: {}\r\n", body.len());
+                    for (name, value) in headers {
+                        head += &format!("{name}: {value}\r\n");
+                    }
+                    let _ = stream.write_all(format!("{head}\r\n{body}").as_bytes()).await;
+                });
+            }
+        });
+        played
+    }
+
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    pub fn paths(&self) -> Vec<String> {
+        self.asked().into_iter().map(|it| it.path).collect()
+    }
+
+    pub fn at(&self, path: &str) -> Vec<Asked> {
+        self.asked().into_iter().filter(|it| it.path == path).collect()
+    }
+
+    /// Everything that it ever got to see.
+    pub fn seen(&self) -> String {
+        self.asked().iter().map(|it| format!("{}\n{}\n{}\n", it.path, it.head, it.body)).collect()
+    }
+}
+
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
+    let mut asked = Asked::default();
+    let mut first = String::new();
+    stream.read_line(&mut first).await.ok()?;
+    let mut words = first.split(' ');
+    asked.verb = words.next()?.to_owned();
+    asked.path = words.next()?.to_owned();
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.ok()?;
+        if line.trim().is_empty() {
+            break;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        asked.head.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    asked.body = String::from_utf8(body).ok()?;
+    Some(asked)
+}
+
+/// A person who does what they are told to, and remembers where they were sent.
+#[derive(Clone)]
+pub struct Person {
+    pub visits: Arc<Mutex<Vec<Destination>>>,
+    redirect_uri: Arc<Mutex<String>>,
+    brings: Arc<Brings>,
+}
+
+/// What somebody comes back with.
+type Brings = dyn Fn(&Destination) -> Result<String, Error> + Send + Sync;
+
+impl Person {
+    /// Brings what `brings` says.
+    pub fn who(
+        brings: impl Fn(&Destination) -> Result<String, Error> + Send + Sync + 'static,
+    ) -> Person {
+        let redirect_uri = Arc::new(Mutex::new("http://127.0.0.1:7777/callback".to_owned()));
+        Person { visits: Arc::default(), redirect_uri, brings: Arc::new(brings) }
+    }
+
+    /// Brings a code.
+    pub fn agrees() -> Person {
+        Person::who(|to| Ok(format!("code=the-code&state={}", to.state)))
+    }
+
+    pub fn comes_back_to(&self, uri: &str) {
+        *self.redirect_uri.lock().unwrap() = uri.to_owned();
+    }
+
+    pub fn visits(&self) -> Vec<Destination> {
+        self.visits.lock().unwrap().clone()
+    }
+
+    /// The query of the visit with this number.
+    pub fn query(&self, visit: usize) -> BTreeMap<String, String> {
+        self.visits()[visit].url.query_pairs().into_owned().collect()
+    }
+}
+
+impl Visit for Person {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+        let at = self.redirect_uri.lock().unwrap().clone();
+        let visitor = Going(self.clone(), at);
+        Box::pin(async move { Ok(Box::new(visitor) as Box<dyn Visitor>) })
+    }
+}
+
+struct Going(Person, String);
+
+impl Visitor for Going {
+    fn redirect_uri(&self) -> &str {
+        &self.1
+    }
+
+    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+        Box::pin(async move {
+            self.0.visits.lock().unwrap().push(to.clone());
+            // Long enough for others to knock too.
+            tokio::task::yield_now().await;
+            (self.0.brings)(&to).map(|query| Callback::from_query(&query))
+        })
+    }
+}
+
+/// What one of the servers says instead of what it would say.
+pub type Tweak = Arc<dyn Fn(&Asked) -> Option<Said> + Send + Sync>;
+
+pub fn as_usual() -> Tweak {
+    Arc::new(|_| None)
+}
+
+pub fn at(path: &'static str, say: impl Fn(&Asked) -> Said + Send + Sync + 'static) -> Tweak {
+    Arc::new(move |asked| (asked.path == path).then(|| say(asked)))
+}
+
+pub struct Stage {
+    pub mcp: Played,
+    pub issuer: Played,
+    pub person: Person,
+    pub vault: MemoryVault,
+}
+
+pub async fn issuer(tweak: Tweak) -> Played {
+    let count = AtomicUsize::new(0);
+    Played::start(move |origin, asked| {
+        if let Some(said) = tweak(asked) {
+            return said;
+        }
+        match asked.path.as_str() {
+            "/.well-known/oauth-authorization-server" => say(metadata(origin)),
+            "/register" => say(json!({"client_id": "registered"})),
+            "/token" => {
+                let n = count.fetch_add(1, Ordering::SeqCst) + 1;
+                say(json!({
+                    "access_token": format!("access-{n}"),
+                    "token_type": "Bearer",
+                    "expires_in": 3600,
+                    "refresh_token": format!("refresh-{n}"),
+                }))
+            }
+            "/revoke" => say(json!({})),
+            _ => refuse(404, "not_found"),
+        }
+    })
+    .await
+}
+
+pub fn metadata(origin: &str) -> Value {
+    json!({
+        "issuer": origin,
+        "authorization_endpoint": format!("{origin}/authorize?tenant=1"),
+        "token_endpoint": format!("{origin}/token"),
+        "registration_endpoint": format!("{origin}/register"),
+        "revocation_endpoint": format!("{origin}/revoke"),
+        "code_challenge_methods_supported": ["plain", "S256"],
+        "token_endpoint_auth_methods_supported": ["none"],
+    })
+}
+
+pub const PRM: &str = "/.well-known/oauth-protected-resource/mcp";
+
+impl Stage {
+    /// A server, an authorization server and a person, all upright but for what the tweaks say.
+    pub async fn with(mcp: Tweak, authority: Tweak, person: Person) -> Stage {
+        Stage::describing(json!({}), mcp, authority, person).await
+    }
+
+    /// The same, with `more` in the server's metadata.
+    pub async fn describing(more: Value, mcp: Tweak, authority: Tweak, person: Person) -> Stage {
+        let issuer = issuer(authority).await;
+        let named = issuer.origin.clone();
+        let mcp = Played::start(move |origin, asked| {
+            if let Some(said) = mcp(asked) {
+                return said;
+            }
+            match asked.path.as_str() {
+                PRM => {
+                    let mut said = json!({
+                        "resource": format!("{origin}/mcp"),
+                        "authorization_servers": [named],
+                    });
+                    for (name, value) in more.as_object().unwrap() {
+                        said[name] = value.clone();
+                    }
+                    say(said)
+                }
+                _ => refuse(404, "not_found"),
+            }
+        })
+        .await;
+        Stage { mcp, issuer, person, vault: MemoryVault::default() }
+    }
+
+    pub async fn upright() -> Stage {
+        Stage::with(as_usual(), as_usual(), Person::agrees()).await
+    }
+
+    pub fn url(&self) -> String {
+        format!("{}/mcp", self.mcp.origin)
+    }
+
+    pub fn auth(&self) -> Auth {
+        Auth::code(self.person.clone()).vault(self.vault.clone())
+    }
+
+    pub fn client(&self) -> Knocker {
+        self.knocker(self.auth())
+    }
+
+    pub fn knocker(&self, auth: Auth) -> Knocker {
+        let url = self.url();
+        Knocker { credentials: auth.at(&url).unwrap(), url }
+    }
+}
+
+/// Knocks at the server's door as a link does.
+#[derive(Clone)]
+pub struct Knocker {
+    pub credentials: Arc<dyn Credentials>,
+    pub url: String,
+}
+
+impl Knocker {
+    /// What would be shown now: the headers, and the mark.
+    pub async fn shown(&self) -> (BTreeMap<&'static str, String>, u64) {
+        let shown = self.credentials.show("POST", &self.url).await.unwrap();
+        (shown.headers.into_iter().collect(), shown.mark)
+    }
+
+    pub async fn authorization(&self) -> Option<String> {
+        self.shown().await.0.get("authorization").cloned()
+    }
+
+    /// Is refused with 401: whether there is another token then.
+    pub async fn refused(&self, challenge: &str) -> Result<bool, Error> {
+        self.refused_with(401, challenge, 0).await
+    }
+
+    pub async fn refused_with(
+        &self,
+        status: u16,
+        challenge: &str,
+        times: u32,
+    ) -> Result<bool, Error> {
+        let (_, mark) = self.shown().await;
+        self.credentials.answered(mark, status, None);
+        self.credentials.refused(rebuff(status, challenge, mark, times)).await
+    }
+
+    /// Is let in with what is shown now.
+    pub async fn accepted(&self) {
+        let (_, mark) = self.shown().await;
+        self.credentials.answered(mark, 200, None);
+    }
+
+    /// Knocks until it is let in or gives up, at a door that always says `status` and `challenge`.
+    pub async fn insists(&self, status: u16, challenge: impl Fn(u32) -> String) -> u32 {
+        for times in 0..100 {
+            match self.refused_with(status, &challenge(times), times).await {
+                Ok(true) => {}
+                _ => return times,
+            }
+        }
+        100
+    }
+}
+
+pub fn rebuff(status: u16, challenge: &str, mark: u64, times: u32) -> Rebuff {
+    let mut rebuff = Rebuff::new("POST", status, mark);
+    rebuff.challenges = vec![challenge.to_owned()];
+    rebuff.times = times;
+    rebuff
+}

@@ -1,0 +1,139 @@
+//! Tokens end, and are replaced; and at last they are given back.
+
+use serde_json::json;
+use wharf_auth::client::{Auth, Vault};
+
+use crate::stage::{Person, Stage, Tweak, as_usual, at, refuse, say};
+
+#[tokio::test]
+async fn a_token_that_ended_is_replaced_without_asking() {
+    let stage = Stage::upright().await;
+    let client = stage.client();
+    client.refused("Bearer").await.unwrap();
+    for (n, refresh) in [(2, "refresh-1"), (3, "refresh-2")] {
+        client.accepted().await;
+        assert_eq!(client.refused("Bearer error=\"invalid_token\"").await, Ok(true));
+        assert_eq!(client.authorization().await, Some(format!("Bearer access-{n}")));
+        let token = stage.issuer.at("/token")[n - 1].clone();
+        assert_eq!(token.field("grant_type"), "refresh_token");
+        assert_eq!(token.field("refresh_token"), refresh);
+        assert_eq!(token.field("resource"), stage.url());
+    }
+    assert_eq!(stage.person.visits().len(), 1);
+    // What is kept is the newest.
+    assert_eq!(stage.client().authorization().await.as_deref(), Some("Bearer access-3"));
+}
+
+#[tokio::test]
+async fn a_token_that_is_about_to_end_is_replaced_before_anybody_refuses_it() {
+    let stage = Stage::upright().await;
+    let mut login = stage.auth().login(&stage.url()).await.unwrap();
+    let now = login.saved_at;
+    login.saved_at = now - 3600;
+    for (expires_at, replaced) in [(now + 3600, false), (now + 10, true), (now - 10, true)] {
+        login.tokens.as_mut().unwrap().expires_at = Some(expires_at);
+        stage.vault.save(&login).await.unwrap();
+        let before = stage.issuer.at("/token").len();
+        let shown = stage.client().authorization().await.unwrap();
+        assert_eq!(shown != "Bearer access-1", replaced);
+        let token = stage.issuer.at("/token").last().unwrap().clone();
+        assert_eq!(stage.issuer.at("/token").len() - before, usize::from(replaced));
+        assert_eq!(token.field("refresh_token"), if replaced { "refresh-1" } else { "" });
+    }
+    assert_eq!(stage.person.visits().len(), 1);
+}
+
+#[tokio::test]
+async fn a_token_with_a_short_life_is_not_replaced_all_the_time() {
+    let tweak = at("/token", |_| {
+        // Some servers send numbers as texts.
+        say(json!({
+            "access_token": "short", "token_type": "bearer", "expires_in": "20",
+            "refresh_token": "next",
+        }))
+    });
+    let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
+    let client = stage.client();
+    client.refused("Bearer").await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(client.authorization().await.as_deref(), Some("Bearer short"));
+    }
+    assert_eq!(stage.issuer.at("/token").len(), 1);
+}
+
+#[tokio::test]
+async fn many_calls_at_once_replace_a_token_once() {
+    let stage = Stage::upright().await;
+    let client = stage.client();
+    client.refused("Bearer").await.unwrap();
+    client.accepted().await;
+    let (_, mark) = client.shown().await;
+    let knocks: Vec<_> = (0..20)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                client.credentials.refused(crate::stage::rebuff(401, "Bearer", mark, 0)).await
+            })
+        })
+        .collect();
+    for knock in knocks {
+        assert_eq!(knock.await.unwrap(), Ok(true));
+    }
+    assert_eq!(stage.issuer.at("/token").len(), 2);
+}
+
+#[tokio::test]
+async fn a_refresh_that_fails_leads_to_a_new_visit() {
+    let tweak: Tweak = std::sync::Arc::new(|asked| {
+        let is_refresh = asked.body.contains("grant_type=refresh_token");
+        is_refresh.then(|| refuse(400, "invalid_grant"))
+    });
+    let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
+    let client = stage.client();
+    client.refused("Bearer").await.unwrap();
+    client.accepted().await;
+    assert_eq!(client.refused("Bearer").await, Ok(true));
+    assert_eq!(client.authorization().await.as_deref(), Some("Bearer access-2"));
+    assert_eq!(stage.person.visits().len(), 2);
+}
+
+#[tokio::test]
+async fn a_token_of_ones_own_is_shown_as_it_is() {
+    let stage = Stage::upright().await;
+    let client = stage.knocker(Auth::bearer("mine"));
+    assert_eq!(client.authorization().await.as_deref(), Some("Bearer mine"));
+    assert_eq!(client.refused("Bearer error=\"invalid_token\"").await, Ok(false));
+    assert!(stage.mcp.asked().is_empty() && stage.issuer.asked().is_empty());
+    assert!(!format!("{:?}", Auth::bearer("mine")).contains("mine"));
+}
+
+#[tokio::test]
+async fn what_is_given_back_is_revoked_and_forgotten() {
+    let stage = Stage::upright().await;
+    stage.client().refused("Bearer").await.unwrap();
+    assert_eq!(stage.auth().logout(&stage.url()).await, Ok(1));
+    let revoked: Vec<_> = stage.issuer.at("/revoke").iter().map(|it| it.field("token")).collect();
+    assert_eq!(revoked, ["refresh-1", "access-1"]);
+    assert_eq!(stage.issuer.at("/revoke")[0].field("client_id"), "registered");
+    assert_eq!(stage.vault.list().await, Ok(Vec::new()));
+    assert_eq!(stage.client().authorization().await, None);
+    assert_eq!(stage.auth().logout(&stage.url()).await, Ok(0));
+}
+
+#[tokio::test]
+async fn what_cannot_be_revoked_is_forgotten_all_the_same() {
+    let tweak = at("/revoke", |_| refuse(503, "later"));
+    let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
+    stage.client().refused("Bearer").await.unwrap();
+    assert!(stage.auth().logout(&stage.url()).await.is_err());
+    assert_eq!(stage.vault.list().await, Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn one_can_log_in_before_anybody_refuses() {
+    let stage = Stage::upright().await;
+    let login = stage.auth().scopes(["files"]).login(&stage.url()).await.unwrap();
+    assert_eq!(login.key.issuer, stage.issuer.origin);
+    assert_eq!(login.asked, ["files"]);
+    assert_eq!(stage.client().authorization().await.as_deref(), Some("Bearer access-1"));
+}

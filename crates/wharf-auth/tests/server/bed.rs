@@ -1,0 +1,257 @@
+//! An issuer without a network, and somebody who knocks.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
+use serde_json::{Value, json};
+use wharf_auth::{
+    jose::{JwkSet, SigningKey, b64, random_token, sha256},
+    server::{Download, Jwt},
+};
+use wharf_model::{
+    Authority, BoxFuture, ClientCertificate, Denied, Error, ErrorKind, Knock, Scope, Verdict,
+};
+
+pub(crate) const ISSUER: &str = "https://id.example";
+pub(crate) const SERVER: &str = "https://mcp.example/mcp";
+/// Where every challenge leads.
+pub(crate) const METADATA: &str =
+    r#"resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/mcp""#;
+
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// An issuer: its keys, what it answers, and how often it was asked.
+#[derive(Clone, Default)]
+pub(crate) struct Issuer(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    keys: Mutex<Vec<(String, Arc<SigningKey>)>>,
+    pages: Mutex<HashMap<String, (u16, Value)>>,
+    asked: Mutex<Vec<String>>,
+    down: AtomicBool,
+    slow: AtomicUsize,
+}
+
+impl Issuer {
+    /// An issuer with one key, described as RFC 8414 has it.
+    pub(crate) fn new() -> Self {
+        let issuer = Issuer::default();
+        issuer.says(
+            "https://id.example/.well-known/oauth-authorization-server",
+            json!({"issuer": ISSUER, "jwks_uri": "https://id.example/keys"}),
+        );
+        issuer.turn("one");
+        issuer
+    }
+
+    pub(crate) fn says(&self, url: &str, answer: Value) {
+        self.0.pages.lock().unwrap().insert(url.to_owned(), (200, answer));
+    }
+
+    /// Makes a key, which it publishes alone.
+    pub(crate) fn turn(&self, kid: &str) -> Arc<SigningKey> {
+        self.0.keys.lock().unwrap().clear();
+        self.add(kid)
+    }
+
+    /// Makes a key, which it publishes too.
+    pub(crate) fn add(&self, kid: &str) -> Arc<SigningKey> {
+        let key = Arc::new(SigningKey::generate().unwrap());
+        self.0.keys.lock().unwrap().push((kid.to_owned(), key.clone()));
+        key
+    }
+
+    pub(crate) fn breaks(&self, down: bool) {
+        self.0.down.store(down, Ordering::SeqCst);
+    }
+
+    /// So many milliseconds pass before each answer.
+    pub(crate) fn takes(&self, millis: usize) {
+        self.0.slow.store(millis, Ordering::SeqCst);
+    }
+
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.0.asked.lock().unwrap().clone()
+    }
+
+    /// How often its keys were fetched.
+    pub(crate) fn fetches(&self) -> usize {
+        self.asked().iter().filter(|url| url.ends_with("/keys")).count()
+    }
+
+    /// A token as this issuer signs it now.
+    pub(crate) fn token(&self, claims: &Value) -> String {
+        let (kid, key) = self.0.keys.lock().unwrap().last().cloned().unwrap();
+        key.sign(&json!({"typ": "at+jwt", "kid": kid}), claims).unwrap()
+    }
+
+    /// A good token with something changed.
+    pub(crate) fn token_with(&self, name: &str, value: Value) -> String {
+        let mut claims = good();
+        match value {
+            Value::Null => drop(claims.as_object_mut().unwrap().remove(name)),
+            value => claims[name] = value,
+        }
+        self.token(&claims)
+    }
+
+    pub(crate) fn good_token(&self) -> String {
+        self.token(&good())
+    }
+
+    pub(crate) fn jwt(&self) -> Jwt {
+        Jwt::issuer(ISSUER).audience(SERVER).download(self.clone())
+    }
+}
+
+/// What a good token says.
+pub(crate) fn good() -> Value {
+    json!({
+        "iss": ISSUER, "sub": "alice", "aud": SERVER, "exp": now() + 600, "iat": now(),
+        "scope": "files:read files:write",
+    })
+}
+
+impl Download for Issuer {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<Result<Response<Bytes>, Error>> {
+        let url = request.uri().to_string();
+        let inner = self.0.clone();
+        Box::pin(async move {
+            inner.asked.lock().unwrap().push(url.clone());
+            let slow = inner.slow.load(Ordering::SeqCst) as u64;
+            if slow > 0 {
+                tokio::time::sleep(Duration::from_millis(slow)).await;
+            }
+            if inner.down.load(Ordering::SeqCst) {
+                return Err(Error::new(ErrorKind::TransportError));
+            }
+            if url.ends_with("/keys") {
+                let keys = inner.keys.lock().unwrap();
+                let keys = keys.iter().map(|(kid, key)| key.public_jwk().with_kid(kid));
+                let set = JwkSet { keys: keys.collect() };
+                return Ok(Response::new(serde_json::to_vec(&set).unwrap().into()));
+            }
+            let page = inner.pages.lock().unwrap().get(&url).cloned();
+            let (status, body) = page.unwrap_or((404, json!({})));
+            let mut response = Response::new(Bytes::from(body.to_string()));
+            *response.status_mut() = status.try_into().unwrap();
+            Ok(response)
+        })
+    }
+}
+
+/// A request.
+pub(crate) struct Visitor {
+    pub(crate) method: Method,
+    pub(crate) uri: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) scope: Scope,
+}
+
+impl Visitor {
+    pub(crate) fn nobody() -> Self {
+        let (headers, scope) = (HeaderMap::new(), Scope::new());
+        Visitor { method: Method::POST, uri: "/mcp".into(), headers, scope }
+    }
+
+    pub(crate) fn bearer(token: &str) -> Self {
+        Visitor::nobody().header("authorization", &format!("Bearer {token}"))
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+        let value = HeaderValue::from_str(value).unwrap();
+        self.headers.append(HeaderName::from_static(name), value);
+        self
+    }
+
+    pub(crate) fn uri(mut self, uri: &str) -> Self {
+        self.uri = uri.to_owned();
+        self
+    }
+
+    pub(crate) fn method(mut self, method: Method) -> Self {
+        self.method = method;
+        self
+    }
+
+    pub(crate) fn certificate(mut self, der: &[u8]) -> Self {
+        self.scope.insert(ClientCertificate(der.into()));
+        self
+    }
+
+    pub(crate) async fn knock(&self, authority: &impl Authority) -> Verdict {
+        let uri = self.uri.parse().unwrap();
+        let knock = Knock::new(&self.method, &uri, &self.headers, &self.scope);
+        authority.admit(&knock).verdict().await
+    }
+
+    /// The status of the refusal, and all its challenges.
+    pub(crate) async fn refused(&self, authority: &impl Authority) -> (u16, Vec<String>) {
+        let denied = self.knock(authority).await.expect_err("this should have been refused");
+        (denied.status, challenges(&denied))
+    }
+
+    /// The status and the one challenge of the refusal.
+    pub(crate) async fn challenge(&self, authority: &impl Authority) -> (u16, String) {
+        let (status, mut challenges) = self.refused(authority).await;
+        assert_eq!(challenges.len(), 1, "{challenges:?}");
+        (status, challenges.remove(0))
+    }
+}
+
+pub(crate) fn challenges(denied: &Denied) -> Vec<String> {
+    let all = denied.headers.get_all("www-authenticate");
+    all.into_iter().map(|it| it.to_str().unwrap().to_owned()).collect()
+}
+
+/// The challenge for a token that is no good.
+pub(crate) fn invalid_token(problem: &str) -> (u16, String) {
+    let text =
+        format!(r#"Bearer error="invalid_token", error_description="{problem}", {METADATA}"#);
+    (401, text)
+}
+
+/// The proof that a client has a key.
+pub(crate) struct Prover {
+    pub(crate) key: SigningKey,
+    pub(crate) header: Value,
+}
+
+impl Prover {
+    pub(crate) fn new() -> Self {
+        let key = SigningKey::generate().unwrap();
+        let header = json!({"typ": "dpop+jwt", "jwk": key.public_jwk()});
+        Prover { key, header }
+    }
+
+    pub(crate) fn thumbprint(&self) -> String {
+        self.key.public_jwk().thumbprint()
+    }
+
+    pub(crate) fn claims(&self, token: &str) -> Value {
+        json!({
+            "jti": random_token(16), "htm": "POST", "htu": SERVER, "iat": now(),
+            "ath": b64(sha256(token.as_bytes())),
+        })
+    }
+
+    pub(crate) fn proof(&self, claims: &Value) -> String {
+        self.key.sign(&self.header, claims).unwrap()
+    }
+
+    pub(crate) fn visitor(&self, token: &str, claims: &Value) -> Visitor {
+        let visitor = Visitor::nobody().header("authorization", &format!("DPoP {token}"));
+        visitor.header("dpop", &self.proof(claims))
+    }
+}

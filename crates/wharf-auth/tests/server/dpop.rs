@@ -1,0 +1,287 @@
+//! Tokens that are bound: to a key, to a certificate.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use wharf_auth::{
+    jose::{Algorithm, SigningKey, b64, sha256},
+    server::{Dpop, Jwt},
+};
+
+use crate::bed::{Issuer, METADATA, Prover, SERVER, Visitor, invalid_token, now};
+
+const ALGS: &str = r#"algs="ES256 ES384 EdDSA PS256 RS256""#;
+
+fn refused(error: &str, problem: &str) -> (u16, String) {
+    let text =
+        format!(r#"DPoP error="{error}", error_description="{problem}", {METADATA}, {ALGS}"#);
+    (401, text)
+}
+
+fn bad_proof(problem: &str) -> (u16, String) {
+    refused("invalid_dpop_proof", problem)
+}
+
+struct Bed {
+    issuer: Issuer,
+    authority: Jwt,
+    prover: Prover,
+    token: String,
+}
+
+fn bed() -> Bed {
+    let issuer = Issuer::new();
+    let prover = Prover::new();
+    let token = issuer.token_with("cnf", json!({"jkt": prover.thumbprint()}));
+    Bed { authority: issuer.jwt(), issuer, prover, token }
+}
+
+impl Bed {
+    /// The verdict on a proof with something changed.
+    async fn with(&self, name: &str, value: Value) -> (u16, String) {
+        let mut claims = self.prover.claims(&self.token);
+        match value {
+            Value::Null => drop(claims.as_object_mut().unwrap().remove(name)),
+            value => claims[name] = value,
+        }
+        self.prover.visitor(&self.token, &claims).challenge(&self.authority).await
+    }
+}
+
+#[tokio::test]
+async fn a_proof_lets_the_owner_in_once() {
+    let bed = bed();
+    let claims = bed.prover.claims(&bed.token);
+    let visitor = bed.prover.visitor(&bed.token, &claims);
+    let pass = visitor.knock(&bed.authority).await.unwrap();
+    assert_eq!(pass.principal.id(), "https://id.example alice");
+    let again = visitor.challenge(&bed.authority).await;
+    assert_eq!(again, bad_proof("The proof was used before"));
+    // The same number under another signature is the same proof.
+    let again = bed.prover.visitor(&bed.token, &claims).challenge(&bed.authority).await;
+    assert_eq!(again, bad_proof("The proof was used before"));
+    let next = bed.prover.visitor(&bed.token, &bed.prover.claims(&bed.token));
+    assert!(next.knock(&bed.authority).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_proof_is_of_this_request_and_this_token() {
+    let bed = bed();
+    let method = bad_proof("The proof is for another method (htm)");
+    assert_eq!(bed.with("htm", json!("GET")).await, method);
+    assert_eq!(bed.with("htm", json!("post")).await, method);
+    assert_eq!(bed.with("htm", Value::Null).await, method);
+    let url = bad_proof("The proof is for another URL (htu)");
+    for htu in [
+        "https://mcp.example/other",
+        "https://mcp.example",
+        "https://mcp.example/mcp/",
+        "http://mcp.example/mcp",
+        "https://mcp.example:444/mcp",
+        "https://evil.example/mcp",
+        "https://mcp.example.evil/mcp",
+        "/mcp",
+        "",
+    ] {
+        assert_eq!(bed.with("htu", json!(htu)).await, url, "{htu}");
+    }
+    let token = bad_proof("The proof is for another token (ath)");
+    assert_eq!(bed.with("ath", json!(b64(sha256(b"other")))).await, token);
+    assert_eq!(bed.with("ath", Value::Null).await, token);
+    let time = bad_proof("The proof is too old, or of the future (iat)");
+    assert_eq!(bed.with("iat", json!(now() - 70)).await, time);
+    assert_eq!(bed.with("iat", json!(now() + 70)).await, time);
+    assert_eq!(bed.with("iat", json!("now")).await, time);
+    assert_eq!(bed.with("jti", Value::Null).await, bad_proof("The proof has no jti"));
+    assert_eq!(bed.with("jti", json!("x".repeat(600))).await, bad_proof("The proof has no jti"));
+}
+
+#[tokio::test]
+async fn urls_are_compared_as_what_they_mean() {
+    let bed = bed();
+    for htu in [
+        SERVER,
+        "HTTPS://MCP.example:443/mcp",
+        "https://mcp.example/mcp?a=b#c",
+        "https://mcp.example/a/../mcp",
+        "wss://mcp.example/mcp",
+    ] {
+        let mut claims = bed.prover.claims(&bed.token);
+        claims["htu"] = json!(htu);
+        let visitor = bed.prover.visitor(&bed.token, &claims);
+        assert!(visitor.knock(&bed.authority).await.is_ok(), "{htu}");
+    }
+    // A stream of the same server, at its own path.
+    let mut claims = bed.prover.claims(&bed.token);
+    (claims["htu"], claims["htm"]) = (json!("https://mcp.example/sse"), json!("GET"));
+    let visitor = bed.prover.visitor(&bed.token, &claims).uri("/sse").method(Method::GET);
+    assert!(visitor.knock(&bed.authority).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_proof_is_a_proof() {
+    let mut bed = bed();
+    let claims = bed.prover.claims(&bed.token);
+    let dpop = || Visitor::nobody().header("authorization", &format!("DPoP {}", bed.token));
+    let verdict = dpop().challenge(&bed.authority).await;
+    assert_eq!(verdict, bad_proof("There is no proof: send one in the DPoP header"));
+    let proof = bed.prover.proof(&claims);
+    let verdict =
+        dpop().header("dpop", &proof).header("dpop", &proof).challenge(&bed.authority).await;
+    assert_eq!(verdict, bad_proof("There must be one DPoP header"));
+    let verdict = dpop().header("dpop", "abc").challenge(&bed.authority).await;
+    assert_eq!(verdict, bad_proof("The proof is malformed"));
+    let verdict = dpop().header("dpop", &"a".repeat(9000)).challenge(&bed.authority).await;
+    assert_eq!(verdict, bad_proof("The proof is too long"));
+    let unsigned =
+        format!("{}.{}.", b64(r#"{"alg":"none","typ":"dpop+jwt"}"#), b64(claims.to_string()));
+    let verdict = dpop().header("dpop", &unsigned).challenge(&bed.authority).await;
+    assert_eq!(verdict, bad_proof("The proof is malformed"));
+
+    let own = bed.prover.header.clone();
+    for (member, value, problem) in [
+        ("typ", json!("JWT"), "The proof's typ must be dpop+jwt"),
+        (
+            "jwk",
+            json!({"kty": "oct", "k": "AAAA"}),
+            "The proof holds no public key that is known here",
+        ),
+        ("jwk", Value::Null, "The proof holds no public key that is known here"),
+        (
+            "jwk",
+            serde_json::to_value(SigningKey::generate().unwrap().public_jwk()).unwrap(),
+            "The proof's signature or algorithm is not good",
+        ),
+    ] {
+        bed.prover.header = own.clone();
+        bed.prover.header[member] = value;
+        let verdict = bed.prover.visitor(&bed.token, &claims).challenge(&bed.authority).await;
+        assert_eq!(verdict, bad_proof(problem));
+    }
+    bed.prover.header = own;
+    bed.prover.header["jwk"]["d"] = json!("AAAA");
+    let verdict = bed.prover.visitor(&bed.token, &claims).challenge(&bed.authority).await;
+    let problem = "The proof shows a private key: make a new one, and show its public half";
+    assert_eq!(verdict, bad_proof(problem));
+    // A good proof, of another key.
+    let thief = Prover::new();
+    let verdict = thief.visitor(&bed.token, &claims).challenge(&bed.authority).await;
+    assert_eq!(verdict, bad_proof("The proof is of another key than the token's"));
+}
+
+#[tokio::test]
+async fn algorithms_of_proofs_are_listed() {
+    let bed = bed();
+    let authority = bed.issuer.jwt().dpop(Dpop::accepted().algorithms([Algorithm::EdDSA]));
+    let claims = bed.prover.claims(&bed.token);
+    let (status, challenge) = bed.prover.visitor(&bed.token, &claims).challenge(&authority).await;
+    assert_eq!(status, 401);
+    assert!(challenge.contains("signature or algorithm") && challenge.ends_with(r#"algs="EdDSA""#));
+}
+
+#[tokio::test]
+async fn bound_tokens_are_not_for_bearers_and_others_not_for_proofs() {
+    let bed = bed();
+    let problem = "The token is bound to a key: send it with DPoP and a proof";
+    // Twice: what is remembered is bound as well.
+    for _ in 0..2 {
+        let verdict = Visitor::bearer(&bed.token).challenge(&bed.authority).await;
+        assert_eq!(verdict, refused("invalid_token", problem));
+    }
+    let free = bed.issuer.good_token();
+    let claims = bed.prover.claims(&free);
+    let verdict = bed.prover.visitor(&free, &claims).challenge(&bed.authority).await;
+    let problem = "The token is not bound to a key: send it as Bearer";
+    assert_eq!(verdict, refused("invalid_token", problem));
+}
+
+#[tokio::test]
+async fn proofs_may_be_demanded() {
+    let bed = bed();
+    let authority = bed.issuer.jwt().dpop(Dpop::required());
+    let challenge = format!("DPoP {METADATA}, {ALGS}");
+    assert_eq!(Visitor::nobody().challenge(&authority).await, (401, challenge.clone()));
+    for _ in 0..2 {
+        let verdict = Visitor::bearer(&bed.issuer.good_token()).challenge(&authority).await;
+        let problem = "Only tokens that are bound to a key are taken here: use DPoP";
+        assert_eq!(verdict, refused("invalid_token", problem));
+    }
+    // Where they are only welcome, both ways are told, the commoner one first.
+    let authority = bed.issuer.jwt().dpop(Dpop::accepted());
+    let both = vec![format!("Bearer {METADATA}"), challenge];
+    assert_eq!(Visitor::nobody().refused(&authority).await, (401, both));
+}
+
+#[tokio::test]
+async fn nonces_are_given_and_demanded() {
+    let bed = bed();
+    let dpop = Dpop::accepted().nonce_key(&[7; 32]);
+    let authority = bed.issuer.jwt().dpop(dpop.clone());
+    let mut claims = bed.prover.claims(&bed.token);
+    let denied = bed.prover.visitor(&bed.token, &claims).knock(&authority).await.unwrap_err();
+    let problem = "The proof needs the nonce of DPoP-Nonce";
+    assert_eq!(crate::bed::challenges(&denied), [refused("use_dpop_nonce", problem).1]);
+    let nonce = denied.headers["dpop-nonce"].to_str().unwrap().to_owned();
+    // The proof itself was not used up.
+    claims["nonce"] = json!(nonce);
+    assert!(bed.prover.visitor(&bed.token, &claims).knock(&authority).await.is_ok());
+    // Another process with the same key takes it, one with another does not.
+    let other = bed.issuer.jwt().dpop(dpop);
+    assert!(bed.prover.visitor(&bed.token, &claims).knock(&other).await.is_ok());
+    let foreign = bed.issuer.jwt().dpop(Dpop::accepted().nonces());
+    for nonce in [&*nonce, "", "x", &b64([0; 40])] {
+        claims["nonce"] = json!(nonce);
+        let verdict = bed.prover.visitor(&bed.token, &claims).challenge(&foreign).await;
+        assert_eq!(verdict, refused("use_dpop_nonce", problem), "{nonce}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_remembers_used_proofs_for_everybody() {
+    let bed = bed();
+    let used = std::sync::Arc::new(Memory::default());
+    let authority = || bed.issuer.jwt().dpop(Dpop::accepted().store(used.clone()));
+    let visitor = bed.prover.visitor(&bed.token, &bed.prover.claims(&bed.token));
+    assert!(visitor.knock(&authority()).await.is_ok());
+    let verdict = visitor.challenge(&authority()).await;
+    assert_eq!(verdict, bad_proof("The proof was used before"));
+    let claims = used.0.lock().unwrap();
+    assert_eq!(claims.len(), 1);
+    let (name, ttl) = claims.iter().next().unwrap();
+    assert!(name.starts_with("dpop:") && *ttl >= Duration::from_secs(90), "{name} {ttl:?}");
+}
+
+#[derive(Default)]
+struct Memory(std::sync::Mutex<std::collections::HashMap<String, Duration>>);
+
+impl wharf_model::NonceStore for Memory {
+    fn claim(&self, nonce: &str, ttl: Duration) -> wharf_model::Stored<bool> {
+        let fresh = self.0.lock().unwrap().insert(nonce.to_owned(), ttl).is_none();
+        Box::pin(async move { Ok(fresh) })
+    }
+}
+
+#[tokio::test]
+async fn a_token_bound_to_a_certificate_needs_it() {
+    let issuer = Issuer::new();
+    let authority = issuer.jwt();
+    let token = issuer.token_with("cnf", json!({"x5t#S256": b64(sha256(b"certificate"))}));
+    let wrong = invalid_token("The token is bound to another client certificate");
+    for _ in 0..2 {
+        assert_eq!(Visitor::bearer(&token).challenge(&authority).await, wrong);
+        let other = Visitor::bearer(&token).certificate(b"another");
+        assert_eq!(other.challenge(&authority).await, wrong);
+        let own = Visitor::bearer(&token).certificate(b"certificate");
+        assert!(own.knock(&authority).await.is_ok());
+    }
+    // Both at once.
+    let prover = Prover::new();
+    let both = json!({"jkt": prover.thumbprint(), "x5t#S256": b64(sha256(b"certificate"))});
+    let token = issuer.token_with("cnf", both);
+    let visitor = prover.visitor(&token, &prover.claims(&token));
+    let (status, challenge) = visitor.challenge(&authority).await;
+    assert!(status == 401 && challenge.contains("client certificate"), "{challenge}");
+    let visitor = prover.visitor(&token, &prover.claims(&token)).certificate(b"certificate");
+    assert!(visitor.knock(&authority).await.is_ok());
+}

@@ -1,0 +1,141 @@
+//! Tokens whose worth only their issuer knows.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::{Request, Response};
+use serde_json::{Value, json};
+use tokio::time::{advance, sleep};
+use wharf_auth::server::{Download, Introspection};
+use wharf_model::{BoxFuture, Error};
+
+use crate::bed::{ISSUER, METADATA, SERVER, Visitor, invalid_token, now};
+
+/// Answers what it is told to.
+#[derive(Clone)]
+struct Oracle(Arc<Mutex<(u16, Value, Vec<Request<Bytes>>)>>);
+
+impl Oracle {
+    fn new(answer: Value) -> Self {
+        Oracle(Arc::new(Mutex::new((200, answer, Vec::new()))))
+    }
+
+    fn says(&self, status: u16, answer: Value) {
+        let mut inner = self.0.lock().unwrap();
+        (inner.0, inner.1) = (status, answer);
+    }
+
+    fn asked(&self) -> usize {
+        self.0.lock().unwrap().2.len()
+    }
+
+    fn authority(&self) -> Introspection {
+        Introspection::at("https://id.example/introspect")
+            .client("mcp server", "s:e/cret")
+            .issuer(ISSUER)
+            .audience(SERVER)
+            .download(self.clone())
+    }
+}
+
+impl Download for Oracle {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<Result<Response<Bytes>, Error>> {
+        let oracle = self.clone();
+        Box::pin(async move {
+            sleep(Duration::from_millis(100)).await;
+            let mut inner = oracle.0.lock().unwrap();
+            let mut response = Response::new(Bytes::from(inner.1.to_string()));
+            *response.status_mut() = inner.0.try_into().unwrap();
+            inner.2.push(request);
+            Ok(response)
+        })
+    }
+}
+
+fn good() -> Value {
+    json!({"active": true, "sub": "alice", "aud": SERVER, "scope": "mcp", "exp": now() + 600})
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_issuer_is_asked_and_its_answer_kept_for_a_moment() {
+    let oracle = Oracle::new(good());
+    let authority = oracle.authority();
+    for _ in 0..5 {
+        let pass = Visitor::bearer("opaque").knock(&authority).await.unwrap();
+        assert_eq!(pass.principal.id(), "https://id.example alice");
+        assert!(pass.principal.has_scope("mcp") && pass.until.is_some());
+    }
+    assert_eq!(oracle.asked(), 1);
+    let request = oracle.0.lock().unwrap().2.remove(0);
+    assert_eq!(request.uri(), "https://id.example/introspect");
+    assert_eq!(request.body(), "token=opaque&token_type_hint=access_token");
+    // `mcp+server:s%3Ae%2Fcret`, each part encoded as in a form.
+    assert_eq!(request.headers()["authorization"], "Basic bWNwK3NlcnZlcjpzJTNBZSUyRmNyZXQ=");
+    // What is revoked is refused soon.
+    oracle.says(200, json!({"active": false}));
+    assert!(Visitor::bearer("opaque").knock(&authority).await.is_ok());
+    advance(Duration::from_secs(11)).await;
+    let verdict = Visitor::bearer("opaque").challenge(&authority).await;
+    assert_eq!(verdict, invalid_token("The token is not active"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_issuer_says_is_held_against_this_server() {
+    let oracle = Oracle::new(good());
+    let authority = oracle.authority();
+    let with = |name: &str, value: Value| {
+        let mut answer = good();
+        match value {
+            Value::Null => drop(answer.as_object_mut().unwrap().remove(name)),
+            value => answer[name] = value,
+        }
+        answer
+    };
+    for (answer, problem) in [
+        (with("active", json!("true")), "The token is not active"),
+        (with("active", Value::Null), "The token is not active"),
+        (with("aud", json!("https://other.example")), "The token is for another audience"),
+        (with("aud", Value::Null), "The token is for another audience"),
+        (with("iss", json!("https://other.example")), "The token is of another issuer"),
+        (with("exp", json!(now() - 1)), "The token has expired"),
+        (with("sub", Value::Null), "The token does not say whose it is"),
+    ] {
+        oracle.says(200, answer.clone());
+        let verdict = Visitor::bearer("opaque").challenge(&authority).await;
+        assert_eq!(verdict, invalid_token(problem), "{answer}");
+    }
+    // Unless the issuer sees to that, and never when it says otherwise.
+    let authority = oracle.authority().audience_checked_by_issuer();
+    oracle.says(200, with("aud", json!("https://other.example")));
+    assert!(Visitor::bearer("opaque").knock(&authority).await.is_err());
+    oracle.says(200, with("aud", Value::Null));
+    assert!(Visitor::bearer("opaque").knock(&authority).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_cannot_ask_says_so() {
+    let oracle = Oracle::new(good());
+    let authority = oracle.authority();
+    for (status, answer) in [(500, good()), (401, good()), (302, good()), (200, json!([1]))] {
+        oracle.says(status, answer);
+        let denied = Visitor::bearer("opaque").knock(&authority).await.unwrap_err();
+        assert_eq!(denied.status, 503);
+    }
+    // A flood of tokens is not passed on without end.
+    oracle.says(200, json!({"active": false}));
+    let before = oracle.asked();
+    let visitors: Vec<Visitor> =
+        (0..1000).map(|number| Visitor::bearer(&number.to_string())).collect();
+    let verdicts = join_all(visitors.iter().map(|visitor| visitor.knock(&authority))).await;
+    assert_eq!(oracle.asked() - before, 64);
+    assert_eq!(
+        verdicts.iter().filter(|it| it.as_ref().is_err_and(|it| it.status == 503)).count(),
+        936
+    );
+    let verdict = Visitor::nobody().challenge(&authority).await;
+    assert_eq!(verdict, (401, format!("Bearer {METADATA}")));
+}

@@ -1,0 +1,172 @@
+//! An issuer's keys: found, kept, turned, flooded, out of reach.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::json;
+use tokio::time::{advance, sleep};
+use wharf_auth::{jose::SigningKey, server::Jwt};
+
+use crate::bed::{ISSUER, Issuer, SERVER, Visitor, good, invalid_token};
+
+async fn enters(issuer: &Issuer, authority: &Jwt) -> bool {
+    Visitor::bearer(&issuer.good_token()).knock(authority).await.is_ok()
+}
+
+fn unknown_key(kid: &str) -> String {
+    SigningKey::generate().unwrap().sign(&json!({"kid": kid}), &good()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_is_looked_for_in_order() {
+    let issuer = Issuer::default();
+    issuer.turn("one");
+    let tenant = "https://id.example/tenant";
+    let authority = || Jwt::issuer(tenant).audience(SERVER).download(issuer.clone());
+    let token = issuer.token_with("iss", json!(tenant));
+    let asked = [
+        "https://id.example/.well-known/oauth-authorization-server/tenant",
+        "https://id.example/.well-known/openid-configuration/tenant",
+        "https://id.example/tenant/.well-known/openid-configuration",
+    ];
+    let denied = Visitor::bearer(&token).knock(&authority()).await.unwrap_err();
+    assert_eq!((denied.status, issuer.asked()), (503, asked.map(str::to_owned).to_vec()));
+    assert_eq!(denied.headers["retry-after"], "5");
+    assert!(!denied.headers.contains_key("www-authenticate"));
+    // The last place does.
+    issuer.says(asked[2], json!({"issuer": tenant, "jwks_uri": "https://id.example/keys"}));
+    assert!(Visitor::bearer(&token).knock(&authority()).await.is_ok());
+    // Metadata of another issuer does not.
+    issuer.says(
+        asked[2],
+        json!({"issuer": "https://id.example", "jwks_uri": "https://id.example/keys"}),
+    );
+    assert_eq!(Visitor::bearer(&token).knock(&authority()).await.unwrap_err().status, 503);
+    // Who knows where the keys are need not ask.
+    let authority = authority().keys_at("https://id.example/own/keys");
+    assert!(Visitor::bearer(&token).knock(&authority).await.is_ok());
+    assert_eq!(issuer.asked().last().unwrap(), "https://id.example/own/keys");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_turn_without_a_gap() {
+    let issuer = Issuer::new();
+    let authority = issuer.jwt();
+    assert!(enters(&issuer, &authority).await);
+    // One that is unknown has been asked for in vain a moment ago: the turn is noticed nevertheless.
+    let verdict = Visitor::bearer(&unknown_key("?")).challenge(&authority).await;
+    assert_eq!(verdict, invalid_token("The token is signed with an unknown key"));
+    let old = issuer.good_token();
+    issuer.turn("two");
+    assert!(enters(&issuer, &authority).await);
+    // What the issuer has withdrawn is withdrawn, as far as it was not checked just now.
+    assert!(Visitor::bearer(&old).knock(&authority).await.is_err());
+    assert_eq!(issuer.fetches(), 4, "each of the three that were unknown was asked for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_unknown_keys_is_not_passed_on() {
+    let issuer = Issuer::new();
+    let authority = issuer.jwt();
+    assert!(enters(&issuer, &authority).await);
+    for number in 0..500 {
+        let verdict =
+            Visitor::bearer(&unknown_key(&number.to_string())).challenge(&authority).await;
+        assert_eq!(verdict, invalid_token("The token is signed with an unknown key"));
+    }
+    assert_eq!(issuer.fetches(), 5, "so many at once");
+    // Keys that are known go on to work, and a turn is noticed soon, flood or not.
+    assert!(enters(&issuer, &authority).await);
+    issuer.turn("two");
+    advance(Duration::from_secs(11)).await;
+    for number in 0..100 {
+        let _ = Visitor::bearer(&unknown_key(&number.to_string())).knock(&authority).await;
+    }
+    assert!(enters(&issuer, &authority).await);
+    assert_eq!(issuer.fetches(), 6);
+    // An hour of it.
+    for minute in 0..60 {
+        advance(Duration::from_secs(60)).await;
+        for number in 0..20 {
+            let token = unknown_key(&format!("{minute}-{number}"));
+            let _ = Visitor::bearer(&token).knock(&authority).await;
+        }
+    }
+    assert!(issuer.fetches() <= 6 + 6 * 60, "{}", issuer.fetches());
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_for_the_same_keys_wait_together() {
+    let issuer = Issuer::new();
+    issuer.takes(500);
+    let authority = issuer.jwt();
+    let tokens: Vec<String> = (0..200).map(|_| issuer.good_token()).collect();
+    let visitors: Vec<Visitor> = tokens.iter().map(|token| Visitor::bearer(token)).collect();
+    let verdicts = join_all(visitors.iter().map(|visitor| visitor.knock(&authority))).await;
+    assert!(verdicts.iter().all(Result::is_ok));
+    assert_eq!(issuer.fetches(), 1);
+    // Whoever asked first may go away.
+    issuer.turn("two");
+    let visitor = Visitor::bearer(&issuer.good_token());
+    {
+        let impatient = visitor.knock(&authority);
+        tokio::select! { biased; _ = impatient => panic!(), () = sleep(Duration::from_millis(1)) => {} }
+    }
+    assert!(enters(&issuer, &authority).await);
+    assert_eq!(issuer.fetches(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_survived_for_a_while() {
+    let issuer = Issuer::new();
+    let authority = issuer.jwt();
+    assert!(enters(&issuer, &authority).await);
+    issuer.breaks(true);
+    // Fresh, then old but good enough.
+    for _ in 0..6 {
+        advance(Duration::from_secs(600)).await;
+        assert!(enters(&issuer, &authority).await);
+    }
+    assert!(issuer.fetches() <= 7, "{}", issuer.fetches());
+    // Not for ever.
+    advance(Duration::from_secs(600)).await;
+    let denied = Visitor::bearer(&issuer.good_token()).knock(&authority).await.unwrap_err();
+    assert_eq!(denied.status, 503);
+    for _ in 0..50 {
+        let denied = Visitor::bearer(&issuer.good_token()).knock(&authority).await.unwrap_err();
+        assert_eq!(denied.status, 503);
+    }
+    assert!(issuer.asked().len() < 30, "{}", issuer.asked().len());
+    issuer.breaks(false);
+    advance(Duration::from_secs(11)).await;
+    assert!(enters(&issuer, &authority).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_are_fetched_again_when_they_are_old() {
+    let issuer = Issuer::new();
+    let authority = issuer.jwt();
+    let old = issuer.good_token();
+    assert!(Visitor::bearer(&old).knock(&authority).await.is_ok());
+    issuer.turn("two");
+    advance(Duration::from_secs(301)).await;
+    // Taken once more, while the issuer is asked.
+    assert!(Visitor::bearer(&old).knock(&authority).await.is_ok());
+    sleep(Duration::from_secs(61)).await;
+    let verdict = Visitor::bearer(&old).challenge(&authority).await;
+    assert_eq!(verdict, invalid_token("The token is signed with an unknown key"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_without_a_key_id_is_tried() {
+    let issuer = Issuer::new();
+    issuer.add("two");
+    let key = issuer.add("three");
+    let authority = issuer.jwt();
+    let token = key.sign(&json!({}), &good()).unwrap();
+    assert!(Visitor::bearer(&token).knock(&authority).await.is_ok());
+    let foreign = SigningKey::generate().unwrap().sign(&json!({}), &good()).unwrap();
+    let verdict = Visitor::bearer(&foreign).challenge(&authority).await;
+    assert_eq!(verdict, invalid_token("The token's signature is wrong"));
+    assert_eq!(issuer.fetches(), 1, "{ISSUER} has keys that fit");
+}

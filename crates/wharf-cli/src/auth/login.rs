@@ -1,0 +1,119 @@
+//! `wharf auth login`.
+
+use serde_json::json;
+use wharf::auth::client::{Auth, FileVault, Login as Kept, Vault, server_key};
+
+use super::{
+    args::{Grant, Login},
+    person::{Consent, Person, browser, with_paste},
+    secret,
+    status::{logins, show},
+    url_of, vault, wants_keychain,
+};
+use crate::{context::Context, fail::Fail, terminal::somebody_there};
+
+/// What a login says that a program got by itself.
+pub(super) const AS_PROGRAM: &str = "client_credentials";
+
+/// Who we are, as the user said it.
+struct Client {
+    id: String,
+    secret: Option<String>,
+}
+
+impl Login {
+    pub(super) async fn run(&self, context: &Context) -> Result<(), Fail> {
+        let url = url_of(&self.target)?;
+        let server = server_key(&url)?;
+        let client = self.client()?;
+        let vault = vault()?;
+        let auth = self.auth(context, client.as_ref())?.name("Wharf").vault(vault.clone());
+        let auth = match self.scopes() {
+            scopes if scopes.is_empty() => auth,
+            scopes => auth.scopes(scopes),
+        };
+        let before = logins(&vault, |key| key.server == server).await?;
+        let login = match before.is_empty() {
+            true => first(context, &url, &auth, &vault).await?,
+            false => auth.login(&url).await?,
+        };
+        let login = self.remembered(login, client, &vault).await?;
+        show(context, &vault, &[login])?;
+        if wants_keychain() && !vault.is_sealed() {
+            context
+                .tell("No keychain of the system answers here, so the file alone keeps the login.");
+        }
+        Ok(())
+    }
+
+    /// One or several scopes a word.
+    fn scopes(&self) -> Vec<String> {
+        self.scope.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect()
+    }
+
+    fn client(&self) -> Result<Option<Client>, Fail> {
+        let secret = self.client_secret.as_deref();
+        let secret = secret.map(|place| secret::read("--client-secret", place)).transpose()?;
+        Ok(self.client_id.clone().map(|id| Client { id, secret }))
+    }
+
+    fn auth(&self, context: &Context, client: Option<&Client>) -> Result<Auth, Fail> {
+        if self.grant == Grant::ClientCredentials {
+            return match client {
+                Some(Client { id, secret: Some(secret) }) => {
+                    Ok(Auth::client_credentials(id, secret))
+                }
+                _ => Err(Fail::usage("A program has to say who it is")
+                    .hint("Give --client-id ID and --client-secret FILE.".to_owned())),
+            };
+        }
+        let mut browser = browser(&context.screen);
+        if let Some(port) = self.port {
+            browser = browser.port(port);
+        }
+        if self.no_browser {
+            browser = browser.by_hand();
+        }
+        if somebody_there() {
+            browser = with_paste(browser, &context.questions);
+        }
+        let auth = Auth::code(Person::new(browser, Consent::Given));
+        Ok(match client {
+            Some(Client { id, secret: Some(secret) }) => auth.client_secret(id, secret),
+            Some(Client { id, secret: None }) => auth.client(id),
+            None => auth,
+        })
+    }
+
+    /// Keeps who we are, if the user said it: the next process has to know.
+    async fn remembered(
+        &self,
+        mut login: Kept,
+        client: Option<Client>,
+        vault: &FileVault,
+    ) -> Result<Kept, Fail> {
+        let Some(Client { id, secret }) = client else { return Ok(login) };
+        let back = self.port.map(|port| format!("http://127.0.0.1:{port}/callback"));
+        let said = json!({"client_id": id, "client_secret": secret, "redirect_uri": back});
+        login.registration = serde_json::from_value(said).ok();
+        login.grant = (self.grant == Grant::ClientCredentials).then(|| AS_PROGRAM.to_owned());
+        vault.save(&login).await?;
+        Ok(login)
+    }
+}
+
+/// The first login. The server is asked something, so that it says what it takes; one that answers
+/// without a login has not said it.
+async fn first(context: &Context, url: &str, auth: &Auth, vault: &FileVault) -> Result<Kept, Fail> {
+    let server = server_key(url)?;
+    let tried = context.try_in(url, auth).await;
+    let mut found = logins(vault, |key| key.server == server).await?;
+    match (found.pop(), tried) {
+        (Some(login), _) => Ok(login),
+        (None, Ok(())) => auth.login(url).await.map_err(|error| {
+            let message = format!("{server} lets you in without a login");
+            Fail::unauthorized(message).hint(format!("It offers none either: {}", error.message))
+        }),
+        (None, Err(fail)) => Err(fail),
+    }
+}

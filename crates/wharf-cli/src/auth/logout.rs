@@ -1,0 +1,49 @@
+//! `wharf auth logout`.
+
+use serde_json::{Value, json};
+use wharf::auth::client::{Auth, LoginKey, Vault};
+
+use super::{args::Logout, person::browser, server_of, vault};
+use crate::{context::Context, fail::Fail, terminal::clean_line};
+
+impl Logout {
+    pub(super) async fn run(&self, context: &Context) -> Result<(), Fail> {
+        let vault = vault()?;
+        let server = self.target.as_deref().map(server_of).transpose()?;
+        let mut keys = vault.list().await?;
+        keys.retain(|key| server.as_ref().is_none_or(|server| key.server == *server));
+        if let (true, Some(server)) = (keys.is_empty(), &server) {
+            return Err(Fail::unauthorized(format!("You are not logged in at {server}"))
+                .hint("`wharf auth status` shows where you are.".to_owned()));
+        }
+        let auth = Auth::code(browser(&context.screen)).vault(vault);
+        let mut servers: Vec<&str> = keys.iter().map(|key| key.server.as_str()).collect();
+        servers.dedup();
+        let mut untold = None;
+        for server in servers {
+            if let Err(error) = auth.logout(server).await {
+                untold = Some(error);
+            }
+        }
+        told(context, &keys)?;
+        // Forgotten it is, whatever the authorization server says.
+        untold.map_or(Ok(()), |error| {
+            let hint =
+                "What lets you in is forgotten here, but may still be good until it expires.";
+            Err(Fail::from(error).hint(hint.to_owned()))
+        })
+    }
+}
+
+fn told(context: &Context, keys: &[LoginKey]) -> Result<(), Fail> {
+    let out = context.out;
+    if out.is_json() {
+        let each = keys.iter().map(|key| json!({"server": key.server, "issuer": key.issuer}));
+        return out.json(&json!({"loggedOut": each.collect::<Vec<Value>>()}));
+    }
+    if keys.is_empty() {
+        context.tell("You are logged in nowhere.");
+    }
+    let line = |key: &LoginKey| format!("Logged out of {}", clean_line(&key.server));
+    out.lines(&keys.iter().map(line).collect::<Vec<_>>())
+}

@@ -1,0 +1,79 @@
+//! `wharf auth`, and how every other verb gets in.
+
+mod args;
+mod login;
+mod logout;
+mod person;
+mod secret;
+mod status;
+mod way;
+mod when;
+
+use serde_json::{Value, json};
+use wharf::{
+    Target,
+    auth::client::{FileVault, Keychain, server_key},
+};
+
+pub(crate) use args::{Auth, AuthVerb};
+pub(crate) use way::{Way, is_known};
+
+use crate::{context::Context, fail::Fail, target, verbs::Run};
+
+/// Says where logins are kept: `file` asks no keychain.
+const VAULT: &str = "WHARF_VAULT";
+
+impl Run for Auth {
+    async fn run(&self, context: &Context) -> Result<(), Fail> {
+        match &self.what {
+            AuthVerb::Login(login) => login.run(context).await,
+            AuthVerb::Status(status) => status.run(context).await,
+            AuthVerb::Logout(logout) => logout.run(context).await,
+        }
+    }
+}
+
+/// Where logins are kept.
+fn vault() -> Result<FileVault, Fail> {
+    let path = FileVault::usual("wharf").ok_or_else(|| {
+        Fail::usage("Nobody says where you are at home").hint("Set HOME.".to_owned())
+    })?;
+    let vault = FileVault::at(path);
+    match std::env::var(VAULT).as_deref() {
+        Ok("file") => Ok(vault),
+        Ok("" | "keychain") | Err(_) => Ok(match Keychain::of_system() {
+            Some(keychain) => vault.keychain(keychain),
+            None => vault,
+        }),
+        Ok(_) => Err(Fail::usage(format!("{VAULT} is neither `file` nor `keychain`"))),
+    }
+}
+
+fn wants_keychain() -> bool {
+    std::env::var_os(VAULT).is_none_or(|it| it != "file")
+}
+
+/// Where logins are kept, for programs.
+fn kept_at(vault: &FileVault) -> Value {
+    json!({"file": vault.path(), "sealed": vault.is_sealed()})
+}
+
+/// The URL of the server that a word means, if one can log in there.
+fn url_of(word: &str) -> Result<String, Fail> {
+    let resolved = match target::find(word)? {
+        Target::Entry(entry) => entry.resolve().map_err(|error| Fail::usage(error.to_string()))?.0,
+        target => target,
+    };
+    match resolved {
+        Target::Url(url) => {
+            server_key(&url).map(|_| url).map_err(|error| Fail::usage(error.message.into_owned()))
+        }
+        other => Err(Fail::usage(format!("`{other}` is no server that one logs in at"))
+            .hint("Those at http, https, ws and wss URLs are.".to_owned())),
+    }
+}
+
+/// The same, as logins are kept by.
+fn server_of(word: &str) -> Result<String, Fail> {
+    server_key(&url_of(word)?).map_err(|error| Fail::usage(error.message.into_owned()))
+}

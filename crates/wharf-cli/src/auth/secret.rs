@@ -1,0 +1,52 @@
+//! Secrets that never stand on the command line.
+
+use std::{fs, io::Read as _};
+
+use crate::fail::Fail;
+
+/// No secret is longer.
+const LONGEST: u64 = 64 << 10;
+
+/// The secret that is at `place`: a file, `@env:NAME`, or `-` for stdin.
+pub(crate) fn read(option: &str, place: &str) -> Result<String, Fail> {
+    let wrong = |why: String| Fail::usage(format!("{option}: {why}"));
+    let text = if place == "-" {
+        let mut text = String::new();
+        std::io::stdin().take(LONGEST).read_to_string(&mut text)?;
+        text
+    } else if let Some(variable) = place.strip_prefix("@env:") {
+        std::env::var(variable)
+            .map_err(|_| wrong(format!("the environment variable {variable} is not set")))?
+    } else {
+        // What stands in the place of a file's name may be the secret itself: it is not repeated.
+        let file = fs::File::open(place).map_err(|error| {
+            wrong(format!("the file cannot be read: {error}")).hint(
+                "Put the secret into a file and give its name, or @env:NAME, or - for stdin."
+                    .to_owned(),
+            )
+        })?;
+        let mut text = String::new();
+        file.take(LONGEST)
+            .read_to_string(&mut text)
+            .map_err(|error| wrong(format!("the file cannot be read: {error}")))?;
+        text
+    };
+    let secret = text.trim_end_matches(['\r', '\n']);
+    if secret.is_empty() {
+        return Err(wrong("there is nothing in it".to_owned()));
+    }
+    Ok(secret.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_on_the_command_line_is_not_repeated() {
+        let fail = read("--client-secret", "hunter2").unwrap_err().json();
+        assert!(!fail.contains("hunter2") && fail.contains("@env:NAME"), "{fail}");
+        assert!(read("--client-secret", "@env:WHARF_NOT_SET").is_err());
+        assert_eq!(read("--client-secret", "@env:PATH").unwrap(), std::env::var("PATH").unwrap());
+    }
+}

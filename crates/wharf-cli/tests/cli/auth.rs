@@ -1,0 +1,454 @@
+//! Logging in, being logged in, logging out.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    bed::{Bed, PATIENCE, Ran, finished},
+    gate::{GUARDED, Gate, KNOWN, browse},
+    interrupts::Running,
+    pty::{Pty, interrupt},
+};
+
+/// A browser that only notes what it is given, one argument a line.
+const BROWSER: &str = "#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit 1\n\
+                       { echo \"$#\"; printf '%s\\n' \"$@\"; } > opened.new\nmv opened.new opened\n";
+
+/// Somebody who logs in.
+struct Somebody {
+    bed: Bed,
+    gate: Gate,
+}
+
+impl Somebody {
+    fn new(test: &str) -> Self {
+        let bed = Bed::new(test);
+        let browser = bed.write("browser", BROWSER);
+        fs::set_permissions(browser, fs::Permissions::from_mode(0o755)).unwrap();
+        let gate = Gate::new(&bed);
+        Somebody { bed, gate }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.bed.command(words);
+        command.env("BROWSER", self.bed.dir.join("browser")).env("NO_COLOR", "1");
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        finished(self.command(words), "")
+    }
+
+    /// What the browser was opened at, once it is.
+    fn opened(&self) -> String {
+        let file = self.bed.dir.join("opened");
+        let deadline = Instant::now() + PATIENCE;
+        while !file.exists() {
+            assert!(Instant::now() < deadline, "no browser was started");
+            thread::sleep(Duration::from_millis(10));
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        fs::remove_file(file).unwrap();
+        let [count, url] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text:?}") };
+        assert_eq!(count, "1");
+        url.to_owned()
+    }
+
+    /// Logs in, with these words besides.
+    fn log_in(&self, words: &[&str]) -> Value {
+        let url = self.gate.url.clone();
+        let running = Running::start(self.command(&[&["auth", "login", &url], words].concat()));
+        let page = browse(&self.opened());
+        assert!(page.contains("You can close this window"), "{page}");
+        let told = running.line();
+        let (code, err) = running.end();
+        assert_eq!(code, 0, "{err}");
+        told
+    }
+
+    fn logins(&self) -> PathBuf {
+        self.bed.dir.join("wharf/logins.json")
+    }
+}
+
+/// What a URL asks for.
+fn asked(url: &str, name: &str) -> String {
+    let url = url::Url::parse(url).unwrap();
+    let found = url.query_pairs().find(|(known, _)| known == name);
+    found.map(|(_, value)| value.into_owned()).unwrap_or_default()
+}
+
+#[test]
+fn a_login_lets_every_verb_in() {
+    let me = Somebody::new("auth-login");
+    let url = me.gate.url.clone();
+    let told = me.log_in(&[]);
+    assert_eq!(told["logins"][0]["server"], json!(url));
+    assert_eq!(told["logins"][0]["scopes"], json!(["notes:read"]));
+    for era in ["modern", "legacy"] {
+        let sum = me.run(&["call", &url, "add", "a=1", "b=2", "--era", era]).json();
+        assert_eq!(sum["content"][0]["text"], "3", "{era}");
+        assert!(me.run(&["list", &url, "tools", "--era", era]).json()["tools"].is_array());
+    }
+    me.run(&["read", &url, "demo://readme"]).json();
+    me.run(&["inspect", &url]).json();
+    let bench = me.run(&["bench", &url, "--count", "4", "--connections", "2"]).json();
+    assert_eq!(bench["errors"], 0);
+    assert_eq!((me.gate.count("POST /register"), me.gate.count("POST /token")), (1, 1));
+}
+
+#[test]
+fn what_is_kept_is_its_owners_and_never_shown() {
+    let me = Somebody::new("auth-kept");
+    let url = me.gate.url.clone();
+    let ran = me.run(&["auth", "status", &url]).error(3);
+    assert!(ran["hint"].as_str().unwrap().contains(&format!("wharf auth login {url}")), "{ran}");
+    assert_eq!(me.run(&["auth", "status"]).json()["logins"], json!([]));
+    let told = me.log_in(&[]).to_string();
+    let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(me.logins()), mode(me.bed.dir.join("wharf"))), (0o600, 0o700));
+    let secrets: Vec<String> = {
+        let state = me.gate.state();
+        state.access.keys().chain(state.refresh.keys()).cloned().collect()
+    };
+    let kept = fs::read_to_string(me.logins()).unwrap();
+    let status = me.run(&["auth", "status", &url]);
+    let mut command = me.command(&["auth", "status"]);
+    command.env("COLUMNS", "200");
+    let (_, shown) = Pty::start(command).end();
+    for secret in secrets {
+        assert!(kept.contains(&secret), "{secret}");
+        for text in [&told, &status.out, &status.err, &shown] {
+            assert!(!text.contains(&secret), "{text}");
+        }
+    }
+    assert!(shown.contains(&url) && shown.contains("notes:read"), "{shown}");
+    let status = status.json();
+    assert_eq!(status["logins"][0]["renewed"], true);
+    assert_eq!(status["kept"]["file"], json!(me.logins()));
+    // Others may have read it: it is not used before somebody looked.
+    fs::set_permissions(me.logins(), fs::Permissions::from_mode(0o644)).unwrap();
+    for words in [["list", &url, "tools"], ["auth", "status", &url], ["auth", "logout", &url]] {
+        let error = me.run(&words).error(3);
+        assert!(error["message"].as_str().unwrap().contains("chmod 600"), "{error}");
+    }
+}
+
+#[test]
+fn nobody_is_logged_in_without_being_asked() {
+    let me = Somebody::new("auth-pipe");
+    let url = me.gate.url.clone();
+    for words in [vec!["list", &url], vec!["call", &url, "add", "a=1", "b=2", "--json"]] {
+        let error = me.run(&words).error(3);
+        let hint = format!("`wharf auth login {url}`");
+        assert!(error["hint"].as_str().unwrap().contains(&hint), "{error}");
+    }
+    // At a terminal, but for a program.
+    let (code, shown) = Pty::start(me.command(&["list", &url, "--json"])).end();
+    assert!(code == 3 && shown.contains("wharf auth login"), "{shown}");
+    assert_eq!(me.gate.count("/register") + me.gate.count("/authorize"), 0);
+}
+
+#[test]
+fn somebody_at_the_terminal_can_log_in_on_the_way() {
+    let me = Somebody::new("auth-on-the-way");
+    let url = me.gate.url.clone();
+    let words = ["call", &url, "add", "a=1", "b=2"];
+    let mut pty = Pty::start(me.command(&words));
+    pty.until("[y]es").type_line("n");
+    let (code, shown) = pty.end();
+    assert!(code == 3 && shown.contains("wharf auth login"), "{shown}");
+    assert_eq!(me.gate.count("/register"), 0);
+    let mut pty = Pty::start(me.command(&words));
+    pty.until("[y]es").type_line("y");
+    browse(&me.opened());
+    let (code, shown) = pty.end();
+    assert!(code == 0 && shown.ends_with("3\n"), "{shown}");
+    // Once is enough.
+    let (code, shown) = Pty::start(me.command(&words)).end();
+    assert_eq!((code, shown.as_str()), (0, "3\n"));
+}
+
+#[test]
+fn more_scopes_are_asked_for_when_a_tool_needs_them() {
+    let me = Somebody::new("auth-step-up");
+    let url = me.gate.url.clone();
+    me.log_in(&[]);
+    let words = ["call", &url, GUARDED.0, "text=ahoy"];
+    let error = me.run(&words).error(3);
+    assert_eq!(error["kind"], "insufficient_scope", "{error}");
+    assert_eq!(error["message"], format!("{url} wants more than your login is good for"));
+    let hint = format!("`wharf auth login {url} --scope {}`", GUARDED.1);
+    assert!(error["hint"].as_str().unwrap().contains(&hint), "{error}");
+    let mut pty = Pty::start(me.command(&words));
+    pty.until("[y]es").type_line("y");
+    let page = me.opened();
+    assert_eq!(asked(&page, "scope"), "notes:read notes:write");
+    browse(&page);
+    let (code, shown) = pty.end();
+    assert!(code == 0 && shown.ends_with("ahoy\n"), "{shown}");
+    assert_eq!(me.run(&words).json()["content"][0]["text"], "ahoy");
+}
+
+#[test]
+fn logging_in_again_asks_for_more_besides() {
+    let me = Somebody::new("auth-union");
+    me.log_in(&[]);
+    let url = me.gate.url.clone();
+    let words = ["auth", "login", &url, "--scope", "notes:write", "--scope", "extra"];
+    let running = Running::start(me.command(&words));
+    let page = me.opened();
+    let mut scopes: Vec<_> = asked(&page, "scope").split(' ').map(str::to_owned).collect();
+    scopes.sort_unstable();
+    assert_eq!(scopes, ["extra", "notes:read", "notes:write"]);
+    browse(&page);
+    assert_eq!(running.end().0, 0);
+    assert_eq!(
+        me.run(&["call", &url, GUARDED.0, "text=ahoy"]).json()["content"][0]["text"],
+        "ahoy"
+    );
+    assert_eq!(me.gate.count("POST /register"), 1);
+}
+
+#[test]
+fn what_has_expired_is_renewed_once_for_everybody() {
+    let me = Somebody::new("auth-expired");
+    let url = me.gate.url.clone();
+    me.log_in(&[]);
+    me.gate.expire();
+    let words = ["call", &url, "add", "a=1", "b=2"];
+    let running: Vec<_> = (0..6).map(|_| Running::start(me.command(&words))).collect();
+    for one in running {
+        assert_eq!(one.line()["content"][0]["text"], "3");
+        let (code, err) = one.end();
+        assert_eq!(code, 0, "{err}");
+    }
+    assert_eq!(me.gate.count("grant_type=refresh_token"), 1);
+    // What cannot be renewed any more is a login that is over.
+    me.gate.expire();
+    me.gate.state().refresh.clear();
+    let error = me.run(&words).error(3);
+    assert!(error["hint"].as_str().unwrap().contains("wharf auth login"), "{error}");
+}
+
+#[test]
+fn logging_out_revokes_and_forgets() {
+    let me = Somebody::new("auth-logout");
+    let url = me.gate.url.clone();
+    me.run(&["auth", "logout", &url]).error(3);
+    me.log_in(&[]);
+    let told = me.run(&["auth", "logout", &url]).json();
+    assert_eq!(told["loggedOut"][0]["server"], json!(url), "{told}");
+    let state = me.gate.state();
+    assert!(state.refresh.is_empty(), "{:?}", state.log);
+    drop(state);
+    assert!(!me.logins().exists());
+    me.run(&["list", &url]).error(3);
+    me.log_in(&[]);
+    assert_eq!(me.run(&["auth", "logout", "--all"]).code, 0);
+    assert_eq!(me.run(&["auth", "status"]).json()["logins"], json!([]));
+}
+
+#[test]
+fn a_header_of_the_users_own_goes_before_a_login() {
+    let me = Somebody::new("auth-header");
+    let url = me.gate.url.clone();
+    me.log_in(&[]);
+    me.gate.state().access.insert("mine".to_owned(), "notes:read notes:write".to_owned());
+    let words = ["call", &url, GUARDED.0, "text=ahoy", "--header"];
+    let ran = me.run(&[&words[..], &["Authorization: Bearer mine"]].concat());
+    assert_eq!(ran.json()["content"][0]["text"], "ahoy");
+    me.run(&[&words[..], &["authorization: Bearer wrong"]].concat()).error(3);
+    assert_eq!(me.gate.count("refresh_token="), 0);
+}
+
+#[test]
+fn only_web_pages_are_opened() {
+    let me = Somebody::new("auth-hostile");
+    let url = me.gate.url.clone();
+    for page in [
+        "javascript:alert(1)//",
+        "file:///etc/passwd",
+        "data:text/html,x",
+        "--version",
+        "/usr/bin/id",
+        "https://user:pw@127.0.0.1/authorize",
+        "https://$(id)/",
+        "https://a b/",
+        "http://10.0.0.1/authorize",
+    ] {
+        me.gate.state().authorize = Some(page.to_owned());
+        let ran = me.run(&["auth", "login", &url]);
+        assert_eq!(ran.code, 3, "{page}: {ran:?}");
+        assert!(!me.bed.dir.join("opened").exists(), "{page}");
+    }
+    // What a shell would obey arrives as it was sent, and as one word.
+    let at = url.replace("/mcp", "/authorize");
+    me.gate.state().authorize = Some(format!("{at}?x=$(touch hacked)`id`;'\"&y=--z"));
+    let running = Running::start(me.command(&["auth", "login", &url]));
+    let page = me.opened();
+    assert!(!page.contains(['$', '`', '\'', '"', ';', '(', ' ']), "{page}");
+    assert_eq!(asked(&page, "x"), "$(touch hacked)`id`;'\"");
+    browse(&page);
+    assert_eq!(running.end().0, 0);
+    assert!(!me.bed.dir.join("hacked").exists());
+}
+
+#[test]
+fn without_a_browser_the_address_is_shown_and_pasted_back() {
+    let me = Somebody::new("auth-paste");
+    let url = me.gate.url.clone();
+    // A browser that does not start is as good as none.
+    let mut command = me.command(&["auth", "login", &url]);
+    command.env("BROWSER", "false");
+    let mut pty = Pty::start(command);
+    pty.until("/authorize?").until("No browser came up").until("paste").interrupt();
+    assert_eq!(pty.end().0, 130);
+    let mut pty = Pty::start(me.command(&["auth", "login", &url, "--no-browser"]));
+    pty.until("http://127.0.0.1").until("paste");
+    let page = pty.shown.split_whitespace().find(|word| word.contains("/authorize?"));
+    let page = page.expect("the address is shown").to_owned();
+    assert_eq!(asked(&page, "code_challenge_method"), "S256");
+    pty.type_line("http://127.0.0.1:1/callback?code=x&state=y").until("another login");
+    // A browser elsewhere does not get here: its address line has what is needed.
+    let back = Somebody::redirected(&page);
+    pty.type_line(&back);
+    let (code, shown) = pty.end();
+    assert!(code == 0 && shown.contains("notes:read"), "{shown}");
+    assert!(!me.bed.dir.join("opened").exists());
+    me.run(&["list", &url]).json();
+}
+
+impl Somebody {
+    /// Where the authorization server sends a browser that opens `page`.
+    fn redirected(page: &str) -> String {
+        use std::io::{Read as _, Write as _};
+        let rest = page.strip_prefix("http://").unwrap();
+        let (host, path) = rest.split_once('/').unwrap();
+        let mut stream = std::net::TcpStream::connect(host).unwrap();
+        write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let line = answer.lines().find_map(|line| line.strip_prefix("Location: "));
+        line.expect("it sends us on").to_owned()
+    }
+}
+
+#[test]
+fn a_refusal_is_told() {
+    let me = Somebody::new("auth-refused");
+    me.gate.state().refuses = true;
+    let running = Running::start(me.command(&["auth", "login", &me.gate.url]));
+    let page = browse(&me.opened());
+    assert!(page.contains("Not authorized"), "{page}");
+    let (code, err) = running.end();
+    assert!(code == 3 && err.contains("access_denied"), "{err}");
+    assert!(!me.logins().exists() || !fs::read_to_string(me.logins()).unwrap().contains("access-"));
+}
+
+#[test]
+fn ctrl_c_ends_the_waiting() {
+    let me = Somebody::new("auth-interrupt");
+    let running = Running::start(me.command(&["auth", "login", &me.gate.url]));
+    me.opened();
+    interrupt(&running.child);
+    let (code, err) = running.end();
+    assert!(code == 130 && err.contains("interrupted"), "{err}");
+    // Programs are told where to send somebody, too.
+    assert!(err.contains(r#"{"login":{"#) && err.contains(r#""opened":true"#), "{err}");
+}
+
+#[test]
+fn a_program_gets_in_with_a_secret_of_its_own() {
+    let me = Somebody::new("auth-robot");
+    let url = me.gate.url.clone();
+    let words = ["auth", "login", &url, "--grant", "client-credentials", "--client-id", KNOWN.0];
+    me.run(&words).error(1);
+    let given = |place: &str| {
+        let mut command = me.command(&[&words[..], &["--client-secret", place]].concat());
+        command.env("ROBOT", KNOWN.1);
+        finished(command, KNOWN.1)
+    };
+    let error = given(KNOWN.1).error(1);
+    assert!(!error.to_string().contains(KNOWN.1), "{error}");
+    for place in ["@env:ROBOT", "-", &me.bed.write("secret", &format!("{}\n", KNOWN.1))] {
+        let told = given(place).json();
+        assert_eq!(told["logins"][0]["clientId"], KNOWN.0, "{place}");
+        me.run(&["list", &url]).json();
+        me.run(&["auth", "logout", &url]);
+    }
+    assert_eq!(me.gate.count("/register") + me.gate.count("/authorize?"), 0);
+}
+
+#[test]
+fn logins_at_the_same_time_do_not_lose_each_other() {
+    let bed = Bed::new("auth-together");
+    let secret = bed.write("secret", KNOWN.1);
+    let gates = [Gate::new(&bed), Gate::new(&bed), Gate::new(&bed)];
+    let log_in = |gate: &Gate| {
+        let words = ["auth", "login", &gate.url, "--grant", "client-credentials"];
+        let who = ["--client-id", KNOWN.0, "--client-secret", &secret];
+        Running::start(bed.command(&[&words[..], &who].concat()))
+    };
+    let running: Vec<_> = gates.iter().map(log_in).collect();
+    for one in running {
+        let (code, err) = one.end();
+        assert_eq!(code, 0, "{err}");
+    }
+    let status = bed.run(&["auth", "status"]).json();
+    assert_eq!(status["logins"].as_array().unwrap().len(), gates.len(), "{status}");
+    // A program gets in anew when its token has ended.
+    gates[0].expire();
+    bed.run(&["list", &gates[0].url]).json();
+}
+
+#[test]
+fn a_keychain_seals_what_is_kept() {
+    let me = Somebody::new("auth-keychain");
+    let url = me.gate.url.clone();
+    let tool = "#!/bin/sh\ncd \"$HOME\" || exit 1\necho \"$*\" >> calls\n\
+                case $1 in store) cat > key;; lookup) cat key 2>/dev/null;; clear) rm key;; esac\n";
+    let tool = me.bed.write("bin/secret-tool", tool);
+    fs::set_permissions(tool, fs::Permissions::from_mode(0o755)).unwrap();
+    let secret = me.bed.write("secret", KNOWN.1);
+    let run = |words: &[&str]| {
+        let path = format!("{}:/usr/bin:/bin", me.bed.dir.join("bin").display());
+        let mut command = me.command(words);
+        command.env("WHARF_VAULT", "keychain").env("PATH", path);
+        finished(command, "")
+    };
+    let words = ["auth", "login", &url, "--grant", "client-credentials"];
+    let who = ["--client-id", KNOWN.0, "--client-secret", &secret];
+    let told = run(&[&words[..], &who].concat()).json();
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    assert_eq!(told["kept"]["sealed"], true, "{told}");
+    let kept = fs::read_to_string(me.logins()).unwrap();
+    assert!(!kept.contains("access-") && !kept.contains(KNOWN.1), "{kept}");
+    run(&["list", &url]).json();
+    let key = fs::read_to_string(me.bed.dir.join("key")).unwrap();
+    assert!(!fs::read_to_string(me.bed.dir.join("calls")).unwrap().contains(&key));
+    // Once the key is lost nothing opens the file, but one can leave.
+    fs::remove_file(me.bed.dir.join("key")).unwrap();
+    let error = run(&["list", &url]).error(3);
+    assert!(error["message"].as_str().unwrap().contains("keychain"), "{error}");
+    assert_eq!(run(&["auth", "logout", &url]).code, 3);
+    assert!(!me.logins().exists());
+}
+
+#[test]
+fn only_servers_on_the_web_can_be_logged_in_at() {
+    let bed = Bed::new("auth-elsewhere");
+    for target in ["tcp://127.0.0.1:1", "unix:/tmp/x", "./server", "http://example.com/mcp"] {
+        assert_eq!(bed.run(&["auth", "login", target]).code, 1, "{target}");
+    }
+}

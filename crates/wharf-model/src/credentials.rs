@@ -1,0 +1,69 @@
+//! What a client shows a server that wants to know who is calling.
+
+use std::fmt;
+
+use crate::{BoxFuture, Error};
+
+/// Gets a client in where a server wants to know who is calling. A link asks it before every request
+/// to the server's own origin, and tells it of every refusal.
+pub trait Credentials: Send + Sync + 'static {
+    /// What to show with a request: `verb` and `url` are its own, without a query.
+    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<Shown, Error>>;
+
+    /// A request was answered. `nonce` is what the server wants to see in the next proof.
+    fn answered(&self, mark: u64, status: u16, nonce: Option<&str>);
+
+    /// A request was refused with 401 or 403: whether to send it once more. If not, the refusal is
+    /// the answer; an error takes its place.
+    fn refused(&self, rebuff: Rebuff) -> BoxFuture<Result<bool, Error>>;
+}
+
+/// What to show with a request.
+#[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shown {
+    /// Headers and their values, which are secrets.
+    pub headers: Vec<(&'static str, String)>,
+    /// Tells one credential from the one that replaces it.
+    pub mark: u64,
+}
+
+impl Shown {
+    /// Shows `headers`, which belong to the credential `mark`.
+    #[must_use]
+    pub fn new(mark: u64, headers: Vec<(&'static str, String)>) -> Shown {
+        Shown { headers, mark }
+    }
+}
+
+/// Shows no values.
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.headers.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// A request that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rebuff {
+    /// The request's verb.
+    pub verb: String,
+    /// The status: 401 or 403.
+    pub status: u16,
+    /// What the server wants, in the words of `WWW-Authenticate`.
+    pub challenges: Vec<String>,
+    /// The credential that was shown.
+    pub mark: u64,
+    /// How often this request was refused before.
+    pub times: u32,
+    /// Whether somebody waits for the answer, who may be asked for something.
+    pub waited: bool,
+}
+
+impl Rebuff {
+    /// A request that was refused for the first time.
+    pub fn new(verb: impl Into<String>, status: u16, mark: u64) -> Rebuff {
+        Rebuff { verb: verb.into(), status, challenges: Vec::new(), mark, times: 0, waited: true }
+    }
+}

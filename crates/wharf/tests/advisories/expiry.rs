@@ -1,0 +1,130 @@
+//! Nothing that was let in stays longer than its token lasts.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{Message, client::IntoClientRequest, protocol::frame::coding::CloseCode},
+};
+use wharf::{
+    Http, Principal,
+    auth::server::by,
+    model::{Denied, Knock, Pass},
+};
+
+use crate::{
+    bed::{Bed, PATIENCE},
+    caller::{self, Caller, LEGACY},
+    web::Events,
+};
+
+/// How long a token lasts here.
+const LIFE: Duration = Duration::from_millis(1500);
+
+/// Whoever comes is let in for a short time.
+async fn house() -> Bed {
+    let short = by(|knock: &Knock<'_>| {
+        let lasts = !knock.headers.contains_key("x-forever");
+        let pass = Pass::new(Principal::new("alice"));
+        Ok::<Pass, Denied>(if lasts { pass.until(SystemTime::now() + LIFE) } else { pass })
+    });
+    Bed::tuned(|server| server.auth(short).http(Http::new().sse_2024())).await
+}
+
+async fn ends(mut events: Events, begun: Instant) -> Vec<Value> {
+    let mut messages = Vec::new();
+    while let Some(message) = timeout(PATIENCE, events.message()).await.expect("patience") {
+        messages.push(message);
+    }
+    assert!(begun.elapsed() >= LIFE - Duration::from_millis(100), "{:?}", begun.elapsed());
+    messages
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_end_with_their_token() {
+    let bed = house().await;
+    let legacy = Caller { revision: LEGACY, ..Caller::modern(&bed) }.opened().await;
+    let begun = Instant::now();
+    let own = legacy.listen().await;
+    assert_eq!(ends(own, begun).await, Vec::<Value>::new());
+    // The session itself goes on, for whoever has a token.
+    legacy.works().await;
+    // In the modern era it ends in good order.
+    let modern = Caller::modern(&bed);
+    let begun = Instant::now();
+    let listen = json!({"notifications": {"toolsListChanged": true}});
+    let listen = modern.send(&modern.message("subscriptions/listen", listen)).await;
+    let messages = ends(Events::of(listen), begun).await;
+    assert_eq!(messages.last().unwrap()["id"], 1, "{messages:?}");
+    assert!(messages.last().unwrap()["result"].is_object(), "{messages:?}");
+    // And in 2024.
+    let mut open = modern.bare("GET");
+    *open.uri_mut() = format!("http://{}/sse", bed.address).parse().unwrap();
+    let begun = Instant::now();
+    let mut stream = Events::of(modern.request(open).await);
+    assert!(stream.next().await.is_some());
+    ends(stream, begun).await;
+}
+
+/// A call that has begun is brought to its end: it was allowed when it began.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_do_not_end_with_their_token() {
+    let bed = house().await;
+    for caller in Caller::both(&bed).await {
+        let milliseconds = (LIFE + Duration::from_millis(500)).as_millis();
+        let arguments = json!({"milliseconds": milliseconds as u64, "nonce": "still here"});
+        assert_eq!(caller.text("nap", arguments).await, "still here");
+    }
+}
+
+type Socket = WebSocketStream<TcpStream>;
+
+async fn socket(bed: &Bed, forever: bool) -> Socket {
+    let mut request = format!("ws://{}/mcp", bed.address).into_client_request().unwrap();
+    request.headers_mut().insert("sec-websocket-protocol", "mcp".parse().unwrap());
+    if forever {
+        request.headers_mut().insert("x-forever", "yes".parse().unwrap());
+    }
+    tokio_tungstenite::client_async(request, bed.connect().await).await.unwrap().0
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_websocket_ends_with_its_token() {
+    let bed = house().await;
+    let (mut short, mut long) = (socket(&bed, false).await, socket(&bed, true).await);
+    let begun = Instant::now();
+    let echo = Caller::modern(&bed).tool("echo", json!({"text": "on"})).to_string();
+    short.send(Message::text(&echo)).await.unwrap();
+    let reply = short.next().await.unwrap().unwrap().into_text().unwrap();
+    assert_eq!(caller::text(&serde_json::from_str(&reply).unwrap()), "on");
+    let end = loop {
+        match timeout(PATIENCE, short.next()).await.expect("patience").unwrap().unwrap() {
+            Message::Close(frame) => break frame,
+            Message::Ping(_) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(end.map(|frame| frame.code), Some(CloseCode::from(3000)));
+    assert!(begun.elapsed() >= LIFE - Duration::from_millis(100));
+    // One that lasts is served on.
+    long.send(Message::text(&echo)).await.unwrap();
+    let reply = long.next().await.unwrap().unwrap().into_text().unwrap();
+    assert_eq!(caller::text(&serde_json::from_str(&reply).unwrap()), "on");
+}
+
+/// Whoever goes on sending after the end is not heard.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_heard_after_the_end() {
+    let bed = house().await;
+    let mut socket = socket(&bed, false).await;
+    tokio::time::sleep(LIFE + Duration::from_millis(300)).await;
+    let count = Caller::modern(&bed).tool("count", json!({"to": 1})).to_string();
+    for _ in 0..5 {
+        let _ = socket.send(Message::text(&count)).await;
+    }
+    while let Some(Ok(_)) = timeout(PATIENCE, socket.next()).await.expect("patience") {}
+    assert_eq!(bed.counts.begun.get(), 0);
+}

@@ -1,0 +1,170 @@
+//! The authorization server as an identity provider that knows our server alone, and the OAuth proxy in front of it.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, header};
+use serde::Deserialize;
+use serde_json::json;
+use wharf::model::{Authority, BoxFuture, Error, Knock, Scope};
+use wharf::{Client, args};
+use wharf_auth::client::{Auth, Callback, Destination, MemoryVault, Vault, Visit, Visitor};
+use wharf_auth::fetch::{Fetch, Fetched};
+use wharf_auth::proxy::{OAuthProxy, Provider, Upstream};
+
+use crate::support::authorization::{AuthorizationServer, tell};
+use crate::support::protected::{Place, Protected};
+
+mod tests {
+    crate::oidc::tests! {
+        a_client_that_the_provider_does_not_know_gets_in keys_of_the_provider_may_change
+        tokens_of_the_provider_are_renewed who_says_no_at_the_provider_is_not_let_in
+    }
+}
+
+/// Our server behind the proxy, and the proxy itself.
+async fn start(issuer: &AuthorizationServer) -> (Protected, Arc<OAuthProxy>) {
+    let place = Place::take().await;
+    let public = place.resource.trim_end_matches("/mcp").to_owned();
+    issuer
+        .know(json!({
+            "client_id": "harbour",
+            "client_secret": "the harbour's secret",
+            "redirect_uris": [format!("{public}/callback")],
+            "application_type": "web",
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+        }))
+        .await;
+    let provider = Provider::oidc(&issuer.issuer, "harbour", "the harbour's secret");
+    let proxy = OAuthProxy::new(public, provider.scopes(["openid"]));
+    let proxy = proxy.scopes(["files:read", "files:write"]).first_scopes(["files:read"]);
+    let proxy = Arc::new(proxy);
+    (place.serve(proxy.clone()), proxy)
+}
+
+async fn connect(server: &Protected, auth: Auth) -> Result<Client, String> {
+    let client = Client::builder().name("tug", "1.0.0").auth(auth);
+    client.connect(server.resource.as_str()).await.map_err(|error| error.to_string())
+}
+
+async fn a_client_that_the_provider_does_not_know_gets_in() {
+    let issuer = AuthorizationServer::start().await;
+    let (server, _) = start(&issuer).await;
+    let client = connect(&server, Auth::code(Ada::at(&issuer))).await.unwrap();
+    let who: String = client.call_as("whoami", args! {}).await.unwrap();
+    assert_eq!(who, "ada: files:read");
+    let wrote: String = client.call_as("write_file", args! { name: "log" }).await.unwrap();
+    assert_eq!(wrote, "log, as ada wrote it");
+    let seen = issuer.seen().await;
+    assert!(seen.iter().all(|it| it.path != "/reg"), "nobody registers there");
+    for exchange in seen.iter().filter(|it| it.path == "/token") {
+        assert_eq!((exchange.status, exchange.authorization.as_deref()), (200, Some("Basic")));
+        assert!(exchange.params["code_verifier"].as_str().is_some_and(|it| it.len() >= 43));
+    }
+}
+
+async fn keys_of_the_provider_may_change() {
+    let issuer = AuthorizationServer::start().await;
+    let (server, _) = start(&issuer).await;
+    issuer.rotate_keys(false).await;
+    connect(&server, Auth::code(Ada::at(&issuer))).await.unwrap();
+}
+
+async fn tokens_of_the_provider_are_renewed() {
+    let issuer = AuthorizationServer::start().await;
+    // Whatever ends so soon is renewed before it is used.
+    issuer.set(json!({"ttl": 2, "format": "opaque"})).await;
+    let (server, proxy) = start(&issuer).await;
+    let vault = MemoryVault::default();
+    connect(&server, Auth::code(Ada::at(&issuer)).vault(vault.clone())).await.unwrap();
+    let [key] = &vault.list().await.unwrap()[..] else { panic!("one login") };
+    let token = vault.load(key).await.unwrap().unwrap().tokens.unwrap().access;
+
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let value = format!("Bearer {token}").parse().unwrap();
+        let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
+        let (uri, scope) = ("/mcp".parse().unwrap(), Scope::new());
+        let knock = Knock::new(&Method::POST, &uri, &headers, &scope);
+        let pass = proxy.admit(&knock).verdict().await.unwrap();
+        let user = pass.extensions.get::<Upstream>().unwrap().clone();
+        assert_eq!(user.identity().subject, "ada");
+        seen.push(user.token().await.unwrap().secret().to_owned());
+    }
+    seen.dedup();
+    assert_eq!(seen.len(), 3, "each is another");
+    let renewed = issuer.seen_at_token().await;
+    let renewed = renewed.iter().filter(|it| it.params["grant_type"] == "refresh_token");
+    assert!(renewed.clone().all(|it| it.status == 200) && renewed.count() == 3);
+}
+
+async fn who_says_no_at_the_provider_is_not_let_in() {
+    let issuer = AuthorizationServer::start().await;
+    issuer.set(json!({"deny": true})).await;
+    let (server, _) = start(&issuer).await;
+    let error = connect(&server, Auth::code(Ada::at(&issuer))).await.err().unwrap();
+    assert!(error.contains("access_denied") && !error.contains("Ada said no"), "{error}");
+}
+
+/// Ada, who reads the consent page, agrees, and signs in at the provider.
+#[derive(Clone)]
+struct Ada {
+    control: String,
+}
+
+impl Ada {
+    fn at(issuer: &AuthorizationServer) -> Self {
+        Ada { control: issuer.control.clone() }
+    }
+}
+
+impl Visit for Ada {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+        let visitor: Box<dyn Visitor> = Box::new(self.clone());
+        Box::pin(async { Ok(visitor) })
+    }
+}
+
+impl Visitor for Ada {
+    fn redirect_uri(&self) -> &str {
+        "http://127.0.0.1:7/callback"
+    }
+
+    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+        Box::pin(async move {
+            let fetch = Fetch::new();
+            let asked = fetch.get(to.url.as_str(), HeaderMap::new()).await.unwrap();
+            let page = text(&asked);
+            assert!(page.contains("127.0.0.1"), "{page}");
+            let ticket = between(&page, "name=ticket value=\"");
+            let action = to.url.join(between(&page, "action=\"")).unwrap();
+            let fields = [("ticket", ticket), ("decision", "allow")];
+            let allowed = fetch.post_form(action.as_str(), cookies(&asked), &fields).await.unwrap();
+            let onward = between(&text(&allowed), "<a href=\"").replace("&amp;", "&");
+            let Landed { location } = tell(&self.control, "/visit", json!({"url": onward})).await;
+            let back = fetch.get(&location, cookies(&allowed)).await.unwrap();
+            assert_eq!(back.status, 303, "{}", text(&back));
+            Ok(Callback::from_url(back.headers[header::LOCATION].to_str().unwrap()))
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Landed {
+    location: String,
+}
+
+fn cookies(page: &Fetched) -> HeaderMap {
+    let set = page.headers.get_all(header::SET_COOKIE).iter();
+    let pairs: Vec<_> = set.map(|it| it.to_str().unwrap().split(';').next().unwrap()).collect();
+    HeaderMap::from_iter([(header::COOKIE, pairs.join("; ").parse().unwrap())])
+}
+
+fn text(page: &Fetched) -> String {
+    String::from_utf8(page.body.to_vec()).unwrap()
+}
+
+fn between<'a>(text: &'a str, before: &str) -> &'a str {
+    let rest = text.split_once(before).unwrap_or_else(|| panic!("{before} in {text}")).1;
+    rest.split_once('"').unwrap().0
+}
