@@ -7,7 +7,7 @@ use http::{
     Extensions, HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header,
 };
 
-use crate::{BoxFuture, Error, Principal, Scope, Stores};
+use crate::{BoxFuture, Error, Principal, Scope, StateSeal, Stores};
 
 /// Decides who may come in over HTTP, before anything else of a request is read.
 ///
@@ -49,7 +49,8 @@ pub trait Authority: Send + Sync + 'static {
     }
 
     /// Answers a request to one of [its paths](Authority::paths), for which nobody needs to be let in. Its host was
-    /// checked, and its origin unless it only reads; its body was bounded.
+    /// checked, and its origin unless it only reads; its body was bounded. Its extensions hold the `SocketAddr` that it
+    /// came from, if that is known.
     fn page(&self, request: Request<Bytes>) -> BoxFuture<Response<Bytes>> {
         drop(request);
         Box::pin(async {
@@ -68,6 +69,17 @@ pub trait Authority: Send + Sync + 'static {
     /// belongs there.
     fn join(&self, stores: &Stores) {
         let _ = stores;
+    }
+
+    /// Where to keep things, and the keys to seal them with: once, when the server is built. The stores are the
+    /// server's own, or are in memory if it has none.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot work like this: what to do about it. The server is not built then.
+    fn settle(&self, stores: &Stores, seal: Arc<dyn StateSeal>) -> Result<(), String> {
+        let _ = (stores, seal);
+        Ok(())
     }
 }
 
@@ -94,6 +106,10 @@ impl<A: Authority + ?Sized> Authority for Arc<A> {
 
     fn join(&self, stores: &Stores) {
         (**self).join(stores);
+    }
+
+    fn settle(&self, stores: &Stores, seal: Arc<dyn StateSeal>) -> Result<(), String> {
+        (**self).settle(stores, seal)
     }
 }
 

@@ -215,6 +215,8 @@ pub struct Stores {
     pub tasks: Arc<dyn RecordStore>,
     /// Legacy sessions over HTTP.
     pub sessions: Arc<dyn RecordStore>,
+    /// What an authorization server keeps: who registered, who was let in, and with what.
+    pub grants: Arc<dyn RecordStore>,
     /// What legacy clients may come back for.
     pub events: Arc<dyn EventStore>,
     /// Between the processes of one server.

@@ -25,6 +25,14 @@ impl BuildError {
         &self.problems
     }
 
+    /// One problem, found by whoever builds a server around a router.
+    #[must_use]
+    pub fn new(item: impl Into<String>, text: impl Into<String>) -> Self {
+        let mut error = BuildError::default();
+        error.add(item, text);
+        error
+    }
+
     pub(crate) fn add(&mut self, item: impl Into<String>, text: impl Into<String>) {
         self.problems.push(Problem { item: item.into(), text: text.into() });
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 use serde::Deserialize;
 use wharf_model::{
     BoxFuture, Bus, Deadlines, Error, ErrorKind, Filter, LiveFilter, Method, Moment, Notification,
-    Outbox, Outcome, Reply, Request, ServerCapabilities, Service, Stores, Timer,
+    Outbox, Outcome, Reply, Request, ServerCapabilities, Service, StateSeal, Stores, Timer,
 };
 
 use crate::{
@@ -88,6 +88,12 @@ impl Router {
     #[must_use]
     pub fn stores(&self) -> Option<&Stores> {
         self.core.stores.as_ref()
+    }
+
+    /// The keys with which the server seals what leaves its hands.
+    #[must_use]
+    pub fn seal(&self) -> &Arc<dyn StateSeal> {
+        &self.core.seal
     }
 
     /// Begins to look after tasks that another process left in the store: for whoever makes the

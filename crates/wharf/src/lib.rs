@@ -102,6 +102,14 @@ pub mod prelude {
 #[doc = include_str!("../../../docs/tasks.md")]
 struct TasksGuide;
 
+/// The guide's examples compile.
+#[cfg(all(doctest, feature = "auth", feature = "client"))]
+#[doc = include_str!("../../../docs/authorization.md")]
+struct AuthorizationGuide;
+#[cfg(all(doctest, feature = "oauth-proxy"))]
+#[doc = include_str!("../../../docs/oauth-proxy.md")]
+struct OAuthProxyGuide;
+
 /// What the macros' code refers to. Not for use by hand.
 #[doc(hidden)]
 pub mod __private {

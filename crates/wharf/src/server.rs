@@ -316,9 +316,13 @@ impl Server {
         #[cfg(feature = "http")]
         let http = match self.authority {
             Some(authority) => {
-                if let Some(stores) = router.stores() {
+                let own = router.stores();
+                if let Some(stores) = own {
                     authority.join(stores);
                 }
+                let stores = own.cloned().unwrap_or_else(wharf_store::memory_stores);
+                let settled = authority.settle(&stores, router.seal().clone());
+                settled.map_err(|problem| BuildError::new("auth", problem))?;
                 http.authority(authority)
             }
             None => http,

@@ -1,1 +1,375 @@
-//! An authorization server in front of an identity provider that registers nobody by itself.
+//! An authorization server of one's own, in front of an identity provider that registers nobody by
+//! itself.
+//!
+//! MCP clients register by themselves; GitHub, Google, Entra ID and most others do not let them.
+//! [`OAuthProxy`] stands between: clients see an authorization server that registers them, asks people
+//! for their consent, and gives out tokens of its own. The identity provider sees one client, which was
+//! registered there by hand, and says who it is that signs in.
+//!
+//! What the provider gives is never given to clients. It is kept, sealed, and handlers may use it to act
+//! for the user at the provider: see [`Upstream`].
+
+mod acting;
+mod authorize;
+mod callback;
+mod clients;
+mod cookie;
+mod desk;
+mod form;
+mod idp;
+mod page;
+mod provider;
+mod redirect;
+mod shelf;
+mod site;
+mod things;
+mod token;
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Arc, OnceLock},
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode};
+use wharf_model::{
+    Admission, Authority, BoxFuture, Denied, Error, Knock, Pass, Principal, Reach, StateSeal,
+    Stores, Verdict,
+};
+
+pub use self::{
+    acting::{AccessToken, Upstream},
+    provider::Provider,
+    things::Identity,
+};
+use self::{desk::Desk, site::Site, things::Client};
+use crate::{
+    fetch::Fetch,
+    server::{Challenge, Presented, Scheme, presented},
+};
+
+/// Decides what somebody may do, of what a client asks for.
+type Decide = dyn Fn(&Identity, &BTreeSet<String>) -> Option<BTreeSet<String>> + Send + Sync;
+
+/// An authorization server in front of an identity provider that registers nobody by itself.
+///
+/// Give it to the server, and let the provider send browsers back to `PUBLIC-URL/callback`:
+///
+/// ```
+/// # struct Server;
+/// # impl Server {
+/// #     fn new(_: &str, _: &str) -> Self { Server }
+/// #     fn auth(self, _: impl wharf_model::Authority) -> Self { self }
+/// # }
+/// use wharf_auth::proxy::{OAuthProxy, Provider};
+///
+/// let github = Provider::github("Iv1.8a61f9b3a7aba766", "the secret");
+/// let proxy = OAuthProxy::new("https://harbour.example.com", github)
+///     .scopes(["files:read", "files:write"])
+///     .grant(|who, asked| (who.claim("login") == Some("octocat")).then(|| asked.clone()));
+/// let server = Server::new("harbour", "1.0.0").auth(proxy);
+/// # let _ = server;
+/// ```
+///
+/// Handlers take who it is as `Principal`, and what to act with at the provider as
+/// `Extension<`[`Upstream`]`>`.
+///
+/// # What it does
+///
+/// - Clients register (RFC 7591), or publish a document about themselves at the URL that is their id.
+///   Where they want to be answered must be https, or http on loopback, and is compared byte for byte
+///   (the port on loopback excepted).
+/// - People are asked for each client anew, on a page that no other page can frame, fill in or send.
+///   Only then does the browser go on to the provider, and only that browser can come back.
+/// - PKCE is used on both sides. States, codes and refresh tokens are good once; whoever uses a code or
+///   a refresh token twice ends all that came of it.
+/// - Tokens are random, and kept only by their digests. What is kept is sealed with the server's keys,
+///   lies in its stores, and ends. Any process that shares both can serve any step.
+pub struct OAuthProxy {
+    public: String,
+    resource: Option<String>,
+    settings: Settings,
+    problem: Option<String>,
+    desk: OnceLock<Arc<Desk>>,
+}
+
+/// All that can be said about a proxy besides where it is.
+#[derive(Clone)]
+struct Settings {
+    provider: Provider,
+    fetch: Fetch,
+    documents: Option<Fetch>,
+    scopes: BTreeSet<String>,
+    first: Option<BTreeSet<String>>,
+    schemes: Vec<String>,
+    clients: Vec<Client>,
+    access_ttl: Duration,
+    refresh_ttl: Duration,
+    decide: Option<Arc<Decide>>,
+}
+
+impl Settings {
+    /// What a client is granted that asks for nothing in particular.
+    fn first_scopes(&self) -> BTreeSet<String> {
+        self.first.clone().unwrap_or_else(|| self.scopes.clone())
+    }
+
+    /// What somebody is granted, of what a client asked for; none to let nobody in.
+    fn granted(&self, who: &Identity, asked: &BTreeSet<String>) -> Option<BTreeSet<String>> {
+        let Some(decide) = &self.decide else { return Some(asked.clone()) };
+        // Nobody gets more than the page has shown.
+        decide(who, asked).map(|granted| granted.intersection(asked).cloned().collect())
+    }
+}
+
+impl OAuthProxy {
+    /// A proxy at this public URL, which clients reach by https, in front of `provider`. Tokens are for
+    /// the endpoint `/mcp` there, unless [told](OAuthProxy::resource) otherwise.
+    #[must_use]
+    pub fn new(public: impl Into<String>, provider: Provider) -> Self {
+        let settings = Settings {
+            provider,
+            fetch: Fetch::new(),
+            documents: Some(Fetch::new().public_only()),
+            scopes: BTreeSet::new(),
+            first: None,
+            schemes: Vec::new(),
+            clients: Vec::new(),
+            access_ttl: Duration::from_secs(3600),
+            refresh_ttl: Duration::from_secs(30 * 24 * 3600),
+            decide: None,
+        };
+        let (public, desk) = (public.into(), OnceLock::new());
+        OAuthProxy { public, resource: None, settings, problem: None, desk }
+    }
+
+    /// The URL of the endpoint that tokens are for, if it is not `/mcp` at the public URL.
+    #[must_use]
+    pub fn resource(mut self, url: impl Into<String>) -> Self {
+        self.resource = Some(url.into());
+        self
+    }
+
+    /// The scopes that there are here: those which tools, resources and prompts ask for. They are this
+    /// server's own; what to ask the provider for is said by [`Provider::scopes`].
+    #[must_use]
+    pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.settings.scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The scopes of a client that asks for none; without it, all that there are. Clients ask for
+    /// others when they need them.
+    #[must_use]
+    pub fn first_scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.settings.first = Some(scopes.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Decides who is let in, and with which of the scopes that a client asked for; `None` keeps
+    /// somebody out. Without it, everybody is let in who can sign in at the provider, **which may be
+    /// the whole world**.
+    ///
+    /// It is asked when somebody signs in, and whenever tokens are renewed.
+    #[must_use]
+    pub fn grant(
+        mut self,
+        decide: impl Fn(&Identity, &BTreeSet<String>) -> Option<BTreeSet<String>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.settings.decide = Some(Arc::new(decide));
+        self
+    }
+
+    /// Lets clients be answered by URLs with this scheme, which an application on the user's machine
+    /// has registered with the system there: better one with a dot, such as `com.example.app`, which
+    /// nobody else takes by accident.
+    #[must_use]
+    pub fn redirect_scheme(mut self, scheme: impl Into<String>) -> Self {
+        let scheme = scheme.into();
+        if !redirect::is_possible_scheme(&scheme) {
+            let what = format!("{scheme:?} cannot be the scheme of an application's own URLs");
+            self.problem.get_or_insert(what);
+        }
+        self.settings.schemes.push(scheme);
+        self
+    }
+
+    /// A client that is known beforehand, and has no secret.
+    #[must_use]
+    pub fn client<S: Into<String>>(
+        mut self,
+        id: impl Into<String>,
+        name: impl Into<String>,
+        redirects: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let redirects = redirects.into_iter().map(Into::into).collect();
+        let (id, name) = (id.into(), name.into());
+        self.settings.clients.push(Client { id, name, redirects, secret: None, used: true });
+        self
+    }
+
+    /// How long an access token is good: an hour, unless told otherwise.
+    #[must_use]
+    pub fn access_ttl(mut self, ttl: Duration) -> Self {
+        self.settings.access_ttl = ttl;
+        self
+    }
+
+    /// How long a client stays in that does not renew its tokens: 30 days, unless told otherwise.
+    #[must_use]
+    pub fn refresh_ttl(mut self, ttl: Duration) -> Self {
+        self.settings.refresh_ttl = ttl;
+        self
+    }
+
+    /// How the provider is reached: [`Fetch::allow_private`] is for one inside a company's network.
+    #[must_use]
+    pub fn fetch(mut self, fetch: Fetch) -> Self {
+        self.settings.fetch = fetch;
+        self
+    }
+
+    /// How documents are fetched that clients publish about themselves: from public addresses only,
+    /// unless told otherwise; `None` for not at all. Their URLs are anybody's choice.
+    #[must_use]
+    pub fn client_documents(mut self, fetch: impl Into<Option<Fetch>>) -> Self {
+        self.settings.documents = fetch.into();
+        self
+    }
+
+    fn site(&self) -> Result<Site, String> {
+        if let Some(problem) = &self.problem {
+            return Err(problem.clone());
+        }
+        for client in &self.settings.clients {
+            for uri in &client.redirects {
+                redirect::check(uri, &self.settings.schemes)
+                    .map_err(|why| format!("the redirect URI {uri:?} of a client: {why}"))?;
+            }
+        }
+        let public = self.public.trim_end_matches('/');
+        match &self.resource {
+            Some(resource) => Site::new(public, resource),
+            None => Site::new(public, &format!("{public}/mcp")),
+        }
+    }
+
+    /// The challenge for who needs a token, or another one.
+    fn challenge(&self, error: Option<(&str, &str)>, scopes: &[&str]) -> HeaderValue {
+        let mut challenge = Challenge::new("Bearer");
+        if let Some((error, what)) = error {
+            challenge = challenge.with("error", error).with("error_description", what);
+        }
+        let metadata = self.desk.get().map(|desk| desk.site.resource_metadata());
+        let challenge = challenge.scopes(scopes.iter().copied());
+        challenge.maybe("resource_metadata", metadata.as_deref()).header()
+    }
+
+    /// Somebody who shows no token that is good, and why that is so.
+    fn stranger(&self, error: Option<(&str, &'static str)>) -> Denied {
+        let (status, what) = match error {
+            Some(("invalid_request", what)) => (400, what),
+            Some((_, what)) => (401, what),
+            None => (401, "A token is needed: get one where resource_metadata says"),
+        };
+        let first = self.settings.first_scopes();
+        let first: Vec<_> = first.iter().map(String::as_str).collect();
+        Denied::new(status, what).challenge(self.challenge(error, &first))
+    }
+}
+
+/// What to tell who shows a token that is none.
+const UNKNOWN: (&str, &str) = ("invalid_token", "The token is not known here, or has ended");
+
+impl Authority for OAuthProxy {
+    fn admit(&self, knock: &Knock<'_>) -> Admission {
+        let Some(desk) = self.desk.get() else {
+            return Admission::Now(Err(Denied::new(503, "The OAuth proxy has no store yet")));
+        };
+        let token = match presented(knock) {
+            Ok(Some(Presented { scheme: Scheme::Bearer, token })) => token.to_owned(),
+            Ok(Some(_)) => return Admission::Now(Err(self.stranger(Some(UNKNOWN)))),
+            Ok(None) => return Admission::Now(Err(self.stranger(None))),
+            Err(what) => {
+                return Admission::Now(Err(self.stranger(Some(("invalid_request", what)))));
+            }
+        };
+        let (desk, stranger) = (desk.clone(), self.stranger(Some(UNKNOWN)));
+        Admission::Later(Box::pin(async move { admitted(desk, &token, stranger).await }))
+    }
+
+    fn denied(&self, error: &Error, _knock: &Knock<'_>, _who: &Principal) -> Vec<HeaderValue> {
+        let what = "More is needed for this than was granted";
+        vec![match error.kind.is_insufficient_scope() {
+            true => self.challenge(Some(("insufficient_scope", what)), &error.required_scopes()),
+            false => self.challenge(None, &[]),
+        }]
+    }
+
+    fn problems(&self) -> Vec<String> {
+        self.site().err().into_iter().collect()
+    }
+
+    fn paths(&self) -> Vec<String> {
+        self.site().map(|site| site.paths()).unwrap_or_default()
+    }
+
+    fn page(&self, request: Request<Bytes>) -> BoxFuture<Response<Bytes>> {
+        match self.desk.get() {
+            Some(desk) => Box::pin(desk.clone().serve(request)),
+            None => {
+                let what = "The OAuth proxy has no store yet.";
+                let answer = page::problem(StatusCode::SERVICE_UNAVAILABLE, what, None);
+                Box::pin(std::future::ready(answer))
+            }
+        }
+    }
+
+    fn settle(&self, stores: &Stores, seal: Arc<dyn StateSeal>) -> Result<(), String> {
+        let site = self.site()?;
+        if stores.reach > Reach::Process && !seal.is_shared() {
+            return Err(
+                "what the OAuth proxy keeps outlives this process, and its key would not: set \
+                 `WHARF_STATE_KEY` (`openssl rand -base64 32` makes one), or give the server its \
+                 keys with `.seal(…)`"
+                    .into(),
+            );
+        }
+        self.desk.get_or_init(|| Arc::new(Desk::new(site, self.settings.clone(), stores, seal)));
+        Ok(())
+    }
+}
+
+async fn admitted(desk: Arc<Desk>, token: &str, stranger: Denied) -> Verdict {
+    let found = desk.look_up(token).await.map_err(|error| {
+        tracing::warn!(%error, "the OAuth proxy cannot reach what it keeps");
+        Denied::new(503, "Tokens cannot be checked at the moment: try again later")
+    })?;
+    let Some((kept, access)) = found else { return Err(stranger) };
+    let grant = kept.thing;
+    let id = format!("{} {}", desk.idp.provider.realm(), grant.who.subject);
+    let mut principal = Principal::new(id);
+    for scope in access.scopes {
+        principal = principal.with_scope(scope);
+    }
+    let until = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(access.until));
+    let mut pass = Pass::new(principal);
+    pass.until = until;
+    if let Some((name, _)) = token::access_parts(token) {
+        pass.extensions.insert(Upstream::new(desk, name, grant));
+    }
+    Ok(pass)
+}
+
+impl fmt::Debug for OAuthProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut it = f.debug_struct("OAuthProxy");
+        it.field("public", &self.public).field("provider", &self.settings.provider);
+        it.field("scopes", &self.settings.scopes).finish_non_exhaustive()
+    }
+}

@@ -19,6 +19,11 @@ mod introspection;
 mod jwt;
 mod keys;
 
+#[cfg(feature = "proxy")]
+pub(crate) use self::{
+    challenge::Challenge,
+    credentials::{Presented, Scheme, presented},
+};
 pub use self::{
     download::Download,
     dpop::Dpop,

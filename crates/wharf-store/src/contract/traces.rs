@@ -14,7 +14,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// # Panics
 /// If the store does not take it.
 pub async fn leave_traces(stores: &Stores) {
-    for store in [&stores.tasks, &stores.sessions] {
+    for store in [&stores.tasks, &stores.sessions, &stores.grants] {
         assert!(told(store.insert(trace(), 10).await));
         let seen = told(store.load("trace").await).expect("it is there");
         assert!(told(store.swap(Record { body: b"changed".to_vec(), ..seen }).await));
@@ -32,7 +32,7 @@ pub async fn leave_traces(stores: &Stores) {
 /// # Panics
 /// If any of it is not there, or is different.
 pub async fn find_traces(stores: &Stores) {
-    for store in [&stores.tasks, &stores.sessions] {
+    for store in [&stores.tasks, &stores.sessions, &stores.grants] {
         let found = told(store.load("trace").await).expect("the record is still there");
         assert_eq!(found, Record { body: b"changed".to_vec(), version: 2, ..trace() });
         assert_eq!(told(store.due(9).await), ["trace"], "it is still due");

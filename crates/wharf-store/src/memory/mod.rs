@@ -38,6 +38,7 @@ pub fn memory_stores() -> Stores {
     Stores {
         tasks: Arc::new(MemoryRecords::default()),
         sessions: Arc::new(MemoryRecords::default()),
+        grants: Arc::new(MemoryRecords::default()),
         events: Arc::new(MemoryEvents::default()),
         bus: Arc::new(MemoryBus::default()),
         rates: Arc::new(MemoryRates::default()),

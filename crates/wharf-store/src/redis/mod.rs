@@ -51,6 +51,7 @@ pub(crate) async fn open(url: &Url<'_>) -> Result<Stores, Error> {
     Ok(Stores {
         tasks: records("t"),
         sessions: records("s"),
+        grants: records("g"),
         events: Arc::new(RedisEvents::new(link.clone(), &prefix)),
         rates: Arc::new(RedisRates::new(link.clone(), &prefix)),
         nonces: Arc::new(RedisNonces::new(link.clone(), &prefix)),

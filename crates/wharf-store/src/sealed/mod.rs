@@ -52,6 +52,7 @@ pub fn sealed(stores: Stores, keys: Arc<dyn StateSeal>) -> Stores {
     Stores {
         tasks: Arc::new(SealedRecords::new(stores.tasks, keys("task"))),
         sessions: Arc::new(SealedRecords::new(stores.sessions, keys("session"))),
+        grants: Arc::new(SealedRecords::new(stores.grants, keys("grant"))),
         events: Arc::new(SealedEvents::new(stores.events, keys("event"))),
         bus: Arc::new(SealedBus::new(stores.bus, keys("bus"))),
         ..stores

@@ -25,6 +25,7 @@ pub(crate) async fn open(url: &Url<'_>) -> Result<Stores, Error> {
     Ok(Stores {
         tasks: records(records::Space::Tasks),
         sessions: records(records::Space::Sessions),
+        grants: records(records::Space::Grants),
         events: Arc::new(FileEvents::new(engine.clone())),
         // One process is the whole server here: what it says and counts needs no file.
         bus: Arc::new(MemoryBus::default()),

@@ -13,6 +13,7 @@ use crate::clock;
 pub(super) enum Space {
     Tasks = 1,
     Sessions = 2,
+    Grants = 3,
 }
 
 #[derive(Debug)]

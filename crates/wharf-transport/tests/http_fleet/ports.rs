@@ -63,6 +63,7 @@ impl Ports {
         Stores {
             tasks: all.clone(),
             sessions: all.clone(),
+            grants: all.clone(),
             events: all.clone(),
             bus: all.clone(),
             rates: all.clone(),

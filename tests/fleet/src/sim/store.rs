@@ -59,6 +59,7 @@ impl Disk {
         let stores = Stores {
             tasks: Arc::new(records),
             sessions: Arc::new(MemoryRecords::default()),
+            grants: Arc::new(MemoryRecords::default()),
             events: Arc::new(MemoryEvents::default()),
             bus: Arc::new(bus.clone()),
             rates: Arc::new(MemoryRates::default()),

@@ -1,0 +1,143 @@
+//! Acting for the user at the provider.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::time::sleep;
+use wharf_model::{Error, ErrorKind};
+
+use super::{
+    desk::Desk,
+    things::{Grant, Identity, Tokens},
+};
+
+/// A token that ends within this time is renewed before it is used, in milliseconds.
+const SOON: u64 = 30_000;
+/// How long whoever renews may take before somebody else tries, in milliseconds.
+const LEASE: u64 = 30_000;
+/// How often, and how many times, others look whether it is done.
+const LOOKS: (Duration, u32) = (Duration::from_millis(250), 140);
+
+/// The user behind a call, at the identity provider: who it is there, and what to act with.
+///
+/// The token is the provider's, given to this server and to nobody else. It is not the one that the client
+/// showed, which is good here and nowhere else.
+///
+/// ```
+/// use wharf_auth::proxy::Upstream;
+///
+/// # #[allow(dead_code)]
+/// async fn repositories(user: &Upstream) -> Result<String, wharf_model::Error> {
+///     let token = user.token().await?;
+///     let header = format!("Bearer {}", token.secret());
+///     // … ask the provider's API with it, as the user.
+/// #   drop(header);
+///     Ok(user.identity().claim("login").unwrap_or_default().to_owned())
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Upstream {
+    desk: Arc<Desk>,
+    grant: Arc<str>,
+    who: Arc<Identity>,
+    tokens: Arc<Tokens>,
+}
+
+/// A token for the provider's API. It is not in its `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessToken(String);
+
+impl AccessToken {
+    /// The token itself: for the provider, and for nobody else.
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccessToken(…)")
+    }
+}
+
+impl Upstream {
+    pub(super) fn new(desk: Arc<Desk>, name: &str, grant: Grant) -> Self {
+        let (who, tokens) = (Arc::new(grant.who), Arc::new(grant.upstream));
+        Upstream { desk, grant: name.into(), who, tokens }
+    }
+
+    /// Who it is, as the provider said when they signed in.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.who
+    }
+
+    /// A token with which this server acts for the user at the provider, renewed if it is about to end.
+    ///
+    /// # Errors
+    /// If the user must sign in again, or the provider or the store cannot be reached.
+    pub async fn token(&self) -> Result<AccessToken, Error> {
+        if is_good(&self.tokens, self.desk.shelf.now().await?) {
+            return Ok(AccessToken(self.tokens.access.clone()));
+        }
+        for _ in 0..LOOKS.1 {
+            let kept = self.desk.shelf.get::<Grant>(&self.grant).await?;
+            let mut kept = kept.ok_or_else(ended)?;
+            let now = self.desk.shelf.now().await?;
+            if is_good(&kept.thing.upstream, now) {
+                return Ok(AccessToken(kept.thing.upstream.access));
+            }
+            if kept.thing.upstream.refresh.is_none() {
+                return Err(ended());
+            }
+            // Only one of all processes renews: some providers take a second try for a theft.
+            if kept.thing.refreshing > now {
+                sleep(LOOKS.0).await;
+                continue;
+            }
+            kept.thing.refreshing = now + LEASE;
+            let old = kept.thing.upstream.clone();
+            if self.desk.shelf.swap(kept, None).await? {
+                return self.renew(&old, now).await;
+            }
+        }
+        Err(Error::new(ErrorKind::TemporarilyUnavailable))
+    }
+
+    async fn renew(&self, old: &Tokens, now: u64) -> Result<AccessToken, Error> {
+        let renewed = self.desk.idp.renew(old, now).await;
+        let new = renewed.as_ref().ok().cloned();
+        // The client may renew its own tokens meanwhile.
+        while let Some(mut kept) = self.desk.shelf.get::<Grant>(&self.grant).await? {
+            kept.thing.refreshing = 0;
+            if let Some(new) = &new {
+                kept.thing.upstream = new.clone();
+            }
+            if self.desk.shelf.swap(kept, None).await? {
+                break;
+            }
+        }
+        match renewed {
+            Ok(new) => Ok(AccessToken(new.access)),
+            Err(refused) => {
+                tracing::warn!(why = refused.0, "the identity provider gives no new token");
+                Err(ended())
+            }
+        }
+    }
+}
+
+fn is_good(tokens: &Tokens, now: u64) -> bool {
+    tokens.until.is_none_or(|until| until > now.saturating_add(SOON))
+}
+
+fn ended() -> Error {
+    Error::new(ErrorKind::Unauthenticated)
+        .with_message("Access at the identity provider has ended: sign in again")
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream").field("who", &self.who).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,87 @@
+//! The provider sends the browser back.
+
+use http::{StatusCode, request::Parts};
+use wharf_model::Error;
+
+use super::{
+    desk::Desk,
+    form::Form,
+    page::{self, Answer},
+    shelf::Owner,
+    things::{Asked, CODE, Code, Pending},
+};
+use crate::jose::random_token;
+
+/// How many codes there may be at a time that nobody has redeemed.
+const MOST_CODES: usize = 50_000;
+
+impl Desk {
+    /// A browser comes back from the provider: its user is let in, and the client gets a code.
+    pub(super) async fn callback(&self, parts: &Parts) -> Result<Answer, Error> {
+        let problem = |what: &str| Ok(page::problem(StatusCode::BAD_REQUEST, what, None));
+        let form = match Form::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
+            Ok(form) => form,
+            Err(why) => return problem(&format!("The answer cannot be read: {why}.")),
+        };
+        const UNKNOWN: &str = "This browser is not signing in here, or took too long. Start again \
+                               in the application.";
+        let Some(state) = form.get("state") else { return problem(UNKNOWN) };
+        let Some(kept) = self.shelf.get::<Pending>(state).await? else { return problem(UNKNOWN) };
+        let pending = kept.thing;
+        // Whoever agreed must be who signed in. What others do with the address changes nothing.
+        if !self.is_same_browser(parts, state, &pending) {
+            return problem(UNKNOWN);
+        }
+        if !self.shelf.take::<Pending>(state).await? {
+            return problem(UNKNOWN);
+        }
+        let mut answer = self.came_back(&form, &pending).await?;
+        self.forget_browser(&mut answer, state);
+        Ok(answer)
+    }
+
+    async fn came_back(&self, form: &Form, pending: &Pending) -> Result<Answer, Error> {
+        let asked = &pending.asked;
+        let failed = |why: &str, error: &str| {
+            tracing::warn!(why, "signing in at the identity provider did not work");
+            Ok(self.failed(asked, error))
+        };
+        match self.idp.is_from_here(form.get("iss")).await {
+            Ok(true) => {}
+            Ok(false) => return failed("the answer is another issuer's", "server_error"),
+            Err(refused) => return failed(&refused.0, "temporarily_unavailable"),
+        }
+        match form.get("error") {
+            Some("access_denied") => return Ok(self.failed(asked, "access_denied")),
+            Some("temporarily_unavailable") => {
+                return failed("it is not available", "temporarily_unavailable");
+            }
+            Some(_) => return failed("it answered with an error", "server_error"),
+            None => {}
+        }
+        let Some(code) = form.get("code") else {
+            return failed("the answer holds no code", "server_error");
+        };
+        let now = self.shelf.now().await?;
+        let redeemed = self.idp.redeem(code, &pending.verifier, &pending.nonce, now).await;
+        let (who, tokens) = match redeemed {
+            Ok(good) => good,
+            Err(refused) => return failed(&refused.0, "server_error"),
+        };
+        let Some(scopes) = self.settings.granted(&who, &asked.scopes) else {
+            return Ok(self.failed(asked, "access_denied"));
+        };
+        let mut asked = asked.clone();
+        asked.scopes = scopes;
+        let code = random_token(32);
+        let kept = Code { asked, good: Some((who, tokens)), grant: None };
+        if !self.shelf.put(&code, &kept, Owner("all", MOST_CODES), CODE).await? {
+            return Err(Error::overloaded(std::time::Duration::from_secs(5)));
+        }
+        let Asked { redirect, state, .. } = &kept.asked;
+        Ok(match self.answer(redirect, state.as_deref(), &[("code", &code)]) {
+            Some(url) => page::redirect(&url),
+            None => page::problem(StatusCode::BAD_REQUEST, "There is no way back.", None),
+        })
+    }
+}

@@ -1,0 +1,283 @@
+//! Who may ask people for access: clients that registered, and clients that publish who they are.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use url::Url;
+use wharf_model::{Error, Rate};
+
+use super::{
+    desk::{Desk, YEAR_QUARTER},
+    page::{self, Answer},
+    redirect,
+    shelf::{Kept, Owner, digest},
+    things::{Client, UNUSED},
+};
+use crate::{fetch::Fetch, jose::random_token};
+
+/// How many clients may be registered without ever having been used.
+const MOST_UNUSED: usize = 10_000;
+/// How many redirect URIs a client may have, and how long its name may be.
+const MOST_REDIRECTS: usize = 10;
+const LONGEST_NAME: usize = 200;
+/// The largest registration, and the largest document, that is read.
+const LARGEST: usize = 16 * 1024;
+/// How many documents are remembered.
+const MOST_DOCUMENTS: usize = 256;
+/// How long documents are believed: if they say nothing, and between which bounds.
+const BELIEVED: [Duration; 3] =
+    [Duration::from_secs(300), Duration::from_secs(60), Duration::from_secs(3600)];
+/// How often documents are fetched, for all clients together.
+const FETCHES: Rate = Rate { per_second: 5.0, burst: 50.0 };
+
+/// A client, and who vouches for it.
+#[derive(Clone)]
+pub(super) struct Known {
+    pub(super) client: Client,
+    /// The host that publishes who it is.
+    pub(super) vouched: Option<String>,
+}
+
+/// What a client says about itself: when it registers (RFC 7591), or in a document.
+#[derive(Deserialize)]
+struct Metadata {
+    client_id: Option<String>,
+    client_name: Option<String>,
+    #[serde(default)]
+    redirect_uris: Vec<String>,
+    token_endpoint_auth_method: Option<String>,
+    grant_types: Option<Vec<String>>,
+    response_types: Option<Vec<String>>,
+    client_secret: Option<Value>,
+}
+
+/// Why a registration is refused: the code, and what to tell.
+struct Unfit(&'static str, String);
+
+impl Metadata {
+    fn check(&self, schemes: &[String]) -> Result<(), Unfit> {
+        let no = |what: &str| Err(Unfit("invalid_client_metadata", what.to_owned()));
+        if self.redirect_uris.is_empty() || self.redirect_uris.len() > MOST_REDIRECTS {
+            return Err(Unfit("invalid_redirect_uri", "give 1 to 10 redirect_uris".into()));
+        }
+        for uri in &self.redirect_uris {
+            redirect::check(uri, schemes)
+                .map_err(|why| Unfit("invalid_redirect_uri", format!("redirect_uris: {why}")))?;
+        }
+        if self.client_name.as_ref().is_some_and(|name| name.chars().count() > LONGEST_NAME) {
+            return no("client_name is longer than 200 characters");
+        }
+        let has = |all: &Option<Vec<String>>, one: &str| {
+            all.as_ref().is_none_or(|all| all.iter().any(|it| it == one))
+        };
+        if !has(&self.grant_types, "authorization_code") || !has(&self.response_types, "code") {
+            return no("only the grant type authorization_code with response type code is served");
+        }
+        Ok(())
+    }
+
+    fn name(&self, id: &str) -> String {
+        self.client_name.clone().unwrap_or_else(|| id.to_owned())
+    }
+}
+
+impl Desk {
+    /// Registers a client.
+    pub(super) async fn register(&self, body: &Bytes) -> Result<Answer, Error> {
+        let unfit = |error, what: &str| page::oauth_error(StatusCode::BAD_REQUEST, error, what);
+        if body.len() > LARGEST {
+            let status = StatusCode::PAYLOAD_TOO_LARGE;
+            let what = "a registration is at most 16 KiB";
+            return Ok(page::oauth_error(status, "invalid_client_metadata", what));
+        }
+        let Ok(metadata) = serde_json::from_slice::<Metadata>(body) else {
+            return Ok(unfit("invalid_client_metadata", "the body must be a JSON object"));
+        };
+        if let Err(Unfit(error, what)) = metadata.check(&self.settings.schemes) {
+            return Ok(unfit(error, &what));
+        }
+        // What RFC 7591 says of a client that says nothing.
+        let method =
+            metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
+        let secret = match method {
+            "none" => None,
+            "client_secret_basic" | "client_secret_post" => Some(random_token(32)),
+            _ => {
+                let what = "token_endpoint_auth_method: none, client_secret_basic or \
+                            client_secret_post";
+                return Ok(unfit("invalid_client_metadata", what));
+            }
+        };
+        let id = random_token(16);
+        let client = Client {
+            id: id.clone(),
+            name: metadata.name(&id),
+            redirects: metadata.redirect_uris.clone(),
+            secret: secret.as_deref().map(digest),
+            used: false,
+        };
+        let owner = Owner("unused", MOST_UNUSED);
+        if !self.shelf.put(&id, &client, owner, UNUSED).await? {
+            return Ok(page::oauth_error(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "temporarily_unavailable",
+                "too many clients have registered lately: try again later",
+            ));
+        }
+        let mut said = json!({
+            "client_id": id,
+            "client_id_issued_at": self.shelf.now().await? / 1000,
+            "client_name": client.name,
+            "redirect_uris": client.redirects,
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": method,
+        });
+        if let Some(secret) = secret {
+            said["client_secret"] = secret.into();
+            // It ends with the registration, when nobody has used that for long.
+            said["client_secret_expires_at"] = 0.into();
+        }
+        Ok(page::json(StatusCode::CREATED, &said))
+    }
+
+    /// The client of this id, wherever it is known from.
+    pub(super) async fn client(&self, id: &str) -> Result<Option<Known>, Error> {
+        if let Some(client) = self.settings.clients.iter().find(|client| client.id == id) {
+            return Ok(Some(Known { client: client.clone(), vouched: None }));
+        }
+        if is_document(id) {
+            return self.document(id).await;
+        }
+        let kept = self.shelf.get::<Client>(id).await?;
+        Ok(kept.map(|kept| Known { client: kept.thing, vouched: None }))
+    }
+
+    /// Keeps a registration that is in use.
+    pub(super) async fn keep_client(&self, id: &str) -> Result<(), Error> {
+        let Some(mut kept) = self.registered(id).await? else { return Ok(()) };
+        let now = self.shelf.now().await?;
+        if !kept.thing.used || kept.ends_within(now, YEAR_QUARTER / 2) {
+            kept.thing.used = true;
+            kept.belongs_to("used");
+            // Whoever was faster wanted the same.
+            self.shelf.swap(kept, Some(YEAR_QUARTER)).await?;
+        }
+        Ok(())
+    }
+
+    async fn registered(&self, id: &str) -> Result<Option<Kept<Client>>, Error> {
+        if is_document(id) {
+            return Ok(None);
+        }
+        self.shelf.get::<Client>(id).await
+    }
+
+    /// A client that publishes a document about itself, at the URL that is its id.
+    async fn document(&self, id: &str) -> Result<Option<Known>, Error> {
+        let Some(documents) = self.documents.as_ref().filter(|_| is_fit_for_document(id)) else {
+            return Ok(None);
+        };
+        if let Some(known) = documents.recall(id) {
+            return Ok(known);
+        }
+        if self.rates.take("oauth documents", FETCHES).taken().await.is_err() {
+            return Err(Error::overloaded(Duration::from_secs(1)));
+        }
+        let (known, believed) = documents.fetch(id, &self.settings.schemes).await;
+        documents.remember(id, known.clone(), believed);
+        Ok(known)
+    }
+}
+
+/// Whether a client's id is the URL of a document.
+pub(super) fn is_document(id: &str) -> bool {
+    id.starts_with("https://")
+}
+
+/// Whether the URL is one that a client may have for an id.
+fn is_fit_for_document(id: &str) -> bool {
+    let Ok(url) = Url::parse(id) else { return false };
+    let plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+    // A path with dots, or anything else that is written in two ways, would not be itself.
+    plain && url.as_str() == id && url.path().len() > 1 && id.len() <= 512
+}
+
+/// Documents that clients publish about themselves, remembered for a while.
+pub(super) struct Documents {
+    fetch: Fetch,
+    known: Mutex<BTreeMap<String, (Instant, Option<Known>)>>,
+}
+
+impl Documents {
+    pub(super) fn new(fetch: Fetch) -> Self {
+        Documents { fetch: fetch.limit(LARGEST), known: Mutex::default() }
+    }
+
+    fn recall(&self, id: &str) -> Option<Option<Known>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(id).filter(|(until, _)| *until > Instant::now()).map(|(_, known)| known.clone())
+    }
+
+    fn remember(&self, id: &str, document: Option<Known>, believed: Duration) {
+        let now = Instant::now();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST_DOCUMENTS {
+            known.retain(|_, (until, _)| *until > now);
+        }
+        if known.len() >= MOST_DOCUMENTS {
+            known.pop_first();
+        }
+        known.insert(id.to_owned(), (now + believed, document));
+    }
+
+    async fn fetch(&self, id: &str, schemes: &[String]) -> (Option<Known>, Duration) {
+        // What is not there is asked for again soon, but not at once.
+        let nothing = (None, BELIEVED[1] / 6);
+        let Ok(fetched) = self.fetch.get(id, HeaderMap::new()).await else { return nothing };
+        let Ok(said) = fetched.json::<Metadata>() else { return nothing };
+        let is_public = said.token_endpoint_auth_method.as_deref().is_none_or(|it| it == "none");
+        let is_itself = said.client_id.as_deref() == Some(id) && said.client_name.is_some();
+        let fits = said.check(schemes).is_ok() && is_public && said.client_secret.is_none();
+        if fetched.status != StatusCode::OK || !is_itself || !fits {
+            return nothing;
+        }
+        let client = Client {
+            id: id.to_owned(),
+            name: said.name(id),
+            redirects: said.redirect_uris,
+            secret: None,
+            used: true,
+        };
+        let host = Url::parse(id).ok().and_then(|url| url.host_str().map(str::to_owned));
+        (Some(Known { client, vouched: host }), believed(&fetched.headers))
+    }
+}
+
+impl fmt::Debug for Documents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Documents").finish_non_exhaustive()
+    }
+}
+
+/// How long a document may be believed, by what it says and within bounds.
+fn believed(headers: &HeaderMap) -> Duration {
+    let [usual, least, most] = BELIEVED;
+    let control = headers.get(header::CACHE_CONTROL).and_then(|it| it.to_str().ok());
+    let words = || control.unwrap_or_default().split(',').map(str::trim);
+    if words().any(|it| it.eq_ignore_ascii_case("no-store") || it.eq_ignore_ascii_case("no-cache"))
+    {
+        return least;
+    }
+    let age = words().find_map(|it| it.strip_prefix("max-age=")?.parse().ok());
+    age.map_or(usual, |seconds| Duration::from_secs(seconds).clamp(least, most))
+}

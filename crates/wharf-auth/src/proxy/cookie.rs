@@ -1,0 +1,71 @@
+//! Cookies that say it is the same browser.
+
+use http::{HeaderMap, HeaderValue, header};
+
+use crate::jose::{b64, random_token, sha256};
+
+/// How long a cookie's value is.
+const BYTES: usize = 32;
+
+/// Cookies of one kind, as they are written over this scheme.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cookies {
+    /// Whether browsers reach us by https: then the cookie is ours alone, by its name.
+    pub(super) secure: bool,
+}
+
+/// A secret that one browser has.
+pub(super) struct Secret(String);
+
+impl Secret {
+    pub(super) fn new() -> Self {
+        Secret(random_token(BYTES))
+    }
+
+    /// What is kept of it, and bound to it.
+    pub(super) fn digest(&self) -> String {
+        b64(sha256(self.0.as_bytes()))
+    }
+}
+
+impl Cookies {
+    fn name(self, kind: &str) -> String {
+        match self.secure {
+            true => format!("__Host-wharf-{kind}"),
+            false => format!("wharf-{kind}"),
+        }
+    }
+
+    /// The secret that the browser has under this name: nothing, if it has several.
+    pub(super) fn read(self, headers: &HeaderMap, kind: &str) -> Option<Secret> {
+        let name = self.name(kind);
+        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|it| it.to_str().ok());
+        let pairs = cookies.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
+        let mut values = pairs.filter(|(it, _)| *it == name).map(|(_, value)| value);
+        let value = values.next().filter(|value| is_ours(value))?;
+        values.next().is_none().then(|| Secret(value.to_owned()))
+    }
+
+    /// Gives the browser a secret, for so many seconds.
+    pub(super) fn write(self, kind: &str, secret: &Secret, seconds: u64) -> Option<HeaderValue> {
+        self.set(kind, &secret.0, seconds)
+    }
+
+    /// Takes it back.
+    pub(super) fn clear(self, kind: &str) -> Option<HeaderValue> {
+        self.set(kind, "", 0)
+    }
+
+    fn set(self, kind: &str, value: &str, seconds: u64) -> Option<HeaderValue> {
+        let secure = if self.secure { "; Secure" } else { "" };
+        let name = self.name(kind);
+        let text =
+            format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}");
+        HeaderValue::try_from(text).ok()
+    }
+}
+
+fn is_ours(value: &str) -> bool {
+    value.len() == (BYTES * 4).div_ceil(3)
+        && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}

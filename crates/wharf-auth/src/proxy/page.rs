@@ -1,0 +1,194 @@
+//! What people see.
+
+use std::{fmt::Write, sync::LazyLock};
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use url::Url;
+
+use crate::jose::sha256;
+
+/// Any answer.
+pub(super) type Answer = Response<Bytes>;
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;\
+padding:0 1rem;color:#1a1a1a;background:#fff}h1{font-size:1.4rem}b{overflow-wrap:anywhere}\
+.to{border:1px solid #999;border-radius:6px;padding:.6rem 1rem}.warn{color:#8a3b00}\
+button{font:inherit;padding:.5rem 1.4rem;margin-right:.6rem}";
+
+/// Nothing but this style, no scripts, no frames, and forms only to us.
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "default-src 'none'; style-src 'sha256-{}'; form-action 'self'; base-uri 'none'; \
+         frame-ancestors 'none'",
+        BASE64_STANDARD.encode(sha256(STYLE.as_bytes()))
+    )
+});
+
+/// What the consent page asks.
+pub(super) struct Question<'a> {
+    /// Where the answer goes.
+    pub(super) action: &'a str,
+    /// What comes back with the answer, and nobody else can make.
+    pub(super) ticket: &'a str,
+    /// What the client calls itself.
+    pub(super) client: &'a str,
+    /// Whose word that is, if anybody's.
+    pub(super) vouched: Option<&'a str>,
+    /// Who gets the code.
+    pub(super) target: &'a str,
+    /// Whether that is on the user's own machine.
+    pub(super) is_local: bool,
+    /// This server.
+    pub(super) resource: &'a str,
+    /// What the client may do here.
+    pub(super) scopes: &'a [&'a str],
+    /// Where the user signs in.
+    pub(super) provider: &'a str,
+    /// What this server may do there.
+    pub(super) upstream_scopes: &'a [&'a str],
+}
+
+/// Asks whether this client may act for the user.
+pub(super) fn consent(question: &Question<'_>) -> Answer {
+    let Question { ticket, client, target, resource, provider, .. } = question;
+    let mut text = format!(
+        "<h1>Allow access?</h1><p>An application that calls itself <b>{}</b> wants to use \
+         <b>{}</b> in your name.",
+        shown(client, 80),
+        shown(resource, 200),
+    );
+    let _ = match question.vouched {
+        Some(host) => write!(text, " It is published by <b>{}</b>.</p>", shown(host, 200)),
+        None => write!(text, " Nobody has checked that name.</p>"),
+    };
+    let _ = write!(text, "<p class=to>Access goes to <b>{}</b></p>", shown(target, 200));
+    if question.is_local {
+        text.push_str(
+            "<p class=warn>That is an application on your own computer. Go on only if you \
+             started it yourself, just now.</p>",
+        );
+    }
+    list(&mut text, "It will be able to use:", question.scopes);
+    let _ = write!(text, "<p>Next, you sign in with <b>{}</b>.</p>", shown(provider, 200));
+    list(&mut text, "This server will be granted there:", question.upstream_scopes);
+    let _ = write!(
+        text,
+        "<form method=post action=\"{}\"><input type=hidden name=ticket value=\"{}\">\
+         <button name=decision value=allow>Allow</button>\
+         <button name=decision value=deny>Cancel</button></form>",
+        escape(question.action),
+        escape(ticket),
+    );
+    // With no referrer at all, browsers would not say whose form it is that they send.
+    html(StatusCode::OK, "Allow access?", "", &text, "same-origin")
+}
+
+/// Goes on to another place. Not by a redirect, which the policy would hold against the form that
+/// led here.
+pub(super) fn onward(url: &Url, to: &str) -> Answer {
+    let link = escape(url.as_str());
+    let head = format!("<meta http-equiv=refresh content=\"0;url={link}\">");
+    let text = format!("<p><a href=\"{link}\">Go on to {}</a></p>", shown(to, 200));
+    html(StatusCode::OK, "One moment", &head, &text, "no-referrer")
+}
+
+/// Says what went wrong, and goes nowhere by itself; a link leads back, if that is safe to follow.
+pub(super) fn problem(status: StatusCode, what: &str, back: Option<(&Url, &str)>) -> Answer {
+    let mut text = format!("<h1>This did not work</h1><p>{}</p>", shown(what, 500));
+    if let Some((url, to)) = back {
+        let (link, to) = (escape(url.as_str()), shown(to, 200));
+        let _ = write!(text, "<p><a href=\"{link}\">Return to <b>{to}</b></a></p>");
+    }
+    html(status, "This did not work", "", &text, "no-referrer")
+}
+
+/// Sends the browser elsewhere.
+pub(super) fn redirect(url: &Url) -> Answer {
+    let mut answer = plain(StatusCode::SEE_OTHER, Bytes::new(), "text/plain", "no-referrer");
+    if let Ok(location) = HeaderValue::try_from(url.as_str()) {
+        answer.headers_mut().insert(header::LOCATION, location);
+    }
+    answer
+}
+
+/// JSON that nobody keeps.
+pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> Answer {
+    plain(status, value.to_string().into(), "application/json", "no-referrer")
+}
+
+/// An error of OAuth.
+pub(super) fn oauth_error(status: StatusCode, error: &str, description: &str) -> Answer {
+    json(status, &serde_json::json!({ "error": error, "error_description": description }))
+}
+
+fn list(text: &mut String, title: &str, items: &[&str]) {
+    if items.is_empty() {
+        return;
+    }
+    let _ = write!(text, "<p>{title}</p><ul>");
+    for item in items {
+        let _ = write!(text, "<li>{}</li>", shown(item, 120));
+    }
+    text.push_str("</ul>");
+}
+
+fn html(status: StatusCode, title: &str, head: &str, body: &str, referrer: &'static str) -> Answer {
+    let text = format!(
+        "<!doctype html><html lang=en><head><meta charset=utf-8>\
+         <meta name=viewport content=\"width=device-width\">{head}<title>{title}</title>\
+         <style>{STYLE}</style></head><body>{body}</body></html>"
+    );
+    plain(status, text.into(), "text/html; charset=utf-8", referrer)
+}
+
+fn plain(status: StatusCode, body: Bytes, kind: &'static str, referrer: &'static str) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    let mut set = |name: HeaderName, value: &'static str| {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    };
+    set(header::CONTENT_TYPE, kind);
+    set(header::CACHE_CONTROL, "no-store");
+    set(header::PRAGMA, "no-cache");
+    set(header::X_FRAME_OPTIONS, "DENY");
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(header::REFERRER_POLICY, referrer);
+    if let Ok(policy) = HeaderValue::try_from(POLICY.as_str()) {
+        answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    answer
+}
+
+/// Text from strangers, for people: harmless in HTML, short, and reading in one direction.
+fn shown(text: &str, most: usize) -> String {
+    let mut clean: String = text.chars().filter(|it| !is_tricky(*it)).take(most).collect();
+    if clean.len() < text.len() && clean.chars().count() == most {
+        clean.push('…');
+    }
+    escape(clean.trim())
+}
+
+/// Characters that are not seen, or that change how others are.
+fn is_tricky(it: char) -> bool {
+    it.is_control()
+        || matches!(it, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' |
+            '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' |
+            '\u{e0000}'..='\u{e007f}')
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for it in text.chars() {
+        match it {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}

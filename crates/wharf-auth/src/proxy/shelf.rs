@@ -1,0 +1,171 @@
+//! What is kept: sealed, for a time, under a digest of what names it.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::Instant;
+use wharf_model::{Error, Record, RecordStore, StateSeal};
+
+use crate::jose::{b64, sha256};
+
+/// How often the store's clock is asked, and what has expired is swept away.
+const OFTEN: Duration = Duration::from_secs(60);
+/// How much is swept away at a time.
+const SWEEP: usize = 500;
+
+/// Something that is kept.
+pub(super) trait Thing: Serialize + DeserializeOwned {
+    /// What it is, in its id and in what binds it there.
+    const KIND: &'static str;
+}
+
+/// A thing, as it was when it was looked at.
+pub(super) struct Kept<T> {
+    record: Record,
+    pub(super) thing: T,
+}
+
+impl<T: Thing> Kept<T> {
+    /// Whether it ends soon.
+    pub(super) fn ends_within(&self, now: u64, ttl: Duration) -> bool {
+        self.record.expires.is_some_and(|expires| expires <= now.saturating_add(millis(ttl)))
+    }
+
+    /// Gives it to another owner.
+    pub(super) fn belongs_to(&mut self, owner: &str) {
+        self.record.owner = format!("{}.{owner}", T::KIND);
+    }
+}
+
+/// Where things are kept. Every operation is atomic, whoever shares the store.
+pub(super) struct Shelf {
+    records: Arc<dyn RecordStore>,
+    seal: Arc<dyn StateSeal>,
+    clock: Mutex<Option<(u64, Instant)>>,
+    swept: Mutex<Option<Instant>>,
+}
+
+/// Whose it is, and how many of them there may be.
+pub(super) struct Owner<'a>(pub(super) &'a str, pub(super) usize);
+
+impl Shelf {
+    pub(super) fn new(records: Arc<dyn RecordStore>, seal: Arc<dyn StateSeal>) -> Self {
+        Shelf { records, seal, clock: Mutex::default(), swept: Mutex::default() }
+    }
+
+    /// The time in milliseconds since 1970, by the clock of the store, which is asked now and then.
+    pub(super) async fn now(&self) -> Result<u64, Error> {
+        let known = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((then, at)) = known.filter(|(_, at)| at.elapsed() < OFTEN) {
+            return Ok(then.saturating_add(millis(at.elapsed())));
+        }
+        let now = self.records.now().await?;
+        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Instant::now()));
+        Ok(now)
+    }
+
+    /// Keeps a thing for so long, unless its owner has too many.
+    pub(super) async fn put<T: Thing>(
+        &self,
+        name: &str,
+        thing: &T,
+        owner: Owner<'_>,
+        ttl: Duration,
+    ) -> Result<bool, Error> {
+        self.sweep().await?;
+        let (id, now) = (id::<T>(name), self.now().await?);
+        let owned = format!("{}.{}", T::KIND, owner.0);
+        let body = self.close(&id, thing)?;
+        let expires = Some(now.saturating_add(millis(ttl)));
+        let record = Record { id, owner: owned, created: now, expires, body, ..Record::default() };
+        self.records.insert(record, owner.1).await
+    }
+
+    /// The thing of this name, unless it has expired.
+    pub(super) async fn get<T: Thing>(&self, name: &str) -> Result<Option<Kept<T>>, Error> {
+        let Some(record) = self.records.load(&id::<T>(name)).await? else { return Ok(None) };
+        let now = self.now().await?;
+        if record.expires.is_none_or(|expires| expires <= now) {
+            return Ok(None);
+        }
+        let plain = self.seal.open_bytes(&context::<T>(&record.id), &record.body);
+        let thing = plain.and_then(|plain| serde_json::from_slice(&plain).ok());
+        Ok(thing.map(|thing| Kept { record, thing }))
+    }
+
+    /// Puts a changed thing in the place of what it was; false if somebody else was faster. With a
+    /// time, that is how long it is kept from now on.
+    pub(super) async fn swap<T: Thing>(
+        &self,
+        kept: Kept<T>,
+        ttl: Option<Duration>,
+    ) -> Result<bool, Error> {
+        let Kept { mut record, thing } = kept;
+        record.body = self.close(&record.id, &thing)?;
+        if let Some(ttl) = ttl {
+            record.expires = Some(self.now().await?.saturating_add(millis(ttl)));
+        }
+        self.records.swap(record).await
+    }
+
+    /// Takes a thing away. True for one taker only.
+    pub(super) async fn take<T: Thing>(&self, name: &str) -> Result<bool, Error> {
+        self.records.remove(&id::<T>(name)).await
+    }
+
+    /// Makes room for one more thing of an owner's: the oldest goes.
+    pub(super) async fn drop_oldest<T: Thing>(&self, owner: &str) -> Result<(), Error> {
+        let oldest = self.records.list(&format!("{}.{owner}", T::KIND), None, 1).await?;
+        for record in oldest {
+            self.records.remove(&record.id).await?;
+        }
+        Ok(())
+    }
+
+    fn close<T: Thing>(&self, id: &str, thing: &T) -> Result<Vec<u8>, Error> {
+        let plain = serde_json::to_vec(thing).map_err(Error::from_std)?;
+        Ok(self.seal.seal_bytes(&context::<T>(id), &plain))
+    }
+
+    async fn sweep(&self) -> Result<(), Error> {
+        let is_due = {
+            let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_due = swept.is_none_or(|at| at.elapsed() >= OFTEN);
+            if is_due {
+                *swept = Some(Instant::now());
+            }
+            is_due
+        };
+        if is_due {
+            self.records.sweep(SWEEP).await?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shelf").finish_non_exhaustive()
+    }
+}
+
+/// What a secret is known by where it is kept.
+pub(super) fn digest(secret: &str) -> String {
+    b64(sha256(secret.as_bytes()))
+}
+
+fn id<T: Thing>(name: &str) -> String {
+    format!("{}.{}", T::KIND, digest(&format!("{}\0{name}", T::KIND)))
+}
+
+fn context<T: Thing>(id: &str) -> Vec<u8> {
+    format!("wharf oauth\0{}\0{id}", T::KIND).into_bytes()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,150 @@
+//! What the proxy keeps, and for how long.
+
+use std::{collections::BTreeSet, fmt, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::shelf::Thing;
+
+/// How long a person may take to answer, and then to sign in.
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a code is good for.
+pub(super) const CODE: Duration = Duration::from_secs(60);
+/// How long a code that was redeemed is remembered, to notice who redeems it again.
+pub(super) const REDEEMED: Duration = Duration::from_secs(600);
+/// How long a registration is kept that nobody has used yet.
+pub(super) const UNUSED: Duration = Duration::from_secs(24 * 3600);
+
+/// A client that registered.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Client {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) redirects: Vec<String>,
+    /// A digest of its secret; none for a public client.
+    pub(super) secret: Option<String>,
+    /// Whether anybody was let in with it.
+    pub(super) used: bool,
+}
+
+/// What a client asks for.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Asked {
+    pub(super) client: String,
+    pub(super) redirect: String,
+    pub(super) state: Option<String>,
+    pub(super) challenge: String,
+    pub(super) scopes: BTreeSet<String>,
+}
+
+/// What the consent page carries, sealed.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Ticket {
+    pub(super) asked: Asked,
+    pub(super) number: String,
+    pub(super) until: u64,
+}
+
+/// A user who agreed and is signing in upstream; named by the `state` that comes back.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Pending {
+    pub(super) asked: Asked,
+    /// A digest of what only the browser has that agreed.
+    pub(super) browser: String,
+    pub(super) verifier: String,
+    pub(super) nonce: String,
+}
+
+/// A code that the client has not redeemed yet, or just did.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Code {
+    pub(super) asked: Asked,
+    /// What it is good for; gone once it was redeemed.
+    pub(super) good: Option<(Identity, Tokens)>,
+    /// The grant that it became.
+    pub(super) grant: Option<String>,
+}
+
+/// A user who let a client in, until it ends or is revoked.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Grant {
+    pub(super) client: String,
+    pub(super) resource: String,
+    pub(super) scopes: BTreeSet<String>,
+    pub(super) who: Identity,
+    pub(super) upstream: Tokens,
+    /// Digests: of what all refresh tokens of this grant have in common, and of the newest.
+    pub(super) family: String,
+    pub(super) newest: String,
+    pub(super) access: Vec<Access>,
+    /// Until when somebody is fetching new upstream tokens.
+    pub(super) refreshing: u64,
+}
+
+/// An access token of ours, by its digest.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Access {
+    pub(super) digest: String,
+    pub(super) until: u64,
+    pub(super) scopes: BTreeSet<String>,
+}
+
+/// Tokens of the identity provider's.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Tokens {
+    pub(super) access: String,
+    pub(super) refresh: Option<String>,
+    /// When the access token ends, by the store's clock.
+    pub(super) until: Option<u64>,
+}
+
+/// Who somebody is, as the identity provider says.
+///
+/// It is what [`OAuthProxy::grant`](super::OAuthProxy::grant) decides by.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Identity {
+    /// The provider's own name for the user, which never changes and is never given to another.
+    pub subject: String,
+    /// All that the provider says: the claims of an ID token, or what its userinfo URL answers.
+    pub claims: Value,
+}
+
+impl Identity {
+    /// A claim that is a text.
+    #[must_use]
+    pub fn claim(&self, name: &str) -> Option<&str> {
+        self.claims.get(name)?.as_str()
+    }
+
+    /// The address of the user's mailbox, unless the provider says that nobody has verified it.
+    #[must_use]
+    pub fn email(&self) -> Option<&str> {
+        let doubtful =
+            self.claims.get("email_verified").is_some_and(|it| *it == Value::Bool(false));
+        self.claim("email").filter(|_| !doubtful)
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("subject", &self.subject).finish_non_exhaustive()
+    }
+}
+
+impl Thing for Client {
+    const KIND: &'static str = "client";
+}
+
+impl Thing for Pending {
+    const KIND: &'static str = "pending";
+}
+
+impl Thing for Code {
+    const KIND: &'static str = "code";
+}
+
+impl Thing for Grant {
+    const KIND: &'static str = "grant";
+}

@@ -1,0 +1,362 @@
+//! Codes and refresh tokens become access tokens, and access ends.
+
+use std::collections::BTreeSet;
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header, request::Parts};
+use serde_json::json;
+use url::form_urlencoded;
+use wharf_model::Error;
+
+use super::{
+    clients::is_document,
+    desk::{Desk, form},
+    form::Form,
+    page::{self, Answer},
+    shelf::{Kept, Owner, digest},
+    things::{Access, Code, Grant, REDEEMED},
+};
+use crate::jose::{b64, random_token, same, sha256};
+
+/// How many access tokens of one grant are good at a time: a new one ends the oldest.
+const MOST_ACCESS: usize = 4;
+/// How many clients a user may have let in at a time: a new one ends the oldest.
+const MOST_GRANTS: usize = 64;
+/// How tokens begin, so that people (and programs that look for leaks) know what they found.
+pub(super) const ACCESS: &str = "wharf_at_";
+const REFRESH: &str = "wharf_rt_";
+
+/// A refusal.
+struct Refusal(StatusCode, &'static str, &'static str);
+
+type Fallible<T> = Result<Result<T, Refusal>, Error>;
+
+const fn invalid_grant(what: &'static str) -> Refusal {
+    Refusal(StatusCode::BAD_REQUEST, "invalid_grant", what)
+}
+
+const fn invalid_request(what: &'static str) -> Refusal {
+    Refusal(StatusCode::BAD_REQUEST, "invalid_request", what)
+}
+
+const UNKNOWN_CLIENT: Refusal = Refusal(
+    StatusCode::UNAUTHORIZED,
+    "invalid_client",
+    "the client is not registered here (any more), or its secret is wrong",
+);
+
+/// The same for all that is wrong with a code, so that nobody learns what is right about it.
+const BAD_CODE: Refusal =
+    invalid_grant("the code is unknown, used, too old, or of another request: start again");
+const BAD_REFRESH: Refusal =
+    invalid_grant("the refresh token is unknown, used or ended: the user must sign in again");
+
+impl Desk {
+    /// Gives tokens for a code, or for a refresh token.
+    pub(super) async fn token(&self, parts: &Parts, body: &Bytes) -> Result<Answer, Error> {
+        let form = match form(parts, body) {
+            Ok(form) => form,
+            Err(why) => return Ok(refused(parts, &invalid_request(why))),
+        };
+        let client = match self.authenticate(parts, &form).await? {
+            Ok(client) => client,
+            Err(refusal) => return Ok(refused(parts, &refusal)),
+        };
+        if !form.resources().iter().all(|it| self.site.is_resource(it)) {
+            let what = "tokens are given for this server only: see its resource metadata";
+            let refusal = Refusal(StatusCode::BAD_REQUEST, "invalid_target", what);
+            return Ok(refused(parts, &refusal));
+        }
+        let issued = match form.get("grant_type") {
+            Some("authorization_code") => self.redeem(&client, &form).await?,
+            Some("refresh_token") => self.refresh(&client, &form).await?,
+            _ => Err(Refusal(
+                StatusCode::BAD_REQUEST,
+                "unsupported_grant_type",
+                "use authorization_code or refresh_token",
+            )),
+        };
+        Ok(match issued {
+            Ok(answer) => answer,
+            Err(refusal) => refused(parts, &refusal),
+        })
+    }
+
+    /// Ends what a token stands for (RFC 7009).
+    pub(super) async fn revoke(&self, parts: &Parts, body: &Bytes) -> Result<Answer, Error> {
+        let form = match form(parts, body) {
+            Ok(form) => form,
+            Err(why) => return Ok(refused(parts, &invalid_request(why))),
+        };
+        let client = match self.authenticate(parts, &form).await? {
+            Ok(client) => client,
+            Err(refusal) => return Ok(refused(parts, &refusal)),
+        };
+        let Some(token) = form.get("token") else {
+            return Ok(refused(parts, &invalid_request("token is missing")));
+        };
+        // What is not there any more is as good as revoked.
+        let done = page::json(StatusCode::OK, &json!({}));
+        if let Some([id, family, _]) = refresh_parts(token) {
+            let kept = self.shelf.get::<Grant>(id).await?;
+            let is_genuine = |grant: &Grant| grant.client == client && is(family, &grant.family);
+            if kept.is_some_and(|kept| is_genuine(&kept.thing)) {
+                self.shelf.take::<Grant>(id).await?;
+            }
+        } else if let Some((id, secret)) = access_parts(token) {
+            while let Some(mut kept) = self.shelf.get::<Grant>(id).await? {
+                let access = &mut kept.thing.access;
+                let Some(at) = access.iter().position(|it| is(secret, &it.digest)) else { break };
+                access.remove(at);
+                if kept.thing.client != client || self.shelf.swap(kept, None).await? {
+                    break;
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Which client it is that asks, if it can prove it as far as it must.
+    async fn authenticate(&self, parts: &Parts, form: &Form) -> Fallible<String> {
+        let (id, secret) = match credentials(parts, form) {
+            Ok(given) => given,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        // What such a client says about itself mattered when the user was asked: it has no secret.
+        if is_document(&id) {
+            return Ok(if self.documents.is_some() { Ok(id) } else { Err(UNKNOWN_CLIENT) });
+        }
+        let Some(known) = self.client(&id).await? else { return Ok(Err(UNKNOWN_CLIENT)) };
+        let is_it = match &known.client.secret {
+            Some(right) => secret.is_some_and(|secret| is(&secret, right)),
+            None => true,
+        };
+        Ok(if is_it { Ok(id) } else { Err(UNKNOWN_CLIENT) })
+    }
+
+    async fn redeem(&self, client: &str, form: &Form) -> Fallible<Answer> {
+        let (Some(code), Some(verifier)) = (form.get("code"), form.get("code_verifier")) else {
+            return Ok(Err(invalid_request("code and code_verifier are both needed")));
+        };
+        let Some(mut kept) = self.shelf.get::<Code>(code).await? else { return Ok(Err(BAD_CODE)) };
+        let asked = &kept.thing.asked;
+        let redirect = form.get("redirect_uri");
+        if asked.client != client
+            || redirect.is_some_and(|it| it != asked.redirect)
+            || !is_verifier(verifier)
+            || !same(b64(sha256(verifier.as_bytes())).as_bytes(), asked.challenge.as_bytes())
+        {
+            return Ok(Err(BAD_CODE));
+        }
+        let Some((who, upstream)) = kept.thing.good.take() else {
+            self.end(kept.thing.grant.as_deref()).await?;
+            return Ok(Err(BAD_CODE));
+        };
+        let scopes = asked.scopes.clone();
+        let (id, family) = (random_token(16), random_token(16));
+        let owner = digest(&format!("{}\0{}", self.idp.provider.realm(), who.subject));
+        let mut grant = Grant {
+            client: client.to_owned(),
+            resource: self.site.resource.clone(),
+            scopes: scopes.clone(),
+            who,
+            upstream,
+            family: digest(&family),
+            newest: String::new(),
+            access: Vec::new(),
+            refreshing: 0,
+        };
+        let answer = self.issue(&mut grant, &id, &family, scopes).await?;
+        self.keep_grant(&id, &grant, &owner).await?;
+        kept.thing.grant = Some(id.clone());
+        if !self.shelf.swap(kept, Some(REDEEMED)).await? {
+            // Somebody redeemed it in the meantime: one of the two is not who it should be.
+            self.end(Some(&id)).await?;
+            let other = self.shelf.get::<Code>(code).await?;
+            self.end(other.as_ref().and_then(|kept| kept.thing.grant.as_deref())).await?;
+            return Ok(Err(BAD_CODE));
+        }
+        // The tokens are good, whatever becomes of this.
+        let _ = self.keep_client(client).await;
+        Ok(Ok(answer))
+    }
+
+    async fn refresh(&self, client: &str, form: &Form) -> Fallible<Answer> {
+        let Some([id, family, newest]) = form.get("refresh_token").and_then(refresh_parts) else {
+            return Ok(Err(BAD_REFRESH));
+        };
+        let Some(mut kept) = self.shelf.get::<Grant>(id).await? else {
+            return Ok(Err(BAD_REFRESH));
+        };
+        let grant = &mut kept.thing;
+        if grant.client != client || !is(family, &grant.family) {
+            return Ok(Err(BAD_REFRESH));
+        }
+        // A genuine token, but not the newest: two have it, and nobody knows who is the thief.
+        if !is(newest, &grant.newest) {
+            self.end(Some(id)).await?;
+            return Ok(Err(BAD_REFRESH));
+        }
+        let Some(scopes) = self.settings.granted(&grant.who, &grant.scopes) else {
+            self.end(Some(id)).await?;
+            return Ok(Err(BAD_REFRESH));
+        };
+        grant.scopes = scopes;
+        let wanted = match form.get("scope") {
+            None => grant.scopes.clone(),
+            Some(text) => text.split(' ').filter(|it| !it.is_empty()).map(Into::into).collect(),
+        };
+        if !wanted.is_subset(&grant.scopes) {
+            let what = "scope: more than was granted; ask the user by a new authorization request";
+            return Ok(Err(Refusal(StatusCode::BAD_REQUEST, "invalid_scope", what)));
+        }
+        let answer = self.issue(grant, id, family, wanted).await?;
+        if !self.shelf.swap(kept, Some(self.settings.refresh_ttl)).await? {
+            return self.lost(id, newest).await;
+        }
+        // The tokens are good, whatever becomes of this.
+        let _ = self.keep_client(client).await;
+        Ok(Ok(answer))
+    }
+
+    /// Somebody changed the grant in the meantime. If that was another refresh with the same token,
+    /// it is used; otherwise it is not, and can be sent again.
+    async fn lost(&self, id: &str, newest: &str) -> Fallible<Answer> {
+        let kept = self.shelf.get::<Grant>(id).await?;
+        if kept.is_some_and(|kept| is(newest, &kept.thing.newest)) {
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            return Ok(Err(Refusal(status, "temporarily_unavailable", "send it once more")));
+        }
+        self.end(Some(id)).await?;
+        Ok(Err(BAD_REFRESH))
+    }
+
+    /// New tokens of a grant. The refresh token before is not good any more.
+    async fn issue(
+        &self,
+        grant: &mut Grant,
+        id: &str,
+        family: &str,
+        scopes: BTreeSet<String>,
+    ) -> Result<Answer, Error> {
+        let (access, newest) = (random_token(32), random_token(32));
+        let ttl = self.settings.access_ttl;
+        let now = self.shelf.now().await?;
+        let until = now.saturating_add(ttl.as_secs().saturating_mul(1000));
+        let scope = scopes.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+        grant.newest = digest(&newest);
+        grant.access.retain(|it| it.until > now);
+        while grant.access.len() >= MOST_ACCESS {
+            grant.access.remove(0);
+        }
+        grant.access.push(Access { digest: digest(&access), until, scopes });
+        Ok(page::json(
+            StatusCode::OK,
+            &json!({
+                "access_token": format!("{ACCESS}{id}.{access}"),
+                "token_type": "Bearer",
+                "expires_in": ttl.as_secs(),
+                "refresh_token": format!("{REFRESH}{id}.{family}.{newest}"),
+                "scope": scope,
+            }),
+        ))
+    }
+
+    async fn keep_grant(&self, id: &str, grant: &Grant, owner: &str) -> Result<(), Error> {
+        let ttl = self.settings.refresh_ttl;
+        for _ in 0..3 {
+            if self.shelf.put(id, grant, Owner(owner, MOST_GRANTS), ttl).await? {
+                return Ok(());
+            }
+            self.shelf.drop_oldest::<Grant>(owner).await?;
+        }
+        Err(Error::overloaded(std::time::Duration::from_secs(1)))
+    }
+
+    /// Ends a grant, with all tokens of it.
+    async fn end(&self, grant: Option<&str>) -> Result<(), Error> {
+        if let Some(id) = grant {
+            self.shelf.take::<Grant>(id).await?;
+        }
+        Ok(())
+    }
+
+    /// The grant that an access token is of, and what the token itself is good for.
+    pub(super) async fn look_up(
+        &self,
+        token: &str,
+    ) -> Result<Option<(Kept<Grant>, Access)>, Error> {
+        let Some((id, secret)) = access_parts(token) else { return Ok(None) };
+        let Some(mut kept) = self.shelf.get::<Grant>(id).await? else { return Ok(None) };
+        let now = self.shelf.now().await?;
+        let access = &mut kept.thing.access;
+        let at = access.iter().position(|it| it.until > now && is(secret, &it.digest));
+        let Some(access) = at.map(|at| access.remove(at)) else { return Ok(None) };
+        Ok((kept.thing.resource == self.site.resource).then_some((kept, access)))
+    }
+}
+
+/// Whether this is the secret of that digest.
+fn is(secret: &str, right: &str) -> bool {
+    same(digest(secret).as_bytes(), right.as_bytes())
+}
+
+/// The grant's name and the secret in an access token.
+pub(super) fn access_parts(token: &str) -> Option<(&str, &str)> {
+    token.strip_prefix(ACCESS).filter(|it| it.len() <= 128)?.split_once('.')
+}
+
+/// The grant's name, what all its refresh tokens share, and what only this one has.
+fn refresh_parts(token: &str) -> Option<[&str; 3]> {
+    let (id, rest) = token.strip_prefix(REFRESH).filter(|it| it.len() <= 160)?.split_once('.')?;
+    let (family, newest) = rest.split_once('.')?;
+    Some([id, family, newest])
+}
+
+fn is_verifier(text: &str) -> bool {
+    let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~".contains(&it);
+    (43..=128).contains(&text.len()) && text.bytes().all(is_plain)
+}
+
+/// Who a client says to be: in a header, or in the body, but not in both.
+fn credentials(parts: &Parts, form: &Form) -> Result<(String, Option<String>), Refusal> {
+    let (id, secret) = (form.get("client_id"), form.get("client_secret"));
+    let mut headers = parts.headers.get_all(header::AUTHORIZATION).iter();
+    let Some(given) = headers.next() else {
+        let id = id.ok_or(invalid_request("client_id is missing"))?;
+        return Ok((id.to_owned(), secret.map(str::to_owned)));
+    };
+    if headers.next().is_some() || secret.is_some() {
+        return Err(invalid_request("authenticate in one way only"));
+    }
+    let (name, password) = basic(given).ok_or(UNKNOWN_CLIENT)?;
+    match id {
+        Some(id) if id != name => Err(UNKNOWN_CLIENT),
+        _ => Ok((name, Some(password))),
+    }
+}
+
+fn basic(value: &HeaderValue) -> Option<(String, String)> {
+    let (scheme, encoded) = value.to_str().ok()?.split_once(' ')?;
+    let plain = BASE64_STANDARD.decode(encoded.trim()).ok()?;
+    let plain = String::from_utf8(plain).ok()?;
+    let (id, secret) = plain.split_once(':').filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
+    // They are encoded as in a form first (RFC 6749, 2.3.1).
+    let decode = |text: &str| {
+        let pair = format!("it={text}");
+        let value = form_urlencoded::parse(pair.as_bytes()).next().map(|it| it.1.into_owned());
+        value.unwrap_or_default()
+    };
+    Some((decode(id), decode(secret)))
+}
+
+fn refused(parts: &Parts, refusal: &Refusal) -> Answer {
+    let Refusal(status, error, what) = refusal;
+    let mut answer = page::oauth_error(*status, error, what);
+    if *status == StatusCode::UNAUTHORIZED && parts.headers.contains_key(header::AUTHORIZATION) {
+        let challenge = HeaderValue::from_static("Basic realm=\"token\"");
+        answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    answer
+}

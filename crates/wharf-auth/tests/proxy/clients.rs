@@ -1,0 +1,174 @@
+//! Who may ask.
+
+use http::{Method, header};
+use serde_json::{Value, json};
+use wharf_auth::proxy::{OAuthProxy, Provider};
+
+use crate::{idp::Idp, world::*};
+
+#[tokio::test]
+async fn a_registration_is_held_against_the_rules() {
+    let (_idp, node) = world().await;
+    let with = |name: &str, value: Value| {
+        let mut metadata = json!({"client_name": "Crane", "redirect_uris": [REDIRECT]});
+        metadata[name] = value;
+        metadata
+    };
+    for (metadata, error) in [
+        (json!({}), "invalid_redirect_uri"),
+        (json!([]), "invalid_client_metadata"),
+        (with("redirect_uris", json!([])), "invalid_redirect_uri"),
+        (with("redirect_uris", json!("https://a.example")), "invalid_client_metadata"),
+        (with("redirect_uris", json!(vec![REDIRECT; 11])), "invalid_redirect_uri"),
+        (with("redirect_uris", json!([REDIRECT, "http://a.example/cb"])), "invalid_redirect_uri"),
+        (with("redirect_uris", json!(["javascript:alert(1)"])), "invalid_redirect_uri"),
+        (with("redirect_uris", json!(["com.example.app:/cb"])), "invalid_redirect_uri"),
+        (with("redirect_uris", json!(["https://a.example/#x"])), "invalid_redirect_uri"),
+        (with("client_name", json!("x".repeat(201))), "invalid_client_metadata"),
+        (with("token_endpoint_auth_method", json!("tls_client_auth")), "invalid_client_metadata"),
+        (with("grant_types", json!(["client_credentials"])), "invalid_client_metadata"),
+        (with("response_types", json!(["token"])), "invalid_client_metadata"),
+    ] {
+        let page = node.register(metadata.clone()).await;
+        assert_eq!((u16::from(page.status), page.error()), (400, error.into()), "{metadata}");
+    }
+    let page = node.register(with("logo_uri", json!("x".repeat(20_000)))).await;
+    assert_eq!(page.status, 413);
+    let garbage = node.send(Method::POST, "/register", &[], "{").await;
+    assert_eq!(garbage.error(), "invalid_client_metadata");
+
+    let page = node.register(with("scope", json!("files:read"))).await;
+    assert_eq!(
+        (u16::from(page.status), &page.headers[header::CACHE_CONTROL]),
+        (201, &"no-store".parse().unwrap())
+    );
+    let said = page.json();
+    assert_eq!(said["token_endpoint_auth_method"], "client_secret_basic");
+    assert_eq!(said["redirect_uris"], json!([REDIRECT]));
+    assert!(text(&said, "client_secret").len() >= 43);
+}
+
+#[tokio::test]
+async fn schemes_of_applications_are_for_the_operator_to_allow() {
+    let idp = Idp::start().await;
+    let proxy = proxy(&idp).redirect_scheme("com.example.app").client(
+        "crane-desktop",
+        "Crane",
+        ["com.example.app:/cb"],
+    );
+    let node = Node::new(proxy, &wharf_store::memory_stores());
+    let client = node.client("Crane", "com.example.app:/cb").await;
+    for client in [&*client, "crane-desktop"] {
+        let page = node.get(&authorize(client, &[("redirect_uri", "com.example.app:/cb")])).await;
+        assert!(page.text.contains("Access goes to <b>com.example.app:</b>"), "{}", page.text);
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_registrations_is_stemmed() {
+    let (_idp, node) = world().await;
+    let mut taken = 0;
+    for _ in 0..500 {
+        let page = node.register(json!({"redirect_uris": [REDIRECT]})).await;
+        match u16::from(page.status) {
+            201 => taken += 1,
+            429 => assert_eq!(page.headers[header::RETRY_AFTER], "5"),
+            other => panic!("{other}"),
+        }
+    }
+    assert!((60..100).contains(&taken), "{taken}");
+}
+
+#[tokio::test]
+async fn a_client_with_a_secret_must_show_it() {
+    let (idp, node) = world().await;
+    let said = node.register(json!({"redirect_uris": [REDIRECT]})).await.json();
+    let (client, secret) = (text(&said, "client_id"), text(&said, "client_secret"));
+    let basic = |id: &str, secret: &str| {
+        let pair = format!("{id}:{secret}");
+        format!("Basic {}", base64::Engine::encode(&base64::prelude::BASE64_STANDARD, pair))
+    };
+    let code = node.code(&idp, &client, "alice").await;
+    let good = [
+        ("grant_type", "authorization_code"),
+        ("code", &*code),
+        ("redirect_uri", REDIRECT),
+        ("code_verifier", VERIFIER),
+    ];
+    let mut plain = good.to_vec();
+    plain.push(("client_id", &client));
+    assert_eq!(node.token(&plain).await.error(), "invalid_client", "no secret");
+    let mut wrong = plain.clone();
+    wrong.push(("client_secret", "wrong"));
+    assert_eq!(node.token(&wrong).await.status, 401);
+    let header = basic(&client, "wrong");
+    let page = node.post("/token", &[("authorization", &header)], &good).await;
+    assert_eq!((u16::from(page.status), page.error()), (401, "invalid_client".into()));
+    assert!(page.headers.contains_key(header::WWW_AUTHENTICATE));
+    let header = basic(&client, &secret);
+    let mut both = plain.clone();
+    both.push(("client_secret", &secret));
+    let page = node.post("/token", &[("authorization", &header)], &both).await;
+    assert_eq!(page.error(), "invalid_request", "both ways at once");
+    let mut other = good.to_vec();
+    other.push(("client_id", "another"));
+    let page = node.post("/token", &[("authorization", &header)], &other).await;
+    assert_eq!(page.error(), "invalid_client");
+    // None of that used the code up.
+    let page = node.post("/token", &[("authorization", &header)], &good).await;
+    assert_eq!(page.status, 200, "{}", page.text);
+
+    let code = node.code(&idp, &client, "alice").await;
+    let mut posted = vec![("client_id", &*client), ("client_secret", &*secret)];
+    posted.extend([good[0], ("code", &*code), good[2], good[3]]);
+    assert_eq!(node.token(&posted).await.status, 200);
+    assert_eq!(node.refresh("nobody", "x").await.error(), "invalid_client");
+}
+
+#[tokio::test]
+async fn documents_of_clients_are_not_fetched_from_inside_or_without_reason() {
+    let idp = Idp::start().await;
+    let node = Node::new(proxy(&idp), &wharf_store::memory_stores());
+    for id in [
+        "https://127.0.0.1/client.json",
+        "https://localhost/client.json",
+        "https://[::1]/client.json",
+        "https://10.0.0.1/client.json",
+        "https://169.254.169.254/latest/meta-data",
+        "https://app.example.com",
+        "https://app.example.com/",
+        "https://app.example.com/a/../b",
+        "https://user@app.example.com/client.json",
+        "https://app.example.com/client.json#x",
+        "http://127.0.0.1/client.json",
+    ] {
+        let page = node.get(&authorize(id, &[])).await;
+        assert!(page.status == 400 && page.is_dead_end(), "{id}: {}", page.text);
+    }
+    let provider = Provider::oidc(&idp.url, "id", "secret");
+    let without = OAuthProxy::new(PUBLIC, provider).client_documents(None);
+    let node = Node::new(without, &wharf_store::memory_stores());
+    let said = node.get("/.well-known/oauth-authorization-server").await.json();
+    assert_eq!(said["client_id_metadata_document_supported"], false);
+    let page = node.redeem("https://app.example.com/client.json", "x").await;
+    assert_eq!(page.error(), "invalid_client");
+}
+
+#[tokio::test]
+async fn clients_that_are_web_pages_can_read_what_they_asked_for_and_no_other_page() {
+    let (_idp, node) = world().await;
+    let client = node.client("Crane", REDIRECT).await;
+    for path in ["/token", "/register", "/revoke"] {
+        for method in [Method::OPTIONS, Method::POST] {
+            let page = node.send(method, path, &[], "").await;
+            assert_eq!(page.headers[header::ACCESS_CONTROL_ALLOW_ORIGIN], "*", "{path}");
+            assert!(!page.headers.contains_key(header::ACCESS_CONTROL_ALLOW_CREDENTIALS));
+        }
+    }
+    for target in [&*authorize(&client, &[]), "/callback", "/consent"] {
+        for method in [Method::OPTIONS, Method::GET, Method::POST] {
+            let page = node.send(method, target, &[], "").await;
+            assert!(!page.headers.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN), "{target}");
+        }
+    }
+}

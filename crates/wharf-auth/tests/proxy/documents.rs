@@ -1,0 +1,133 @@
+//! Clients that publish who they are, at the URL that is their id.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::Response;
+use http_body_util::Full;
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_rustls::{TlsAcceptor, rustls};
+use wharf_auth::{fetch::Fetch, proxy::Upstream};
+
+use crate::{idp::Idp, world::*};
+
+/// Somebody's web site, on loopback: tests have no other.
+struct Publisher {
+    id: String,
+    pem: String,
+    document: Arc<Mutex<Value>>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Publisher {
+    async fn start() -> Self {
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![cert.der().clone()],
+                rustls::pki_types::PrivateKeyDer::Pkcs8(signing_key.serialize_der().into()),
+            )
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let id = format!("https://localhost:{}/client.json", listener.local_addr().unwrap().port());
+        let document = Arc::new(Mutex::new(json!({
+            "client_id": id,
+            "client_name": "Crane",
+            "redirect_uris": [REDIRECT],
+            "token_endpoint_auth_method": "none",
+        })));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let publisher = Publisher { id, pem: cert.pem(), document, asked };
+        let (document, asked) = (publisher.document.clone(), publisher.asked.clone());
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let Ok(stream) = acceptor.accept(stream).await else { continue };
+                let (document, asked) = (document.clone(), asked.clone());
+                tokio::spawn(async move {
+                    let service = service_fn(|_| {
+                        asked.fetch_add(1, Ordering::SeqCst);
+                        let text = document.lock().unwrap().to_string();
+                        async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(text)))) }
+                    });
+                    let io = TokioIo::new(stream);
+                    let _ = http1::Builder::new().serve_connection(io, service).await;
+                });
+            }
+        });
+        publisher
+    }
+
+    fn node(&self, idp: &Idp) -> Node {
+        let fetch = Fetch::new().trust_pem(&self.pem).unwrap();
+        Node::new(proxy(idp).client_documents(fetch), &wharf_store::memory_stores())
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_known_by_what_it_publishes() {
+    let (idp, publisher) = (Idp::start().await, Publisher::start().await);
+    let node = publisher.node(&idp);
+    let page = node.get(&authorize(&publisher.id, &[])).await;
+    assert!(page.text.contains("published by <b>localhost</b>"), "{}", page.text);
+    let tokens = node.sign_in(&idp, &publisher.id, "alice").await;
+    let pass = node.call(&text(&tokens, "access_token")).await.unwrap();
+    assert!(pass.extensions.get::<Upstream>().is_some());
+    assert_eq!(node.refresh(&publisher.id, &text(&tokens, "refresh_token")).await.status, 200);
+    assert_eq!(publisher.asked.load(Ordering::SeqCst), 1, "it is remembered");
+
+    let elsewhere = authorize(&publisher.id, &[("redirect_uri", "https://evil.example/cb")]);
+    assert!(node.get(&elsewhere).await.is_dead_end());
+    // What it publishes later counts later.
+    publisher.document.lock().unwrap()["redirect_uris"] = json!(["https://new.example.com/cb"]);
+    assert_eq!(node.get(&authorize(&publisher.id, &[])).await.status, 200);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(301)).await;
+    tokio::time::resume();
+    assert!(node.get(&authorize(&publisher.id, &[])).await.is_dead_end());
+}
+
+#[tokio::test]
+async fn a_document_must_be_about_its_own_url_and_fit() {
+    let (idp, publisher) = (Idp::start().await, Publisher::start().await);
+    let good = publisher.document.lock().unwrap().clone();
+    for (name, value) in [
+        ("client_id", json!("https://other.example/client.json")),
+        ("client_id", Value::Null),
+        ("client_name", Value::Null),
+        ("redirect_uris", json!([])),
+        ("redirect_uris", json!([REDIRECT, "http://a.example/cb"])),
+        ("token_endpoint_auth_method", json!("client_secret_basic")),
+        ("client_secret", json!("x")),
+        ("padding", json!("x".repeat(20_000))),
+    ] {
+        let mut document = good.clone();
+        document[name] = value;
+        *publisher.document.lock().unwrap() = document;
+        // Each time a proxy that remembers nothing.
+        let page = publisher.node(&idp).get(&authorize(&publisher.id, &[])).await;
+        assert!(page.status == 400 && page.is_dead_end(), "{name}: {}", page.text);
+    }
+    let node = publisher.node(&idp);
+    for _ in 0..5 {
+        assert_eq!(node.get(&authorize(&publisher.id, &[])).await.status, 400);
+    }
+    assert_eq!(publisher.asked.load(Ordering::SeqCst), 9, "not asked again at once");
+}

@@ -1,0 +1,16 @@
+//! The OAuth proxy, with an identity provider, clients, browsers and attackers of the tests' own.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod clients;
+mod consent;
+mod documents;
+mod flow;
+mod idp;
+#[path = "../../../wharf-store/tests/redis/server.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with the tests of stores")]
+mod redis;
+mod tokens;
+mod upstream;
+mod world;
+
+use self::redis::RedisServer;

@@ -1,0 +1,173 @@
+//! What the provider says, and what is believed of it.
+
+use serde_json::{Value, json};
+use wharf_auth::proxy::Upstream;
+
+use crate::{
+    idp::{Idp, Mood},
+    world::*,
+};
+
+/// Signs in while the provider is in this mood: where the browser ends up.
+async fn end_of(idp: &Idp, node: &Node, mood: Mood, more: &str) -> url::Url {
+    idp.mood(mood);
+    let client = node.client("Crane", REDIRECT).await;
+    let mut browser = Browser::default();
+    let page = browser.get(node, &authorize(&client, &[])).await;
+    let signing_in = browser.answer(node, &page, "allow").await.link();
+    if signing_in.as_str().starts_with(REDIRECT) {
+        return signing_in;
+    }
+    let back = idp.sign_in(&signing_in, "alice");
+    browser.get(node, &format!("{}{more}", target(&back))).await.location()
+}
+
+#[tokio::test]
+async fn an_id_token_is_for_us_from_there_of_now_and_of_this_sign_in() {
+    let (idp, node) = world().await;
+    let claims = |claims: Value| Mood { claims, ..Mood::default() };
+    for mood in [
+        claims(json!({"iss": "https://evil.example"})),
+        claims(json!({"iss": null})),
+        claims(json!({"aud": "another-client"})),
+        claims(json!({"aud": ["another-client"]})),
+        claims(json!({"aud": ["the-proxy", "another-client"]})),
+        claims(json!({"azp": "another-client"})),
+        claims(json!({"exp": 1_000_000})),
+        claims(json!({"exp": null})),
+        claims(json!({"iat": 99_999_999_999_u64})),
+        claims(json!({"nonce": "of another sign-in"})),
+        claims(json!({"nonce": null})),
+        claims(json!({"sub": null})),
+        claims(json!({"sub": ""})),
+        Mood { foreign_key: true, ..Mood::default() },
+    ] {
+        let shown = mood.claims.to_string();
+        let end = end_of(&idp, &node, mood, "").await;
+        assert_eq!(parameter(&end, "error").as_deref(), Some("server_error"), "{shown}");
+        assert_eq!(parameter(&end, "code"), None, "{shown}");
+        assert_eq!(parameter(&end, "iss").as_deref(), Some(PUBLIC));
+    }
+    let fine = claims(json!({"aud": ["the-proxy", "other"], "azp": "the-proxy"}));
+    assert!(parameter(&end_of(&idp, &node, fine, "").await, "code").is_some());
+}
+
+#[tokio::test]
+async fn an_answer_of_another_issuer_is_not_redeemed() {
+    let (idp, node) = world().await;
+    let mixed_up = end_of(&idp, &node, Mood::default(), "&iss=https%3A%2F%2Fevil.example").await;
+    assert_eq!(parameter(&mixed_up, "error").as_deref(), Some("server_error"));
+    assert!(idp.asked().is_empty(), "the code was not sent anywhere");
+    let iss: String = url::form_urlencoded::byte_serialize(idp.url.as_bytes()).collect();
+    let named = end_of(&idp, &node, Mood::default(), &format!("&iss={iss}")).await;
+    assert!(parameter(&named, "code").is_some());
+
+    let (idp, node) = world().await;
+    let mood = || Mood { names_itself: true, ..Mood::default() };
+    let nameless = end_of(&idp, &node, mood(), "").await;
+    assert_eq!(parameter(&nameless, "error").as_deref(), Some("server_error"));
+    let slash = end_of(&idp, &node, mood(), &format!("&iss={}", "http%3A%2F%2F127.0.0.1%2F")).await;
+    assert_eq!(parameter(&slash, "error").as_deref(), Some("server_error"));
+}
+
+#[tokio::test]
+async fn a_provider_that_calls_itself_something_else_is_not_asked() {
+    let (idp, node) = world().await;
+    let mood = Mood { issuer: Some("https://evil.example".into()), ..Mood::default() };
+    let end = end_of(&idp, &node, mood, "").await;
+    assert_eq!(parameter(&end, "error").as_deref(), Some("temporarily_unavailable"));
+    // It is left alone for a while, and asked again then.
+    let end = end_of(&idp, &node, Mood::default(), "").await;
+    assert_eq!(parameter(&end, "error").as_deref(), Some("temporarily_unavailable"));
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(6)).await;
+    tokio::time::resume();
+    assert!(parameter(&end_of(&idp, &node, Mood::default(), "").await, "code").is_some());
+}
+
+#[tokio::test]
+async fn what_goes_wrong_there_is_told_without_details() {
+    let (idp, node) = world().await;
+    let refused = json!({"error": "invalid_client", "error_description": "secret s3cret is wrong"});
+    for error in
+        [(401, refused.clone()), (200, refused), (500, json!("stack trace")), (200, json!({}))]
+    {
+        let mood = Mood { token_error: Some(error), ..Mood::default() };
+        let end = end_of(&idp, &node, mood, "").await;
+        assert_eq!(parameter(&end, "error").as_deref(), Some("server_error"));
+        assert!(!end.as_str().contains("s3cret") && !end.as_str().contains("stack"), "{end}");
+    }
+    let client = node.client("Crane", REDIRECT).await;
+    for (theirs, ours) in [
+        ("access_denied", "access_denied"),
+        ("invalid_scope", "server_error"),
+        ("<script>", "server_error"),
+    ] {
+        let mut browser = Browser::default();
+        let page = browser.get(&node, &authorize(&client, &[])).await;
+        let signing_in = browser.answer(&node, &page, "allow").await.link();
+        let state = parameter(&signing_in, "state").unwrap();
+        let query =
+            form(&[("error", theirs), ("error_description", "inner secrets"), ("state", &state)]);
+        let end = browser.get(&node, &format!("/callback?{query}")).await.location();
+        assert_eq!(parameter(&end, "error").as_deref(), Some(ours));
+        assert!(!end.as_str().contains("inner"), "{end}");
+    }
+}
+
+#[tokio::test]
+async fn keys_that_change_are_fetched_again() {
+    let (idp, node) = world().await;
+    assert!(parameter(&end_of(&idp, &node, Mood::default(), "").await, "code").is_some());
+    idp.rotate();
+    // Not at once, whatever tokens say; but soon.
+    let early = end_of(&idp, &node, Mood::default(), "").await;
+    assert_eq!(parameter(&early, "error").as_deref(), Some("server_error"));
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(11)).await;
+    tokio::time::resume();
+    assert!(parameter(&end_of(&idp, &node, Mood::default(), "").await, "code").is_some());
+}
+
+#[tokio::test]
+async fn tokens_of_the_provider_are_renewed_by_one_for_all() {
+    let idp = Idp::start().await;
+    let stores = wharf_store::memory_stores();
+    let [one, two] = [(), ()].map(|()| Node::new(proxy(&idp), &stores));
+    idp.mood(Mood { expires_in: Some(10), ..Mood::default() });
+    let client = one.client("Crane", REDIRECT).await;
+    let tokens = one.sign_in(&idp, &client, "alice").await;
+    let access = text(&tokens, "access_token");
+    let user = async |node: &Node| {
+        node.call(&access).await.unwrap().extensions.get::<Upstream>().unwrap().clone()
+    };
+    idp.mood(Mood { expires_in: Some(3600), ..Mood::default() });
+    let users = [user(&one).await, user(&two).await, user(&one).await, user(&two).await];
+    let all = users.map(|user| tokio::spawn(async move { user.token().await.unwrap() }));
+    let mut seen = Vec::new();
+    for token in all {
+        seen.push(token.await.unwrap().secret().to_owned());
+    }
+    assert!(seen.iter().all(|token| *token == seen[0]), "all have the same, new one");
+    let renewals = idp.asked().iter().filter(|it| it["grant_type"] == "refresh_token").count();
+    assert_eq!(renewals, 1);
+    // The next call has it at once, and the client's own tokens are as they were.
+    assert_eq!(user(&two).await.token().await.unwrap().secret(), seen[0]);
+    assert_eq!(one.refresh(&client, &text(&tokens, "refresh_token")).await.status, 200);
+}
+
+#[tokio::test]
+async fn who_must_sign_in_again_is_told_so() {
+    let (idp, node) = world().await;
+    idp.mood(Mood { expires_in: Some(10), ..Mood::default() });
+    let client = node.client("Crane", REDIRECT).await;
+    let tokens = node.sign_in(&idp, &client, "alice").await;
+    let pass = node.call(&text(&tokens, "access_token")).await.unwrap();
+    let user = pass.extensions.get::<Upstream>().unwrap();
+    idp.mood(Mood {
+        token_error: Some((400, json!({"error": "invalid_grant"}))),
+        ..Mood::default()
+    });
+    let error = user.token().await.unwrap_err();
+    assert!(error.message.contains("sign in again"), "{error}");
+}

@@ -1,0 +1,95 @@
+//! Our client gets into our server through an identity provider that registers nobody by itself: over
+//! real HTTP, with a person who reads the pages.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../../wharf-auth/tests/proxy/idp.rs"]
+#[allow(dead_code, reason = "shared with the proxy's own tests")]
+mod idp;
+mod person;
+
+use std::sync::{Arc, atomic::Ordering};
+
+use serde_json::json;
+use wharf::{
+    Client, Endpoint, Server, ToolError,
+    auth::{
+        client::Auth,
+        proxy::{OAuthProxy, Provider, Upstream},
+    },
+    prelude::*,
+};
+
+use self::{
+    idp::{ID, Idp, SECRET},
+    person::Person,
+};
+
+/// Who is calling, here and at the provider.
+#[tool(scope = "files:read")]
+async fn whoami(
+    principal: Principal,
+    Extension(user): Extension<Upstream>,
+) -> Result<String, ToolError> {
+    let token = user.token().await?;
+    assert!(token.secret().starts_with("upstream-"));
+    let email = user.identity().email().unwrap_or_default();
+    Ok(format!("{} {email}", principal.id()))
+}
+
+/// Needs more than a client gets at first.
+#[tool(scope = "files:write")]
+async fn write() -> &'static str {
+    "written"
+}
+
+/// A server on a port of its own: its URL.
+async fn serve(idp: &Idp) -> String {
+    let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
+    let public = format!("http://{}", listener.local_addr().unwrap());
+    let proxy = OAuthProxy::new(&public, Provider::oidc(&idp.url, ID, SECRET))
+        .scopes(["files:read", "files:write"])
+        .first_scopes(["files:read"]);
+    let keys: wharf::KeyRing = "00".repeat(32).parse().unwrap();
+    let server = Server::new("harbour", "1.0.0").auth(proxy).seal(Arc::new(keys));
+    let endpoint = server.tool::<whoami>().tool::<write>().build().unwrap();
+    tokio::spawn(async move { endpoint.serve_http_on(listener).await });
+    public
+}
+
+#[tokio::test]
+async fn a_client_gets_in_and_asks_for_more_when_it_needs_more() {
+    for pin in ["2025-06-18", "2026-07-28"] {
+        let idp = Idp::start().await;
+        let public = serve(&idp).await;
+        let person = Arc::new(Person::new(&idp, "alice"));
+        let auth = Auth::code(person.clone()).name("Tug");
+        let client = Client::builder().pin(pin.parse().unwrap()).auth(auth);
+        let client = client.connect(format!("{public}/mcp")).await.unwrap();
+        let who = client.call("whoami", ()).await.unwrap();
+        let who = serde_json::to_value(&who).unwrap()["content"][0]["text"].clone();
+        assert_eq!(who, json!(format!("{} alice alice@example.com", idp.url)));
+        assert_eq!(person.visits.load(Ordering::SeqCst), 1);
+        assert!(person.last_page().contains("<b>Tug</b>"), "{}", person.last_page());
+        assert!(!person.last_page().contains("files:write"));
+
+        client.call("write", ()).await.unwrap();
+        assert_eq!(person.visits.load(Ordering::SeqCst), 2, "asked once more, for more");
+        assert!(person.last_page().contains("<li>files:write</li>"));
+        client.call("whoami", ()).await.unwrap();
+        assert_eq!(person.visits.load(Ordering::SeqCst), 2);
+    }
+}
+
+#[tokio::test]
+async fn who_is_not_asked_does_not_get_in() {
+    let idp = Idp::start().await;
+    let public = serve(&idp).await;
+    let client = Client::builder().connect(format!("{public}/mcp")).await;
+    assert!(client.is_err());
+    let person = Arc::new(Person::new(&idp, "alice").who_says_no());
+    let client = Client::builder().auth(Auth::code(person.clone()));
+    let error = client.connect(format!("{public}/mcp")).await.unwrap_err();
+    assert_eq!(person.visits.load(Ordering::SeqCst), 1);
+    assert!(error.to_string().contains("access_denied"), "{error}");
+    assert!(idp.asked().is_empty());
+}

@@ -1,0 +1,64 @@
+//! The example does what it says.
+#![allow(clippy::expect_used)]
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use wharf::{Client, args};
+
+#[tokio::test]
+async fn who_has_the_token_may_read_and_not_write() {
+    let server = Example::start();
+    let client = server.connect("let-me-in").await.expect("the token is let in");
+    let tools = client.tools().all().await.expect("it lists");
+    let names: Vec<_> = tools.iter().map(|tool| tool.name.to_string()).collect();
+    assert_eq!(names, ["list_notes", "read_note"]);
+    let tide: String = client.call_as("read_note", args! { name: "tide" }).await.expect("it reads");
+    assert_eq!(tide, "Low water at noon. (the harbour)");
+    let refused = client.call("write_note", args! { name: "tide", text: "none" }).await;
+    let refused = refused.expect_err("the token has not this scope");
+    assert!(refused.kind.is_insufficient_scope(), "{refused:?}");
+
+    let stranger = server.connect("let-me-in-too").await.expect_err("another token is not let in");
+    assert!(stranger.to_string().contains("401"), "{stranger}");
+}
+
+/// The example, until this is dropped.
+struct Example {
+    process: Child,
+    url: String,
+}
+
+impl Example {
+    fn start() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
+        let process = Command::new(env!("CARGO_BIN_EXE_protected"))
+            .args(["--at", &free.to_string()])
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the example is built");
+        Self { process, url: format!("http://{free}/mcp") }
+    }
+
+    /// As soon as it is there.
+    async fn connect(&self, token: &str) -> Result<Client, wharf::model::Error> {
+        for _ in 0..500 {
+            let builder = Client::builder().header("authorization", format!("Bearer {token}"));
+            match builder.connect(self.url.as_str()).await {
+                Err(error) if error.to_string().contains("refused") => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                ended => return ended,
+            }
+        }
+        panic!("the example never served");
+    }
+}
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,54 @@
+//! Clients that other people wrote get into a protected server of ours, with their own OAuth code; and Wharf's client
+//! gets into theirs. Tokens come from npm `oidc-provider`; the scripts are in `tests/foreign`.
+
+mod servers;
+
+use std::process::Stdio;
+
+use wharf_auth::server::Jwt;
+
+use crate::support::LIMIT;
+use crate::support::authorization::AuthorizationServer;
+use crate::support::program;
+use crate::support::protected::Place;
+
+/// One test for each client and era.
+macro_rules! clients {
+    ($($test:ident: $script:literal $era:literal;)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                drive($script, $era).await;
+            }
+        )*
+    };
+}
+
+clients! {
+    typescript1_legacy: "authorized1.mjs" "--legacy";
+    typescript2_legacy: "authorized2.mjs" "--legacy";
+    typescript2_modern: "authorized2.mjs" "--modern";
+    python_legacy: "authorized.py" "--legacy";
+    python_modern: "authorized.py" "--modern";
+}
+
+async fn drive(script: &str, era: &str) {
+    let issuer = AuthorizationServer::start().await;
+    let place = Place::take().await;
+    // A stranger is told to ask for one scope; for the other it must come back.
+    let authority = Jwt::issuer(&issuer.issuer).audience(&place.resource).scope("files:read");
+    let server = place.serve(authority);
+    let mut command = program::command(script);
+    command.args([era, &server.resource]).env("AUTH_CONTROL", &issuer.control);
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let ended = tokio::time::timeout(LIMIT, command.output()).await;
+    let output = ended.expect("it ends in time").unwrap();
+    let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    if output.status.success() {
+        return;
+    }
+    for seen in issuer.seen().await {
+        eprintln!("{seen:?}");
+    }
+    panic!("{script} {era} ended with {} and said:\n{}", output.status, said.concat());
+}

@@ -1,0 +1,153 @@
+//! A person agrees, and comes back with a code.
+
+use serde_json::json;
+use wharf::{Client, args};
+use wharf_auth::client::{Auth, MemoryVault, Vault};
+
+use super::start;
+use crate::support::authorization::AuthorizationServer;
+use crate::support::person::Ada;
+use crate::support::protected::Protected;
+
+mod tests {
+    crate::oidc::tests! {
+        a_person_is_asked_once_and_known_from_then_on legacy_too more_is_asked_for_when_more_is_needed
+        a_person_who_says_no an_expired_token_is_replaced_and_nobody_is_asked a_lost_refresh_token_means_asking_again
+        logins_outlive_the_client_and_logout_ends_them
+    }
+}
+
+/// A client of ours for whom Ada agrees, in the era of this revision.
+async fn connect(server: &Protected, auth: &Auth, revision: &str) -> Client {
+    let builder = Client::builder().name("tug", "1.0.0").pin(revision.parse().unwrap());
+    builder.auth(auth.clone()).connect(server.resource.as_str()).await.unwrap()
+}
+
+async fn text(client: &Client, tool: &str) -> String {
+    let called = match tool {
+        "whoami" => client.call_as(tool, args! {}).await,
+        _ => client.call_as(tool, args! { name: "log" }).await,
+    };
+    called.unwrap()
+}
+
+async fn a_person_is_asked_once_and_known_from_then_on() {
+    let (issuer, server) = start().await;
+    comes_in(&issuer, &server, "2026-07-28").await;
+}
+
+async fn legacy_too() {
+    let (issuer, server) = start().await;
+    comes_in(&issuer, &server, "2025-06-18").await;
+}
+
+async fn comes_in(issuer: &AuthorizationServer, server: &Protected, revision: &str) {
+    let ada = Ada::at(issuer);
+    let auth = Auth::code(ada.clone()).scopes(["files:read"]);
+    let client = connect(server, &auth, revision).await;
+    assert_eq!(text(&client, "whoami").await, "ada: files:read");
+    assert_eq!(text(&client, "read_file").await, "log, as ada read it");
+    assert_eq!(ada.visits(), 1);
+    assert_eq!(ada.asked("resource"), [server.resource.as_str()]);
+    assert_eq!(ada.asked("code_challenge_method"), ["S256"]);
+    // It can be there when nobody is, because the authorization server offers that.
+    assert_eq!(ada.asked("scope"), ["files:read offline_access"]);
+    let names = client.tools().all().await.unwrap().into_iter().map(|tool| tool.name.clone());
+    assert_eq!(names.collect::<Vec<_>>(), ["whoami", "read_file"]);
+
+    let seen = issuer.seen().await;
+    let registered = seen.iter().find(|it| it.path == "/reg").unwrap();
+    assert_eq!((registered.status, &registered.error), (201, &None));
+    let [exchange] = &seen.iter().filter(|it| it.path == "/token").collect::<Vec<_>>()[..] else {
+        panic!("{seen:#?}")
+    };
+    assert_eq!(exchange.status, 200);
+    assert_eq!(exchange.params["grant_type"], "authorization_code");
+    assert_eq!(exchange.params["resource"], server.resource);
+    assert!(exchange.params["code_verifier"].as_str().is_some_and(|it| it.len() >= 43));
+}
+
+async fn more_is_asked_for_when_more_is_needed() {
+    let (issuer, server) = start().await;
+    let ada = Ada::at(&issuer);
+    let auth = Auth::code(ada.clone()).scopes(["files:read"]);
+    let client = connect(&server, &auth, "2026-07-28").await;
+    assert_eq!(text(&client, "read_file").await, "log, as ada read it");
+    // The list does not have the tool, but the call tells what it takes, and that is got.
+    assert_eq!(text(&client, "write_file").await, "log, as ada wrote it");
+    let asked = ["files:read offline_access", "files:read offline_access files:write"];
+    assert_eq!(ada.asked("scope"), asked);
+    assert_eq!(text(&client, "whoami").await, "ada: files:read files:write");
+    assert_eq!(ada.visits(), 2);
+}
+
+async fn a_person_who_says_no() {
+    let (issuer, server) = start().await;
+    issuer.set(json!({"deny": true})).await;
+    let ada = Ada::at(&issuer);
+    let auth = Auth::code(ada.clone()).scopes(["files:read"]);
+    let builder = Client::builder().auth(auth);
+    let error = builder.connect(server.resource.as_str()).await.err().unwrap().to_string();
+    assert!(error.contains("access_denied") && error.contains("Ada said no"), "{error}");
+    assert_eq!(ada.visits(), 1);
+    assert!(issuer.seen_at_token().await.is_empty());
+}
+
+async fn an_expired_token_is_replaced_and_nobody_is_asked() {
+    let (issuer, server) = start().await;
+    issuer.set(json!({"ttl": 2})).await;
+    let ada = Ada::at(&issuer);
+    let auth = Auth::code(ada.clone()).scopes(["files:read"]);
+    let client = connect(&server, &auth, "2026-07-28").await;
+    for _ in 0..2 {
+        tokio::time::sleep(super::PAST_EXPIRY).await;
+        assert_eq!(text(&client, "whoami").await, "ada: files:read");
+    }
+    assert_eq!(ada.visits(), 1);
+    let exchanges = issuer.seen_at_token().await;
+    let grants: Vec<_> = exchanges.iter().map(|it| it.params["grant_type"].clone()).collect();
+    assert_eq!(grants[..2], ["authorization_code", "refresh_token"]);
+    // Each refresh token was used once: a rotated one must not be shown again.
+    let mut spent: Vec<_> =
+        exchanges.iter().filter_map(|it| it.params["refresh_token"].as_str()).collect();
+    let all = spent.len();
+    spent.dedup();
+    assert_eq!(spent.len(), all);
+    assert!(exchanges.iter().all(|it| it.params["resource"] == server.resource));
+}
+
+async fn a_lost_refresh_token_means_asking_again() {
+    let (issuer, server) = start().await;
+    issuer.set(json!({"ttl": 1, "refresh": false})).await;
+    let ada = Ada::at(&issuer);
+    let client =
+        connect(&server, &Auth::code(ada.clone()).scopes(["files:read"]), "2026-07-28").await;
+    let before = ada.visits();
+    // Longer than the clocks of two machines may differ.
+    tokio::time::sleep(super::PAST_EXPIRY).await;
+    issuer.set(json!({"ttl": 3600})).await;
+    assert!(text(&client, "whoami").await.starts_with("ada: "));
+    assert_eq!(ada.visits(), before + 1);
+}
+
+async fn logins_outlive_the_client_and_logout_ends_them() {
+    let (issuer, server) = start().await;
+    let (ada, vault) = (Ada::at(&issuer), MemoryVault::default());
+    let auth = Auth::code(ada.clone()).scopes(["files:read"]).vault(vault.clone());
+    for _ in 0..2 {
+        let client = connect(&server, &auth, "2026-07-28").await;
+        assert!(text(&client, "whoami").await.starts_with("ada: "));
+        client.close().await;
+    }
+    assert_eq!(ada.visits(), 1);
+    let [key] = &vault.list().await.unwrap()[..] else { panic!("one login") };
+    assert_eq!((key.server.as_str(), key.issuer.as_str()), (&*server.resource, &*issuer.issuer));
+    let refresh = vault.load(key).await.unwrap().unwrap().tokens.unwrap().refresh.unwrap();
+
+    issuer.seen().await;
+    assert_eq!(auth.logout(&server.resource).await.unwrap(), 1);
+    assert!(vault.list().await.unwrap().is_empty());
+    let seen = issuer.seen().await;
+    let revoked = seen.iter().find(|it| it.params["token"] == refresh.as_str()).unwrap();
+    assert_eq!((revoked.path.as_str(), revoked.status), ("/token/revocation", 200));
+}

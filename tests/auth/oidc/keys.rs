@@ -1,0 +1,42 @@
+//! Keys that change.
+
+use super::start;
+use crate::support::protected::said;
+
+mod tests {
+    crate::oidc::tests! { a_new_key_locks_nobody_out keys_are_not_fetched_for_each_token }
+}
+
+async fn a_new_key_locks_nobody_out() {
+    let (issuer, server) = start().await;
+    let before = issuer.token(&server.resource, "files:read").await;
+    assert_eq!(said(&server.call_with("whoami", &before).await), "machine: files:read");
+
+    issuer.rotate_keys(true).await;
+    let after = issuer.token(&server.resource, "files:write").await;
+    assert_eq!(said(&server.call_with("whoami", &after).await), "machine: files:write");
+    // The old one counts for as long as its key is published.
+    assert_eq!(said(&server.call_with("whoami", &before).await), "machine: files:read");
+
+    // And once more, at once: the second change must not wait until the first is old.
+    issuer.rotate_keys(false).await;
+    let last = issuer.token(&server.resource, "files:read").await;
+    assert_eq!(said(&server.call_with("whoami", &last).await), "machine: files:read");
+}
+
+async fn keys_are_not_fetched_for_each_token() {
+    let (issuer, server) = start().await;
+    let token = issuer.token(&server.resource, "files:read").await;
+    for _ in 0..5 {
+        assert_eq!(said(&server.call_with("whoami", &token).await), "machine: files:read");
+    }
+    // Tokens that name keys which do not exist make the server look, but not again and again.
+    let (_, rest) = token.split_once('.').unwrap();
+    for number in 0..50 {
+        let header = format!(r#"{{"alg":"ES256","typ":"at+jwt","kid":"made up {number}"}}"#);
+        let made_up = format!("{}.{rest}", wharf_auth::jose::b64(header.as_bytes()));
+        assert_eq!(server.call_with("whoami", &made_up).await.status, 401);
+    }
+    let fetched = issuer.seen().await.iter().filter(|it| it.path == "/jwks").count();
+    assert!((1..=10).contains(&fetched), "the keys were fetched {fetched} times");
+}

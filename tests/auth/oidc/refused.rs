@@ -1,0 +1,89 @@
+//! Who does not come in, and what they are told.
+
+use serde_json::json;
+
+use super::{PAST_EXPIRY, start};
+use crate::support::authorization::AuthorizationServer;
+use crate::support::protected::{challenge, said};
+
+mod tests {
+    crate::oidc::tests! {
+        nobody a_token_for_somebody_else a_token_of_another_issuer an_expired_token a_token_that_was_changed
+        too_few_scopes
+    }
+}
+
+async fn nobody() {
+    let (issuer, server) = start().await;
+    let answer = server.call("whoami", &[]).await;
+    assert_eq!(answer.status, 401);
+    let metadata = server.metadata();
+    assert_eq!(challenge(&answer), format!(r#"Bearer resource_metadata="{metadata}""#));
+
+    let page = wharf_auth::fetch::Fetch::new().get(&metadata, http::HeaderMap::new()).await;
+    let page: serde_json::Value = page.unwrap().json().unwrap();
+    assert_eq!(page["resource"], server.resource);
+    assert_eq!(page["authorization_servers"], json!([issuer.issuer]));
+    assert_eq!(page["bearer_methods_supported"], json!(["header"]));
+}
+
+async fn a_token_for_somebody_else() {
+    let (issuer, server) = start().await;
+    let ours = issuer.token(&server.resource, "files:read").await;
+    assert_eq!(said(&server.call_with("whoami", &ours).await), "machine: files:read");
+
+    let elsewhere = server.resource.replace("/mcp", "/other");
+    let other = issuer.token(&elsewhere, "files:read").await;
+    let answer = server.call_with("whoami", &other).await;
+    assert_eq!(answer.status, 401);
+    assert!(challenge(&answer).contains(r#"error="invalid_token""#), "{}", challenge(&answer));
+    // Neither says what the token says.
+    let body = String::from_utf8_lossy(&answer.body).into_owned();
+    assert!(!body.contains(&elsewhere) && !challenge(&answer).contains(&elsewhere), "{body}");
+}
+
+async fn a_token_of_another_issuer() {
+    let (_issuer, server) = start().await;
+    let stranger = AuthorizationServer::start().await;
+    let token = stranger.token(&server.resource, "files:read").await;
+    let answer = server.call_with("whoami", &token).await;
+    assert_eq!(answer.status, 401);
+    assert!(challenge(&answer).contains(r#"error="invalid_token""#), "{}", challenge(&answer));
+    // Nobody was asked for keys whom the token named.
+    assert!(stranger.seen().await.iter().all(|it| it.path != "/jwks"));
+}
+
+async fn an_expired_token() {
+    let (issuer, server) = start().await;
+    issuer.set(json!({"ttl": 2})).await;
+    let token = issuer.token(&server.resource, "files:read").await;
+    assert_eq!(said(&server.call_with("whoami", &token).await), "machine: files:read");
+    // That it was good a moment ago does not count.
+    tokio::time::sleep(PAST_EXPIRY).await;
+    let answer = server.call_with("whoami", &token).await;
+    assert_eq!(answer.status, 401);
+    assert!(challenge(&answer).contains(r#"error="invalid_token""#), "{}", challenge(&answer));
+}
+
+async fn a_token_that_was_changed() {
+    let (issuer, server) = start().await;
+    let token = issuer.token(&server.resource, "files:read").await;
+    let (signed, signature) = token.rsplit_once('.').unwrap();
+    let (first, rest) = signature.split_at(1);
+    let other = if first == "A" { "B" } else { "A" };
+    let answer = server.call_with("whoami", &format!("{signed}.{other}{rest}")).await;
+    assert_eq!(answer.status, 401);
+    assert!(challenge(&answer).contains(r#"error="invalid_token""#), "{}", challenge(&answer));
+}
+
+async fn too_few_scopes() {
+    let (issuer, server) = start().await;
+    let token = issuer.token(&server.resource, "files:read").await;
+    assert_eq!(said(&server.call_with("read_file", &token).await), "log, as machine read it");
+    let answer = server.call_with("write_file", &token).await;
+    assert_eq!(answer.status, 403);
+    let challenge = challenge(&answer);
+    assert!(challenge.contains(r#"error="insufficient_scope""#), "{challenge}");
+    assert!(challenge.contains(r#"scope="files:read files:write""#), "{challenge}");
+    assert!(challenge.contains(&server.metadata()), "{challenge}");
+}

@@ -1,0 +1,110 @@
+//! A real authorization server: npm `oidc-provider`, run by `tests/foreign/servers/authorization.mjs`.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use wharf_auth::fetch::Fetch;
+
+use super::program::Program;
+
+pub(crate) struct AuthorizationServer {
+    _program: Program,
+    pub(crate) issuer: String,
+    /// Where it is told what to do.
+    pub(crate) control: String,
+}
+
+/// A request that it got, and how it answered.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Seen {
+    pub(crate) path: String,
+    pub(crate) status: u16,
+    pub(crate) params: Value,
+    /// Whether there was a proof with it.
+    pub(crate) dpop: bool,
+    /// The scheme of its `Authorization`.
+    pub(crate) authorization: Option<String>,
+    pub(crate) error: Option<String>,
+}
+
+impl AuthorizationServer {
+    pub(crate) async fn start() -> Self {
+        let mut program = Program::start("servers/authorization.mjs", &[]);
+        let issuer = program.told("issuer ").await;
+        let control = program.told("control ").await;
+        program.let_go();
+        Self { _program: program, issuer, control }
+    }
+
+    /// How long access tokens live, whether they can be read, and so on: see the script.
+    pub(crate) async fn set(&self, settings: Value) {
+        self.tell::<Value>("/settings", settings).await;
+    }
+
+    /// Signs with a new key from now on.
+    pub(crate) async fn rotate_keys(&self, keep: bool) {
+        self.tell::<Value>("/keys", json!({"keep": keep})).await;
+    }
+
+    /// Knows a client, as if it had been registered by hand.
+    pub(crate) async fn know(&self, client: Value) {
+        self.tell::<Value>("/clients", client).await;
+    }
+
+    /// All that it was asked since the last look.
+    pub(crate) async fn seen(&self) -> Vec<Seen> {
+        self.tell("/seen", json!({})).await
+    }
+
+    /// What it was asked at its token endpoint since the last look.
+    pub(crate) async fn seen_at_token(&self) -> Vec<Seen> {
+        let mut seen = self.seen().await;
+        seen.retain(|it| it.path == "/token");
+        seen
+    }
+
+    /// A token that a machine gets for itself, for any resource.
+    pub(crate) async fn token(&self, resource: &str, scope: &str) -> String {
+        self.know(json!({
+            "client_id": "machine",
+            "client_secret": "secret of a machine",
+            "token_endpoint_auth_method": "client_secret_post",
+            "grant_types": ["client_credentials"],
+            "redirect_uris": [],
+            "response_types": [],
+        }))
+        .await;
+        let fields = [
+            ("grant_type", "client_credentials"),
+            ("client_id", "machine"),
+            ("client_secret", "secret of a machine"),
+            ("resource", resource),
+            ("scope", scope),
+        ];
+        let url = format!("{}/token", self.issuer);
+        let answer = Fetch::new().post_form(&url, HeaderMap::new(), &fields).await.unwrap();
+        let Granted { access_token } = answer.json().unwrap();
+        access_token
+    }
+
+    pub(crate) async fn tell<T: DeserializeOwned>(&self, path: &str, what: Value) -> T {
+        tell(&self.control, path, what).await
+    }
+}
+
+/// Tells the authorization server whose control is there what to do.
+pub(crate) async fn tell<T: DeserializeOwned>(control: &str, path: &str, what: Value) -> T {
+    let url = format!("{control}{path}");
+    let body = Bytes::from(what.to_string());
+    let answer = Fetch::new().post(&url, HeaderMap::new(), body).await.unwrap();
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    assert_eq!(answer.status, 200, "{path}: {text}");
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{path}: {e}: {text}"))
+}
+
+#[derive(Deserialize)]
+struct Granted {
+    access_token: String,
+}

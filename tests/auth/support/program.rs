@@ -1,0 +1,72 @@
+//! Programs that other people wrote, run by scripts of ours.
+
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
+
+use super::install::Installed;
+
+/// A script in `tests/foreign` that runs until this is dropped.
+pub(crate) struct Program {
+    name: String,
+    /// It is killed when it is dropped.
+    process: Child,
+    stderr: Option<Lines<BufReader<ChildStderr>>>,
+}
+
+impl Program {
+    pub(crate) fn start(script: &str, arguments: &[&str]) -> Self {
+        let mut command = command(script);
+        let mut process = command
+            .args(arguments)
+            // Its end is how a script hears that nobody needs it any more, even if the test was killed.
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|e| {
+                panic!("cannot run {script}: {e}; run `cargo xtask foreign` again")
+            });
+        let stderr = process.stderr.take().map(|stderr| BufReader::new(stderr).lines());
+        Self { name: script.to_owned(), process, stderr }
+    }
+
+    /// What follows the word in the next line that begins with it.
+    pub(crate) async fn told(&mut self, word: &str) -> String {
+        let lines = self.stderr.as_mut().expect("it was not let go");
+        let mut said = String::new();
+        while let Ok(Some(line)) = lines.next_line().await {
+            if let Some(rest) = line.strip_prefix(word) {
+                return rest.trim().to_owned();
+            }
+            said = said + &line + "\n";
+        }
+        let ended = self.process.try_wait();
+        panic!("{} never said {word:?} ({ended:?}); it said:\n{said}", self.name);
+    }
+
+    /// Reads on, so that it never waits for a full pipe.
+    pub(crate) fn let_go(&mut self) {
+        let lines = self.stderr.take();
+        tokio::spawn(async move {
+            let Some(mut lines) = lines else { return };
+            while let Ok(Some(line)) = lines.next_line().await {
+                eprintln!("{line}");
+            }
+        });
+    }
+}
+
+/// How to run a script in `tests/foreign`.
+pub(crate) fn command(script: &str) -> Command {
+    let installed = Installed::find().unwrap_or_else(|why| panic!("{why}"));
+    let mut command = Command::new(installed.runtime(script));
+    command
+        .arg(script)
+        .current_dir(&installed.scripts)
+        .env("WHARF_FOREIGN", &installed.home)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}

@@ -1,0 +1,115 @@
+//! A server of ours that is protected.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+use serde_json::json;
+use tokio::net::TcpListener;
+use wharf::Endpoint;
+use wharf::model::Authority;
+use wharf::prelude::*;
+use wharf_auth::fetch::{Fetch, Fetched};
+
+/// Who is calling, and what they may do.
+#[tool]
+async fn whoami(caller: Principal) -> String {
+    format!("{}: {}", name(&caller), caller.scopes().collect::<Vec<_>>().join(" "))
+}
+
+/// Reads a file.
+#[tool(scope = "files:read")]
+async fn read_file(name: String, caller: Principal) -> String {
+    format!("{name}, as {} read it", self::name(&caller))
+}
+
+/// Writes a file.
+#[tool(scope = "files:write")]
+async fn write_file(name: String, caller: Principal) -> String {
+    format!("{name}, as {} wrote it", self::name(&caller))
+}
+
+/// What the authorization server calls them.
+fn name(caller: &Principal) -> &str {
+    caller.id().rsplit([' ', '\t']).next().unwrap_or_default()
+}
+
+/// A protected server that runs until the test ends.
+pub(crate) struct Protected {
+    /// What it is called, which is where it is.
+    pub(crate) resource: String,
+}
+
+/// A place for a server: tokens are for its address, so that must be known first.
+pub(crate) struct Place {
+    listener: TcpListener,
+    pub(crate) resource: String,
+}
+
+impl Place {
+    pub(crate) async fn take() -> Self {
+        let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
+        let resource = format!("http://{}/mcp", listener.local_addr().unwrap());
+        Self { listener, resource }
+    }
+
+    /// Serves there, with somebody at the door.
+    pub(crate) fn serve(self, authority: impl Authority) -> Protected {
+        let server = Server::new("harbour", "1.0.0")
+            .tool::<whoami>()
+            .tool::<read_file>()
+            .tool::<write_file>()
+            .auth(authority);
+        let endpoint = server.build().unwrap();
+        let Self { listener, resource } = self;
+        tokio::spawn(async move { endpoint.serve_http_on(listener).await });
+        Protected { resource }
+    }
+}
+
+impl Protected {
+    /// Calls a tool as a modern client would, with nothing of ours between the test and the wire.
+    pub(crate) async fn call(&self, tool: &str, headers: &[(&str, &str)]) -> Fetched {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let arguments = if tool == "whoami" { json!({}) } else { json!({"name": "log"}) };
+        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let mut map = HeaderMap::new();
+        let always = [
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", tool),
+        ];
+        for (name, value) in always.iter().chain(headers) {
+            let name = header::HeaderName::from_bytes(name.as_bytes()).unwrap();
+            map.insert(name, HeaderValue::from_str(value).unwrap());
+        }
+        Fetch::new().post(&self.resource, map, Bytes::from(body.to_string())).await.unwrap()
+    }
+
+    /// The same with this token.
+    pub(crate) async fn call_with(&self, tool: &str, token: &str) -> Fetched {
+        self.call(tool, &[("authorization", &format!("Bearer {token}"))]).await
+    }
+
+    /// Where its metadata is.
+    pub(crate) fn metadata(&self) -> String {
+        self.resource.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
+    }
+}
+
+/// The challenge of an answer.
+pub(crate) fn challenge(answer: &Fetched) -> &str {
+    answer.headers.get(header::WWW_AUTHENTICATE).map_or("", |it| it.to_str().unwrap())
+}
+
+/// What the tool said in an answer on the wire.
+pub(crate) fn said(answer: &Fetched) -> String {
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    assert_eq!(answer.status, 200, "{text}");
+    let body: serde_json::Value = serde_json::from_str(&text).unwrap();
+    body["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned()
+}

@@ -1,0 +1,35 @@
+// How the tests tell the authorization server what to do: JSON by POST to a port of its own.
+import { json } from 'node:stream/consumers';
+import { visit } from '../visit.mjs';
+import { newKey } from './authorization_options.mjs';
+
+export function control(state) {
+    const routes = {
+        /** Changes settings. */
+        '/settings': changes => Object.assign(state.settings, changes),
+        /** Signs with a new key from now on; the old ones are published no longer, unless `keep`. */
+        '/keys': ({ keep }) => {
+            // The first key that fits signs.
+            state.keys = [newKey(), ...(keep ? state.keys : [])];
+            state.restart();
+            return { kid: state.keys[0].kid };
+        },
+        /** Knows a client, as if it had been registered by hand. */
+        '/clients': async client => {
+            await state.storage('Client').upsert(client.client_id, client);
+            return client;
+        },
+        /** Goes where a browser would, and tells where it is sent away to. */
+        '/visit': async ({ url }) => ({ location: String(await visit(url)) }),
+        /** What was asked since the last look. */
+        '/seen': () => state.seen.splice(0),
+    };
+    return async (request, response) => {
+        try {
+            const answer = await routes[request.url](await json(request));
+            response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+        } catch (error) {
+            response.writeHead(500).end(error.stack);
+        }
+    };
+}
