@@ -14,8 +14,9 @@ use wharf_model::{Authority, Denied, Error, Knock, Pass, Scope};
 use crate::tcp::RemoteAddress;
 
 use super::{
-    HttpBody, guard,
+    HttpBody, cors, guard,
     heads::Seen,
+    options::Guarded,
     read::{Taken, read},
     respond::{self, Reply},
     service::Site,
@@ -31,8 +32,29 @@ const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 pub(crate) struct Until(pub(crate) Instant);
 
 impl Site {
-    /// Answers a request if `authority` lets it in.
+    /// Answers a request where somebody decides who comes in.
     pub(crate) async fn guarded<B: Body>(
+        self: &Arc<Self>,
+        guarded: &Guarded,
+        parts: &Parts,
+        seen: &Seen<'_>,
+        body: Pin<&mut B>,
+        scope: Scope,
+    ) -> Reply {
+        let authority = &guarded.authority;
+        if guarded.has_page(parts.uri.path()) {
+            return self.page(authority, parts, seen, body, &scope).await;
+        }
+        let mut reply = match guard::check(&self.http, parts, seen) {
+            Err(refusal) => return *refusal,
+            Ok(()) => self.admit(authority, parts, seen, body, scope).await,
+        };
+        cors::expose(&self.http, seen, &mut reply);
+        reply
+    }
+
+    /// Answers a request if `authority` lets it in.
+    async fn admit<B: Body>(
         self: &Arc<Self>,
         authority: &Arc<dyn Authority>,
         parts: &Parts,
@@ -81,7 +103,7 @@ impl Site {
     }
 
     /// Answers a request for a page that anybody may read.
-    pub(crate) async fn page<B: Body>(
+    async fn page<B: Body>(
         &self,
         authority: &Arc<dyn Authority>,
         parts: &Parts,

@@ -199,12 +199,7 @@ impl Http {
         path == self.path
             || self.sse_2024 && (path == SSE || path == MESSAGES)
             || self.health && (path == LIVE || path == READY)
-            || self.page(path).is_some()
-    }
-
-    /// Who answers for this path, if it is one of an authority's pages.
-    pub(crate) fn page(&self, path: &str) -> Option<&Guarded> {
-        self.authority.as_ref().filter(|it| it.pages.iter().any(|page| page == path))
+            || self.authority.as_ref().is_some_and(|it| it.has_page(path))
     }
 
     /// Whether legacy clients have sessions.
@@ -233,6 +228,13 @@ impl Http {
 pub(crate) struct Guarded {
     pub(crate) authority: Arc<dyn Authority>,
     pages: Vec<String>,
+}
+
+impl Guarded {
+    /// Whether this path is that of one of its pages.
+    pub(crate) fn has_page(&self, path: &str) -> bool {
+        self.pages.iter().any(|page| page == path)
+    }
 }
 
 impl fmt::Debug for Guarded {

@@ -101,15 +101,12 @@ impl Site {
         }
         let seen = Seen::of(&parts.headers);
         // In a box of its own: whoever lets everybody in needs no room for it.
-        if let Some(page) = self.http.page(parts.uri.path()) {
-            return Box::pin(self.page(&page.authority, parts, &seen, body, &scope)).await;
+        if let Some(guarded) = &self.http.authority {
+            return Box::pin(self.guarded(guarded, parts, &seen, body, scope)).await;
         }
-        let mut reply = match (guard::check(&self.http, parts, &seen), &self.http.authority) {
-            (Err(refusal), _) => return *refusal,
-            (Ok(()), None) => self.dispatch(parts, &seen, body, scope).await,
-            (Ok(()), Some(guarded)) => {
-                Box::pin(self.guarded(&guarded.authority, parts, &seen, body, scope)).await
-            }
+        let mut reply = match guard::check(&self.http, parts, &seen) {
+            Err(refusal) => return *refusal,
+            Ok(()) => self.dispatch(parts, &seen, body, scope).await,
         };
         cors::expose(&self.http, &seen, &mut reply);
         reply

@@ -7,7 +7,7 @@ use http::{HeaderValue, Request, header};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use wharf::{
-    Http, Server,
+    Http, Server, TaskMode, Tool,
     auth::{
         Jwt,
         jose::{SigningKey, b64},
@@ -325,4 +325,58 @@ fn an_authority_that_cannot_work_is_not_built() {
     let endpoint = Server::new("harbour", "1.0.0").auth(jwt).http(Http::new()).build().unwrap();
     assert!(endpoint.http().options().is_guarded());
     assert_eq!(endpoint.http().options().paths().len(), 3);
+}
+
+/// CVE-2026-52870, CVE-2026-111767: tasks were looked up by their id alone.
+#[tokio::test]
+async fn a_task_is_its_makers_alone() {
+    let issuer = Issuer::new();
+    let bed = Bed::tuned(|server| {
+        let work = Tool::new("work", async || "secret work").task(TaskMode::optional());
+        server.add(work).auth(issuer.jwt())
+    })
+    .await;
+    let bob = issuer.token_with("sub", json!("bob")).leak() as &'static str;
+    let alice = Caller { revision: LEGACY, ..known(&bed, &issuer.good_token()) }.opened().await;
+    let params = json!({"name": "work", "arguments": {}, "task": {"ttl": 60_000}});
+    let made = caller::reply(alice.send(&alice.message("tools/call", params)).await).await;
+    let task = made["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{made}"));
+
+    let thief = Caller { revision: LEGACY, ..known(&bed, bob) }.opened().await;
+    let modern = known(&bed, bob);
+    let ask = async |caller: &Caller, method: &str, id: &str| {
+        let mut message = caller.message(method, json!({"taskId": id}));
+        if caller.revision != LEGACY {
+            let meta = &mut message["params"]["_meta"];
+            meta["io.modelcontextprotocol/clientCapabilities"] =
+                json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        }
+        let mut request = caller.post(&message);
+        if caller.revision != LEGACY {
+            request.headers_mut().insert("mcp-name", id.parse().unwrap());
+        }
+        let response = caller.request(request).await;
+        (response.status(), caller::body(response).await)
+    };
+    let unknown = "A".repeat(task.len());
+    for (thief, methods) in [
+        (&thief, &["tasks/get", "tasks/result", "tasks/cancel"][..]),
+        (&modern, &["tasks/get", "tasks/update", "tasks/cancel"]),
+    ] {
+        for method in methods {
+            let (foreign, never) =
+                (ask(thief, method, task).await, ask(thief, method, &unknown).await);
+            let body = String::from_utf8(foreign.1.to_vec()).unwrap();
+            assert!(body.contains("error") && !body.contains("secret"), "{method}: {body}");
+            assert_eq!(body.replace(task, &unknown).as_bytes(), never.1, "{method}");
+            assert_eq!(foreign.0, never.0, "{method}");
+        }
+    }
+    let list = caller::reply(thief.send(&thief.message("tasks/list", json!({}))).await).await;
+    assert_eq!(list["result"]["tasks"], json!([]), "{list}");
+    // It is still hers, and still there.
+    let list = caller::reply(alice.send(&alice.message("tasks/list", json!({}))).await).await;
+    assert_eq!(list["result"]["tasks"][0]["taskId"], task, "{list}");
+    let (_, result) = ask(&alice, "tasks/result", task).await;
+    assert!(String::from_utf8(result.to_vec()).unwrap().contains("secret work"));
 }

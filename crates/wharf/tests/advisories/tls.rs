@@ -17,13 +17,17 @@ use tokio::{
 use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
-    rustls::{ClientConfig, RootCertStore, crypto::ring},
+    rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::PrivateKeyDer},
 };
-use wharf::Tls;
+use wharf::{
+    Http, Tls,
+    auth::jose::{b64, sha256},
+};
 
 use crate::{
     bed::{Bed, PATIENCE, limited},
     caller::{self, Caller},
+    issuer::{Issuer, METADATA},
     raw,
     web::AnyBody,
 };
@@ -117,6 +121,78 @@ async fn https_does_not_open_the_door_for_pages() {
         let response = send(connect(&bed, &config, &[alpn]).await, request).await;
         assert_eq!(response.status(), 403, "{alpn}");
     }
+}
+
+/// A token that is bound to a certificate is good for whoever has that, and for nobody else (RFC 8705).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stolen_token_is_no_good_without_its_certificate() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = made.signing_key.serialize_pem();
+    let tls = || Tls::from_pem(made.cert.pem().as_bytes(), key.as_bytes()).unwrap();
+    let client = || {
+        let made = rcgen::generate_simple_self_signed(["client".to_owned()]).unwrap();
+        (made.cert, made.signing_key)
+    };
+    let (owner, thief) = (client(), client());
+    let config = |client: Option<&(rcgen::Certificate, rcgen::KeyPair)>| {
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        match client {
+            None => config.with_no_client_auth(),
+            Some((cert, key)) => {
+                let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+                config.with_client_auth_cert(vec![cert.der().clone()], key).unwrap()
+            }
+        }
+    };
+    let issuer = Issuer::new();
+    let digest = b64(sha256(owner.0.der()));
+    let bound = issuer.token_with("cnf", json!({"x5t#S256": digest}));
+    let free = issuer.good_token();
+    let trusting = tls().trust_clients(owner.0.pem().as_bytes()).unwrap();
+    for tls in [tls().ask_clients().unwrap(), trusting] {
+        let authority = issuer.jwt();
+        let bed = Bed::tuned(|server| server.auth(authority).http(Http::new().tls(tls))).await;
+        for (client, token, status) in [
+            (Some(&owner), &bound, 200),
+            (None, &bound, 401),
+            (Some(&owner), &free, 200),
+            (None, &free, 200),
+        ] {
+            let token = token.clone().leak();
+            let caller = Caller { url: "https://localhost/mcp".to_owned(), ..Caller::modern(&bed) };
+            let caller = caller.known_as(token);
+            for alpn in ["h2", "http/1.1"] {
+                let mut request = caller.post(&caller.tool("echo", json!({"text": "safe"})));
+                request.headers_mut().insert("host", "localhost".parse().unwrap());
+                let stream = connect(&bed, &config(client), &[alpn]).await;
+                let response = send(stream, request).await;
+                assert_eq!(response.status(), status, "{alpn}");
+                let challenge = response.headers().get("www-authenticate");
+                let expected = format!(
+                    r#"Bearer error="invalid_token", error_description="The token is bound to another client certificate", {METADATA}"#
+                );
+                assert_eq!(
+                    challenge.map(|it| it.to_str().unwrap()),
+                    (status == 401).then_some(&*expected)
+                );
+            }
+        }
+    }
+    // Another certificate, which only the one who asks anybody takes at all.
+    let authority = issuer.jwt();
+    let tls = tls().ask_clients().unwrap();
+    let bed = Bed::tuned(|server| server.auth(authority).http(Http::new().tls(tls))).await;
+    let caller = Caller { url: "https://localhost/mcp".to_owned(), ..Caller::modern(&bed) };
+    let caller = caller.known_as(bound.leak());
+    let mut request = caller.post(&caller.tool("echo", json!({"text": "stolen"})));
+    request.headers_mut().insert("host", "localhost".parse().unwrap());
+    let response = send(connect(&bed, &config(Some(&thief)), &["h2"]).await, request).await;
+    assert_eq!(response.status(), 401);
 }
 
 #[test]

@@ -25,7 +25,9 @@ impl wharf::Extract for Tenant {
     timeout = "1m",
     destructive,
     idempotent,
-    open_world
+    open_world,
+    scope = "sums",
+    scope = ["numbers", concat!("num", "bers:add")]
 )]
 async fn add(
     /// The first.
