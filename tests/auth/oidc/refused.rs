@@ -1,6 +1,10 @@
 //! Who does not come in, and what they are told.
 
+use std::time::Duration;
+
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 
 use super::{PAST_EXPIRY, start};
 use crate::support::authorization::AuthorizationServer;
@@ -9,7 +13,7 @@ use crate::support::protected::{challenge, said};
 mod tests {
     crate::oidc::tests! {
         nobody a_token_for_somebody_else a_token_of_another_issuer an_expired_token a_token_that_was_changed
-        too_few_scopes
+        too_few_scopes a_stranger_whose_body_comes_late
     }
 }
 
@@ -86,4 +90,39 @@ async fn too_few_scopes() {
     assert!(challenge.contains(r#"error="insufficient_scope""#), "{challenge}");
     assert!(challenge.contains(r#"scope="files:read files:write""#), "{challenge}");
     assert!(challenge.contains(&server.metadata()), "{challenge}");
+}
+
+/// Some clients send head and body apart, and ask at once for the metadata, over the same connection.
+async fn a_stranger_whose_body_comes_late() {
+    let (_issuer, server) = start().await;
+    let address = server.resource.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
+    let mut stream = BufReader::new(TcpStream::connect(address).await.unwrap());
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    stream.write_all(b"{}").await.unwrap();
+    assert_eq!(status(&mut stream).await, "HTTP/1.1 401 Unauthorized");
+
+    let next = "/.well-known/oauth-protected-resource/mcp";
+    let head = format!("GET {next} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    assert_eq!(status(&mut stream).await, "HTTP/1.1 200 OK");
+}
+
+/// The first line of the next answer, all of which is read.
+async fn status(stream: &mut BufReader<TcpStream>) -> String {
+    let (mut status, mut line, mut length) = (String::new(), String::new(), 0);
+    stream.read_line(&mut status).await.unwrap();
+    while line != "\r\n" {
+        line.clear();
+        assert_ne!(stream.read_line(&mut line).await.unwrap(), 0, "{status:?}, and then nothing");
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.unwrap();
+    status.trim_end().to_owned()
 }

@@ -1,5 +1,7 @@
 //! How a verb gets in where a server wants to know who calls.
 
+use std::sync::{Arc, atomic::AtomicBool};
+
 use wharf::auth::client::{Auth, FileVault, Login, server_key};
 
 use super::{
@@ -42,6 +44,7 @@ impl Way {
         let auth = if asks {
             let (questions, server) = (context.questions.clone(), name.to_owned());
             let browser = with_paste(browser, &questions);
+            let again = Arc::new(AtomicBool::new(again));
             Auth::code(Person::new(browser, Consent::Asked { questions, server, again }))
         } else {
             Auth::code(browser).unattended()

@@ -306,6 +306,12 @@ fn only_web_pages_are_opened() {
 fn without_a_browser_the_address_is_shown_and_pasted_back() {
     let me = Somebody::new("auth-paste");
     let url = me.gate.url.clone();
+    // A browser that does not start is as good as none.
+    let mut command = me.command(&["auth", "login", &url]);
+    command.env("BROWSER", "false");
+    let mut pty = Pty::start(command);
+    pty.until("/authorize?").until("No browser came up").until("paste").interrupt();
+    assert_eq!(pty.end().0, 130);
     let mut pty = Pty::start(me.command(&["auth", "login", &url, "--no-browser"]));
     pty.until("http://127.0.0.1").until("paste");
     let page = pty.shown.split_whitespace().find(|word| word.contains("/authorize?"));
@@ -356,6 +362,8 @@ fn ctrl_c_ends_the_waiting() {
     interrupt(&running.child);
     let (code, err) = running.end();
     assert!(code == 130 && err.contains("interrupted"), "{err}");
+    // Programs are told where to send somebody, too.
+    assert!(err.contains(r#"{"login":{"#) && err.contains(r#""opened":true"#), "{err}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use http::{HeaderMap, Method, Request, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, Request, header, request::Parts};
 use http_body::Body;
 use tokio::time::Instant;
 use wharf_model::{Authority, Denied, Error, Knock, Pass, Scope};
@@ -17,13 +17,15 @@ use super::{
     HttpBody, cors, guard,
     heads::Seen,
     options::Guarded,
-    read::{Taken, read},
+    read::{Taken, let_pass, read},
     respond::{self, Reply},
     service::Site,
 };
 
 /// The most bytes that a page takes: forms, and descriptions of clients.
 const PAGE: usize = 64 << 10;
+/// How long the rest of a request may take that was refused.
+const MOMENT: Duration = Duration::from_secs(1);
 /// A pass that lasts longer counts as one that does not end.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
@@ -69,7 +71,7 @@ impl Site {
         let knock = Knock::new(&parts.method, &parts.uri, &parts.headers, &scope);
         let pass = match authority.admit(&knock).verdict().await {
             Ok(pass) => pass,
-            Err(denied) => return refused(denied),
+            Err(denied) => return turned_away(denied, parts, body).await,
         };
         let Pass { principal, until, headers, extensions, .. } = pass;
         scope.extend([extensions]);
@@ -151,6 +153,18 @@ fn deadline(until: SystemTime) -> Left {
         Ok(left) if !left.is_zero() => Left::Until(Instant::now() + left),
         _ => Left::Nothing,
     }
+}
+
+/// Refuses a request whose body may still be on its way. Clients use the connection again, to find out how to come in:
+/// they can if all of it comes in a moment, and are told so if they cannot.
+async fn turned_away<B: Body>(denied: Denied, parts: &Parts, body: Pin<&mut B>) -> Reply {
+    let mut reply = refused(denied);
+    // Who waits to be told to send the body shall not send it.
+    let waits = parts.headers.contains_key(header::EXPECT);
+    if waits || !let_pass(body, PAGE, MOMENT).await {
+        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    reply
 }
 
 fn refused(denied: Denied) -> Reply {

@@ -100,6 +100,33 @@ pub(crate) async fn read<B: Body>(
     Ok(pieces.whole())
 }
 
+/// Lets a body pass that nobody wants, at most `limit` bytes of it in `patience`. Whether all of it has passed.
+pub(crate) async fn let_pass<B: Body>(
+    mut body: Pin<&mut B>,
+    limit: usize,
+    patience: Duration,
+) -> bool {
+    if body.is_end_stream() {
+        return true;
+    }
+    if body.size_hint().lower() > limit as u64 {
+        return false;
+    }
+    let passing = async {
+        let mut left = limit;
+        while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+            let Ok(frame) = frame else { return false };
+            let size = frame.data_ref().map_or(0, Buf::remaining);
+            match left.checked_sub(size) {
+                Some(less) => left = less,
+                None => return false,
+            }
+        }
+        true
+    };
+    timeout_at(Instant::now() + patience, passing).await.unwrap_or(false)
+}
+
 /// Polls the future once, whatever comes of it.
 async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
