@@ -66,6 +66,7 @@ async fn a_client_that_the_provider_does_not_know_gets_in() {
 async fn keys_of_the_provider_may_change() {
     let issuer = AuthorizationServer::start().await;
     let (server, _) = start(&issuer).await;
+    connect(&server, Auth::code(Ada::at(&issuer))).await.unwrap();
     issuer.rotate_keys(false).await;
     connect(&server, Auth::code(Ada::at(&issuer))).await.unwrap();
 }
