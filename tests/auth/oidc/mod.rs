@@ -4,6 +4,7 @@
 mod code;
 mod grants;
 mod keys;
+mod known;
 mod proofs;
 mod proxied;
 mod refused;
