@@ -325,6 +325,13 @@ fn without_a_browser_the_address_is_shown_and_pasted_back() {
     assert!(code == 0 && shown.contains("notes:read"), "{shown}");
     assert!(!me.bed.dir.join("opened").exists());
     me.run(&["list", &url]).json();
+    // One on this machine does, and nobody has to press anything.
+    let mut pty = Pty::start(me.command(&["auth", "login", &url, "--no-browser"]));
+    pty.until("paste");
+    let page = pty.shown.split_whitespace().find(|word| word.contains("/authorize?"));
+    browse(page.expect("the address is shown"));
+    let (code, shown) = pty.end();
+    assert!(code == 0 && shown.contains("notes:read") && !shown.contains("press"), "{shown}");
 }
 
 impl Somebody {
