@@ -5,7 +5,7 @@ mod code;
 mod grants;
 mod keys;
 mod proofs;
-mod proxied;
+pub(crate) mod proxied;
 mod refused;
 mod revoked;
 
