@@ -1,16 +1,25 @@
 //! The example does what it says.
-#![allow(clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+/// The authorization server of `tests/auth`, which `cargo xtask foreign` installs, and Ada, who agrees to everything.
+#[allow(dead_code, reason = "more of it is needed there")]
+#[path = "../../../tests/auth/support/mod.rs"]
+mod support;
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use wharf::{Client, args};
+use wharf_auth::client::Auth;
+
+use support::authorization::AuthorizationServer;
+use support::person::Ada;
 
 #[tokio::test]
 async fn who_has_the_token_may_read_and_not_write() {
-    let server = Example::start();
-    let client = server.connect("let-me-in").await.expect("the token is let in");
+    let server = Example::start(&[]);
+    let client = server.connect(Auth::bearer("let-me-in")).await.expect("the token is let in");
     let tools = client.tools().all().await.expect("it lists");
     let names: Vec<_> = tools.iter().map(|tool| tool.name.to_string()).collect();
     assert_eq!(names, ["list_notes", "read_note"]);
@@ -20,8 +29,28 @@ async fn who_has_the_token_may_read_and_not_write() {
     let refused = refused.expect_err("the token has not this scope");
     assert!(refused.kind.is_insufficient_scope(), "{refused:?}");
 
-    let stranger = server.connect("let-me-in-too").await.expect_err("another token is not let in");
+    let stranger = server
+        .connect(Auth::bearer("let-me-in-too"))
+        .await
+        .expect_err("another token is not let in");
     assert!(stranger.to_string().contains("401"), "{stranger}");
+}
+
+#[tokio::test]
+async fn who_signed_in_may_do_what_they_agreed_to() {
+    let issuer = AuthorizationServer::start().await;
+    let server = Example::start(&["--issuer", &issuer.issuer]);
+    let ada = Ada::at(&issuer);
+    let client = server.connect(Auth::code(ada.clone())).await.expect("Ada agrees");
+    assert_eq!(ada.asked("scope"), ["notes:read offline_access"]);
+    let tide: String = client.call_as("read_note", args! { name: "tide" }).await.expect("it reads");
+    assert_eq!(tide, "Low water at noon. (the harbour)");
+    let wrote: String = client
+        .call_as("write_note", args! { name: "tide", text: "High." })
+        .await
+        .expect("Ada agrees to that too");
+    assert_eq!(wrote, format!("{} ada wrote tide", issuer.issuer));
+    assert_eq!(ada.visits(), 2);
 }
 
 /// The example, until this is dropped.
@@ -31,10 +60,11 @@ struct Example {
 }
 
 impl Example {
-    fn start() -> Self {
+    fn start(options: &[&str]) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
         let process = Command::new(env!("CARGO_BIN_EXE_protected"))
             .args(["--at", &free.to_string()])
+            .args(options)
             .stderr(Stdio::null())
             .spawn()
             .expect("the example is built");
@@ -42,9 +72,9 @@ impl Example {
     }
 
     /// As soon as it is there.
-    async fn connect(&self, token: &str) -> Result<Client, wharf::model::Error> {
+    async fn connect(&self, auth: Auth) -> Result<Client, wharf::model::Error> {
         for _ in 0..500 {
-            let builder = Client::builder().header("authorization", format!("Bearer {token}"));
+            let builder = Client::builder().auth(auth.clone());
             match builder.connect(self.url.as_str()).await {
                 Err(error) if error.to_string().contains("refused") => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
