@@ -6,7 +6,7 @@ mod grants;
 mod keys;
 mod known;
 mod proofs;
-mod proxied;
+pub(crate) mod proxied;
 mod refused;
 mod revoked;
 

@@ -22,7 +22,7 @@ use crate::{
 const FRESH: Duration = Duration::from_secs(3600);
 /// How long it is left alone when it does not answer.
 const SULK: Duration = Duration::from_secs(5);
-/// How often its keys are fetched at most, whatever tokens say.
+/// How often its keys are fetched at most because they do not fit.
 const PAUSE: Duration = Duration::from_secs(10);
 /// How far its clock may be off.
 const SKEW: u64 = 60;
@@ -52,8 +52,18 @@ pub(super) struct Idp {
     fetch: Fetch,
     /// Where the provider sends browsers back to.
     callback: String,
-    found: Mutex<Option<(Instant, Result<Endpoints, Refused>)>>,
-    keys: Mutex<Option<(Instant, Result<JwkSet, Refused>)>>,
+    found: Mutex<Found<Endpoints>>,
+    keys: Mutex<Keys>,
+}
+
+/// What was found, if anything, and when.
+type Found<T> = Option<(Instant, Result<T, Refused>)>;
+
+#[derive(Default)]
+struct Keys {
+    found: Found<JwkSet>,
+    /// When they were fetched because they did not fit.
+    again: Option<Instant>,
 }
 
 /// Where a provider is asked for what.
@@ -264,9 +274,9 @@ impl Idp {
         let wrong = |why: &dyn std::fmt::Display| Refused(format!("ID token: {why}"));
         let token = Unverified::parse(token).map_err(|error| wrong(&error))?;
         let mut last = wrong(&"no key of the provider's is known");
-        // Keys that do not fit may be old ones: they are fetched again, but not all the time.
-        for age in [FRESH, PAUSE] {
-            let keys = self.keys(age).await?;
+        // Keys that do not fit may be old ones.
+        for again in [false, true] {
+            let keys = self.keys(again).await?;
             let wanted = token.header.kid.as_deref();
             let fits = |kid: Option<&str>| wanted.is_none() || kid.is_none() || kid == wanted;
             for key in keys.keys.iter().filter(|key| fits(key.kid())) {
@@ -279,16 +289,20 @@ impl Idp {
         Err(last)
     }
 
-    /// The provider's keys, not older than that.
-    async fn keys(&self, age: Duration) -> Result<JwkSet, Refused> {
+    /// The provider's keys: fetched again if those that are known do not fit, but not all the time.
+    async fn keys(&self, again: bool) -> Result<JwkSet, Refused> {
         let url = self.endpoints().await?.keys;
         let url = url.ok_or_else(|| Refused("the provider has no keys".into()))?;
         let mut known = self.keys.lock().await;
-        if let Some(keys) = still(&known, age) {
+        let is_due = again && known.again.is_none_or(|at| at.elapsed() >= PAUSE);
+        if let Some(keys) = still(&known.found, FRESH).filter(|_| !is_due) {
             return keys;
         }
+        if again {
+            known.again = Some(Instant::now());
+        }
         let keys = self.read::<JwkSet>(&url, HeaderMap::new()).await;
-        *known = Some((Instant::now(), keys.clone()));
+        known.found = Some((Instant::now(), keys.clone()));
         keys
     }
 
@@ -348,10 +362,7 @@ impl Idp {
 }
 
 /// What was found not too long ago; that nothing was found, for a short while.
-fn still<T: Clone>(
-    found: &Option<(Instant, Result<T, Refused>)>,
-    fresh: Duration,
-) -> Option<Result<T, Refused>> {
+fn still<T: Clone>(found: &Found<T>, fresh: Duration) -> Option<Result<T, Refused>> {
     let (at, found) = found.as_ref()?;
     let fresh = if found.is_ok() { fresh } else { SULK };
     (at.elapsed() < fresh).then(|| found.clone())
