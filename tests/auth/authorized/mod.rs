@@ -5,6 +5,7 @@ mod servers;
 
 use std::process::Stdio;
 
+use wharf::model::Authority;
 use wharf_auth::server::Jwt;
 
 use crate::support::LIMIT;
@@ -12,7 +13,7 @@ use crate::support::authorization::AuthorizationServer;
 use crate::support::program;
 use crate::support::protected::Place;
 
-/// One test for each client and era.
+/// One test for each client and era, at a server that takes the tokens of others, and at one behind the OAuth proxy.
 macro_rules! clients {
     ($($test:ident: $script:literal $era:literal;)*) => {
         $(
@@ -21,6 +22,14 @@ macro_rules! clients {
                 drive($script, $era).await;
             }
         )*
+        mod proxied {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $test() {
+                    super::drive_proxied($script, $era).await;
+                }
+            )*
+        }
     };
 }
 
@@ -37,8 +46,26 @@ async fn drive(script: &str, era: &str) {
     let place = Place::take().await;
     // A stranger is told to ask for one scope; for the other it must come back.
     let authority = Jwt::issuer(&issuer.issuer).audience(&place.resource).scope("files:read");
+    drive_at(&issuer, place, authority, [script, era], false).await;
+}
+
+async fn drive_proxied(script: &str, era: &str) {
+    let issuer = AuthorizationServer::start().await;
+    let place = Place::take().await;
+    let proxy = crate::oidc::proxied::proxy(&issuer, &place).await;
+    drive_at(&issuer, place, proxy, [script, era], true).await;
+}
+
+async fn drive_at(
+    issuer: &AuthorizationServer,
+    place: Place,
+    authority: impl Authority,
+    [script, era]: [&str; 2],
+    bearer_only: bool,
+) {
     let server = place.serve(authority);
     let mut command = program::command(script);
+    command.envs(bearer_only.then_some(("AUTH_BEARER_ONLY", "1")));
     command.args([era, &server.resource]).env("AUTH_CONTROL", &issuer.control);
     command.stdin(Stdio::null()).kill_on_drop(true);
     let ended = tokio::time::timeout(LIMIT, command.output()).await;

@@ -4,8 +4,9 @@
 mod code;
 mod grants;
 mod keys;
+mod known;
 mod proofs;
-mod proxied;
+pub(crate) mod proxied;
 mod refused;
 mod revoked;
 

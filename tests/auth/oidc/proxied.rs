@@ -24,6 +24,12 @@ mod tests {
 /// Our server behind the proxy, and the proxy itself.
 async fn start(issuer: &AuthorizationServer) -> (Protected, Arc<OAuthProxy>) {
     let place = Place::take().await;
+    let proxy = Arc::new(proxy(issuer, &place).await);
+    (place.serve(proxy.clone()), proxy)
+}
+
+/// A proxy for a server at this place, which the authorization server knows.
+pub(crate) async fn proxy(issuer: &AuthorizationServer, place: &Place) -> OAuthProxy {
     let public = place.resource.trim_end_matches("/mcp").to_owned();
     issuer
         .know(json!({
@@ -37,9 +43,7 @@ async fn start(issuer: &AuthorizationServer) -> (Protected, Arc<OAuthProxy>) {
         .await;
     let provider = Provider::oidc(&issuer.issuer, "harbour", "the harbour's secret");
     let proxy = OAuthProxy::new(public, provider.scopes(["openid"]));
-    let proxy = proxy.scopes(["files:read", "files:write"]).first_scopes(["files:read"]);
-    let proxy = Arc::new(proxy);
-    (place.serve(proxy.clone()), proxy)
+    proxy.scopes(["files:read", "files:write"]).first_scopes(["files:read"])
 }
 
 async fn connect(server: &Protected, auth: Auth) -> Result<Client, String> {

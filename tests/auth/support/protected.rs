@@ -53,12 +53,21 @@ impl Place {
 
     /// Serves there, with somebody at the door.
     pub(crate) fn serve(self, authority: impl Authority) -> Protected {
+        self.serve_with(authority, |server| server)
+    }
+
+    /// The same, with more in it.
+    pub(crate) fn serve_with(
+        self,
+        authority: impl Authority,
+        more: impl FnOnce(Server) -> Server,
+    ) -> Protected {
         let server = Server::new("harbour", "1.0.0")
             .tool::<whoami>()
             .tool::<read_file>()
             .tool::<write_file>()
             .auth(authority);
-        let endpoint = server.build().unwrap();
+        let endpoint = more(server).build().unwrap();
         let Self { listener, resource } = self;
         tokio::spawn(async move { endpoint.serve_http_on(listener).await });
         Protected { resource }
@@ -72,7 +81,7 @@ impl Protected {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
         });
-        let arguments = if tool == "whoami" { json!({}) } else { json!({"name": "log"}) };
+        let arguments = if tool.ends_with("_file") { json!({"name": "log"}) } else { json!({}) };
         let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         let mut map = HeaderMap::new();

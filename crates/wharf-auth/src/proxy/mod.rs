@@ -303,10 +303,12 @@ impl Authority for OAuthProxy {
         Admission::Later(Box::pin(async move { admitted(desk, &token, stranger).await }))
     }
 
-    fn denied(&self, error: &Error, _knock: &Knock<'_>, _who: &Principal) -> Vec<HeaderValue> {
+    fn denied(&self, error: &Error, _knock: &Knock<'_>, who: &Principal) -> Vec<HeaderValue> {
         let what = "More is needed for this than was granted";
+        // With what there is already: not every client asks for that again by itself.
+        let scopes: Vec<_> = who.scopes().chain(error.required_scopes()).collect();
         vec![match error.kind.is_insufficient_scope() {
-            true => self.challenge(Some(("insufficient_scope", what)), &error.required_scopes()),
+            true => self.challenge(Some(("insufficient_scope", what)), &scopes),
             false => self.challenge(None, &[]),
         }]
     }

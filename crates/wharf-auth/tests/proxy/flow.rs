@@ -101,10 +101,11 @@ async fn who_has_no_token_is_told_where_to_get_one() {
     let (uri, scope, headers) =
         ("/mcp".parse().unwrap(), wharf_model::Scope::new(), HeaderMap::new());
     let knock = wharf_model::Knock::new(&Method::POST, &uri, &headers, &scope);
-    let challenge = &node.0.denied(&error, &knock, &wharf_model::Principal::new("x"))[0];
+    let who = wharf_model::Principal::new("x").with_scope("files:read");
+    let challenge = &node.0.denied(&error, &knock, &who)[0];
     let challenge = challenge.to_str().unwrap();
     assert!(challenge.contains("error=\"insufficient_scope\""), "{challenge}");
-    assert!(challenge.contains("scope=\"files:write\""), "{challenge}");
+    assert!(challenge.contains("scope=\"files:read files:write\""), "{challenge}");
 }
 
 #[tokio::test]
