@@ -127,6 +127,43 @@ fn router() -> RouterBuilder {
     Router::builder().state(Bonus(100))
 }
 
+/// Erases everything.
+#[tool(scope = "files:delete", scope = ["audit", "files:read"])]
+async fn erase() -> &'static str {
+    "erased"
+}
+
+#[prompt(scope = "plans")]
+async fn plan() -> &'static str {
+    "a plan"
+}
+
+#[resource("demo://plan", scope = "plans")]
+async fn planned() -> &'static str {
+    "planned"
+}
+
+#[test]
+fn scopes_are_declared_on_the_function() {
+    let router = router().tool::<erase>().prompt::<plan>().resource::<planned>().build().unwrap();
+    let mut caller = Principal::new("alice");
+    for scope in ["files:delete", "audit", "files:read"] {
+        let told = call_as(&router, "erase", &caller).unwrap_err();
+        assert!(told.contains("files:delete audit files:read"), "{told}");
+        caller = caller.with_scope(scope);
+    }
+    assert!(call_as(&router, "erase", &caller).is_ok());
+    for method in [Method::ListTools, Method::ListPrompts, Method::ListResources] {
+        assert!(list(&router, method).is_empty());
+    }
+}
+
+fn call_as(router: &Router, tool: &str, caller: &Principal) -> Result<Reply, String> {
+    let mut request = RequestBuilder::new(Method::CallTool).target(tool).build();
+    request.scope.insert(caller.clone());
+    run(router, request)
+}
+
 #[test]
 fn a_tool_is_listed_as_its_signature_says() {
     let listed = list(&router().tool::<add>().tool::<search>().build().unwrap(), Method::ListTools);
