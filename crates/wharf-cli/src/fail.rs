@@ -61,7 +61,7 @@ impl Fail {
     /// Says how to log in at the server that the user calls `word`, if that helps.
     pub(crate) fn needs_login(self, word: &str) -> Self {
         // What the status line says is of no use to people.
-        let bare = self.message.contains(" answered with HTTP/");
+        let bare = self.message.contains(" answered with HTTP");
         let message =
             |fail: &Fail, said: String| if bare { said.into() } else { fail.message.clone() };
         let wanted = self.data.as_ref().and_then(|data| wanted_scopes(data));

@@ -85,19 +85,23 @@ impl Login {
         })
     }
 
-    /// Keeps who we are, if the user said it: the next process has to know.
+    /// Keeps who we are, if the user said it, and how we got in: the next process has to know.
     async fn remembered(
         &self,
         mut login: Kept,
         client: Option<Client>,
         vault: &FileVault,
     ) -> Result<Kept, Fail> {
-        let Some(Client { id, secret }) = client else { return Ok(login) };
-        let back = self.port.map(|port| format!("http://127.0.0.1:{port}/callback"));
-        let said = json!({"client_id": id, "client_secret": secret, "redirect_uri": back});
-        login.registration = serde_json::from_value(said).ok();
+        let before = login.clone();
+        if let Some(Client { id, secret }) = client {
+            let back = self.port.map(|port| format!("http://127.0.0.1:{port}/callback"));
+            let said = json!({"client_id": id, "client_secret": secret, "redirect_uri": back});
+            login.registration = serde_json::from_value(said).ok();
+        }
         login.grant = (self.grant == Grant::ClientCredentials).then(|| AS_PROGRAM.to_owned());
-        vault.save(&login).await?;
+        if login != before {
+            vault.save(&login).await?;
+        }
         Ok(login)
     }
 }

@@ -280,7 +280,11 @@ fn a_program_gets_in_with_a_secret_of_its_own() {
         me.run(&["list", &url]).json();
         me.run(&["auth", "logout", &url]);
     }
-    assert_eq!(me.gate.count("/register") + me.gate.count("/authorize?"), 0);
+    assert_eq!(me.gate.count("/register") + me.gate.count("GET /authorize"), 0);
+    // A person who logs in afterwards does so in their own name.
+    given("@env:ROBOT").json();
+    me.log_in(&[]);
+    assert!(!fs::read_to_string(me.logins()).unwrap().contains("client_credentials"));
 }
 
 #[test]
