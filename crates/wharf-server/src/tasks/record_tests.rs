@@ -55,6 +55,7 @@ fn record() -> TaskRecord {
         client: None,
         capabilities: ClientCapabilities::default(),
         principal: None,
+        roles: Vec::new(),
         nonce: None,
     };
     TaskRecord::new("id".into(), String::new(), call, 1000, 5000)
