@@ -117,6 +117,15 @@ impl Idp {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         let mood = self.inner.mood.lock().unwrap().clone();
+        if parts.uri.path() == "/authorize" {
+            // For a real browser: Alice is signed in already.
+            let url = Url::parse(&format!("{}{}", self.url, parts.uri)).unwrap();
+            let mut response = Response::new(Full::default());
+            *response.status_mut() = StatusCode::SEE_OTHER;
+            let back = self.sign_in(&url, "alice").as_str().parse().unwrap();
+            response.headers_mut().insert(header::LOCATION, back);
+            return response;
+        }
         let (status, value) = match parts.uri.path() {
             "/.well-known/openid-configuration" => (200, self.about(&mood)),
             "/jwks" => (200, json!({ "keys": [self.inner.key.lock().unwrap().public_jwk()] })),

@@ -10,6 +10,8 @@ mod bed;
 mod bodies;
 mod caller;
 mod child;
+#[cfg(feature = "oauth-proxy")]
+mod consent;
 mod cors;
 mod cuts;
 mod doors;
