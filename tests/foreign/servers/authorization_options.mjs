@@ -35,7 +35,10 @@ export function options({ settings, keys, storage }, errors) {
                 getResourceServerInfo: async (_context, resource) => resourceServer(settings, resource, errors),
                 useGrantedResource: async () => true,
             },
-            revocation: { enabled: true },
+            revocation: {
+                enabled: true,
+                allowedPolicy: async (_context, client, token) => token.clientId === client.clientId,
+            },
         },
         ttl: {
             AccessToken: () => settings.ttl, ClientCredentials: () => settings.ttl,
