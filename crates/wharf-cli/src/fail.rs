@@ -83,7 +83,8 @@ impl Fail {
 
     /// Whether the server says that it knows no such thing.
     pub(crate) fn is_about_a_name(&self) -> bool {
-        let kinds = [ErrorKind::ToolNotFound, ErrorKind::InvalidParams, ErrorKind::MethodNotFound];
+        use ErrorKind as K;
+        let kinds = [K::ToolNotFound, K::PromptNotFound, K::InvalidParams, K::MethodNotFound];
         kinds.iter().any(|kind| kind.name() == self.kind)
     }
 

@@ -16,11 +16,10 @@ use super::{
     Login, LoginKey,
     auth::{Grant, Plan},
     challenge::Demand,
-    discovery::{self, Found},
+    discovery,
     endpoint::Denial,
     failed,
     flow::Flow,
-    metadata::Authority,
     now,
     proof::Prover,
     scope,
@@ -42,10 +41,10 @@ const LATER: Duration = Duration::from_secs(30);
 /// Gets into one server.
 pub(super) struct Agent(Arc<Core>);
 
-struct Core {
-    plan: Plan,
-    server: Url,
-    fetch: Fetch,
+pub(super) struct Core {
+    pub(super) plan: Plan,
+    pub(super) server: Url,
+    pub(super) fetch: Fetch,
     state: Mutex<State>,
     loaded: OnceCell<()>,
     /// Held by whoever gets the next token: all others wait, and share how it failed.
@@ -55,11 +54,11 @@ struct Core {
 
 /// How things stand.
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// Counts the tokens there were.
     mark: u64,
-    login: Option<Login>,
-    prover: Option<Arc<Prover>>,
+    pub(super) login: Option<Login>,
+    pub(super) prover: Option<Arc<Prover>>,
     /// Whether the token was got by us, and nobody has accepted it yet.
     is_fresh: bool,
     /// How often in a row somebody was asked in vain, and when last.
@@ -134,7 +133,7 @@ impl Credentials for Agent {
 }
 
 impl Core {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -183,11 +182,11 @@ impl Core {
             }
             Ok(())
         };
-        self.loaded.get_or_try_init(load).await.map(|()| ())
+        self.loaded.get_or_try_init(load).await.copied()
     }
 
     /// Under which keys there are logins at this server.
-    async fn keys(&self) -> Result<Vec<LoginKey>, Error> {
+    pub(super) async fn keys(&self) -> Result<Vec<LoginKey>, Error> {
         let mut keys = self.plan.vault.list().await?;
         keys.retain(|key| key.server == self.server.as_str());
         Ok(keys)
@@ -328,89 +327,6 @@ impl Core {
         state.prover = prover.map(Arc::new);
         state.login = Some(login);
         Ok(true)
-    }
-
-    /// The authorization server to ask.
-    async fn authority(&self, found: &Found) -> Result<Authority, Error> {
-        let issuer = self.issuer(found).await?;
-        match found.is_own {
-            true => discovery::own_authority(&self.fetch, &self.server).await,
-            false => discovery::authority(&self.fetch, &issuer).await,
-        }
-    }
-
-    /// Which of the authorization servers that the server names is asked.
-    async fn issuer(&self, found: &Found) -> Result<String, Error> {
-        let first = || found.issuers.first().cloned().unwrap_or_default();
-        let is_named = |issuer: &str| {
-            let bare = issuer.strip_suffix('/').unwrap_or(issuer);
-            let is_own = found.is_own && found.issuers.iter().any(|it| it == bare);
-            is_own || found.issuers.iter().any(|it| it == issuer)
-        };
-        let changed = |ours: &str| {
-            Err(failed(format!(
-                "{} names the authorization server {:?}, but this client's credentials are for {ours:?}: \
-                 nothing was sent there",
-                discovery::shown(&self.server),
-                first(),
-            )))
-        };
-        if let Some(issuer) = &self.plan.issuer {
-            return if is_named(issuer) { Ok(issuer.clone()) } else { changed(issuer) };
-        }
-        let mut known: Vec<String> = self.keys().await?.into_iter().map(|it| it.issuer).collect();
-        let now = self.state().login.as_ref().map(|it| it.key.issuer.clone());
-        known.sort_by_key(|it| now.as_ref() != Some(it));
-        match known.iter().find(|it| is_named(it)) {
-            Some(issuer) => Ok(issuer.clone()),
-            // What we were given for one authorization server is not for another.
-            None => match known.first().filter(|_| self.plan.client.is_some()) {
-                Some(ours) => changed(ours),
-                None => Ok(first()),
-            },
-        }
-    }
-
-    /// What proves that tokens are ours, where that is wanted.
-    fn prover(
-        &self,
-        demand: &Demand,
-        found: &Found,
-        authority: &Authority,
-        login: &Login,
-    ) -> Result<Option<Arc<Prover>>, Error> {
-        let known = authority.dpop_signing_alg_values_supported.as_deref().unwrap_or_default();
-        let is_known = known.iter().any(|it| it == "ES256");
-        let is_wanted = self.plan.dpop
-            || found.needs_proof
-            || (demand.dpop && (is_known || !demand.bearer))
-            || login.tokens.as_ref().is_some_and(|it| it.bound);
-        if !is_wanted {
-            return Ok(None);
-        }
-        let state = self.state();
-        let is_same = state.login.as_ref().is_some_and(|it| it.key == login.key);
-        match state.prover.clone().filter(|_| is_same) {
-            Some(prover) => Ok(Some(prover)),
-            None => Prover::new(login.dpop_key.as_deref()).map(|it| Some(Arc::new(it))),
-        }
-    }
-
-    fn scopes(
-        &self,
-        demand: &Demand,
-        found: &Found,
-        authority: &Authority,
-        login: &Login,
-    ) -> Vec<String> {
-        scope::choose(&scope::Known {
-            wished: self.plan.scopes.as_deref(),
-            demanded: demand.scope.as_deref(),
-            asked: &login.asked,
-            supported: found.scopes.as_deref(),
-            issued: authority.scopes_supported.as_deref(),
-            for_person: matches!(self.plan.grant, Grant::Code(_)),
-        })
     }
 
     /// Whether the tokens of `login` could be replaced without asking anybody.

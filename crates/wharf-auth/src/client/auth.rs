@@ -225,6 +225,19 @@ impl Auth {
         self
     }
 
+    /// The official extension of the protocol that says how this way in works, if one does: a client
+    /// declares it.
+    #[must_use]
+    pub fn extension(&self) -> Option<&'static str> {
+        match self.0.grant {
+            Grant::ClientCredentials => Some("io.modelcontextprotocol/oauth-client-credentials"),
+            Grant::Enterprise(_) => {
+                Some("io.modelcontextprotocol/enterprise-managed-authorization")
+            }
+            _ => None,
+        }
+    }
+
     /// What a link to the server at `url` needs.
     ///
     /// # Errors

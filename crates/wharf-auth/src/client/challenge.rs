@@ -38,7 +38,7 @@ impl Challenge {
                 end -= 1;
             }
             left -= end;
-            Reader { text: header[..end].as_bytes(), at: 0 }.read(&mut found);
+            Reader { text: &header.as_bytes()[..end], at: 0 }.read(&mut found);
         }
         found
     }

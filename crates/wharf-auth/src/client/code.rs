@@ -80,10 +80,11 @@ impl Flow<'_> {
             ))
         };
         let url = Url::parse(endpoint).map_err(|error| bad(&error.to_string()))?;
+        // What is on this machine is opened only for servers that are on it too.
+        let is_inside = is_this_machine(&url);
         let is_safe = match url.scheme() {
-            "https" => true,
-            // What is on this machine is opened only for servers that are on it too.
-            "http" => is_this_machine(&url) && is_this_machine(self.server),
+            "https" => !is_inside || is_this_machine(self.server),
+            "http" => is_inside && is_this_machine(self.server),
             _ => false,
         };
         if !is_safe || !url.username().is_empty() || url.password().is_some() {

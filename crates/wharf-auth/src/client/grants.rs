@@ -120,7 +120,7 @@ impl Flow<'_> {
     /// As the client itself.
     pub(super) async fn by_client_credentials(&self) -> Result<Granted, Denial> {
         let who = self.client()?;
-        Ok(self.endpoint()?.grant(&who, self.scoped_form("client_credentials")).await?)
+        self.endpoint()?.grant(&who, self.scoped_form("client_credentials")).await
     }
 
     /// With what a company's identity provider says about somebody.

@@ -7,6 +7,7 @@ mod agent;
 mod auth;
 pub mod browser;
 mod challenge;
+mod choice;
 mod code;
 mod discovery;
 mod endpoint;

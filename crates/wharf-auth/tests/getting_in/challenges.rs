@@ -3,7 +3,10 @@
 use proptest::prelude::*;
 use wharf_auth::client::Challenge;
 
-fn read(headers: &[&str]) -> Vec<(String, Option<String>, Vec<(String, String)>)> {
+/// The same, as it is read.
+type Read = (String, Option<String>, Vec<(String, String)>);
+
+fn read(headers: &[&str]) -> Vec<Read> {
     let challenges = Challenge::parse(headers.iter().copied());
     challenges.into_iter().map(|it| (it.scheme, it.token68, it.params)).collect()
 }

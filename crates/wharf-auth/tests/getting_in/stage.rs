@@ -136,8 +136,11 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
 pub struct Person {
     pub visits: Arc<Mutex<Vec<Destination>>>,
     redirect_uri: Arc<Mutex<String>>,
-    brings: Arc<dyn Fn(&Destination) -> Result<String, Error> + Send + Sync>,
+    brings: Arc<Brings>,
 }
+
+/// What somebody comes back with.
+type Brings = dyn Fn(&Destination) -> Result<String, Error> + Send + Sync;
 
 impl Person {
     /// Brings what `brings` says.

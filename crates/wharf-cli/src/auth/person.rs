@@ -1,6 +1,9 @@
 //! Whoever sits at the terminal, sent to an authorization server.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use serde_json::json;
 use wharf::{
@@ -35,7 +38,7 @@ pub(crate) enum Consent {
         /// What they call the server.
         server: String,
         /// Whether they are logged in there already.
-        again: bool,
+        again: Arc<AtomicBool>,
     },
 }
 
@@ -47,24 +50,24 @@ impl Person {
 
 impl Visit for Person {
     fn prepare(&self, last: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
-        let (questions, question) = match &self.consent {
+        let (questions, server, again) = match &self.consent {
             Consent::Given => return self.browser.prepare(last),
-            Consent::Asked { questions, server, again } => {
-                let what = match again {
-                    true => "wants more than your login there is good for",
-                    false => "wants to know who you are",
-                };
-                let question = format!("{} {what}. Log in with a browser?", clean_line(server));
-                (questions.clone(), question)
-            }
+            Consent::Asked { questions, server, again } => (questions, server, again.clone()),
         };
-        let (browser, last) = (self.browser.clone(), last.map(str::to_owned));
+        let what = match again.load(Ordering::Acquire) {
+            true => "wants more than your login there is good for",
+            false => "wants to know who you are",
+        };
+        let question = format!("{} {what}. Log in with a browser?", clean_line(server));
+        let (questions, browser) = (questions.clone(), self.browser.clone());
+        let last = last.map(str::to_owned);
         Box::pin(async move {
-            match questions.agree(question).await {
-                Ok(true) => browser.prepare(last.as_deref()).await,
-                _ => Err(Error::new(ErrorKind::Unauthenticated)
-                    .with_message("The server wants you to log in, and you did not")),
+            if !matches!(questions.agree(question).await, Ok(true)) {
+                return Err(Error::new(ErrorKind::Unauthenticated)
+                    .with_message("The server wants you to log in, and you did not"));
             }
+            again.store(true, Ordering::Release);
+            browser.prepare(last.as_deref()).await
         })
     }
 }
@@ -76,11 +79,12 @@ pub(crate) fn browser(screen: &Arc<Screen>) -> Browser {
 }
 
 /// The same, where the person may paste the address at which another machine's browser ends.
-pub(crate) fn with_paste(browser: Browser, questions: &Questions) -> Browser {
+/// If nothing else is asked afterwards, that is the `last` question.
+pub(crate) fn with_paste(browser: Browser, questions: &Questions, last: bool) -> Browser {
     let questions = questions.clone();
     browser.paste(move || {
         let questions = questions.clone();
-        async move { questions.line(PASTE).await }
+        async move { questions.line(PASTE, last).await }
     })
 }
 

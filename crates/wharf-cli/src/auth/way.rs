@@ -1,5 +1,7 @@
 //! How a verb gets in where a server wants to know who calls.
 
+use std::sync::{Arc, atomic::AtomicBool};
+
 use wharf::auth::client::{Auth, FileVault, Login, server_key};
 
 use super::{
@@ -41,7 +43,8 @@ impl Way {
         let (browser, again) = (browser(&context.screen), !logins.is_empty());
         let auth = if asks {
             let (questions, server) = (context.questions.clone(), name.to_owned());
-            let browser = with_paste(browser, &questions);
+            let browser = with_paste(browser, &questions, false);
+            let again = Arc::new(AtomicBool::new(again));
             Auth::code(Person::new(browser, Consent::Asked { questions, server, again }))
         } else {
             Auth::code(browser).unattended()

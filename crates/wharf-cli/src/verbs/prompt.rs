@@ -26,10 +26,21 @@ impl Run for Prompt {
         };
         let words = read_words(words)?;
         let client = context.connect(target).await?;
-        let prompt = find(client, name).await?;
         let of = format!("The prompt `{name}`");
-        let arguments = texts(arguments(&of, &schema(&prompt), words)?)?;
-        let result = context.watch(client.prompt(name, arguments)).await?;
+        let (schema, unlisted) = match look_up(client, name).await? {
+            Ok(prompt) => (schema(&prompt), None),
+            // Servers hide what a caller may not use yet: asking for it tells what it takes.
+            Err(unlisted) if context.is_known().await => {
+                (json!({"additionalProperties": {"type": "string"}}), Some(unlisted))
+            }
+            Err(unlisted) => return Err(unlisted),
+        };
+        let arguments = texts(arguments(&of, &schema, words)?)?;
+        let result = context.watch(client.prompt(name, arguments)).await;
+        let result = result.map_err(|fail| match unlisted {
+            Some(unlisted) if fail.is_about_a_name() => unlisted,
+            _ => fail,
+        })?;
         let out = context.out;
         if out.is_json() {
             out.json(&result)
@@ -60,10 +71,11 @@ fn texts(arguments: Map<String, Value>) -> Result<Map<String, Value>, Fail> {
     }
 }
 
-async fn find(client: &Client, name: &str) -> Result<Arc<PromptInfo>, Fail> {
+/// The prompt with this name, or the failure that there is no such prompt in the list.
+async fn look_up(client: &Client, name: &str) -> Result<Result<Arc<PromptInfo>, Fail>, Fail> {
     let prompts = client.prompts().all().await?;
     if let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) {
-        return Ok(prompt.clone());
+        return Ok(Ok(prompt.clone()));
     }
     let names: Vec<&str> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
     let hint =
@@ -71,6 +83,6 @@ async fn find(client: &Client, name: &str) -> Result<Arc<PromptInfo>, Fail> {
             [] => "It has no prompts.".to_owned(),
             names => format!("It has: {}.", cut(&clean_line(&names.join(", ")), 400)),
         });
-    Err(Fail::unknown(ErrorKind::PromptNotFound, format!("The server has no prompt `{name}`"))
-        .hint(hint))
+    let message = format!("The server has no prompt `{name}`");
+    Ok(Err(Fail::unknown(ErrorKind::PromptNotFound, message).hint(hint)))
 }

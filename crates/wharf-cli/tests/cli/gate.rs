@@ -204,8 +204,12 @@ impl State {
             ("POST", "/token") => self.token(incoming, &form),
             ("POST", "/revoke") => {
                 let token = &form["token"];
-                let known =
-                    self.refresh.remove(token).is_some() | self.access.remove(token).is_some();
+                if self.access.contains_key(token) {
+                    // As servers do whose tokens are read without asking them.
+                    let error = json!({"error": "unsupported_token_type"});
+                    return answer("400 Bad Request", "", &error);
+                }
+                let known = self.refresh.remove(token).is_some();
                 answer(if known { "200 OK" } else { "400 Bad Request" }, "", &Value::Null)
             }
             _ => answer("404 Not Found", "", &Value::Null),

@@ -295,6 +295,10 @@ impl ClientBuilder {
         if self.calls.tasks {
             capabilities.extensions.insert(TASKS_EXTENSION.into(), Meta::new().into());
         }
+        #[cfg(feature = "auth")]
+        if let Some(extension) = self.auth.as_ref().and_then(wharf_auth::client::Auth::extension) {
+            capabilities.extensions.insert(extension.into(), Meta::new().into());
+        }
         let client = ClientSelf { info: self.info.clone(), capabilities };
         let mut options = LinkOptions::new(Arc::new(client));
         options.pin = self.pin.map(|pin| pin.0);

@@ -6,7 +6,12 @@ mod loopback;
 mod open;
 mod page;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    io::{self, Write as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::time::timeout;
 use url::Url;
@@ -73,6 +78,26 @@ impl Browser {
     /// Tells whoever is there what to do by `tell`.
     pub fn new(tell: impl Fn(&Destination, Notice<'_>) + Send + Sync + 'static) -> Self {
         Browser { tell: Arc::new(tell), paste: None, starts: true, port: None, patience: PATIENCE }
+    }
+
+    /// Tells whoever reads stderr what to do.
+    #[must_use]
+    pub fn on_stderr() -> Self {
+        Browser::new(|to, notice| {
+            // What others write must not steer a terminal.
+            let issuer = to.issuer.escape_debug();
+            let text = match notice {
+                Notice::Opened { url } => {
+                    format!("Your browser shows a page of {issuer}. If it does not, open\n  {url}")
+                }
+                Notice::OpenIt { url } => {
+                    format!("To log in, open this page of {issuer}:\n  {url}")
+                }
+                Notice::DidNotOpen => "No browser came up: open that page yourself.".to_owned(),
+                Notice::NotThis(why) => format!("This is not it: {why}."),
+            };
+            let _ = writeln!(io::stderr(), "{text}");
+        })
     }
 
     /// Starts no browser; the address is only told.

@@ -138,6 +138,10 @@ fn add_data(error: &mut Error, status: StatusCode, headers: &HeaderMap) {
     if !challenges.is_empty() {
         let mut challenge = challenges.join(", ");
         challenge.truncate(CHALLENGE);
+        // The one thing that a challenge says which the status does not.
+        if error.kind.is_forbidden() && challenge.contains("insufficient_scope") {
+            error.kind = ErrorKind::InsufficientScope;
+        }
         data.entry("wwwAuthenticate").or_insert(challenge.into());
     }
     if let Some(after) = headers.get(RETRY_AFTER).and_then(|it| it.to_str().ok()).and_then(delay) {

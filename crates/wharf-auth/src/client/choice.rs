@@ -1,0 +1,102 @@
+//! Whom to ask, for what, and with which proof.
+
+use std::sync::Arc;
+
+use wharf_model::Error;
+
+use super::{
+    Login,
+    agent::Core,
+    auth::Grant,
+    challenge::Demand,
+    discovery::{self, Found},
+    failed,
+    metadata::Authority,
+    proof::Prover,
+    scope,
+};
+
+impl Core {
+    /// The authorization server to ask.
+    pub(super) async fn authority(&self, found: &Found) -> Result<Authority, Error> {
+        let issuer = self.issuer(found).await?;
+        match found.is_own {
+            true => discovery::own_authority(&self.fetch, &self.server).await,
+            false => discovery::authority(&self.fetch, &issuer).await,
+        }
+    }
+
+    /// Which of the authorization servers that the server names is asked.
+    async fn issuer(&self, found: &Found) -> Result<String, Error> {
+        let first = || found.issuers.first().cloned().unwrap_or_default();
+        let is_named = |issuer: &str| {
+            let bare = issuer.strip_suffix('/').unwrap_or(issuer);
+            let is_own = found.is_own && found.issuers.iter().any(|it| it == bare);
+            is_own || found.issuers.iter().any(|it| it == issuer)
+        };
+        let changed = |ours: &str| {
+            Err(failed(format!(
+                "{} names the authorization server {:?}, but this client's credentials are for {ours:?}: \
+                 nothing was sent there",
+                discovery::shown(&self.server),
+                first(),
+            )))
+        };
+        if let Some(issuer) = &self.plan.issuer {
+            return if is_named(issuer) { Ok(issuer.clone()) } else { changed(issuer) };
+        }
+        let mut known: Vec<String> = self.keys().await?.into_iter().map(|it| it.issuer).collect();
+        let now = self.state().login.as_ref().map(|it| it.key.issuer.clone());
+        known.sort_by_key(|it| now.as_ref() != Some(it));
+        match known.iter().find(|it| is_named(it)) {
+            Some(issuer) => Ok(issuer.clone()),
+            // What we were given for one authorization server is not for another.
+            None => match known.first().filter(|_| self.plan.client.is_some()) {
+                Some(ours) => changed(ours),
+                None => Ok(first()),
+            },
+        }
+    }
+
+    /// What proves that tokens are ours, where that is wanted.
+    pub(super) fn prover(
+        &self,
+        demand: &Demand,
+        found: &Found,
+        authority: &Authority,
+        login: &Login,
+    ) -> Result<Option<Arc<Prover>>, Error> {
+        let known = authority.dpop_signing_alg_values_supported.as_deref().unwrap_or_default();
+        let is_known = known.iter().any(|it| it == "ES256");
+        let is_wanted = self.plan.dpop
+            || found.needs_proof
+            || (demand.dpop && (is_known || !demand.bearer))
+            || login.tokens.as_ref().is_some_and(|it| it.bound);
+        if !is_wanted {
+            return Ok(None);
+        }
+        let state = self.state();
+        let is_same = state.login.as_ref().is_some_and(|it| it.key == login.key);
+        match state.prover.clone().filter(|_| is_same) {
+            Some(prover) => Ok(Some(prover)),
+            None => Prover::new(login.dpop_key.as_deref()).map(|it| Some(Arc::new(it))),
+        }
+    }
+
+    pub(super) fn scopes(
+        &self,
+        demand: &Demand,
+        found: &Found,
+        authority: &Authority,
+        login: &Login,
+    ) -> Vec<String> {
+        scope::choose(&scope::Known {
+            wished: self.plan.scopes.as_deref(),
+            demanded: demand.scope.as_deref(),
+            asked: &login.asked,
+            supported: found.scopes.as_deref(),
+            issued: authority.scopes_supported.as_deref(),
+            for_person: matches!(self.plan.grant, Grant::Code(_)),
+        })
+    }
+}
