@@ -74,19 +74,30 @@ impl Questions {
         Ok(asked.await?)
     }
 
-    /// Asks for one line; none: whoever is there went away.
-    pub(crate) async fn line(&self, prompt: &'static str) -> Option<String> {
-        self.put(move |dialog| dialog.ask(prompt)).await.ok().flatten()
+    /// Asks for one line; none: whoever is there went away. If it is the `last` question, nothing is
+    /// said when it is taken back: nobody waits for the terminal then.
+    pub(crate) async fn line(&self, prompt: &'static str, last: bool) -> Option<String> {
+        let asked = self.talk(move |dialog| dialog.ask(prompt), last);
+        asked.await.ok().flatten()
     }
 
-    /// Lets `talk` speak with whoever is there. Threads, because terminals are read in them.
+    /// Lets `talk` speak with whoever is there.
     async fn put<T, F>(&self, talk: F) -> Result<T, Error>
     where
         T: Send + 'static,
         F: FnOnce(&mut dyn Dialog) -> T + Send + 'static,
     {
+        self.talk(talk, false).await
+    }
+
+    /// Threads, because terminals are read in them.
+    async fn talk<T, F>(&self, talk: F, last: bool) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut dyn Dialog) -> T + Send + 'static,
+    {
         let state: Arc<AtomicU8> = Arc::default();
-        let _withdrawn = Withdrawn { questions: self.clone(), state: state.clone() };
+        let _withdrawn = Withdrawn { questions: self.clone(), state: state.clone(), last };
         let (screen, one) = (self.screen.clone(), self.one_at_a_time.clone());
         let talked = tokio::task::spawn_blocking(move || {
             let _one = one.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,13 +123,16 @@ const OVER: u8 = 2;
 struct Withdrawn {
     questions: Questions,
     state: Arc<AtomicU8>,
+    last: bool,
 }
 
 impl Drop for Withdrawn {
     fn drop(&mut self) {
         let asking = self.state.swap(OVER, Ordering::AcqRel) == ASKING;
         if asking && !self.questions.over.load(Ordering::Acquire) {
-            self.questions.screen.line("\nThe question is no longer open; press Enter.");
+            let told =
+                if self.last { "" } else { "\nThe question is no longer open; press Enter." };
+            self.questions.screen.line(told);
         }
     }
 }

@@ -70,9 +70,9 @@ async fn revoke(plan: &Plan, server: &url::Url, login: &Login) -> Result<(), Err
             continue;
         }
         match refused(&answer) {
-            // Tokens that are checked without asking anybody cannot be taken back: they are short-lived.
+            // Tokens that anybody can read are good until they end: nobody can take them back.
             Denial::Refused { error, .. } if error == "unsupported_token_type" => {}
-            denial => return Err(denial.into_error()),
+            refused => return Err(refused.into_error()),
         }
     }
     Ok(())

@@ -45,7 +45,7 @@ impl Claims {
         value.as_u64().or_else(|| {
             let seconds = value.as_f64()?;
             // What a `u64` cannot hold is no moment that anybody lives to see.
-            (seconds >= 0.0 && seconds < 1e15).then_some(seconds as u64)
+            (0.0..1e15).contains(&seconds).then_some(seconds as u64)
         })
     }
 

@@ -132,6 +132,7 @@ impl By {
 }
 
 /// A refusal without a challenge gets the usual one: every 401 has one.
+#[expect(clippy::result_large_err, reason = "a refusal is made into a response at once")]
 fn challenged(front: &Front, verdict: Verdict) -> Verdict {
     verdict.map_err(|denied| {
         if denied.status != 401 || denied.headers.contains_key(http::header::WWW_AUTHENTICATE) {

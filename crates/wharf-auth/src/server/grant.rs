@@ -56,6 +56,7 @@ pub(crate) enum Rejected {
 pub(crate) type Checked = Result<Grant, Rejected>;
 
 /// How a token is checked: at once where all is known, later where somebody must be asked.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub(crate) enum Checking {
     Now(Checked),
     Later(BoxFuture<Checked>),

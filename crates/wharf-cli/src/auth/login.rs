@@ -75,7 +75,7 @@ impl Login {
             browser = browser.by_hand();
         }
         if somebody_there() {
-            browser = with_paste(browser, &context.questions);
+            browser = with_paste(browser, &context.questions, true);
         }
         let auth = Auth::code(Person::new(browser, Consent::Given));
         Ok(match client {

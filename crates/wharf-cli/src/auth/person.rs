@@ -79,11 +79,12 @@ pub(crate) fn browser(screen: &Arc<Screen>) -> Browser {
 }
 
 /// The same, where the person may paste the address at which another machine's browser ends.
-pub(crate) fn with_paste(browser: Browser, questions: &Questions) -> Browser {
+/// If nothing else is asked afterwards, that is the `last` question.
+pub(crate) fn with_paste(browser: Browser, questions: &Questions, last: bool) -> Browser {
     let questions = questions.clone();
     browser.paste(move || {
         let questions = questions.clone();
-        async move { questions.line(PASTE).await }
+        async move { questions.line(PASTE, last).await }
     })
 }
 

@@ -43,7 +43,7 @@ impl Way {
         let (browser, again) = (browser(&context.screen), !logins.is_empty());
         let auth = if asks {
             let (questions, server) = (context.questions.clone(), name.to_owned());
-            let browser = with_paste(browser, &questions);
+            let browser = with_paste(browser, &questions, false);
             let again = Arc::new(AtomicBool::new(again));
             Auth::code(Person::new(browser, Consent::Asked { questions, server, again }))
         } else {

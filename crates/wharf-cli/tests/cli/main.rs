@@ -4,6 +4,8 @@
 mod arguments;
 #[cfg(unix)]
 mod auth;
+#[cfg(unix)]
+mod auth_people;
 mod bed;
 mod bench;
 mod config;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use url::form_urlencoded;
 
+use crate::jose::same;
+
 /// No answer is longer.
 const LONGEST: usize = 8 << 10;
 
@@ -64,12 +66,6 @@ pub(super) fn read(query: &str, state: &str) -> Result<Answer, NoAnswer> {
         (None, Some(_)) => Ok(Answer { query: query.to_owned(), is_refusal: true }),
         _ => Err(NoAnswer::Form),
     }
-}
-
-/// Whether both are the same, in a time that does not tell where they differ.
-fn same(one: &[u8], other: &[u8]) -> bool {
-    let differs = one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other));
-    one.len() == other.len() && differs == 0
 }
 
 #[cfg(test)]
