@@ -29,7 +29,8 @@ const MOMENT: Duration = Duration::from_secs(1);
 /// A pass that lasts longer counts as one that does not end.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// Until when what was begun with a request may go on.
+/// Until when a WebSocket that was begun with a request may go on.
+#[cfg(feature = "websocket")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until(pub(crate) Instant);
 
@@ -84,6 +85,7 @@ impl Site {
             Some(Left::Until(until)) => Some(until),
             Some(Left::Forever) | None => None,
         };
+        #[cfg(feature = "websocket")]
         if let Some(until) = until {
             scope.insert(Until(until));
         }
