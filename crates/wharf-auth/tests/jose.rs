@@ -1,4 +1,5 @@
 //! Tokens, keys and signatures: the vectors of the standards, and what must be refused.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Value, json};
 use wharf_auth::jose::{

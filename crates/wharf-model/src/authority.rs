@@ -220,14 +220,14 @@ pub struct Denied {
     /// What to do about it, for people. It goes to the client.
     pub message: Cow<'static, str>,
     /// The challenges, and whatever else the response says.
-    pub headers: HeaderMap,
+    pub headers: Box<HeaderMap>,
 }
 
 impl Denied {
     /// Without a challenge.
     #[must_use]
     pub fn new(status: u16, message: impl Into<Cow<'static, str>>) -> Self {
-        Denied { status, message: message.into(), headers: HeaderMap::new() }
+        Denied { status, message: message.into(), headers: Box::default() }
     }
 
     /// With one more challenge.

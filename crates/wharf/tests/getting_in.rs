@@ -2,7 +2,6 @@
 //! that is played by hand.
 #![allow(unreachable_pub, dead_code, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
-#![allow(clippy::result_large_err, reason = "a refusal carries its headers")]
 
 #[path = "hostile/played.rs"]
 mod played;

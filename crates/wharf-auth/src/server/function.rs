@@ -132,7 +132,6 @@ impl By {
 }
 
 /// A refusal without a challenge gets the usual one: every 401 has one.
-#[expect(clippy::result_large_err, reason = "a refusal is made into a response at once")]
 fn challenged(front: &Front, verdict: Verdict) -> Verdict {
     verdict.map_err(|denied| {
         if denied.status != 401 || denied.headers.contains_key(http::header::WWW_AUTHENTICATE) {
@@ -140,7 +139,7 @@ fn challenged(front: &Front, verdict: Verdict) -> Verdict {
         }
         let usual = front.nobody();
         let mut headers = usual.headers;
-        headers.extend(denied.headers.clone());
+        headers.extend((*denied.headers).clone());
         let mut with = Denied::new(denied.status, denied.message.clone());
         with.headers = headers;
         with

@@ -103,7 +103,6 @@ impl<V: Verifier> Gate<V> {
         }
     }
 
-    #[expect(clippy::result_large_err, reason = "a refusal is made into a response at once")]
     fn unbound(&self, grant: Grant) -> Verdict {
         if self.front.dpop.is_required() {
             let problem = "Only tokens that are bound to a key are taken here: use DPoP";
@@ -139,7 +138,6 @@ impl<V: Verifier> Gate<V> {
         }
     }
 
-    #[expect(clippy::result_large_err, reason = "a refusal is made into a response at once")]
     fn pass(&self, grant: Grant, scheme: Scheme) -> Verdict {
         let mut pass: Pass = grant.pass;
         if let Some(denied) = self.front.lacks(&pass.principal, scheme) {

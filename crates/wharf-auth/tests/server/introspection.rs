@@ -15,9 +15,12 @@ use wharf_model::{BoxFuture, Error};
 
 use crate::bed::{ISSUER, METADATA, SERVER, Visitor, invalid_token, now};
 
+/// What it answers, and what it was asked.
+type Said = (u16, Value, Vec<Request<Bytes>>);
+
 /// Answers what it is told to.
 #[derive(Clone)]
-struct Oracle(Arc<Mutex<(u16, Value, Vec<Request<Bytes>>)>>);
+struct Oracle(Arc<Mutex<Said>>);
 
 impl Oracle {
     fn new(answer: Value) -> Self {
