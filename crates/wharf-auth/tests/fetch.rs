@@ -90,8 +90,10 @@ async fn this_machine_is_asked_only_by_its_own_names() {
     }
     assert_eq!(visitors.load(Ordering::SeqCst), 3);
     for host in ["localhost", "127.0.0.1", "[::1]", "127.1", "2130706433"] {
-        let refused = get(&Fetch::new().public_only(), &format!("http://{host}:{port}/")).await;
-        assert!(matches!(refused, Err(FetchError::Forbidden(_))), "{host}: {refused:?}");
+        for fetch in [Fetch::new().public_only(), Fetch::new().allow_private().public_only()] {
+            let refused = get(&fetch, &format!("http://{host}:{port}/")).await;
+            assert!(matches!(refused, Err(FetchError::Forbidden(_))), "{host}: {refused:?}");
+        }
     }
     assert_eq!(visitors.load(Ordering::SeqCst), 3);
 }

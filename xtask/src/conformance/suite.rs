@@ -12,6 +12,8 @@ use crate::workspace::Workspace;
 
 /// How long a client may take for one scenario, on a busy machine.
 const CLIENT_TIMEOUT_MS: &str = "60000";
+/// Where the client says that it publishes what it is: the suite knows this URL.
+const CLIENT_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
 /// Which side of Wharf is examined.
 pub(crate) enum Side<'a> {
@@ -89,6 +91,7 @@ impl Suite {
             Side::Client => command
                 // It splits the command at its spaces, which the path may have.
                 .current_dir(&self.programs)
+                .env("WHARF_CLIENT_DOCUMENT", CLIENT_DOCUMENT)
                 .args(["client", "--command", &format!("./{}", self.client)])
                 .args(["--timeout", CLIENT_TIMEOUT_MS]),
         };

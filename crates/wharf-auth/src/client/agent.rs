@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::OnceCell, time::Instant};
+use tokio::{
+    sync::OnceCell,
+    time::{Instant, timeout},
+};
 use url::Url;
 use wharf_model::{BoxFuture, Credentials, Error, ErrorKind, Rebuff, Shown};
 
@@ -16,7 +19,7 @@ use super::{
     Login, LoginKey,
     auth::{Grant, Plan},
     challenge::Demand,
-    discovery,
+    discovery::{self, Found},
     endpoint::Denial,
     failed,
     flow::Flow,
@@ -37,6 +40,9 @@ const COOLING: Duration = Duration::from_secs(60);
 const EARLY: u64 = 30;
 /// How long nobody tries to replace a token early after that failed.
 const LATER: Duration = Duration::from_secs(30);
+
+/// How long getting in may take in all, with people who have to be asked.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// Gets into one server.
 pub(super) struct Agent(Arc<Core>);
@@ -103,7 +109,7 @@ impl Agent {
     pub(super) async fn log_in(self) -> Result<Login, Error> {
         self.0.load().await?;
         let want = Want { demand: Demand::default(), ask: true, refresh: false, early: true };
-        self.0.renew(want).await?;
+        self.0.renew_in_time(want).await?;
         let login = self.0.state().login.clone();
         login.ok_or_else(|| failed("A fixed token is shown as it is: there is no login".into()))
     }
@@ -122,7 +128,10 @@ impl Credentials for Agent {
         }
         if status < 400 && mark == state.mark {
             state.is_fresh = false;
-            state.in_vain = 0;
+            // A server that now lets in and now refuses does not get people asked without end.
+            if !matches!(self.0.plan.grant, Grant::Code(_)) {
+                state.in_vain = 0;
+            }
         }
     }
 
@@ -166,7 +175,7 @@ impl Core {
             for key in self.keys().await? {
                 let is_ours = self.plan.issuer.as_ref().is_none_or(|it| *it == key.issuer);
                 let login = if is_ours { self.plan.vault.load(&key).await? } else { None };
-                let login = login.filter(|it| it.tokens.is_some());
+                let login = login.filter(|it| it.tokens.is_some() && self.plan.suits(it));
                 let is_newer =
                     |it: &Login| last.as_ref().is_none_or(|last| last.saved_at < it.saved_at);
                 if let Some(login) = login.filter(is_newer) {
@@ -246,7 +255,7 @@ impl Core {
         let core = self.clone();
         // In a task of its own: who is asked may answer after the caller has given up.
         let renewing = tokio::spawn(async move {
-            let renewed = core.renew(want).await;
+            let renewed = core.renew_in_time(want).await;
             core.turns.fetch_add(1, Ordering::Release);
             *turn = renewed.as_ref().err().cloned();
             renewed
@@ -254,13 +263,33 @@ impl Core {
         renewing.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
     }
 
-    /// Whether there is another token now.
+    /// Whether there is another token now. However slow everybody is, it ends.
+    async fn renew_in_time(&self, want: Want) -> Result<bool, Error> {
+        timeout(PATIENCE, self.renew(want)).await.unwrap_or_else(|_| {
+            let server = discovery::shown(&self.server);
+            Err(failed(format!("Getting into {server} took longer than {PATIENCE:?}; try again")))
+        })
+    }
+
+    /// Who lets in: as the server says now, or where it said so the last time.
+    async fn found(&self, demand: &Demand) -> Result<Found, Error> {
+        let find = |hint| discovery::find(&self.fetch, &self.server, hint);
+        if let Some(hint) = &demand.metadata {
+            return find(Some(hint)).await;
+        }
+        let last = self.state().login.as_ref().and_then(|it| it.metadata.clone());
+        match last {
+            Some(last) => match find(Some(&last)).await {
+                Ok(found) => Ok(found),
+                // It may have moved since.
+                Err(_) => find(None).await,
+            },
+            None => find(None).await,
+        }
+    }
+
     async fn renew(&self, want: Want) -> Result<bool, Error> {
-        let hint = want.demand.metadata.clone().or_else(|| {
-            let state = self.state();
-            state.login.as_ref().and_then(|it| it.metadata.clone())
-        });
-        let found = discovery::find(&self.fetch, &self.server, hint.as_deref()).await?;
+        let found = self.found(&want.demand).await?;
         let authority = self.authority(&found).await?;
         let key = LoginKey::new(self.server.as_str(), &authority.issuer);
         // Whoever else shares the vault waits, and finds what we got.
@@ -268,9 +297,10 @@ impl Core {
             true => Some(self.plan.vault.hold(&key).await?),
             false => None,
         };
-        let mut login = match self.plan.vault.load(&key).await? {
+        let stored = self.plan.vault.load(&key).await?.filter(|it| self.plan.suits(it));
+        let mut login = match stored {
             Some(login) if want.refresh && self.is_news(&login) => return self.adopt(login),
-            Some(login) => login,
+            Some(login) => self.newer_than(&login).unwrap_or(login),
             None => Login::new(key),
         };
         login.resource = Some(found.resource.clone());
@@ -294,10 +324,13 @@ impl Core {
         }
         drop(held);
         let by_person = matches!(self.plan.grant, Grant::Code(_));
-        if (by_person && !(want.ask && self.plan.asks)) || !self.may_ask(&want.demand, &scopes) {
+        if (by_person && !(want.ask && self.plan.asks)) || !self.may_ask(&want.demand) {
             return Ok(false);
         }
-        login.tokens = Some(flow.authorize(&mut login).await?);
+        let tokens = flow.authorize(&mut login).await;
+        self.note_asked(tokens.is_ok().then_some(&scopes));
+        login.tokens = Some(tokens?);
+        login.grant = self.plan.grant.name().map(str::to_owned);
         login.asked = scopes;
         self.keep(login, prover).await?;
         Ok(true)
@@ -314,8 +347,17 @@ impl Core {
     fn is_news(&self, login: &Login) -> bool {
         let access = |it: &Login| it.tokens.as_ref().map(|it| it.access.clone());
         let state = self.state();
-        let ours = state.login.as_ref().filter(|it| it.key == login.key).and_then(access);
-        ours.is_some() && access(login).is_some_and(|it| Some(it) != ours)
+        let ours = state.login.as_ref().filter(|it| it.key == login.key);
+        let is_later = ours.is_some_and(|it| it.saved_at <= login.saved_at);
+        let ours = ours.and_then(access);
+        is_later && ours.is_some() && access(login).is_some_and(|it| Some(it) != ours)
+    }
+
+    /// Our login, if it could not be saved: what is in the vault was used up.
+    fn newer_than(&self, stored: &Login) -> Option<Login> {
+        let state = self.state();
+        let ours = state.login.as_ref().filter(|it| it.key == stored.key);
+        ours.filter(|it| it.saved_at > stored.saved_at).cloned()
     }
 
     /// Uses the tokens that somebody else got.
@@ -323,6 +365,7 @@ impl Core {
         let prover = login.dpop_key.as_deref().map(|it| Prover::new(Some(it))).transpose()?;
         let mut state = self.state();
         state.mark += 1;
+        state.is_fresh = false;
         state.early_at = None;
         state.prover = prover.map(Arc::new);
         state.login = Some(login);
@@ -331,7 +374,8 @@ impl Core {
 
     /// Whether the tokens of `login` could be replaced without asking anybody.
     async fn refreshed(&self, flow: &Flow<'_>, login: &mut Login) -> Result<bool, Error> {
-        if login.tokens.as_ref().is_none_or(|it| it.refresh.is_none()) {
+        let is_known = flow.known(login).is_some();
+        if !is_known || login.tokens.as_ref().is_none_or(|it| it.refresh.is_none()) {
             return Ok(false);
         }
         match flow.refresh(login).await {
@@ -339,20 +383,31 @@ impl Core {
                 login.tokens = Some(tokens);
                 Ok(true)
             }
-            Err(Denial::Refused { .. }) => {
-                // It will not be better the next time.
-                if let Some(tokens) = &mut login.tokens {
-                    tokens.refresh = None;
+            Err(Denial::Refused { error, problem }) => match error.as_str() {
+                "invalid_grant" => {
+                    // It will not be better the next time.
+                    if let Some(tokens) = &mut login.tokens {
+                        tokens.refresh = None;
+                    }
+                    self.plan.vault.save(login).await?;
+                    Ok(false)
                 }
-                self.plan.vault.save(login).await?;
-                Ok(false)
-            }
-            Err(Denial::Failed(_)) => Ok(false),
+                "invalid_client" if flow.is_registered(login) => {
+                    // It has forgotten us: the next visit begins with telling it anew.
+                    login.registration = None;
+                    self.plan.vault.save(login).await?;
+                    Ok(false)
+                }
+                // It refreshes nothing for us, but may still let people in.
+                "unauthorized_client" | "unsupported_grant_type" => Ok(false),
+                _ => Err(problem),
+            },
+            Err(Denial::Failed(error)) => Err(error),
         }
     }
 
     /// Whether asking once more could help.
-    fn may_ask(&self, demand: &Demand, scopes: &[String]) -> bool {
+    fn may_ask(&self, demand: &Demand) -> bool {
         let mut state = self.state();
         let wanted = demand.scope.as_deref().unwrap_or_default();
         if demand.wants_scope() && wanted.iter().all(|it| state.asked.contains(it)) {
@@ -365,14 +420,23 @@ impl Core {
             return false;
         }
         state.in_vain += 1;
-        state.asked_at = Some(Instant::now());
-        state.asked = scope::union([std::mem::take(&mut state.asked), scopes.to_vec()]);
         true
+    }
+
+    /// Somebody was asked, and granted these scopes or nothing.
+    fn note_asked(&self, granted: Option<&Vec<String>>) {
+        let mut state = self.state();
+        // Now, and not when it began: people take their time.
+        state.asked_at = Some(Instant::now());
+        if let Some(scopes) = granted {
+            state.asked = scope::union([std::mem::take(&mut state.asked), scopes.clone()]);
+        }
     }
 
     /// Remembers a login with new tokens.
     async fn keep(&self, mut login: Login, prover: Option<Arc<Prover>>) -> Result<(), Error> {
-        login.saved_at = now();
+        // Later than what it replaces, within one second too: that tells them apart.
+        login.saved_at = now().max(login.saved_at.saturating_add(1));
         login.dpop_key = prover.as_ref().map(|it| it.stored());
         let before = {
             let mut state = self.state();

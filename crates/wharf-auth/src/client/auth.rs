@@ -1,6 +1,9 @@
 //! What a user says about how to get in.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use wharf_model::{Credentials, Error};
 
@@ -41,6 +44,8 @@ pub(super) struct Plan {
     pub(super) grant: Grant,
     pub(super) client: Option<Client>,
     pub(super) issuer: Option<String>,
+    /// The issuer that credentials were shown to first, if nobody said which: no other gets them.
+    pub(super) bound: Arc<OnceLock<String>>,
     pub(super) document: Option<String>,
     pub(super) name: String,
     pub(super) scopes: Option<Vec<String>>,
@@ -74,6 +79,41 @@ enum Key {
     Pair(Arc<SigningKey>),
 }
 
+impl Plan {
+    /// Whether what is shown to an authorization server was given for one that we should know.
+    pub(super) fn is_for_one_issuer(&self) -> bool {
+        self.client.is_some() || !matches!(self.grant, Grant::Code(_) | Grant::Bearer(_))
+    }
+
+    /// Whether somebody else could use what is shown.
+    pub(super) fn shows_secrets(&self) -> bool {
+        let has_key = self.client.as_ref().is_some_and(|it| !matches!(it.key, Key::None));
+        has_key || !matches!(self.grant, Grant::Code(_) | Grant::Bearer(_))
+    }
+
+    /// Whether a login was got in the way that is planned, by the client that we are.
+    pub(super) fn suits(&self, login: &Login) -> bool {
+        let id = login.registration.as_ref().map(|it| &it.client_id);
+        let is_same = match (&self.client, id) {
+            (Some(ours), Some(id)) => ours.id == *id,
+            _ => true,
+        };
+        is_same && login.grant.as_deref() == self.grant.name()
+    }
+}
+
+impl Grant {
+    /// What a login says that was got by it, if nobody was asked.
+    pub(super) fn name(&self) -> Option<&'static str> {
+        match self {
+            Grant::Bearer(_) | Grant::Code(_) => None,
+            Grant::ClientCredentials => Some("client_credentials"),
+            Grant::Enterprise(_) => Some("enterprise"),
+            Grant::Workload(_) => Some("workload"),
+        }
+    }
+}
+
 impl Client {
     pub(super) fn identity(&self, authority: &Authority) -> Identity {
         match &self.key {
@@ -92,6 +132,7 @@ impl Auth {
             grant,
             client: None,
             issuer: None,
+            bound: Arc::default(),
             document: None,
             name: "Wharf".into(),
             scopes: None,
@@ -113,7 +154,8 @@ impl Auth {
     }
 
     /// Gets in as the program itself, by a secret that the authorization server gave it. Say which
-    /// one with [`Auth::issuer`]: otherwise it is the first that the server names.
+    /// one with [`Auth::issuer`]: otherwise it is the one that the first server names, and no other,
+    /// however many servers this `Auth` and its clones are used for.
     pub fn client_credentials(id: impl Into<String>, secret: impl Into<String>) -> Auth {
         Auth::new(Grant::ClientCredentials).client_secret(id, secret)
     }
@@ -144,22 +186,26 @@ impl Auth {
 
     /// The authorization server knows this client by an id alone.
     #[must_use]
-    pub fn client(mut self, id: impl Into<String>) -> Auth {
-        self.0.client = Some(Client { id: id.into(), key: Key::None });
-        self
+    pub fn client(self, id: impl Into<String>) -> Auth {
+        self.known_as(id.into(), Key::None)
     }
 
     /// The authorization server knows this client by an id and a secret.
     #[must_use]
-    pub fn client_secret(mut self, id: impl Into<String>, secret: impl Into<String>) -> Auth {
-        self.0.client = Some(Client { id: id.into(), key: Key::Secret(secret.into()) });
-        self
+    pub fn client_secret(self, id: impl Into<String>, secret: impl Into<String>) -> Auth {
+        self.known_as(id.into(), Key::Secret(secret.into()))
     }
 
     /// The authorization server knows this client by an id and the public half of a key.
     #[must_use]
-    pub fn client_key(mut self, id: impl Into<String>, key: SigningKey) -> Auth {
-        self.0.client = Some(Client { id: id.into(), key: Key::Pair(Arc::new(key)) });
+    pub fn client_key(self, id: impl Into<String>, key: SigningKey) -> Auth {
+        self.known_as(id.into(), Key::Pair(Arc::new(key)))
+    }
+
+    fn known_as(mut self, id: String, key: Key) -> Auth {
+        self.0.client = Some(Client { id, key });
+        // Other credentials may be for another issuer.
+        self.0.bound = Arc::default();
         self
     }
 

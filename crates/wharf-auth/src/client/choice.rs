@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_model::Error;
+use wharf_model::{Error, excerpt};
 
 use super::{
     Login,
@@ -20,10 +20,29 @@ impl Core {
     /// The authorization server to ask.
     pub(super) async fn authority(&self, found: &Found) -> Result<Authority, Error> {
         let issuer = self.issuer(found).await?;
-        match found.is_own {
+        let authority = match found.is_own {
             true => discovery::own_authority(&self.fetch, &self.server).await,
             false => discovery::authority(&self.fetch, &issuer).await,
+        }?;
+        if self.plan.issuer.is_none() && self.plan.is_for_one_issuer() {
+            // From now on, for every server that these credentials are used for.
+            let bound = self.plan.bound.get_or_init(|| authority.issuer.clone());
+            if *bound != authority.issuer {
+                return Err(self.changed(&authority.issuer, bound));
+            }
         }
+        Ok(authority)
+    }
+
+    /// The server wants to see what is for somebody else.
+    fn changed(&self, named: &str, ours: &str) -> Error {
+        failed(format!(
+            "{} names the authorization server {:?}, but this client's credentials are for {ours:?}: \
+             nothing was sent there; if they are for both, say so for each with `Auth::issuer` \
+             (`wharf auth login --issuer`)",
+            discovery::shown(&self.server),
+            excerpt(named),
+        ))
     }
 
     /// Which of the authorization servers that the server names is asked.
@@ -34,16 +53,20 @@ impl Core {
             let is_own = found.is_own && found.issuers.iter().any(|it| it == bare);
             is_own || found.issuers.iter().any(|it| it == issuer)
         };
-        let changed = |ours: &str| {
-            Err(failed(format!(
-                "{} names the authorization server {:?}, but this client's credentials are for {ours:?}: \
-                 nothing was sent there",
+        if let Some(issuer) = self.plan.issuer.as_ref().or(self.plan.bound.get()) {
+            return match is_named(issuer) {
+                true => Ok(issuer.clone()),
+                false => Err(self.changed(&first(), issuer)),
+            };
+        }
+        if found.is_own && self.plan.shows_secrets() {
+            return Err(failed(format!(
+                "{} names no authorization server, and this client's credentials are not shown to just \
+                 anybody: if they are for the server itself, say so with `Auth::issuer({:?})` \
+                 (`wharf auth login --issuer`)",
                 discovery::shown(&self.server),
                 first(),
-            )))
-        };
-        if let Some(issuer) = &self.plan.issuer {
-            return if is_named(issuer) { Ok(issuer.clone()) } else { changed(issuer) };
+            )));
         }
         let mut known: Vec<String> = self.keys().await?.into_iter().map(|it| it.issuer).collect();
         let now = self.state().login.as_ref().map(|it| it.key.issuer.clone());
@@ -51,8 +74,8 @@ impl Core {
         match known.iter().find(|it| is_named(it)) {
             Some(issuer) => Ok(issuer.clone()),
             // What we were given for one authorization server is not for another.
-            None => match known.first().filter(|_| self.plan.client.is_some()) {
-                Some(ours) => changed(ours),
+            None => match known.first().filter(|_| self.plan.is_for_one_issuer()) {
+                Some(ours) => Err(self.changed(&first(), ours)),
                 None => Ok(first()),
             },
         }

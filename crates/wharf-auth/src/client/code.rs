@@ -17,6 +17,23 @@ use super::{
 };
 use crate::jose::{b64, random_token, same, sha256};
 
+/// What we ask with.
+const OURS: [&str; 13] = [
+    "response_type",
+    "client_id",
+    "redirect_uri",
+    "state",
+    "code_challenge",
+    "code_challenge_method",
+    "resource",
+    "scope",
+    "prompt",
+    "dpop_jkt",
+    "request",
+    "request_uri",
+    "response_mode",
+];
+
 /// What was sent along, and must fit what comes back.
 struct Sent {
     state: String,
@@ -30,7 +47,7 @@ impl Flow<'_> {
         visit: &Arc<dyn Visit>,
         login: &mut Login,
     ) -> Result<Granted, Denial> {
-        let page = self.page()?;
+        let page = self.page().await?;
         let last = login.registration.as_ref().and_then(|it| it.redirect_uri.as_deref());
         let visitor = visit.prepare(last).await?;
         let sent = Sent {
@@ -61,7 +78,7 @@ impl Flow<'_> {
     }
 
     /// Where people are asked.
-    fn page(&self) -> Result<Url, Error> {
+    async fn page(&self) -> Result<Url, Error> {
         let issuer = excerpt(&self.authority.issuer);
         let Some(endpoint) = &self.authority.authorization_endpoint else {
             return Err(failed(format!("{issuer:?} has no page where people could be asked")));
@@ -90,6 +107,12 @@ impl Flow<'_> {
         if !is_safe || !url.username().is_empty() || url.password().is_some() {
             return Err(bad("only https:// is opened"));
         }
+        // Whoever answers first decides what is asked: nobody but us says what we want.
+        if let Some((name, _)) = url.query_pairs().find(|(name, _)| OURS.contains(&&**name)) {
+            return Err(bad(&format!("it says `{name}`, which is ours to say")));
+        }
+        // A browser goes further than we do: it gets no farther than we would.
+        self.fetch.vet(url.as_str()).await.map_err(|error| bad(&error.to_string()))?;
         Ok(url)
     }
 

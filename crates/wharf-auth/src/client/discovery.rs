@@ -164,7 +164,13 @@ fn issuer_url(issuer: &str) -> Result<Url, Error> {
     let bad = |why: &str| {
         failed(format!("The authorization server {:?} is not asked: {why}", excerpt(issuer)))
     };
+    if issuer.chars().any(|it| it.is_control() || it.is_whitespace()) {
+        return Err(bad("an issuer has no blanks and no control characters"));
+    }
     let url = Url::parse(issuer).map_err(|error| bad(&error.to_string()))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(bad("an issuer has no user and no password"));
+    }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(bad("an issuer has no query and no fragment"));
     }

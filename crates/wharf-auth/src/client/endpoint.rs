@@ -24,6 +24,8 @@ pub(super) const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// How long an assertion about ourselves is good.
 const ASSERTED: u64 = 300;
+/// Nothing that an authorization server gives us is longer: it is kept together with all else.
+const LONGEST: usize = 16 << 10;
 
 /// Who we are to one authorization server.
 #[derive(Clone)]
@@ -121,6 +123,11 @@ impl Endpoint<'_> {
             let problem = format!("{} gave a token that no header can carry", answer.from());
             return Err(failed(problem).into());
         }
+        let (refresh, scope) = (granted.refresh_token.as_deref(), granted.scope.as_deref());
+        if is_long([Some(granted.access_token.as_str()), refresh, scope]) {
+            let problem = format!("{} gave a token that is too long to be kept", answer.from());
+            return Err(failed(problem).into());
+        }
         Ok(granted)
     }
 
@@ -182,13 +189,28 @@ impl Endpoint<'_> {
     }
 }
 
+/// Whether tokens are bound to a key of ours.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Binding {
+    Impossible,
+    Possible,
+    Wanted,
+}
+
 impl Granted {
     /// The tokens; the refresh token stays what it was if there is no new one.
-    pub(super) fn tokens(self, before: Option<&Tokens>, proven: bool) -> Result<Tokens, Error> {
+    pub(super) fn tokens(self, before: Option<&Tokens>, proof: Binding) -> Result<Tokens, Error> {
         let kind = self.token_type.unwrap_or_else(|| "Bearer".into());
         let bound = match () {
+            () if kind.eq_ignore_ascii_case("bearer") && proof == Binding::Wanted => {
+                return Err(failed(
+                    "The token is not bound to the key of this client, as it has to be (DPoP): it was \
+                     not used"
+                        .into(),
+                ));
+            }
             () if kind.eq_ignore_ascii_case("bearer") => false,
-            () if kind.eq_ignore_ascii_case("dpop") && proven => true,
+            () if kind.eq_ignore_ascii_case("dpop") && proof != Binding::Impossible => true,
             () => {
                 let problem =
                     format!("The token is of type {:?}, which we cannot use", excerpt(&kind));
@@ -225,6 +247,11 @@ pub(super) fn refused(answer: &Fetched) -> Denial {
 pub(super) fn printable(text: &str) -> String {
     let plain: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
     excerpt(plain.trim()).into_owned()
+}
+
+/// Whether one of these is longer than anything that is kept.
+pub(super) fn is_long<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> bool {
+    texts.into_iter().flatten().any(|it| it.len() > LONGEST)
 }
 
 /// Whether a header can carry it.

@@ -9,7 +9,7 @@ use super::{
     Login, Registration, Tokens,
     auth::{Grant, Plan},
     discovery::Found,
-    endpoint::{Denial, Endpoint, Form, Identity},
+    endpoint::{Binding, Denial, Endpoint, Form, Identity},
     failed,
     metadata::Authority,
     now,
@@ -39,7 +39,7 @@ impl Flow<'_> {
             Grant::Enterprise(enterprise) => self.by_enterprise(enterprise).await,
             Grant::Workload(assertion) => self.by_workload(assertion).await,
         };
-        granted.map_err(Denial::into_error)?.tokens(None, self.prover.is_some())
+        granted.map_err(Denial::into_error)?.tokens(None, self.proof())
     }
 
     /// Gets the next tokens without asking anybody.
@@ -51,7 +51,7 @@ impl Flow<'_> {
         let mut form = self.form("refresh_token");
         form.push(("refresh_token", refresh));
         let granted = self.endpoint()?.grant(&who, form).await?;
-        Ok(granted.tokens(Some(before), self.prover.is_some())?)
+        Ok(granted.tokens(Some(before), self.proof())?)
     }
 
     /// Who we are, if the authorization server knows us already.
@@ -60,6 +60,13 @@ impl Flow<'_> {
             return Some(client.identity(self.authority));
         }
         login.registration.as_ref().map(|it| self.registered(it))
+    }
+
+    /// Whether the authorization server was told of us by ourselves, and can be told again.
+    pub(super) fn is_registered(&self, login: &Login) -> bool {
+        // What a user said about us has no method.
+        let told = login.registration.as_ref().is_some_and(|it| it.method.is_some());
+        told && self.plan.client.is_none()
     }
 
     fn registered(&self, it: &Registration) -> Identity {
@@ -98,6 +105,15 @@ impl Flow<'_> {
             self.plan.vault.save(login).await?;
         }
         Ok(who)
+    }
+
+    /// What tokens may be, and must be.
+    fn proof(&self) -> Binding {
+        match self.prover {
+            Some(_) if self.plan.dpop => Binding::Wanted,
+            Some(_) => Binding::Possible,
+            None => Binding::Impossible,
+        }
     }
 
     pub(super) fn endpoint(&self) -> Result<Endpoint<'_>, Error> {

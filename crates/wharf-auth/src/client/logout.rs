@@ -17,16 +17,19 @@ pub(super) async fn log_out(plan: &Plan, url: &str) -> Result<usize, Error> {
     keys.retain(|key| key.server == server.as_str());
     let mut problem = None;
     for key in &keys {
+        // Whoever renews it now would bring it back.
+        let held = plan.vault.hold(key).await;
         // What cannot be read any more can be forgotten all the same.
         let login = plan.vault.load(key).await;
         // First, so that nothing is left whatever the authorization server says.
-        plan.vault.forget(key).await?;
+        let forgotten = plan.vault.forget(key).await;
+        let kept = held.err();
         let told = match login {
             Ok(Some(login)) => revoke(plan, &server, &login).await,
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
-        problem = problem.or(told.err());
+        problem = problem.or(forgotten.err()).or(kept).or(told.err());
     }
     problem.map_or(Ok(keys.len()), Err)
 }

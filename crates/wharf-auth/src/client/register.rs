@@ -8,7 +8,7 @@ use wharf_model::{Error, excerpt};
 
 use super::{
     Registration,
-    endpoint::refused,
+    endpoint::{is_long, refused},
     failed,
     metadata::{Authority, Registered},
     server::is_this_machine,
@@ -46,6 +46,13 @@ pub(super) async fn register(
         return Err(failed(format!("This client was not registered: {problem}")));
     }
     let said: Registered = answer.json()?;
+    let (secret, shown) =
+        (said.client_secret.as_deref(), said.token_endpoint_auth_method.as_deref());
+    if is_long([Some(said.client_id.as_str()), secret, shown]) {
+        let problem =
+            "This client was not registered: what it is to be called is too long to be kept";
+        return Err(failed(problem.into()));
+    }
     Ok(Registration {
         client_id: said.client_id,
         client_secret: said.client_secret.filter(|it| !it.is_empty()),

@@ -28,7 +28,7 @@ pub trait Vault: Send + Sync + 'static {
     /// dropped: many issuers take a refresh token once, and end the login if it comes again. Whoever
     /// holds it loads the login anew, because somebody else may have renewed it meanwhile.
     ///
-    /// A vault that no other process sees need not do anything.
+    /// A vault that only one client uses need not do anything.
     fn hold(&self, key: &LoginKey) -> BoxFuture<Result<Held, Error>> {
         let _ = key;
         Box::pin(async { Ok(Held::default()) })
@@ -89,11 +89,18 @@ impl<V: Vault + ?Sized> Vault for Arc<V> {
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct MemoryVault(Arc<Mutex<BTreeMap<LoginKey, Login>>>);
+pub struct MemoryVault(Arc<Shelves>);
+
+#[derive(Debug, Default)]
+struct Shelves {
+    logins: Mutex<BTreeMap<LoginKey, Login>>,
+    /// Who renews a login holds its lock.
+    locks: Mutex<BTreeMap<LoginKey, Arc<tokio::sync::Mutex<()>>>>,
+}
 
 impl MemoryVault {
     fn logins(&self) -> MutexGuard<'_, BTreeMap<LoginKey, Login>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.logins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -116,5 +123,11 @@ impl Vault for MemoryVault {
     fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>> {
         let keys = self.logins().keys().cloned().collect();
         Box::pin(async move { Ok(keys) })
+    }
+
+    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<Held, Error>> {
+        let mut locks = self.0.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = locks.entry(key.clone()).or_default().clone();
+        Box::pin(async move { Ok(Held::new(lock.lock_owned().await)) })
     }
 }

@@ -49,7 +49,7 @@ impl Resolve for System {
 pub(super) struct Dialer {
     pub(super) resolver: Arc<dyn Resolve>,
     pub(super) trust: Trust,
-    /// Whether this machine is reached where a URL names it.
+    /// Whether this machine is reached at all: where a URL names it, if `private` is not said.
     pub(super) loopback: bool,
     /// Whether private addresses are reached.
     pub(super) private: bool,
@@ -88,7 +88,7 @@ impl Dialer {
     }
 
     /// The addresses that `place` has, if all of them may be reached.
-    async fn addresses(&self, place: &Place) -> Result<Vec<SocketAddr>, FetchError> {
+    pub(super) async fn addresses(&self, place: &Place) -> Result<Vec<SocketAddr>, FetchError> {
         let addresses = match &place.host {
             Who::Localhost => [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
                 .map(|it| SocketAddr::new(it, place.port))
@@ -111,7 +111,7 @@ impl Dialer {
     fn may_reach(&self, host: &Who, address: &SocketAddr) -> bool {
         match reach_of(address.ip()) {
             Reach::Public => true,
-            Reach::Loopback => self.private || (self.loopback && host.is_this_machine()),
+            Reach::Loopback => self.loopback && (self.private || host.is_this_machine()),
             Reach::Private => self.private,
             Reach::Never => false,
         }

@@ -171,6 +171,16 @@ impl Fetch {
         self.send(Method::POST, url, headers, form.into()).await
     }
 
+    /// Whether `url` would be reached: for pages that somebody else opens.
+    pub(crate) async fn vet(&self, url: &str) -> Result<(), FetchError> {
+        let place = Place::parse(url)?;
+        let patience = self.limits.patience;
+        match timeout(patience, self.dialer.addresses(&place)).await {
+            Ok(found) => found.map(drop),
+            Err(_) => Err(FetchError::TimedOut(format!("{place} took longer than {patience:?}"))),
+        }
+    }
+
     async fn send(
         &self,
         method: Method,

@@ -85,6 +85,12 @@ async fn only_web_pages_are_opened() {
         "http://10.0.0.1/authorize",
         "https://user:password@id.example/",
         "$(id)",
+        "https://192.168.1.1/",
+        "https://0.0.0.0/",
+        "https://[::ffff:127.0.0.1]/",
+        "https://id.example/?a=b&state=theirs",
+        "https://id.example/?redirect_uri=https://evil.example",
+        "https://id.example/?request_uri=x",
         "/authorize",
         "",
     ] {
@@ -272,4 +278,38 @@ async fn an_issuer_that_forgot_us_is_told_again() {
         assert!(stage.client().refused("Bearer").await.is_err());
     }
     assert_eq!(stage.issuer.at("/register").len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_too_long_is_not_kept() {
+    let long = "x".repeat(20_000);
+    for name in ["access_token", "refresh_token", "scope"] {
+        let mut said = json!({"access_token": "t", "token_type": "Bearer"});
+        said[name] = long.clone().into();
+        let tweak = at("/token", move |_| say(said.clone()));
+        let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
+        let error = stage.client().refused("Bearer").await.unwrap_err();
+        assert!(error.message.contains("too long"), "{name}: {error}");
+    }
+    for name in ["client_id", "client_secret"] {
+        let mut said = json!({"client_id": "me"});
+        said[name] = long.clone().into();
+        let tweak = at("/register", move |_| say(said.clone()));
+        let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
+        let error = stage.client().refused("Bearer").await.unwrap_err();
+        assert!(error.message.contains("too long"), "{name}: {error}");
+        assert!(stage.person.visits().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_now_lets_in_and_now_refuses_does_not_ask_without_end() {
+    let tweak = at("/token", |_| say(json!({"access_token": "t", "token_type": "Bearer"})));
+    let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
+    let client = stage.client();
+    for _ in 0..10 {
+        let _ = client.refused("Bearer").await;
+        client.accepted().await;
+    }
+    assert_eq!(stage.person.visits().len(), 3);
 }

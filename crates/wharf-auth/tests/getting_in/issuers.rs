@@ -171,3 +171,78 @@ async fn servers_of_old_let_in_by_themselves() {
         assert!(stage.issuer.asked().is_empty());
     }
 }
+
+#[tokio::test]
+async fn a_secret_is_for_the_issuer_that_got_it_first() {
+    let (first, second) = (Stage::upright().await, Stage::upright().await);
+    let auths = [
+        Auth::client_credentials("me", "my-secret"),
+        Auth::workload("me", "my-secret"),
+        Auth::code(first.person.clone()).client("me"),
+    ];
+    for auth in auths {
+        let other = auth.clone();
+        assert_eq!(first.knocker(auth).refused("Bearer").await, Ok(true));
+        let error = second.knocker(other.clone()).refused("Bearer").await.unwrap_err();
+        assert!(error.message.contains("Auth::issuer"), "{error}");
+        assert_eq!(second.issuer.paths(), Vec::<String>::new());
+        // Unless somebody says that it is for both, or it is another.
+        let said = other.clone().issuer(&second.issuer.origin);
+        assert_eq!(second.knocker(said).refused("Bearer").await, Ok(true));
+        let another = Stage::upright().await;
+        let client = another.knocker(other.client_secret("me-there", "secret-there"));
+        assert_eq!(client.refused("Bearer").await, Ok(true));
+        second.issuer.forget();
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_old_gets_a_secret_only_if_it_is_meant() {
+    let tweak: Tweak = Arc::new(move |asked| match asked.path.as_str() {
+        "/token" => Some(say(json!({"access_token": "old", "token_type": "Bearer"}))),
+        _ => Some(refuse(404, "no")),
+    });
+    let stage = Stage::with(tweak, as_usual(), Person::agrees()).await;
+    let auth = Auth::client_credentials("me", "my-secret");
+    let error = stage.knocker(auth.clone()).refused("Bearer").await.unwrap_err();
+    assert!(error.message.contains("Auth::issuer"), "{error}");
+    assert!(stage.mcp.at("/token").is_empty());
+    let client = stage.knocker(auth.issuer(&stage.mcp.origin));
+    assert_eq!(client.refused("Bearer").await, Ok(true));
+}
+
+#[tokio::test]
+async fn metadata_that_moved_is_looked_for_again() {
+    let moved = Arc::new(Mutex::new(false));
+    let is_gone = Arc::clone(&moved);
+    let named = Arc::new(Mutex::new(String::new()));
+    let issuer = Arc::clone(&named);
+    let tweak: Tweak = Arc::new(move |asked| {
+        let origin = format!("http://{}", asked.header("host").unwrap());
+        let said = json!({
+            "resource": format!("{origin}/mcp"),
+            "authorization_servers": [*issuer.lock().unwrap()],
+        });
+        let is_there = asked.path == if *is_gone.lock().unwrap() { PRM } else { "/here" };
+        Some(if is_there { say(said) } else { refuse(404, "no") })
+    });
+    let stage = Stage::with(tweak, as_usual(), Person::agrees()).await;
+    *named.lock().unwrap() = stage.issuer.origin.clone();
+    let client = stage.client();
+    let hint = format!("Bearer resource_metadata=\"{}/here\"", stage.mcp.origin);
+    assert_eq!(client.refused(&hint).await, Ok(true));
+    client.accepted().await;
+    *moved.lock().unwrap() = true;
+    assert_eq!(client.refused("Bearer").await, Ok(true));
+    assert_eq!(stage.person.visits().len(), 1);
+}
+
+#[tokio::test]
+async fn an_issuer_is_written_plainly() {
+    for issuer in ["https://id.example/\n", " https://id.example", "https://me@id.example"] {
+        let more = json!({"authorization_servers": [issuer]});
+        let stage = Stage::describing(more, as_usual(), as_usual(), Person::agrees()).await;
+        let error = stage.client().refused("Bearer").await.unwrap_err();
+        assert!(error.message.contains("an issuer has no"), "{error}");
+    }
+}

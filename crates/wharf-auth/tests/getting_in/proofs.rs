@@ -131,3 +131,10 @@ async fn a_token_that_wants_proofs_nobody_asked_for_is_not_used() {
     let error = stage.client().refused("Bearer").await.unwrap_err();
     assert!(error.message.contains("DPoP"), "{error}");
 }
+
+#[tokio::test]
+async fn a_token_that_is_not_bound_as_it_has_to_be_is_not_used() {
+    let stage = Stage::upright().await;
+    let error = stage.knocker(stage.auth().dpop()).refused("Bearer").await.unwrap_err();
+    assert!(error.message.contains("DPoP"), "{error}");
+}

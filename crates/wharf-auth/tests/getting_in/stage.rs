@@ -92,6 +92,10 @@ impl Played {
         self.asked.lock().unwrap().clone()
     }
 
+    pub fn forget(&self) {
+        self.asked.lock().unwrap().clear();
+    }
+
     pub fn paths(&self) -> Vec<String> {
         self.asked().into_iter().map(|it| it.path).collect()
     }

@@ -1,9 +1,12 @@
 //! Tokens end, and are replaced; and at last they are given back.
 
-use serde_json::json;
-use wharf_auth::client::{Auth, Vault};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use crate::stage::{Person, Stage, Tweak, as_usual, at, refuse, say};
+use serde_json::json;
+use wharf_auth::client::{Auth, Login, LoginKey, MemoryVault, Vault};
+use wharf_model::{BoxFuture, Error, ErrorKind};
+
+use crate::stage::{Person, Said, Stage, Tweak, as_usual, at, refuse, say};
 
 #[tokio::test]
 async fn a_token_that_ended_is_replaced_without_asking() {
@@ -136,4 +139,126 @@ async fn one_can_log_in_before_anybody_refuses() {
     assert_eq!(login.key.issuer, stage.issuer.origin);
     assert_eq!(login.asked, ["files"]);
     assert_eq!(stage.client().authorization().await.as_deref(), Some("Bearer access-1"));
+}
+
+fn refreshing(say: impl Fn() -> Said + Send + Sync + 'static) -> Tweak {
+    std::sync::Arc::new(move |asked| asked.body.contains("grant_type=refresh_token").then(&say))
+}
+
+#[tokio::test]
+async fn a_refresh_that_may_work_later_is_not_given_up() {
+    for (status, error) in [(400, "slow_down"), (503, "temporarily_unavailable"), (500, "")] {
+        let stage =
+            Stage::with(as_usual(), refreshing(move || refuse(status, error)), Person::agrees())
+                .await;
+        let client = stage.client();
+        client.refused("Bearer").await.unwrap();
+        client.accepted().await;
+        assert!(client.refused("Bearer").await.is_err(), "{error}");
+        assert_eq!(stage.person.visits().len(), 1, "{error}");
+        let key = stage.vault.list().await.unwrap().remove(0);
+        let login = stage.vault.load(&key).await.unwrap().unwrap();
+        assert_eq!(login.tokens.unwrap().refresh.as_deref(), Some("refresh-1"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_that_forgot_us_is_told_of_us_when_a_token_ends() {
+    let tweak = refreshing(|| refuse(401, "invalid_client"));
+    let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
+    let client = stage.client();
+    client.refused("Bearer").await.unwrap();
+    client.accepted().await;
+    assert_eq!(client.refused("Bearer").await, Ok(true));
+    assert_eq!(stage.issuer.at("/register").len(), 2);
+}
+
+#[tokio::test]
+async fn clients_that_share_a_login_refresh_it_once() {
+    let stage = Stage::upright().await;
+    let first = stage.client();
+    first.refused("Bearer").await.unwrap();
+    first.accepted().await;
+    let second = stage.client();
+    second.accepted().await;
+    let (one, other) = tokio::join!(first.refused("Bearer"), second.refused("Bearer"));
+    assert_eq!((one, other), (Ok(true), Ok(true)));
+    assert_eq!(stage.issuer.at("/token").len(), 2);
+    assert_eq!(first.authorization().await, second.authorization().await);
+}
+
+/// A vault that takes so many logins, and no more.
+#[derive(Clone)]
+struct Full(MemoryVault, std::sync::Arc<AtomicUsize>);
+
+impl Vault for Full {
+    fn load(&self, key: &LoginKey) -> BoxFuture<Result<Option<Login>, Error>> {
+        self.0.load(key)
+    }
+
+    fn save(&self, login: &Login) -> BoxFuture<Result<(), Error>> {
+        let left = self.1.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+        match left {
+            Ok(_) => self.0.save(login),
+            Err(_) => Box::pin(async { Err(Error::new(ErrorKind::InternalError)) }),
+        }
+    }
+
+    fn forget(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
+        self.0.forget(key)
+    }
+
+    fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>> {
+        self.0.list()
+    }
+}
+
+#[tokio::test]
+async fn a_refresh_token_that_was_used_is_not_used_again_if_the_next_could_not_be_saved() {
+    let stage = Stage::upright().await;
+    // The registration, and the first tokens.
+    let vault = Full(stage.vault.clone(), std::sync::Arc::new(AtomicUsize::new(2)));
+    let client = stage.knocker(stage.auth().vault(vault));
+    client.refused("Bearer").await.unwrap();
+    client.accepted().await;
+    for _ in 0..2 {
+        assert!(client.refused("Bearer").await.is_err());
+        client.accepted().await;
+    }
+    let tokens = stage.issuer.at("/token");
+    let used: Vec<_> = tokens.iter().map(|it| it.field("refresh_token")).collect();
+    assert_eq!(used, ["", "refresh-1", "refresh-2"]);
+    assert_eq!(client.authorization().await.as_deref(), Some("Bearer access-3"));
+}
+
+#[tokio::test]
+async fn a_login_of_somebody_else_is_not_used() {
+    let stage = Stage::upright().await;
+    stage.client().refused("Bearer").await.unwrap();
+    let auths = [
+        Auth::code(stage.person.clone()).client("another"),
+        Auth::client_credentials("me", "secret"),
+    ];
+    for auth in auths {
+        let client = stage.knocker(auth.vault(stage.vault.clone()));
+        assert_eq!(client.authorization().await, None);
+        assert_eq!(client.refused("Bearer").await, Ok(true));
+    }
+    assert!(!stage.issuer.seen().contains("grant_type=refresh_token"));
+}
+
+#[tokio::test]
+async fn logging_out_waits_for_who_refreshes() {
+    let stage = Stage::upright().await;
+    stage.client().refused("Bearer").await.unwrap();
+    let key = stage.vault.list().await.unwrap().remove(0);
+    let held = stage.vault.hold(&key).await.unwrap();
+    let (auth, url) = (stage.auth(), stage.url());
+    let leaving = tokio::spawn(async move { auth.logout(&url).await });
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(stage.vault.list().await.unwrap(), [key]);
+    drop(held);
+    assert_eq!(leaving.await.unwrap(), Ok(1));
 }

@@ -45,6 +45,10 @@ pub(crate) struct Login {
     /// Where the secret that goes with the id is: FILE, @env:NAME or -
     #[arg(long, value_name = "SECRET", requires = "client_id")]
     pub(crate) client_secret: Option<String>,
+    /// The only authorization server that is shown the id and the secret [default: the one that the
+    /// server names]
+    #[arg(long, value_name = "URL")]
+    pub(crate) issuer: Option<String>,
     /// How to get in: browser, or client-credentials for a program that has an id and a secret
     #[arg(long, value_enum, default_value_t = Grant::Browser, hide_possible_values = true)]
     pub(crate) grant: Grant,

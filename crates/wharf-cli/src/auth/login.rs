@@ -32,6 +32,10 @@ impl Login {
             scopes if scopes.is_empty() => auth,
             scopes => auth.scopes(scopes),
         };
+        let auth = match &self.issuer {
+            Some(issuer) => auth.issuer(issuer),
+            None => auth,
+        };
         let before = logins(&vault, |key| key.server == server).await?;
         let login = match before.is_empty() {
             true => first(context, &url, &auth, &vault).await?,

@@ -16,7 +16,7 @@ impl Logout {
             return Err(Fail::unauthorized(format!("You are not logged in at {server}"))
                 .hint("`wharf auth status` shows where you are.".to_owned()));
         }
-        let auth = Auth::code(browser(&context.screen)).vault(vault);
+        let auth = Auth::code(browser(&context.screen)).vault(vault.clone());
         let mut servers: Vec<&str> = keys.iter().map(|key| key.server.as_str()).collect();
         servers.dedup();
         let mut untold = None;
@@ -25,7 +25,17 @@ impl Logout {
                 untold = Some(error);
             }
         }
+        // What is still there was not forgotten, whatever anybody says.
+        let left = vault.list().await?;
+        let left: Vec<LoginKey> = keys.extract_if(.., |key| left.contains(key)).collect();
         told(context, &keys)?;
+        if let Some(key) = left.first() {
+            let problem = format!("You are still logged in at {}", clean_line(&key.server));
+            let why = untold.map_or(String::new(), |error| clean_line(&error.message).to_string());
+            return Err(
+                Fail::unauthorized(problem).hint(format!("It could not be forgotten: {why}"))
+            );
+        }
         // Forgotten it is, whatever the authorization server says.
         untold.map_or(Ok(()), |error| {
             let hint =

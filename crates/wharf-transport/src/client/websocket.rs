@@ -8,7 +8,7 @@ use futures_util::{
     stream::{SplitSink, SplitStream},
 };
 use http::{
-    HeaderName, HeaderValue, Method as Verb, Request,
+    HeaderMap, HeaderName, HeaderValue, Method as Verb, Request,
     header::{HOST, SEC_WEBSOCKET_PROTOCOL},
 };
 use tokio::{sync::Mutex, task::coop::consume_budget, time::timeout};
@@ -87,7 +87,11 @@ impl WebSocket {
     async fn connect(&self, options: &LinkOptions) -> Result<Socket, Error> {
         let late = |_| unreachable(self.name(), "it did not answer in time");
         for times in 0.. {
-            let attempt = timeout(options.handshake, self.attempt(options, times)).await;
+            // Before the clock runs: what there is to show may have to be renewed first.
+            let (mut shown, url) = (HeaderMap::new(), self.place.to_string());
+            let mark = admission::show(options, &Verb::GET, &url, &mut shown).await?;
+            let attempt = self.attempt(options, times, mark, &shown);
+            let attempt = timeout(options.handshake, attempt).await;
             match attempt.map_err(late)?? {
                 Tried::Open(socket) => return Ok(*socket),
                 Tried::Refused(rebuff, error) => {
@@ -100,7 +104,13 @@ impl WebSocket {
         Err(Error::new(ErrorKind::Unauthenticated))
     }
 
-    async fn attempt(&self, options: &LinkOptions, times: u32) -> Result<Tried, Error> {
+    async fn attempt(
+        &self,
+        options: &LinkOptions,
+        times: u32,
+        mark: u64,
+        shown: &HeaderMap,
+    ) -> Result<Tried, Error> {
         let origin = self.place.origin();
         let stream =
             self.dialer.dial(&origin).await.map_err(|error| unreachable(self.name(), error))?;
@@ -110,8 +120,9 @@ impl WebSocket {
         config.max_message_size = Some(options.limits.message);
         config.max_frame_size = Some(options.limits.message);
         let mut request = self.request().map_err(|error| self.refused(error))?;
-        let url = self.place.to_string();
-        let mark = admission::show(options, &Verb::GET, &url, request.headers_mut()).await?;
+        for (name, value) in shown {
+            request.headers_mut().insert(name, value.clone());
+        }
         let connected = client_async_with_config(request, stream, Some(config)).await;
         let error = match connected {
             Ok((socket, response)) => {

@@ -36,6 +36,9 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Problem> {
     if is_link(path) {
         return Err(link(path));
     }
+    if text.len() as u64 > LONGEST {
+        return Err(Problem::at(path, &"there is no room for more logins: log out somewhere"));
+    }
     let mut random = [0; 8];
     ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random)
         .map_err(|_| Problem::at(path, &"the system gives no random numbers"))?;

@@ -80,6 +80,18 @@ impl Http {
     ) -> Result<Answer, Error> {
         // Streams and farewells come and go by themselves.
         let waited = verb == Verb::POST;
+        self.send_for(waited, verb, to, heads, body).await
+    }
+
+    /// The same. If nobody waits for it, nobody is asked to let us in.
+    pub(super) async fn send_for(
+        &self,
+        waited: bool,
+        verb: Verb,
+        to: &Place,
+        heads: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, Error> {
         let mut times = 0;
         loop {
             let tried = self.attempt(&verb, to, heads, &body).await?;

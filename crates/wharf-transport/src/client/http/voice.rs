@@ -132,10 +132,15 @@ impl Voice {
     }
 
     pub(super) async fn post(&self, letter: Letter) -> Result<Answer, Error> {
+        self.post_for(true, letter).await
+    }
+
+    async fn post_for(&self, waited: bool, letter: Letter) -> Result<Answer, Error> {
         let mut heads = self.standing.clone();
         heads.extend(headers(&letter.heads)?);
         self.http.options.trace(Traced::Sent(&letter.message));
-        self.http.send(Verb::POST, &self.to, &heads, letter.message.into()).await
+        let body = letter.message.into();
+        self.http.send_for(waited, Verb::POST, &self.to, &heads, body).await
     }
 
     /// Opens the stream of what the server says by itself, or goes on after the event `last`.
@@ -159,7 +164,8 @@ impl Voice {
     pub(super) async fn tell(&self, message: Vec<u8>, method: &str) -> Result<(), Miss> {
         let letter = Letter { message, heads: self.talk.headers(method, None, None) };
         let told = async {
-            let answer = self.post(letter).await?;
+            // Nobody waits for it, so nobody logs in for it.
+            let answer = self.post_for(false, letter).await?;
             if !answer.status.is_success() {
                 return Err(self.refused(answer).await);
             }
