@@ -9,7 +9,7 @@ use std::{
 use http::{HeaderMap, HeaderValue, Method, Request, header, request::Parts};
 use http_body::Body;
 use tokio::time::Instant;
-use wharf_model::{Authority, Denied, Error, Knock, Pass, Scope};
+use wharf_model::{Authority, Denied, Error, ErrorKind, Knock, Pass, Scope};
 
 use crate::tcp::RemoteAddress;
 
@@ -75,16 +75,21 @@ impl Site {
             Err(denied) => return turned_away(denied, parts, body).await,
         };
         let Pass { principal, until, headers, extensions, .. } = pass;
-        scope.extend([extensions]);
-        // In the place of whatever anybody else said who it is.
-        scope.insert(principal.clone());
         let until = match until.map(deadline) {
             Some(Left::Nothing) => {
-                return refused(Denied::new(401, "The credentials have just expired"));
+                let error = Error::new(ErrorKind::Unauthenticated);
+                let mut denied = Denied::new(401, "The credentials have just expired");
+                for challenge in authority.denied(&error, &knock, &principal) {
+                    denied = denied.challenge(challenge);
+                }
+                return turned_away(denied, parts, body).await;
             }
             Some(Left::Until(until)) => Some(until),
             Some(Left::Forever) | None => None,
         };
+        scope.extend([extensions]);
+        // In the place of whatever anybody else said who it is.
+        scope.insert(principal.clone());
         #[cfg(feature = "websocket")]
         if let Some(until) = until {
             scope.insert(Until(until));
