@@ -90,7 +90,7 @@ impl Keys {
             _ => None,
         };
         let Some(known) = usable else {
-            return match self.ask(&mut state).filter(|_| !asked) {
+            return match (!asked).then(|| self.ask(&mut state)).flatten() {
                 Some(asking) => Found::Ask(asking),
                 None => Found::Unknown,
             };
@@ -104,9 +104,13 @@ impl Keys {
             }
             return Found::Keys(keys);
         }
-        match self.ask(&mut state).filter(|_| !asked) {
+        if asked {
+            return Found::None;
+        }
+        match self.ask(&mut state) {
             Some(asking) => Found::Ask(asking),
-            None => Found::None,
+            // It may be a new key: nobody knows before the issuer may be asked again.
+            None => Found::Unknown,
         }
     }
 
