@@ -80,6 +80,8 @@ pub(super) struct Grant {
     pub(super) access: Vec<Access>,
     /// Until when somebody is fetching new upstream tokens.
     pub(super) refreshing: u64,
+    /// When the user signed in.
+    pub(super) since: u64,
 }
 
 /// An access token of ours, by its digest.

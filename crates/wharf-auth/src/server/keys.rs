@@ -13,7 +13,10 @@ use url::Url;
 use wharf_model::{Error, ErrorKind};
 
 use super::download::Download;
-use crate::jose::{Header, Jwk, JwkSet};
+use crate::{
+    fetch::is_this_machine,
+    jose::{Header, Jwk, JwkSet},
+};
 
 /// For how long keys are taken as they are, unless the issuer says so within bounds.
 const FRESH: Duration = Duration::from_secs(300);
@@ -171,7 +174,11 @@ impl Keys {
             };
             match metadata {
                 // Somebody else's would be anybody's.
-                Ok(Metadata { issuer, jwks_uri: Some(address) }) if issuer == self.issuer => {
+                // And nobody elsewhere says what is on this machine.
+                Ok(Metadata { issuer, jwks_uri: Some(address) })
+                    if issuer == self.issuer
+                        && (is_this_machine(&issuer) || !is_this_machine(&address)) =>
+                {
                     return Ok(address);
                 }
                 Ok(_) => {}

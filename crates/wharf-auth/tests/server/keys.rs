@@ -198,3 +198,23 @@ async fn an_audience_may_be_anything() {
         assert_eq!(verdict, invalid_token("The token is for another audience"), "{audience}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn nobody_elsewhere_says_what_is_on_this_machine() {
+    let issuer = Issuer::default();
+    issuer.turn("one");
+    let at = "https://id.example/.well-known/oauth-authorization-server";
+    let authority = || Jwt::issuer("https://id.example").audience(SERVER).download(issuer.clone());
+    let token = issuer.token_with("iss", json!("https://id.example"));
+    for (keys, works) in [
+        ("http://127.0.0.1:8080/keys", false),
+        ("http://localhost/keys", false),
+        ("https://[::1]/keys", false),
+        ("https://id.example/keys", true),
+    ] {
+        issuer.says(at, json!({"issuer": "https://id.example", "jwks_uri": keys}));
+        let verdict = Visitor::bearer(&token).knock(&authority()).await;
+        assert_eq!(verdict.is_ok(), works, "{keys}");
+        assert!(works || !issuer.asked().contains(&keys.to_owned()), "{keys}");
+    }
+}

@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, header, request::Parts};
 use http_body::Body;
 use tokio::time::Instant;
 use wharf_model::{Authority, Denied, Error, ErrorKind, Knock, Pass, Scope};
+use wharf_wire::Field;
 
 use crate::tcp::RemoteAddress;
 
@@ -120,9 +121,9 @@ impl Site {
         body: Pin<&mut B>,
         scope: &Scope,
     ) -> Reply {
-        // What only reads what anybody may read may come from any page.
+        // What only reads what anybody may read may come from any page; what its own pages send, from there.
         let reads = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let checked = match reads {
+        let checked = match reads || is_own(authority, seen) {
             true => guard::check_host(&self.http, parts, seen).map(drop),
             false => guard::check(&self.http, parts, seen),
         };
@@ -143,6 +144,14 @@ impl Site {
         }
         let (parts, body) = authority.page(request).await.into_parts();
         Reply::from_parts(parts, HttpBody::whole(body.into()))
+    }
+}
+
+/// Whether a request comes from a page of the authority's own.
+fn is_own(authority: &Arc<dyn Authority>, seen: &Seen<'_>) -> bool {
+    match (seen.origin, authority.origin()) {
+        (Field::One(origin), Some(own)) => own.as_bytes().eq_ignore_ascii_case(origin),
+        _ => false,
     }
 }
 
