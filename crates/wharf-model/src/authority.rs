@@ -60,6 +60,12 @@ pub trait Authority: Send + Sync + 'static {
         })
     }
 
+    /// The origin of [its pages](Authority::page) as browsers see it, such as `https://mcp.example.com`: what its own
+    /// forms send comes from there, whatever `Host` a reverse proxy makes of it.
+    fn origin(&self) -> Option<String> {
+        None
+    }
+
     /// What is wrong with how it was put together, in words: a server with such an authority is not built.
     fn problems(&self) -> Vec<String> {
         Vec::new()
@@ -98,6 +104,10 @@ impl<A: Authority + ?Sized> Authority for Arc<A> {
 
     fn page(&self, request: Request<Bytes>) -> BoxFuture<Response<Bytes>> {
         (**self).page(request)
+    }
+
+    fn origin(&self) -> Option<String> {
+        (**self).origin()
     }
 
     fn problems(&self) -> Vec<String> {

@@ -160,9 +160,11 @@ fn read_resource(
         let text = format!("The URI has {} bytes; {} is the limit", uri.len(), core.limits.uri);
         return now(Error::new(ErrorKind::UriTooLong).with_message(text).into());
     }
-    if let Some(resource) = lists.resources.get(&uri)
-        && core.allows(&request, resource.info.item())
-    {
+    if let Some(resource) = lists.resources.get(&uri) {
+        // What is hidden here no template gives away.
+        if !core.allows(&request, resource.info.item()) {
+            return now(Error::resource_not_found(&uri).into());
+        }
         if let Some(error) = core.lacks(&request, &resource.scopes) {
             return now(error.into());
         }

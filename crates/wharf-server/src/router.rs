@@ -24,7 +24,6 @@ use crate::{
     tasks::{
         self,
         follower::Follower,
-        ledger,
         machinery::{Tasks, impossible},
     },
 };
@@ -314,9 +313,10 @@ fn listen(
         Ok(listening) => listening,
         Err(error) => return now(error.into()),
     };
-    let (core, owner) = (core.clone(), ledger::owner(request.principal()));
+    let core = core.clone();
     Box::pin(async move {
-        let follower = Follower { core: &core, owner, filter: &filter, listening: &listening };
+        let (request, filter, listening) = (&request, &filter, &listening);
+        let follower = Follower { core: &core, request, filter, listening };
         follower.listen(BTreeSet::new(), &outbox).await;
         Reply::Listened.into()
     })

@@ -205,6 +205,11 @@ impl Fetch {
     }
 }
 
+/// Whether a URL names this machine.
+pub(crate) fn is_this_machine(url: &str) -> bool {
+    Place::parse(url).is_ok_and(|place| place.host.is_this_machine())
+}
+
 fn request(
     method: Method,
     place: &Place,

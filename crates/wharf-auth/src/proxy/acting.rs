@@ -7,6 +7,8 @@ use wharf_model::{Error, ErrorKind};
 
 use super::{
     desk::Desk,
+    idp::Refused,
+    shelf::Kept,
     things::{Grant, Identity, Tokens},
 };
 
@@ -98,32 +100,58 @@ impl Upstream {
             kept.thing.refreshing = now + LEASE;
             let old = kept.thing.upstream.clone();
             if self.desk.shelf.swap(kept, None).await? {
-                return self.renew(&old, now).await;
+                let renewed = self.desk.renew(&self.grant, &old, now).await?;
+                return renewed.map(|new| AccessToken(new.access)).map_err(|_| ended());
             }
         }
         Err(Error::new(ErrorKind::TemporarilyUnavailable))
     }
+}
 
-    async fn renew(&self, old: &Tokens, now: u64) -> Result<AccessToken, Error> {
-        let renewed = self.desk.idp.renew(old, now).await;
+impl Desk {
+    /// Renews the tokens of a grant at the provider, for whoever holds the lease.
+    async fn renew(
+        &self,
+        grant: &str,
+        old: &Tokens,
+        now: u64,
+    ) -> Result<Result<Tokens, Refused>, Error> {
+        let renewed = self.idp.renew(old, now).await;
         let new = renewed.as_ref().ok().cloned();
         // The client may renew its own tokens meanwhile.
-        while let Some(mut kept) = self.desk.shelf.get::<Grant>(&self.grant).await? {
+        while let Some(mut kept) = self.shelf.get::<Grant>(grant).await? {
             kept.thing.refreshing = 0;
             if let Some(new) = &new {
                 kept.thing.upstream = new.clone();
             }
-            if self.desk.shelf.swap(kept, None).await? {
+            if self.shelf.swap(kept, None).await? {
                 break;
             }
         }
-        match renewed {
-            Ok(new) => Ok(AccessToken(new.access)),
-            Err(refused) => {
-                tracing::warn!(why = refused.0, "the identity provider gives no new token");
-                Err(ended())
-            }
+        if let Err(refused) = &renewed {
+            tracing::warn!(why = refused.0, "the identity provider gives no new token");
         }
+        Ok(renewed)
+    }
+
+    /// Whether the provider still lets the user of a grant in, as far as it can be asked. One that does not answer, or
+    /// that is being asked already, says nothing about that.
+    pub(super) async fn is_still_in(
+        &self,
+        id: &str,
+        mut kept: Kept<Grant>,
+        now: u64,
+    ) -> Result<bool, Error> {
+        if kept.thing.upstream.refresh.is_none() || kept.thing.refreshing > now {
+            return Ok(true);
+        }
+        kept.thing.refreshing = now + LEASE;
+        let old = kept.thing.upstream.clone();
+        if !self.shelf.swap(kept, None).await? {
+            return Ok(true);
+        }
+        let renewed = self.renew(id, &old, now).await?;
+        Ok(renewed.err().is_none_or(|refused| !refused.is_final()))
     }
 }
 

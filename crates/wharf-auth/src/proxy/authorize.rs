@@ -41,7 +41,7 @@ impl Desk {
         let Some(id) = form.get("client_id") else {
             return problem("The application did not say who it is (client_id).");
         };
-        let Some(known) = self.client(id).await? else {
+        let Some(known) = self.client(id, parts).await? else {
             return problem(
                 "The application is not registered here, or not any more. It must register again.",
             );
@@ -190,9 +190,7 @@ impl Desk {
             }
         };
         let owner = Owner("all", MOST_PENDING);
-        if !self.shelf.put(&state, &pending, owner, PATIENCE).await? {
-            return Err(Error::overloaded(std::time::Duration::from_secs(5)));
-        }
+        self.shelf.put_last(&state, &pending, owner, PATIENCE).await?;
         let mut answer = page::onward(&url, &self.idp.provider.name);
         let cookie = self.cookies.write(&signing_in(&state), &browser, PATIENCE.as_secs());
         set(&mut answer, cookie);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode, header, request::Parts};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -16,7 +16,7 @@ use url::Url;
 use wharf_model::{Error, Rate};
 
 use super::{
-    desk::{Desk, YEAR_QUARTER},
+    desk::{Desk, YEAR_QUARTER, address},
     page::{self, Answer},
     redirect,
     shelf::{Kept, Owner, digest},
@@ -38,6 +38,8 @@ const BELIEVED: [Duration; 3] =
     [Duration::from_secs(300), Duration::from_secs(60), Duration::from_secs(3600)];
 /// How often documents are fetched, for all clients together.
 const FETCHES: Rate = Rate { per_second: 5.0, burst: 50.0 };
+/// How often they are fetched for one address.
+const FETCHES_OF_ONE: Rate = Rate { per_second: 0.2, burst: 10.0 };
 
 /// A client, and who vouches for it.
 #[derive(Clone)]
@@ -126,13 +128,8 @@ impl Desk {
             used: false,
         };
         let owner = Owner("unused", MOST_UNUSED);
-        if !self.shelf.put(&id, &client, owner, UNUSED).await? {
-            return Ok(page::oauth_error(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "temporarily_unavailable",
-                "too many clients have registered lately: try again later",
-            ));
-        }
+        // Who fills the shelf must not keep everybody else from registering.
+        self.shelf.put_last(&id, &client, owner, UNUSED).await?;
         let mut said = json!({
             "client_id": id,
             "client_id_issued_at": self.shelf.now().await? / 1000,
@@ -151,12 +148,12 @@ impl Desk {
     }
 
     /// The client of this id, wherever it is known from.
-    pub(super) async fn client(&self, id: &str) -> Result<Option<Known>, Error> {
+    pub(super) async fn client(&self, id: &str, parts: &Parts) -> Result<Option<Known>, Error> {
         if let Some(client) = self.settings.clients.iter().find(|client| client.id == id) {
             return Ok(Some(Known { client: client.clone(), vouched: None }));
         }
         if is_document(id) {
-            return self.document(id).await;
+            return self.document(id, parts).await;
         }
         let kept = self.shelf.get::<Client>(id).await?;
         Ok(kept.map(|kept| Known { client: kept.thing, vouched: None }))
@@ -183,12 +180,19 @@ impl Desk {
     }
 
     /// A client that publishes a document about itself, at the URL that is its id.
-    async fn document(&self, id: &str) -> Result<Option<Known>, Error> {
+    async fn document(&self, id: &str, parts: &Parts) -> Result<Option<Known>, Error> {
         let Some(documents) = self.documents.as_ref().filter(|_| is_fit_for_document(id)) else {
             return Ok(None);
         };
         if let Some(known) = documents.recall(id) {
             return Ok(known);
+        }
+        // One address does not use up what there is for all.
+        if let Some(address) = address(parts) {
+            let key = format!("oauth documents {address}");
+            if self.rates.take(&key, FETCHES_OF_ONE).taken().await.is_err() {
+                return Err(Error::overloaded(Duration::from_secs(5)));
+            }
         }
         if self.rates.take("oauth documents", FETCHES).taken().await.is_err() {
             return Err(Error::overloaded(Duration::from_secs(1)));
@@ -235,7 +239,13 @@ impl Documents {
             known.retain(|_, (until, _)| *until > now);
         }
         if known.len() >= MOST_DOCUMENTS {
-            known.pop_first();
+            // What was not there first, then what ends first.
+            let worth = |(_, (until, found)): &(&String, &(Instant, Option<Known>))| {
+                (found.is_some(), *until)
+            };
+            if let Some(least) = known.iter().min_by_key(worth).map(|(id, _)| id.clone()) {
+                known.remove(&least);
+            }
         }
         known.insert(id.to_owned(), (now + believed, document));
     }

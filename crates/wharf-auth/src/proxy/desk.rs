@@ -1,6 +1,11 @@
 //! Where all requests of the proxy's own arrive.
 
-use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header, request::Parts};
@@ -109,8 +114,7 @@ impl Desk {
             "/token" | "/revoke" => return false,
             _ => VISITS,
         };
-        let address = parts.extensions.get::<SocketAddr>().map(|it| it.ip().to_canonical());
-        let address = address.map(|it| it.to_string()).unwrap_or_default();
+        let Some(address) = address(parts) else { return false };
         let kind = if path == "/register" { "register" } else { "visit" };
         self.rates.take(&format!("oauth {kind} {address}"), rate).taken().await.is_err()
     }
@@ -119,6 +123,20 @@ impl Desk {
 impl fmt::Debug for Desk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Desk").field("site", &self.site).finish_non_exhaustive()
+    }
+}
+
+/// Where a request comes from, if that tells people apart. Behind a reverse proxy on this machine all come from there,
+/// and whoever has one IPv6 address has all those that begin alike.
+pub(super) fn address(parts: &Parts) -> Option<String> {
+    let address = parts.extensions.get::<SocketAddr>()?.ip().to_canonical();
+    match address {
+        _ if address.is_loopback() => None,
+        IpAddr::V4(address) => Some(address.to_string()),
+        IpAddr::V6(address) => {
+            let network = address.to_bits() & !u128::from(u64::MAX);
+            Some(format!("{}/64", Ipv6Addr::from_bits(network)))
+        }
     }
 }
 

@@ -47,6 +47,13 @@ const ALGORITHMS: [Algorithm; 9] = [
 #[derive(Clone, Debug)]
 pub(super) struct Refused(pub(super) String);
 
+impl Refused {
+    /// Whether the provider said that access has ended, for good.
+    pub(super) fn is_final(&self) -> bool {
+        self.0 == "token endpoint: invalid_grant"
+    }
+}
+
 pub(super) struct Idp {
     pub(super) provider: Provider,
     fetch: Fetch,
@@ -247,6 +254,14 @@ impl Idp {
     async fn find(&self, issuer: &str, in_body: Option<bool>) -> Result<Endpoints, Refused> {
         let said = self.discover(issuer).await?;
         let methods = said.token_endpoint_auth_methods_supported;
+        let is_near = crate::fetch::is_this_machine(issuer);
+        let places = [&said.authorization_endpoint, &said.token_endpoint, &said.jwks_uri];
+        if !is_near && places.iter().any(|url| crate::fetch::is_this_machine(url)) {
+            return Err(Refused("the provider says that it is on this machine".into()));
+        }
+        if !is_near && !said.authorization_endpoint.starts_with("https://") {
+            return Err(Refused("the authorization endpoint must be an https URL".into()));
+        }
         let takes =
             |method: &str| methods.as_ref().is_none_or(|all| all.iter().any(|it| it == method));
         Ok(Endpoints {
@@ -294,16 +309,25 @@ impl Idp {
         let url = self.endpoints().await?.keys;
         let url = url.ok_or_else(|| Refused("the provider has no keys".into()))?;
         let mut known = self.keys.lock().await;
-        let is_due = again && known.again.is_none_or(|at| at.elapsed() >= PAUSE);
-        if let Some(keys) = still(&known.found, FRESH).filter(|_| !is_due) {
+        let is_recent = known.again.is_some_and(|at| at.elapsed() < PAUSE);
+        if let Some(keys) = still(&known.found, FRESH).filter(|_| !again || is_recent) {
             return keys;
         }
-        if again {
+        let old = known.found.as_ref().and_then(|(_, found)| found.as_ref().ok().cloned());
+        if let Some(old) = old.clone().filter(|_| is_recent) {
+            return Ok(old);
+        }
+        if again || old.is_some() {
             known.again = Some(Instant::now());
         }
-        let keys = self.read::<JwkSet>(&url, HeaderMap::new()).await;
-        known.found = Some((Instant::now(), keys.clone()));
-        keys
+        match (self.read::<JwkSet>(&url, HeaderMap::new()).await, old) {
+            // Old keys do while there are no others.
+            (Err(_), Some(old)) => Ok(old),
+            (keys, _) => {
+                known.found = Some((Instant::now(), keys.clone()));
+                keys
+            }
+        }
     }
 
     /// Whether an ID token is for us, from there, of now and of this sign-in.
@@ -383,13 +407,13 @@ fn tokens(answered: Answered, now: u64) -> Result<Tokens, Refused> {
     Ok(Tokens { access, refresh, until })
 }
 
-/// What is said about somebody, unless there is too much of it: then only who it is.
-fn bounded(mut who: Identity) -> Result<Identity, Refused> {
+/// What is said about somebody, unless there is too much of it: who decides by it must not see half of it.
+fn bounded(who: Identity) -> Result<Identity, Refused> {
     if who.subject.is_empty() || who.subject.len() > 256 {
         return Err(Refused("the provider does not say who it is".into()));
     }
     if who.claims.to_string().len() > CLAIMS {
-        who.claims = serde_json::json!({ "sub": who.subject });
+        return Err(Refused("the provider says more than 16 KiB about the user".into()));
     }
     Ok(who)
 }

@@ -107,6 +107,7 @@ struct Settings {
     clients: Vec<Client>,
     access_ttl: Duration,
     refresh_ttl: Duration,
+    grant_ttl: Duration,
     decide: Option<Arc<Decide>>,
 }
 
@@ -139,6 +140,7 @@ impl OAuthProxy {
             clients: Vec::new(),
             access_ttl: Duration::from_secs(3600),
             refresh_ttl: Duration::from_secs(30 * 24 * 3600),
+            grant_ttl: Duration::from_secs(90 * 24 * 3600),
             decide: None,
         };
         let (public, desk) = (public.into(), OnceLock::new());
@@ -224,6 +226,14 @@ impl OAuthProxy {
     #[must_use]
     pub fn refresh_ttl(mut self, ttl: Duration) -> Self {
         self.settings.refresh_ttl = ttl;
+        self
+    }
+
+    /// How long a client stays in at most, however often it renews its tokens: 90 days, unless told otherwise. Then the
+    /// user must sign in again.
+    #[must_use]
+    pub fn grant_ttl(mut self, ttl: Duration) -> Self {
+        self.settings.grant_ttl = ttl;
         self
     }
 
@@ -315,6 +325,10 @@ impl Authority for OAuthProxy {
 
     fn problems(&self) -> Vec<String> {
         self.site().err().into_iter().collect()
+    }
+
+    fn origin(&self) -> Option<String> {
+        self.site().ok().map(|site| site.origin)
     }
 
     fn paths(&self) -> Vec<String> {

@@ -16,6 +16,8 @@ use crate::jose::{b64, sha256};
 const OFTEN: Duration = Duration::from_secs(60);
 /// How much is swept away at a time.
 const SWEEP: usize = 500;
+/// How often room is made for one thing: others may take it.
+const TRIES: u32 = 4;
 
 /// Something that is kept.
 pub(super) trait Thing: Serialize + DeserializeOwned {
@@ -69,7 +71,7 @@ impl Shelf {
     }
 
     /// Keeps a thing for so long, unless its owner has too many.
-    pub(super) async fn put<T: Thing>(
+    async fn put<T: Thing>(
         &self,
         name: &str,
         thing: &T,
@@ -83,6 +85,23 @@ impl Shelf {
         let expires = Some(now.saturating_add(millis(ttl)));
         let record = Record { id, owner: owned, created: now, expires, body, ..Record::default() };
         self.records.insert(record, owner.1).await
+    }
+
+    /// Keeps a thing for so long. If its owner has too many, the oldest goes.
+    pub(super) async fn put_last<T: Thing>(
+        &self,
+        name: &str,
+        thing: &T,
+        Owner(owner, most): Owner<'_>,
+        ttl: Duration,
+    ) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            if self.put(name, thing, Owner(owner, most), ttl).await? {
+                return Ok(());
+            }
+            self.drop_oldest::<T>(owner).await?;
+        }
+        Err(Error::overloaded(Duration::from_secs(1)))
     }
 
     /// The thing of this name, unless it has expired.
@@ -118,7 +137,7 @@ impl Shelf {
     }
 
     /// Makes room for one more thing of an owner's: the oldest goes.
-    pub(super) async fn drop_oldest<T: Thing>(&self, owner: &str) -> Result<(), Error> {
+    async fn drop_oldest<T: Thing>(&self, owner: &str) -> Result<(), Error> {
         let oldest = self.records.list(&format!("{}.{owner}", T::KIND), None, 1).await?;
         for record in oldest {
             self.records.remove(&record.id).await?;

@@ -80,6 +80,8 @@ pub(super) struct Grant {
     pub(super) access: Vec<Access>,
     /// Until when somebody is fetching new upstream tokens.
     pub(super) refreshing: u64,
+    /// When the user signed in.
+    pub(super) since: u64,
 }
 
 /// An access token of ours, by its digest.
@@ -121,9 +123,13 @@ impl Identity {
     /// The address of the user's mailbox, unless the provider says that nobody has verified it.
     #[must_use]
     pub fn email(&self) -> Option<&str> {
-        let doubtful =
-            self.claims.get("email_verified").is_some_and(|it| *it == Value::Bool(false));
-        self.claim("email").filter(|_| !doubtful)
+        let verified = match self.claims.get("email_verified") {
+            None => true,
+            Some(Value::Bool(verified)) => *verified,
+            // Some write it as a text. Whatever else they may mean, it is not this.
+            Some(said) => said.as_str() == Some("true"),
+        };
+        self.claim("email").filter(|_| verified)
     }
 }
 

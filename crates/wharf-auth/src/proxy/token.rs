@@ -1,6 +1,6 @@
 //! Codes and refresh tokens become access tokens, and access ends.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
@@ -127,7 +127,7 @@ impl Desk {
         if is_document(&id) {
             return Ok(if self.documents.is_some() { Ok(id) } else { Err(UNKNOWN_CLIENT) });
         }
-        let Some(known) = self.client(&id).await? else { return Ok(Err(UNKNOWN_CLIENT)) };
+        let Some(known) = self.client(&id, parts).await? else { return Ok(Err(UNKNOWN_CLIENT)) };
         let is_it = match &known.client.secret {
             Some(right) => secret.is_some_and(|secret| is(&secret, right)),
             None => true,
@@ -166,6 +166,7 @@ impl Desk {
             newest: String::new(),
             access: Vec::new(),
             refreshing: 0,
+            since: self.shelf.now().await?,
         };
         let answer = self.issue(&mut grant, &id, &family, scopes).await?;
         self.keep_grant(&id, &grant, &owner).await?;
@@ -186,18 +187,23 @@ impl Desk {
         let Some([id, family, newest]) = form.get("refresh_token").and_then(refresh_parts) else {
             return Ok(Err(BAD_REFRESH));
         };
-        let Some(mut kept) = self.shelf.get::<Grant>(id).await? else {
+        let Some(kept) = self.presented(client, [id, family, newest]).await? else {
             return Ok(Err(BAD_REFRESH));
         };
-        let grant = &mut kept.thing;
-        if grant.client != client || !is(family, &grant.family) {
+        let now = self.shelf.now().await?;
+        let Some(left) = self.left(&kept.thing, now).filter(|left| !left.is_zero()) else {
+            self.end(Some(id)).await?;
             return Ok(Err(BAD_REFRESH));
-        }
-        // A genuine token, but not the newest: two have it, and nobody knows who is the thief.
-        if !is(newest, &grant.newest) {
+        };
+        // Whom the provider does not let in any more is not let in here.
+        if !self.is_still_in(id, kept, now).await? {
             self.end(Some(id)).await?;
             return Ok(Err(BAD_REFRESH));
         }
+        let Some(mut kept) = self.presented(client, [id, family, newest]).await? else {
+            return Ok(Err(BAD_REFRESH));
+        };
+        let grant = &mut kept.thing;
         let Some(scopes) = self.settings.granted(&grant.who, &grant.scopes) else {
             self.end(Some(id)).await?;
             return Ok(Err(BAD_REFRESH));
@@ -212,12 +218,35 @@ impl Desk {
             return Ok(Err(Refusal(StatusCode::BAD_REQUEST, "invalid_scope", what)));
         }
         let answer = self.issue(grant, id, family, wanted).await?;
-        if !self.shelf.swap(kept, Some(self.settings.refresh_ttl)).await? {
+        if !self.shelf.swap(kept, Some(self.settings.refresh_ttl.min(left))).await? {
             return self.lost(id, newest).await;
         }
         // The tokens are good, whatever becomes of this.
         let _ = self.keep_client(client).await;
         Ok(Ok(answer))
+    }
+
+    /// The grant of a refresh token that is good.
+    async fn presented(
+        &self,
+        client: &str,
+        [id, family, newest]: [&str; 3],
+    ) -> Result<Option<Kept<Grant>>, Error> {
+        let kept = self.shelf.get::<Grant>(id).await?;
+        let is_genuine = |grant: &Grant| grant.client == client && is(family, &grant.family);
+        let Some(kept) = kept.filter(|kept| is_genuine(&kept.thing)) else { return Ok(None) };
+        // A genuine token, but not the newest: two have it, and nobody knows who is the thief.
+        if !is(newest, &kept.thing.newest) {
+            self.end(Some(id)).await?;
+            return Ok(None);
+        }
+        Ok(Some(kept))
+    }
+
+    /// How long a grant may last from now on, however often it is renewed.
+    fn left(&self, grant: &Grant, now: u64) -> Option<Duration> {
+        let age = Duration::from_millis(now.saturating_sub(grant.since));
+        self.settings.grant_ttl.checked_sub(age)
     }
 
     /// Somebody changed the grant in the meantime. If that was another refresh with the same token,
@@ -264,14 +293,8 @@ impl Desk {
     }
 
     async fn keep_grant(&self, id: &str, grant: &Grant, owner: &str) -> Result<(), Error> {
-        let ttl = self.settings.refresh_ttl;
-        for _ in 0..3 {
-            if self.shelf.put(id, grant, Owner(owner, MOST_GRANTS), ttl).await? {
-                return Ok(());
-            }
-            self.shelf.drop_oldest::<Grant>(owner).await?;
-        }
-        Err(Error::overloaded(std::time::Duration::from_secs(1)))
+        let ttl = self.settings.refresh_ttl.min(self.settings.grant_ttl);
+        self.shelf.put_last(id, grant, Owner(owner, MOST_GRANTS), ttl).await
     }
 
     /// Ends a grant, with all tokens of it.

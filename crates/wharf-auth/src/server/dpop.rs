@@ -25,6 +25,13 @@ const MAX_PROOF: usize = 8 << 10;
 const NONCE_LIFE: u64 = 300;
 /// How far ahead a client's clock may be.
 const AHEAD: u64 = 30;
+/// How old a proof may be, at least and at most.
+const WINDOW: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3600)];
+/// How many proofs of one key are taken in the time for which one is remembered: one client does not fill the store.
+const MOST_OF_ONE: u32 = 10_000;
+/// From how many keys on those are forgotten that are not in use, and how often at most.
+const MANY_KEYS: usize = 4096;
+const OFTEN: Duration = Duration::from_secs(1);
 
 /// How proofs of possession are treated (RFC 9449). Without a word, tokens that are bound to a key are taken with
 /// a proof, and others without.
@@ -84,9 +91,9 @@ impl Dpop {
         self
     }
 
-    /// How old a proof may be: a minute, unless told otherwise.
+    /// How old a proof may be: a minute, unless told otherwise; from one second to an hour.
     pub fn window(mut self, window: Duration) -> Self {
-        self.window = window;
+        self.window = window.clamp(WINDOW[0], WINDOW[1]);
         self
     }
 
@@ -133,12 +140,40 @@ pub(crate) struct Proofs {
     dpop: Dpop,
     resource: Option<Url>,
     used: RwLock<Arc<dyn NonceStore>>,
+    counts: Mutex<Counts>,
+}
+
+/// How many proofs of each key came lately.
+#[derive(Default)]
+struct Counts {
+    of: HashMap<String, (Instant, u32)>,
+    tidied: Option<Instant>,
+}
+
+impl Counts {
+    /// Whether one more of this key is taken.
+    fn take(&mut self, key: &str, ttl: Duration) -> bool {
+        let now = Instant::now();
+        if self.of.len() >= MANY_KEYS && self.tidied.is_none_or(|at| now - at >= OFTEN) {
+            self.tidied = Some(now);
+            self.of.retain(|_, (since, _)| now - *since < ttl);
+        }
+        let (since, count) = match self.of.get_mut(key) {
+            Some(known) => known,
+            None => self.of.entry(key.to_owned()).or_insert((now, 0)),
+        };
+        if now - *since >= ttl {
+            (*since, *count) = (now, 0);
+        }
+        *count = count.saturating_add(1);
+        *count <= MOST_OF_ONE
+    }
 }
 
 impl Proofs {
     pub(crate) fn new(dpop: Dpop, resource: Option<Url>) -> Self {
         let used = dpop.store.clone().unwrap_or_else(|| Arc::new(Used::default()));
-        Proofs { dpop, resource, used: RwLock::new(used) }
+        Proofs { dpop, resource, used: RwLock::new(used), counts: Mutex::default() }
     }
 
     pub(crate) fn join(&self, stores: &Stores) {
@@ -160,6 +195,10 @@ impl Proofs {
         let used = self.used.read().unwrap_or_else(PoisonError::into_inner).clone();
         // As long as it could be sent again.
         let ttl = self.dpop.window + Duration::from_secs(2 * AHEAD);
+        let may = self.counts.lock().unwrap_or_else(PoisonError::into_inner).take(key, ttl);
+        if !may {
+            return Err(Refused::Unknown);
+        }
         match used.claim(&name, ttl).await {
             Ok(true) => Ok(fresh),
             Ok(false) => Err(Refused::Proof("The proof was used before")),
@@ -272,7 +311,13 @@ impl Proofs {
 
 /// Which proofs were used, in this process alone.
 #[derive(Default)]
-struct Used(Mutex<HashMap<String, Instant>>);
+struct Used(Mutex<Remembered>);
+
+#[derive(Default)]
+struct Remembered {
+    until: HashMap<String, Instant>,
+    tidied: Option<Instant>,
+}
 
 /// How many proofs are remembered in memory.
 const MOST_USED: usize = 256 << 10;
@@ -280,8 +325,11 @@ const MOST_USED: usize = 256 << 10;
 impl NonceStore for Used {
     fn claim(&self, nonce: &str, ttl: Duration) -> Stored<bool> {
         let now = Instant::now();
-        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if used.len() >= MOST_USED {
+        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Remembered { until: used, tidied } = &mut *remembered;
+        // Not for each: it takes as long as there are many.
+        if used.len() >= MOST_USED && tidied.is_none_or(|at| now - at >= OFTEN) {
+            *tidied = Some(now);
             used.retain(|_, until| *until > now);
         }
         let verdict = match used.get(nonce) {
@@ -294,5 +342,27 @@ impl NonceStore for Used {
             }
         };
         Box::pin(async move { verdict })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_key_does_not_use_up_what_there_is_for_all() {
+        let (mut counts, ttl) = (Counts::default(), Duration::from_secs(60));
+        let taken = (0..MOST_OF_ONE * 2).filter(|_| counts.take("one", ttl)).count();
+        assert_eq!(taken, MOST_OF_ONE as usize);
+        assert!(counts.take("another", ttl));
+        tokio::time::advance(ttl).await;
+        assert!(counts.take("one", ttl));
+        // Keys that are not in use are forgotten.
+        for number in 0..MANY_KEYS {
+            counts.take(&number.to_string(), ttl);
+        }
+        tokio::time::advance(ttl).await;
+        assert!(counts.take("one", ttl));
+        assert_eq!(counts.of.len(), 1);
     }
 }

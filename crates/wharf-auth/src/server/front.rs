@@ -225,10 +225,12 @@ impl Front {
         }
         if let Some(resource) = &self.resource {
             match Url::parse(resource) {
-                Ok(url) if matches!(url.scheme(), "http" | "https") && url.fragment().is_none() => {
-                }
+                Ok(url)
+                    if matches!(url.scheme(), "http" | "https")
+                        && url.fragment().is_none()
+                        && url.query().is_none() => {}
                 _ => problems.push(format!(
-                    "the resource {resource:?} must be this server's own URL, such as \
+                    "the resource {resource:?} must be this server's own URL without query and fragment, such as \
                      https://mcp.example.com/mcp"
                 )),
             }

@@ -148,7 +148,7 @@ pub(crate) fn moment(seconds: u64) -> SystemTime {
 /// not.
 pub(crate) fn same_resource(one: &str, other: &str) -> bool {
     let bare = |it: &str| match it.split_once("://") {
-        Some((_, rest)) if rest.find('/') == Some(rest.len() - 1) => it.len() - 1,
+        Some((_, rest)) if rest.find('/').is_some_and(|at| at + 1 == rest.len()) => it.len() - 1,
         _ => it.len(),
     };
     one[..bare(one)] == other[..bare(other)]
@@ -198,6 +198,7 @@ mod tests {
             ("https://a.example", "http://a.example"),
             ("https://a.example", "https://a.example.evil"),
             ("api", "api/"),
+            ("x://", "https://a.example"),
         ] {
             assert!(!same_resource(one, other), "{one} {other}");
         }

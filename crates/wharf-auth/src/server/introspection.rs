@@ -10,7 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, header};
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
 use url::form_urlencoded;
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
     download::Download,
     front::Front,
     gate::Gate,
-    grant::{Checked, Checking, Reading, Rejected, Verifier, check_times, same_resource},
+    grant::{Checked, Checking, Reading, Rejected, Verifier, check_times, now, same_resource},
     jwt::grant,
 };
 use crate::{fetch::Fetch, jose::Claims};
@@ -27,6 +27,14 @@ use crate::{fetch::Fetch, jose::Claims};
 const KEEP: Duration = Duration::from_secs(10);
 /// How many questions are under way at once.
 const AT_ONCE: usize = 64;
+/// How long others wait until they can be asked.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How far the issuer's clock may be off.
+const SKEW: Duration = Duration::from_secs(30);
+/// For how long a token lets somebody in of which the issuer does not say when it ends, in seconds.
+const UNSAID: u64 = 3600;
+/// The longest that an answer is kept.
+const KEEP_MOST: Duration = Duration::from_secs(3600);
 
 /// Lets in whoever has a token of which its issuer says that it is good. The issuer is asked about each token, and
 /// its answer is kept for a moment.
@@ -96,9 +104,10 @@ impl Introspection {
         self
     }
 
-    /// For how long an answer is kept: ten seconds by default. What is revoked meanwhile is still taken.
+    /// For how long an answer is kept: ten seconds by default. What is revoked meanwhile is still taken. An hour
+    /// is the most.
     pub fn keep(mut self, keep: Duration) -> Self {
-        self.keep = keep;
+        self.keep = keep.min(KEEP_MOST);
         self
     }
 
@@ -180,7 +189,8 @@ impl Verifier for Asker {
 impl Question {
     async fn ask(&self, token: &str) -> Checked {
         // Whoever sends what is no token must not make us ask without end.
-        let Ok(_room) = self.room.try_acquire() else { return Err(Rejected::Unknown) };
+        let room = timeout(PATIENCE, self.room.acquire()).await;
+        let Ok(Ok(_room)) = room else { return Err(Rejected::Unknown) };
         let answer = self.download.send(self.request(token)?).await;
         let answer = answer.ok().filter(|it| it.status().as_u16() == 200);
         let body = answer.ok_or(Rejected::Unknown)?.into_body();
@@ -209,7 +219,11 @@ impl Question {
     }
 
     fn judge(&self, claims: Claims) -> Checked {
-        let expires = check_times(&claims, Duration::ZERO, false)?;
+        let expires = check_times(&claims, SKEW, false)?;
+        let expires = expires.unwrap_or_else(|| now().saturating_add(UNSAID));
+        if ["token_type", "typ"].iter().any(|name| !is_access(claims.get(name))) {
+            return Err(Rejected::Invalid("The token is no access token"));
+        }
         let issuer = self.issuer.as_deref().unwrap_or(&self.endpoint);
         if claims.text("iss").is_some_and(|named| named != issuer) {
             return Err(Rejected::Invalid("The token is of another issuer"));
@@ -220,7 +234,17 @@ impl Question {
         if !unsaid && !audiences.iter().any(meant) {
             return Err(Rejected::Invalid("The token is for another audience"));
         }
-        grant(&self.reading, issuer, claims, expires)
+        grant(&self.reading, issuer, claims, Some(expires))
+    }
+}
+
+/// Whether a token of this type is for showing to servers, as far as anything is said.
+fn is_access(kind: Option<&Value>) -> bool {
+    let known = ["bearer", "dpop", "at+jwt", "application/at+jwt"];
+    match kind {
+        None | Some(Value::Null) => true,
+        Some(Value::String(kind)) => known.iter().any(|it| it.eq_ignore_ascii_case(kind)),
+        Some(_) => false,
     }
 }
 

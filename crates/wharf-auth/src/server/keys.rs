@@ -13,7 +13,10 @@ use url::Url;
 use wharf_model::{Error, ErrorKind};
 
 use super::download::Download;
-use crate::jose::{Header, Jwk, JwkSet};
+use crate::{
+    fetch::is_this_machine,
+    jose::{Header, Jwk, JwkSet},
+};
 
 /// For how long keys are taken as they are, unless the issuer says so within bounds.
 const FRESH: Duration = Duration::from_secs(300);
@@ -90,7 +93,7 @@ impl Keys {
             _ => None,
         };
         let Some(known) = usable else {
-            return match self.ask(&mut state).filter(|_| !asked) {
+            return match (!asked).then(|| self.ask(&mut state)).flatten() {
                 Some(asking) => Found::Ask(asking),
                 None => Found::Unknown,
             };
@@ -104,9 +107,13 @@ impl Keys {
             }
             return Found::Keys(keys);
         }
-        match self.ask(&mut state).filter(|_| !asked) {
+        if asked {
+            return Found::None;
+        }
+        match self.ask(&mut state) {
             Some(asking) => Found::Ask(asking),
-            None => Found::None,
+            // It may be a new key: nobody knows before the issuer may be asked again.
+            None => Found::Unknown,
         }
     }
 
@@ -167,7 +174,11 @@ impl Keys {
             };
             match metadata {
                 // Somebody else's would be anybody's.
-                Ok(Metadata { issuer, jwks_uri: Some(address) }) if issuer == self.issuer => {
+                // And nobody elsewhere says what is on this machine.
+                Ok(Metadata { issuer, jwks_uri: Some(address) })
+                    if issuer == self.issuer
+                        && (is_this_machine(&issuer) || !is_this_machine(&address)) =>
+                {
                     return Ok(address);
                 }
                 Ok(_) => {}

@@ -1,5 +1,7 @@
 //! Who may ask.
 
+use std::net::SocketAddr;
+
 use http::{Method, header};
 use serde_json::{Value, json};
 use wharf_auth::proxy::{OAuthProxy, Provider};
@@ -67,16 +69,46 @@ async fn schemes_of_applications_are_for_the_operator_to_allow() {
 #[tokio::test]
 async fn a_flood_of_registrations_is_stemmed() {
     let (_idp, node) = world().await;
-    let mut taken = 0;
-    for _ in 0..500 {
-        let page = node.register(json!({"redirect_uris": [REDIRECT]})).await;
-        match u16::from(page.status) {
-            201 => taken += 1,
-            429 => assert_eq!(page.headers[header::RETRY_AFTER], "5"),
-            other => panic!("{other}"),
+    let body = json!({"redirect_uris": [REDIRECT]}).to_string();
+    let flood = async |address: &dyn Fn(u32) -> Option<SocketAddr>| {
+        let mut taken = 0;
+        for number in 0..300 {
+            let (from, body) = (address(number), body.clone());
+            let page = node.send_from(from, Method::POST, "/register", &[], body).await;
+            match u16::from(page.status) {
+                201 => taken += 1,
+                429 => assert_eq!(page.headers[header::RETRY_AFTER], "5"),
+                other => panic!("{other}"),
+            }
         }
+        taken
+    };
+    let one = flood(&|_| Some("203.0.113.7:1000".parse().unwrap())).await;
+    assert!((60..100).contains(&one), "{one}");
+    // Who has one IPv6 address has many.
+    let many = |it| Some(format!("[2001:db8:1:2:{it:x}::1]:1000").parse().unwrap());
+    let many = flood(&many).await;
+    assert!((60..100).contains(&many), "{many}");
+    // Behind a reverse proxy on this machine all come from the same place.
+    assert_eq!(flood(&|_| Some("127.0.0.1:1000".parse().unwrap())).await, 300);
+    assert_eq!(flood(&|_| None).await, 300);
+}
+
+/// Who fills the shelf with registrations keeps nobody else from registering, and nobody from what is in use.
+#[tokio::test]
+async fn the_oldest_unused_registration_goes_first() {
+    let (idp, node) = world().await;
+    let used = node.client("Crane", REDIRECT).await;
+    node.sign_in(&idp, &used, "alice").await;
+    let first = node.client("Crane", REDIRECT).await;
+    let mut last = String::new();
+    for _ in 0..10_050 {
+        last = node.client("Flood", REDIRECT).await;
     }
-    assert!((60..100).contains(&taken), "{taken}");
+    assert_eq!(node.get(&authorize(&first, &[])).await.status, 400);
+    for client in [&used, &last] {
+        assert_eq!(node.get(&authorize(client, &[])).await.status, 200);
+    }
 }
 
 #[tokio::test]

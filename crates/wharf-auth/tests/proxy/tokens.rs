@@ -267,3 +267,43 @@ async fn the_operator_decides_who_comes_in_and_stays() {
     assert_eq!(page.json()["error"], json!("invalid_grant"));
     assert!(node.call(&text(&tokens, "access_token")).await.is_err());
 }
+
+/// However often it is renewed, a grant ends.
+#[tokio::test(start_paused = true)]
+async fn a_grant_does_not_last_for_ever() {
+    let idp = Idp::start().await;
+    let day = std::time::Duration::from_secs(24 * 3600);
+    let proxy = proxy(&idp).grant_ttl(day * 2);
+    let node = Node::new(proxy, &wharf_store::memory_stores());
+    let client = node.client("Crane", REDIRECT).await;
+    let mut tokens = node.sign_in(&idp, &client, "alice").await;
+    for hours in [20, 20] {
+        tokio::time::advance(std::time::Duration::from_secs(hours * 3600)).await;
+        tokens = node.refresh(&client, &text(&tokens, "refresh_token")).await.json();
+        assert!(node.call(&text(&tokens, "access_token")).await.is_ok(), "{tokens}");
+    }
+    tokio::time::advance(std::time::Duration::from_secs(9 * 3600)).await;
+    let page = node.refresh(&client, &text(&tokens, "refresh_token")).await;
+    assert_eq!(page.error(), "invalid_grant");
+}
+
+/// Whom the provider does not let in any more is not let in here.
+#[tokio::test]
+async fn a_grant_ends_with_access_at_the_provider() {
+    let (idp, node) = world().await;
+    idp.mood(crate::idp::Mood { expires_in: Some(3600), ..crate::idp::Mood::default() });
+    let client = node.client("Crane", REDIRECT).await;
+    let tokens = node.sign_in(&idp, &client, "alice").await;
+    let says = |status: u16, error: &str| crate::idp::Mood {
+        token_error: Some((status, json!({"error": error}))),
+        ..crate::idp::Mood::default()
+    };
+    // One that is not well says nothing about that.
+    idp.mood(says(503, "temporarily_unavailable"));
+    let tokens = node.refresh(&client, &text(&tokens, "refresh_token")).await.json();
+    assert!(node.call(&text(&tokens, "access_token")).await.is_ok(), "{tokens}");
+    idp.mood(says(400, "invalid_grant"));
+    let page = node.refresh(&client, &text(&tokens, "refresh_token")).await;
+    assert_eq!(page.error(), "invalid_grant");
+    assert!(node.call(&text(&tokens, "access_token")).await.is_err());
+}

@@ -173,3 +173,32 @@ async fn who_must_sign_in_again_is_told_so() {
     let error = user.token().await.unwrap_err();
     assert!(error.message.contains("sign in again"), "{error}");
 }
+
+/// Who decides by what the provider says must see all of it.
+#[tokio::test]
+async fn who_is_said_too_much_about_is_not_let_in() {
+    let (idp, node) = world().await;
+    let mood = Mood { claims: json!({"groups": "x".repeat(17_000)}), ..Mood::default() };
+    let end = end_of(&idp, &node, mood, "").await;
+    assert_eq!(parameter(&end, "error").as_deref(), Some("server_error"));
+}
+
+#[tokio::test]
+async fn an_address_counts_only_if_it_was_verified() {
+    let (idp, node) = world().await;
+    let client = node.client("Crane", REDIRECT).await;
+    for (verified, counts) in [
+        (json!(true), true),
+        (json!("true"), true),
+        (json!(false), false),
+        (json!("false"), false),
+        (json!(1), false),
+    ] {
+        let claims = json!({ "email_verified": verified });
+        idp.mood(Mood { claims, ..Mood::default() });
+        let tokens = node.sign_in(&idp, &client, "alice").await;
+        let pass = node.call(&text(&tokens, "access_token")).await.unwrap();
+        let user = pass.extensions.get::<Upstream>().unwrap();
+        assert_eq!(user.identity().email().is_some(), counts, "{verified}");
+    }
+}

@@ -1,6 +1,6 @@
 //! A proxy, a client of it and a browser, as the tests drive them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode, header};
@@ -61,9 +61,24 @@ impl Node {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Page {
+        self.send_from(None, method, target, headers, body).await
+    }
+
+    /// The same, from an address.
+    pub(crate) async fn send_from(
+        &self,
+        address: Option<SocketAddr>,
+        method: Method,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Page {
         let mut request = Request::builder().method(method).uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
+        }
+        if let Some(address) = address {
+            request = request.extension(address);
         }
         let response = self.0.page(request.body(body.into()).unwrap()).await;
         let (parts, body) = response.into_parts();

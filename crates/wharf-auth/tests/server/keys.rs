@@ -70,9 +70,15 @@ async fn a_flood_of_unknown_keys_is_not_passed_on() {
     let authority = issuer.jwt();
     assert!(enters(&issuer, &authority).await);
     for number in 0..500 {
-        let verdict =
-            Visitor::bearer(&unknown_key(&number.to_string())).challenge(&authority).await;
-        assert_eq!(verdict, invalid_token("The token is signed with an unknown key"));
+        let token = unknown_key(&number.to_string());
+        if number < 4 {
+            let verdict = Visitor::bearer(&token).challenge(&authority).await;
+            assert_eq!(verdict, invalid_token("The token is signed with an unknown key"));
+            continue;
+        }
+        // Nobody knows whether that is so, and clients need not sign in again.
+        let denied = Visitor::bearer(&token).knock(&authority).await.unwrap_err();
+        assert_eq!((denied.status, denied.headers.get("www-authenticate")), (503, None));
     }
     assert_eq!(issuer.fetches(), 5, "so many at once");
     // Keys that are known go on to work, and a turn is noticed soon, flood or not.
@@ -169,4 +175,46 @@ async fn a_token_without_a_key_id_is_tried() {
     let verdict = Visitor::bearer(&foreign).challenge(&authority).await;
     assert_eq!(verdict, invalid_token("The token's signature is wrong"));
     assert_eq!(issuer.fetches(), 1, "{ISSUER} has keys that fit");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_key_is_asked_for_once() {
+    let issuer = Issuer::new();
+    let authority = issuer.jwt();
+    assert!(enters(&issuer, &authority).await);
+    let before = issuer.fetches();
+    assert!(Visitor::bearer(&unknown_key("?")).knock(&authority).await.is_err());
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(issuer.fetches() - before, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_audience_may_be_anything() {
+    let issuer = Issuer::new();
+    let authority = issuer.jwt();
+    for audience in ["x://", "://", "", "https://", "x:///"] {
+        let token = issuer.token_with("aud", json!(audience));
+        let verdict = Visitor::bearer(&token).challenge(&authority).await;
+        assert_eq!(verdict, invalid_token("The token is for another audience"), "{audience}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_elsewhere_says_what_is_on_this_machine() {
+    let issuer = Issuer::default();
+    issuer.turn("one");
+    let at = "https://id.example/.well-known/oauth-authorization-server";
+    let authority = || Jwt::issuer("https://id.example").audience(SERVER).download(issuer.clone());
+    let token = issuer.token_with("iss", json!("https://id.example"));
+    for (keys, works) in [
+        ("http://127.0.0.1:8080/keys", false),
+        ("http://localhost/keys", false),
+        ("https://[::1]/keys", false),
+        ("https://id.example/keys", true),
+    ] {
+        issuer.says(at, json!({"issuer": "https://id.example", "jwks_uri": keys}));
+        let verdict = Visitor::bearer(&token).knock(&authority()).await;
+        assert_eq!(verdict.is_ok(), works, "{keys}");
+        assert!(works || !issuer.asked().contains(&keys.to_owned()), "{keys}");
+    }
 }

@@ -19,7 +19,7 @@ use crate::{
     core::Core,
     hub::Listening,
     router::not_supported,
-    snapshot::Snapshot,
+    snapshot::{Listed, Snapshot},
     tasks::{
         engine::Watch,
         ledger::{self, Update},
@@ -69,7 +69,31 @@ fn not_found() -> Error {
 async fn load(core: &Core, request: &Request) -> Result<TaskRecord, Error> {
     let owner = ledger::owner(request.principal());
     let found = core.tasks.engine().ledger.load_of(&request.target(), &owner).await;
-    found.map_err(unanswered)?.ok_or_else(not_found)
+    let record = found.map_err(unanswered)?.ok_or_else(not_found)?;
+    may_see(core, request, &record)?;
+    Ok(record)
+}
+
+/// Whether the owner may use the tool of a task: another token of the same owner's may be good for less than the one
+/// that began it. A tool that is gone keeps nobody from what it has done.
+fn may_see(core: &Core, request: &Request, record: &TaskRecord) -> Result<(), Error> {
+    let snapshot = core.snapshot.load();
+    let Some(tool) = snapshot.lists.tools.get(&record.call.tool) else { return Ok(()) };
+    if !core.allows(request, tool.info.item()) {
+        return Err(not_found());
+    }
+    core.lacks(request, &tool.scopes).map_or(Ok(()), Err)
+}
+
+/// The task with this id, if the caller owns it and may see it.
+pub(super) async fn visible(
+    core: &Core,
+    request: &Request,
+    id: &str,
+) -> Result<Option<TaskRecord>, Error> {
+    let owner = ledger::owner(request.principal());
+    let found = core.tasks.engine().ledger.load_of(id, &owner).await?;
+    Ok(found.filter(|record| may_see(core, request, record).is_ok()))
 }
 
 /// What a store says is for the server's log: it may be somebody's own, and say where it is.
@@ -175,7 +199,8 @@ async fn list(core: &Core, request: &Request) -> Result<Outcome, Error> {
     records.truncate(size);
     let last = records.last().filter(|_| more);
     let next = last.map(|record| core.seal.seal(&context, record.id.as_bytes()));
-    let tasks = records.iter().map(|record| tell::task(core, record)).collect();
+    let seen = records.iter().filter(|record| may_see(core, request, record).is_ok());
+    let tasks = seen.map(|record| tell::task(core, record)).collect();
     Ok(Reply::TaskList { tasks, next }.into())
 }
 
@@ -283,9 +308,9 @@ pub(crate) async fn owned(
     outbox: &Outbox,
 ) -> Result<BTreeSet<String>, Error> {
     core.tasks.engine().start(core, outbox.timer());
-    let (owner, mut owned) = (ledger::owner(request.principal()), BTreeSet::new());
+    let mut owned = BTreeSet::new();
     for id in named.into_iter().take(core.limits.subscriptions) {
-        if core.tasks.engine().ledger.load_of(&id, &owner).await.map_err(unanswered)?.is_some() {
+        if visible(core, request, &id).await.map_err(unanswered)?.is_some() {
             owned.insert(id);
         }
     }

@@ -14,13 +14,13 @@ use crate::{
     core::Core,
     hub::Listening,
     router,
-    tasks::{calls, ledger},
+    tasks::{calls, tell},
 };
 
 /// A listener, and what it wants to hear.
 pub(crate) struct Follower<'l> {
     pub(crate) core: &'l Arc<Core>,
-    pub(crate) owner: String,
+    pub(crate) request: &'l Request,
     pub(crate) filter: &'l LiveFilter,
     pub(crate) listening: &'l Listening,
 }
@@ -74,10 +74,10 @@ impl Follower<'_> {
     /// The same, where there are tasks.
     pub(super) async fn settle(&self, id: &str) -> bool {
         // What runs here is told when it ends, for by now it is followed.
-        if self.core.tasks.engine().is_running(id) {
+        if self.core.tasks.engine().is_running(id) && !tell::depends_on_caller(self.core) {
             return true;
         }
-        match self.core.tasks.engine().ledger.load_of(id, &self.owner).await {
+        match calls::visible(self.core, self.request, id).await {
             Ok(Some(record)) => calls::tell_one(self.core, &record, self.listening),
             Ok(None) => drop(self.filter.edit(|filter| filter.tasks.remove(id))),
             Err(_) => return false,
@@ -112,9 +112,8 @@ pub(super) fn listen_to_tasks(
             Ok(listening) => {
                 let owned = owned.unwrap_or_default();
                 calls::tell_of(&core, &owned, &listening).await;
-                let owner = ledger::owner(request.principal());
-                let (filter, listening) = (&filter, &listening);
-                Follower { core: &core, owner, filter, listening }.listen(owned, &outbox).await;
+                let (request, filter, listening) = (&request, &filter, &listening);
+                Follower { core: &core, request, filter, listening }.listen(owned, &outbox).await;
                 Reply::Listened.into()
             }
             Err(error) => error.into(),

@@ -1,9 +1,10 @@
 //! Tells listeners of tasks.
 
-use wharf_model::{Notification, Task};
+use wharf_model::{Notification, Principal, Task};
 
 use crate::{
     core::Core,
+    snapshot::Listed,
     tasks::{ledger, record::TaskRecord},
 };
 
@@ -15,9 +16,26 @@ pub(crate) fn short(id: &str) -> &str {
 /// Tells everybody who follows the task and owns it.
 pub(crate) fn listeners(core: &Core, record: &TaskRecord) {
     for notification in news(core, record) {
-        let may_hear = |principal: Option<&_>| ledger::owner(principal) == record.owner;
+        let may_hear = |principal: Option<&_>| {
+            ledger::owner(principal) == record.owner && may_see(core, principal, record)
+        };
         core.hub.publish(&notification, may_hear);
     }
+}
+
+/// Whether some of an owner's tokens may be good for less than others.
+pub(crate) fn depends_on_caller(core: &Core) -> bool {
+    core.access.is_some() || core.snapshot.load().lists.tools.is_scoped()
+}
+
+/// Whether a listener who owns the task may use its tool. Nobody's task is followed by whoever may see it, which was
+/// looked at when that began.
+fn may_see(core: &Core, principal: Option<&Principal>, record: &TaskRecord) -> bool {
+    let snapshot = core.snapshot.load();
+    let Some(tool) = snapshot.lists.tools.get(&record.call.tool) else { return true };
+    let access = core.access.as_ref();
+    access.is_none_or(|access| access.allows(principal, tool.info.item()))
+        && principal.is_none_or(|it| tool.scopes.iter().all(|scope| it.has_scope(scope)))
 }
 
 /// How far it has come, if its owner asked for that, and where it stands.

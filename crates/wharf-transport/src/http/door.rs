@@ -9,7 +9,8 @@ use std::{
 use http::{HeaderMap, HeaderValue, Method, Request, header, request::Parts};
 use http_body::Body;
 use tokio::time::Instant;
-use wharf_model::{Authority, Denied, Error, Knock, Pass, Scope};
+use wharf_model::{Authority, Denied, Error, ErrorKind, Knock, Pass, Scope};
+use wharf_wire::Field;
 
 use crate::tcp::RemoteAddress;
 
@@ -75,16 +76,21 @@ impl Site {
             Err(denied) => return turned_away(denied, parts, body).await,
         };
         let Pass { principal, until, headers, extensions, .. } = pass;
-        scope.extend([extensions]);
-        // In the place of whatever anybody else said who it is.
-        scope.insert(principal.clone());
         let until = match until.map(deadline) {
             Some(Left::Nothing) => {
-                return refused(Denied::new(401, "The credentials have just expired"));
+                let error = Error::new(ErrorKind::Unauthenticated);
+                let mut denied = Denied::new(401, "The credentials have just expired");
+                for challenge in authority.denied(&error, &knock, &principal) {
+                    denied = denied.challenge(challenge);
+                }
+                return turned_away(denied, parts, body).await;
             }
             Some(Left::Until(until)) => Some(until),
             Some(Left::Forever) | None => None,
         };
+        scope.extend([extensions]);
+        // In the place of whatever anybody else said who it is.
+        scope.insert(principal.clone());
         #[cfg(feature = "websocket")]
         if let Some(until) = until {
             scope.insert(Until(until));
@@ -115,9 +121,9 @@ impl Site {
         body: Pin<&mut B>,
         scope: &Scope,
     ) -> Reply {
-        // What only reads what anybody may read may come from any page.
+        // What only reads what anybody may read may come from any page; what its own pages send, from there.
         let reads = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let checked = match reads {
+        let checked = match reads || is_own(authority, seen) {
             true => guard::check_host(&self.http, parts, seen).map(drop),
             false => guard::check(&self.http, parts, seen),
         };
@@ -138,6 +144,14 @@ impl Site {
         }
         let (parts, body) = authority.page(request).await.into_parts();
         Reply::from_parts(parts, HttpBody::whole(body.into()))
+    }
+}
+
+/// Whether a request comes from a page of the authority's own.
+fn is_own(authority: &Arc<dyn Authority>, seen: &Seen<'_>) -> bool {
+    match (seen.origin, authority.origin()) {
+        (Field::One(origin), Some(own)) => own.as_bytes().eq_ignore_ascii_case(origin),
+        _ => false,
     }
 }
 

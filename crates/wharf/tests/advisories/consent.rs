@@ -107,3 +107,28 @@ async fn nobody_elses_page_agrees() {
         assert!(!text(&answer).contains("127.0.0.1:9"), "{origin}");
     }
 }
+
+/// Behind a reverse proxy the host may be anything; what our own page sends comes from where clients see it.
+#[tokio::test]
+async fn our_own_page_agrees_behind_any_host() {
+    let nobody = |path: &str| format!("http://127.0.0.1:9{path}");
+    let provider =
+        Provider::oauth(nobody("/authorize"), nobody("/token"), nobody("/me"), "id", "s");
+    let proxy = OAuthProxy::new("https://mcp.example.com", provider);
+    let http = wharf::Http::new().any_host();
+    let bed = Bed::tuned(|server| server.auth(proxy).http(http)).await;
+    let root = root(&bed);
+    let client = register(&root).await;
+    let page = ask(&root, &client).await;
+    for (origin, status) in [
+        ("https://evil.example", 403),
+        ("http://mcp.example.com", 403),
+        ("https://mcp.example.com", 200),
+    ] {
+        let mut headers = cookies(&page);
+        headers.insert(header::ORIGIN, origin.parse().unwrap());
+        let answer = agree(&root, &page, headers).await;
+        assert_eq!(answer.status, status, "{origin}");
+        assert_eq!(text(&answer).contains("127.0.0.1:9"), status == 200, "{origin}");
+    }
+}

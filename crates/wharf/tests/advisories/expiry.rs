@@ -128,3 +128,29 @@ async fn nobody_is_heard_after_the_end() {
     while let Some(Ok(_)) = timeout(PATIENCE, socket.next()).await.expect("patience") {}
     assert_eq!(bed.counts.begun.get(), 0);
 }
+
+/// Nor does whoever keeps the connection from being read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_websocket_ends_with_its_token() {
+    let short = by(|_: &Knock<'_>| {
+        Ok::<Pass, Denied>(Pass::new(Principal::new("alice")).until(SystemTime::now() + LIFE))
+    });
+    let mut limits = wharf::LineLimits::default();
+    limits.calls = 2;
+    let bed = Bed::tuned(|server| server.auth(short).line_limits(limits)).await;
+    let mut socket = socket(&bed, false).await;
+    let begun = Instant::now();
+    let mut nap = Caller::modern(&bed).tool("nap", json!({"milliseconds": 60_000, "nonce": "x"}));
+    for id in 0..6 {
+        nap["id"] = id.into();
+        let _ = socket.send(Message::text(nap.to_string())).await;
+    }
+    let mut closed = None;
+    while let Some(Ok(message)) = timeout(PATIENCE, socket.next()).await.expect("patience") {
+        if let Message::Close(frame) = message {
+            closed = frame;
+        }
+    }
+    assert_eq!(closed.map(|frame| frame.code), Some(CloseCode::from(3000)));
+    assert!(begun.elapsed() < LIFE + Duration::from_secs(10), "{:?}", begun.elapsed());
+}

@@ -131,3 +131,52 @@ async fn this_process_needs_no_scope() {
     BufReader::new(reader).read_line(&mut line).await.unwrap();
     assert_eq!(caller::text(&serde_json::from_str(&line).unwrap()), "erased");
 }
+
+/// A task is as good as the call that it is: who may not make that does not get what came of it.
+#[tokio::test]
+async fn tasks_need_the_scopes_of_their_tool() {
+    use wharf::TaskMode;
+    let issuer = Issuer::new();
+    let bed = Bed::tuned(|server| {
+        let task = || TaskMode::optional();
+        let secret = Tool::new("report", async || "top secret").scope("admin").task(task());
+        let hidden = Tool::new("hidden", async || "top secret").task(task());
+        let rule = |caller: Option<&wharf::Principal>, item: wharf::Item<'_>| {
+            item.name() != "hidden" || caller.is_some_and(|it| it.has_scope("admin"))
+        };
+        server.add(secret).add(hidden).access(rule).auth(issuer.jwt())
+    })
+    .await;
+    let token = |scope: &str| issuer.token_with("scope", json!(scope)).leak() as &'static str;
+    let admin = Caller { revision: LEGACY, ..Caller::modern(&bed).known_as(token("admin")) };
+    let admin = admin.opened().await;
+    let low = Caller { revision: LEGACY, ..Caller::modern(&bed).known_as(token("base")) };
+    let low = low.opened().await;
+    let mut ids = Vec::new();
+    for tool in ["report", "hidden"] {
+        let params = json!({"name": tool, "arguments": {}, "task": {"ttl": 60_000}});
+        let made = caller::reply(admin.send(&admin.message("tools/call", params)).await).await;
+        ids.push(made["result"]["task"]["taskId"].clone());
+        assert!(ids.iter().all(Value::is_string), "{made}");
+    }
+    let list = async |caller: &Caller| {
+        let reply =
+            caller::reply(caller.send(&caller.message("tasks/list", json!({}))).await).await;
+        reply["result"]["tasks"].as_array().unwrap_or_else(|| panic!("{reply}")).len()
+    };
+    assert_eq!((list(&admin).await, list(&low).await), (2, 0));
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        let ask = |id: &Value| low.message(method, json!({"taskId": id}));
+        let scoped = low.send(&ask(&ids[0])).await;
+        assert_eq!(scoped.status(), 403, "{method}");
+        let mut hidden = caller::reply(low.send(&ask(&ids[1])).await).await;
+        let mut unknown = caller::reply(low.send(&ask(&json!("nobody"))).await).await;
+        (hidden["id"], unknown["id"]) = (json!(0), json!(0));
+        assert!(hidden["error"].is_object(), "{method} {hidden}");
+        assert_eq!(hidden, unknown, "{method}");
+    }
+    for id in &ids {
+        let result = admin.message("tasks/result", json!({"taskId": id}));
+        assert_eq!(caller::text(&caller::reply(admin.send(&result).await).await), "top secret");
+    }
+}

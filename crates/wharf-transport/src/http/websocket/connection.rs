@@ -34,6 +34,9 @@ const CHUNK: usize = 16 << 10;
 /// Why a connection ends whose credentials have expired: 3000 is registered as Unauthorized.
 const UNAUTHORIZED: u16 = 3000;
 
+/// How much longer than its calls such a connection may last.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// What the reading half has for the client. A later note replaces one that was not sent yet, as
 /// the answer to a later ping may.
 #[derive(Clone)]
@@ -57,12 +60,23 @@ pub(super) async fn serve<S>(
     let (reader, writer) = async_io::split(stream);
     let (notes, noted) = watch::channel(Note::Nothing);
     let (pipe, lines) = duplex(CHUNK);
+    let until = scope.get::<Until>().map(|until| until.0);
+    let goodbye = notes.clone();
     let mut incoming = Incoming::new(reader, notes, ping.saturating_mul(3));
-    incoming.until = scope.get::<Until>().map(|until| Box::pin(sleep_until(until.0)));
+    incoming.until = until.map(|until| Box::pin(sleep_until(until)));
     let outgoing = Outgoing::new(writer, limits.write);
+    // Lines are not read while too many calls are under way: the end must not wait for that.
+    let ended = async move {
+        let Some(until) = until else { return std::future::pending().await };
+        sleep_until(until).await;
+        goodbye.send_replace(Note::Close(Some(CloseCode::from(UNAUTHORIZED))));
+        sleep(limits.grace.saturating_add(LAST_WORDS)).await;
+    };
     let served = async {
-        serve_lines(host, scope, incoming, pipe, shutdown.clone()).await;
-        Ok(())
+        tokio::select! {
+            () = serve_lines(host, scope, incoming, pipe, shutdown.clone()) => Ok(()),
+            () = ended => Err(io::ErrorKind::TimedOut.into()),
+        }
     };
     // A client that cannot be written to is gone, and its calls with it.
     let _ = tokio::try_join!(served, outgoing.run(lines, noted, ping, &shutdown));
