@@ -35,8 +35,10 @@ async fn keys_are_not_fetched_for_each_token() {
     for number in 0..50 {
         let header = format!(r#"{{"alg":"ES256","typ":"at+jwt","kid":"made up {number}"}}"#);
         let made_up = format!("{}.{rest}", wharf_auth::jose::b64(header.as_bytes()));
-        assert_eq!(server.call_with("whoami", &made_up).await.status, 401);
+        // Once it has looked too often, the server cannot tell whether there is such a key.
+        let expected = if number < 4 { 401 } else { 503 };
+        assert_eq!(server.call_with("whoami", &made_up).await.status, expected, "{number}");
     }
     let fetched = issuer.seen().await.iter().filter(|it| it.path == "/jwks").count();
-    assert!((1..=10).contains(&fetched), "the keys were fetched {fetched} times");
+    assert!((1..=6).contains(&fetched), "the keys were fetched {fetched} times");
 }

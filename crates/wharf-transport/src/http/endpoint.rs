@@ -7,8 +7,8 @@ use std::{
 
 use bytes::Bytes;
 use tokio::time::timeout;
-use wharf_model::{Exchange, Outcome, Request, Scope};
-use wharf_wire::{Codec, Heads, Received};
+use wharf_model::{Exchange, Method, Outcome, Request, Scope};
+use wharf_wire::{Codec, Field, Heads, Received};
 
 use super::{
     HttpBody, Streaming,
@@ -50,6 +50,11 @@ impl Site {
         accept: Accept,
         scope: Scope,
     ) -> Due<'_> {
+        // A listen keeps its message for as long as it lives, and with it the whole buffer that it was read into.
+        let message = match heads.method == Field::One(Method::Listen.name().as_bytes()) {
+            true => Bytes::copy_from_slice(&message),
+            false => message,
+        };
         Due::Now(match self.host.wire.receive_http(message, heads) {
             Received::Call(mut request, codec) => {
                 request.scope = scope;
