@@ -14,10 +14,6 @@ pub(crate) enum Plan {
     UseAll,
     /// Make these calls, and no others.
     Make(Vec<ToolCall>),
-    /// Nothing: the server of the scenario serves lists only.
-    ListOnly,
-    /// Give one tool the schema of another.
-    EchoSchema { of: &'static str, to: &'static str },
 }
 
 /// A call that the suite wants to be made exactly so.
@@ -28,11 +24,9 @@ pub(crate) struct ToolCall {
     pub(crate) arguments: Map<String, Value>,
 }
 
-/// What the suite says: the scenario's name, and what belongs to it.
+/// What the suite gives along.
 #[derive(Default, Deserialize)]
 pub(crate) struct Situation {
-    #[serde(skip)]
-    scenario: String,
     #[serde(default, rename = "toolCalls")]
     tool_calls: Option<Vec<ToolCall>>,
     #[serde(flatten)]
@@ -41,24 +35,18 @@ pub(crate) struct Situation {
 
 impl Situation {
     pub(crate) fn from_environment() -> wharf::Result<Situation> {
-        let situation = match env::var("MCP_CONFORMANCE_CONTEXT") {
-            Ok(json) => serde_json::from_str(&json)?,
-            Err(_) => Situation::default(),
-        };
-        let scenario = env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
-        Ok(Situation { scenario, ..situation })
+        match env::var("MCP_CONFORMANCE_CONTEXT") {
+            Ok(json) => Ok(serde_json::from_str(&json)?),
+            Err(_) => Ok(Situation::default()),
+        }
     }
 }
 
 impl Plan {
     pub(crate) fn of(situation: &Situation) -> Plan {
-        match (situation.scenario.as_str(), &situation.tool_calls) {
-            (_, Some(calls)) => Plan::Make(calls.clone()),
-            ("json-schema-ref-no-deref", _) => Plan::ListOnly,
-            ("json-schema-2020-12-preservation", _) => {
-                Plan::EchoSchema { of: "json_schema_2020_12_tool", to: "json_schema_echo" }
-            }
-            _ => Plan::UseAll,
+        match &situation.tool_calls {
+            Some(calls) => Plan::Make(calls.clone()),
+            None => Plan::UseAll,
         }
     }
 }
