@@ -1,6 +1,6 @@
 //! Puts a server together.
 
-use std::{any::TypeId, any::type_name, sync::Arc, sync::Mutex};
+use std::{any::TypeId, any::type_name, mem, sync::Arc, sync::Mutex};
 
 use arc_swap::ArcSwap;
 use wharf_model::{CacheHint, NonceStore, Reach, ServerCapabilities, Service, StateSeal, Stores};
@@ -14,11 +14,11 @@ use crate::{
     gate::Gate,
     hub::Hub,
     limits::Limits,
-    middleware::{Middleware, Next, RateLimit},
+    middleware::{Middleware, RateLimit},
     prepare::Preparing,
     prompt::Prompt,
     resource::Resource,
-    router::{Life, Router},
+    router::Router,
     seal::KeyRing,
     snapshot::Lists,
     tasks::{
@@ -266,43 +266,13 @@ impl RouterBuilder {
     }
 
     /// Builds the router, or says everything that is wrong.
-    pub fn build(self) -> Result<Router, BuildError> {
-        let RouterBuilder { parts, states, limits, mut layers, mut problems, .. } = self;
-        let mut lists = Lists::default();
-        if self.upstream.is_some() && !parts.is_empty() {
-            problems.add("server", "a proxy passes every call on: it has no parts of its own");
-        }
-        let mut order = 1;
-        for part in parts {
-            let preparing = Preparing { limits: &limits, states: &states };
-            if let Some(prepared) = preparing.part(part, order, &mut problems) {
-                prepared.insert(&mut lists, &mut problems);
-            }
-            order += 1;
-        }
-        let seal = self.seal.unwrap_or_else(|| {
-            let keys = KeyRing::from_surroundings().unwrap_or_else(|error| {
-                problems.add("state key", error.to_string());
-                KeyRing::random()
-            });
-            Arc::new(keys)
-        });
-        let keys = self.store_key.as_ref().map(|key| &*key.keys);
-        check_store_key(self.stores.as_ref(), keys, &mut problems);
-        let stores = match (self.stores, self.store_key) {
-            (Some(stores), Some(StoreKey { keys, seal })) => Some(seal(stores, keys)),
-            (stores, _) => stores,
-        };
-        if stores.as_ref().is_some_and(|stores| stores.reach == Reach::Fleet) && !seal.is_shared() {
-            problems.add(
-                "state key",
-                "its store is shared by several processes, and each of them would make a key of \
-                 its own: set `WHARF_STATE_KEY` to the same key everywhere (`openssl rand -base64 \
-                 32` makes one), or give the server its keys with `.seal(…)`",
-            );
-        }
-        problems.or(())?;
-        if let Some(rates) = limits.rates {
+    pub fn build(mut self) -> Result<Router, BuildError> {
+        let (lists, next) = self.lists();
+        let seal = self.own_seal();
+        let stores = self.own_stores(&*seal);
+        self.problems.or(())?;
+        let mut layers = self.layers;
+        if let Some(rates) = self.limits.rates {
             let limit = RateLimit::new(rates);
             let limit = match &stores {
                 Some(stores) => limit.store(stores.rates.clone()),
@@ -324,38 +294,76 @@ impl RouterBuilder {
         let core = Arc::new(Core {
             seal,
             nonces: nonces.unwrap_or_else(|| Arc::new(MemoryNonces::default())),
-            states,
+            states: self.states,
             access: self.access,
             cache: self.cache,
             upstream: self.upstream,
-            hub: Hub::new(limits.listens, limits.subscriptions),
-            gate: Gate::new(limits.concurrent, limits.queue),
-            blocking: Pool::new(limits.blocking),
+            hub: Hub::new(self.limits.listens, self.limits.subscriptions),
+            gate: Gate::new(self.limits.concurrent, self.limits.queue),
+            blocking: Pool::new(self.limits.blocking),
             tasks,
             stores,
             snapshot: ArcSwap::from_pointee(describe.snapshot(lists, self.cache)),
             describe,
-            writing: Mutex::new(order),
-            limits,
+            writing: Mutex::new(next),
+            limits: self.limits,
         });
-        let life = Life::of(&core);
-        let bare = Router { core, chain: None, life };
-        if layers.is_empty() {
-            return Ok(bare);
+        Ok(Router::layered(core, layers))
+    }
+
+    /// All parts, ready to be called, and the number of the next one that may come.
+    fn lists(&mut self) -> (Lists, u64) {
+        let (mut lists, problems) = (Lists::default(), &mut self.problems);
+        let parts = mem::take(&mut self.parts);
+        if self.upstream.is_some() && !parts.is_empty() {
+            problems.add("server", "a proxy passes every call on: it has no parts of its own");
         }
-        let (core, life) = (bare.core.clone(), bare.life.clone());
-        Ok(Router { core, chain: Some(Next::chain(layers, Arc::new(bare))), life })
+        let preparing = Preparing { limits: &self.limits, states: &self.states };
+        let mut order = 1;
+        for part in parts {
+            if let Some(prepared) = preparing.part(part, order, problems) {
+                prepared.insert(&mut lists, problems);
+            }
+            order += 1;
+        }
+        (lists, order)
+    }
+
+    /// What seals state: as it was given, or with the keys that the surroundings name.
+    fn own_seal(&mut self) -> Arc<dyn StateSeal> {
+        let problems = &mut self.problems;
+        self.seal.take().unwrap_or_else(|| {
+            let keys = KeyRing::from_surroundings().unwrap_or_else(|error| {
+                problems.add("state key", error.to_string());
+                KeyRing::random()
+            });
+            Arc::new(keys)
+        })
+    }
+
+    /// The stores, sealed if there is a key for them.
+    fn own_stores(&mut self, seal: &dyn StateSeal) -> Option<Stores> {
+        let (stores, key) = (self.stores.take()?, self.store_key.take());
+        check_store_key(&stores, key.as_ref(), &mut self.problems);
+        if stores.reach == Reach::Fleet && !seal.is_shared() {
+            self.problems.add(
+                "state key",
+                "its store is shared by several processes, and each of them would make a key of \
+                 its own: set `WHARF_STATE_KEY` to the same key everywhere (`openssl rand -base64 \
+                 32` makes one), or give the server its keys with `.seal(…)`",
+            );
+        }
+        Some(match key {
+            Some(StoreKey { keys, seal }) => seal(stores, keys),
+            None => stores,
+        })
     }
 }
 
 /// Keys that end with the process are of no use where what they seal does not.
-fn check_store_key(
-    stores: Option<&Stores>,
-    keys: Option<&dyn StateSeal>,
-    problems: &mut BuildError,
-) {
-    let outlives = stores.is_some_and(|stores| stores.reach > Reach::Process);
-    if outlives && keys.is_some_and(|keys| !keys.is_shared()) {
+fn check_store_key(stores: &Stores, key: Option<&StoreKey>, problems: &mut BuildError) {
+    let outlives = stores.reach > Reach::Process;
+    if outlives && key.is_some_and(|key| !key.keys.is_shared()) {
         problems.add(
             "store key",
             "its store outlives the process, and nobody could read it after that: give the server \

@@ -17,7 +17,7 @@ use crate::{
     gate::Admission,
     hub::{self, Listening},
     limits::Limits,
-    middleware::Next,
+    middleware::{Middleware, Next},
     page,
     registry::Registry,
     snapshot::Snapshot,
@@ -53,12 +53,6 @@ pub struct Router {
 /// their store outlives the process, another process takes them over when their leases lapse.
 pub(crate) struct Life(Arc<Tasks>);
 
-impl Life {
-    pub(crate) fn of(core: &Core) -> Arc<Self> {
-        Arc::new(Life(core.tasks.clone()))
-    }
-}
-
 impl Drop for Life {
     fn drop(&mut self) {
         self.0.stop();
@@ -69,6 +63,17 @@ impl Router {
     /// Begins with nothing.
     pub fn builder() -> RouterBuilder {
         RouterBuilder::new()
+    }
+
+    /// A router within all `layers`, the outermost first.
+    pub(crate) fn layered(core: Arc<Core>, layers: Vec<Box<dyn Middleware>>) -> Self {
+        let life = Arc::new(Life(core.tasks.clone()));
+        let bare = Router { core, chain: None, life };
+        if layers.is_empty() {
+            return bare;
+        }
+        let (core, life) = (bare.core.clone(), bare.life.clone());
+        Router { core, chain: Some(Next::chain(layers, Arc::new(bare))), life }
     }
 
     /// Changes what the server offers while it runs.
