@@ -1,9 +1,16 @@
 //! What the provider says, and what is believed of it.
 
+use std::{io, net::SocketAddr};
+
 use serde_json::{Value, json};
-use wharf_auth::proxy::Upstream;
+use wharf_auth::{
+    fetch::{Fetch, Resolve},
+    proxy::{OAuthProxy, Provider, Upstream},
+};
+use wharf_model::BoxFuture;
 
 use crate::{
+    documents::Publisher,
     idp::{Idp, Mood},
     world::*,
 };
@@ -200,5 +207,58 @@ async fn an_address_counts_only_if_it_was_verified() {
         let pass = node.call(&text(&tokens, "access_token")).await.unwrap();
         let user = pass.extensions.get::<Upstream>().unwrap();
         assert_eq!(user.identity().email().is_some(), counts, "{verified}");
+    }
+}
+
+/// Finds every name on loopback.
+struct Here;
+
+impl Resolve for Here {
+    fn resolve(&self, _: &str, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
+        Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]) })
+    }
+}
+
+/// What a provider elsewhere says about itself must not lead to what is here, nor a browser where others listen.
+#[tokio::test]
+async fn no_provider_elsewhere_says_what_is_on_this_machine() {
+    let site = Publisher::called("id.example").await;
+    let issuer = site.id.trim_end_matches("/client.json").to_owned();
+    let good = json!({
+        "issuer": issuer,
+        "authorization_endpoint": format!("{issuer}/authorize"),
+        "token_endpoint": format!("{issuer}/token"),
+        "jwks_uri": format!("{issuer}/jwks"),
+    });
+    let insecure = format!("{issuer}/authorize").replace("https:", "http:");
+    for (changed, works) in [
+        (None, true),
+        (Some(("authorization_endpoint", "http://127.0.0.1:8080/authorize")), false),
+        (Some(("authorization_endpoint", "https://localhost/authorize")), false),
+        (Some(("authorization_endpoint", &*insecure)), false),
+        (Some(("token_endpoint", "http://localhost:8080/token")), false),
+        (Some(("jwks_uri", "https://[::1]/jwks")), false),
+    ] {
+        let mut said = good.clone();
+        if let Some((name, url)) = changed {
+            said[name] = json!(url);
+        }
+        *site.document.lock().unwrap() = said;
+        let fetch = Fetch::new().allow_private().resolver(Here).trust_pem(&site.pem).unwrap();
+        let provider = Provider::oidc(&issuer, "id", "secret");
+        let proxy = OAuthProxy::new(PUBLIC, provider).fetch(fetch);
+        let node = Node::new(proxy, &wharf_store::memory_stores());
+        let client = node.client("Crane", REDIRECT).await;
+        let mut browser = Browser::default();
+        let page = browser.get(&node, &authorize(&client, &[])).await;
+        let onward = browser.answer(&node, &page, "allow").await.link();
+        if works {
+            assert!(onward.as_str().starts_with(&format!("{issuer}/authorize?")), "{onward}");
+        } else {
+            // Back to the client, who may try again when that is mended.
+            assert!(onward.as_str().starts_with(REDIRECT), "{changed:?}: {onward}");
+            let error = parameter(&onward, "error");
+            assert_eq!(error.as_deref(), Some("temporarily_unavailable"), "{changed:?}");
+        }
     }
 }
