@@ -38,7 +38,8 @@ pub(super) struct Refused(pub(super) String);
 impl Refused {
     /// Whether the provider said that access has ended, for good.
     pub(super) fn is_final(&self) -> bool {
-        self.0 == "token endpoint: invalid_grant"
+        // The second is how GitHub says it.
+        matches!(&*self.0, "token endpoint: invalid_grant" | "token endpoint: bad_refresh_token")
     }
 }
 

@@ -97,6 +97,9 @@ pub(super) struct Grant {
     pub(super) access: Vec<Access>,
     /// Until when somebody is fetching new upstream tokens.
     pub(super) refreshing: u64,
+    /// When the provider last gave new upstream tokens.
+    #[serde(default)]
+    pub(super) asked: u64,
     /// When the user signed in. What was kept before that was noted counts from when it is looked at.
     #[serde(default = "now")]
     pub(super) since: u64,

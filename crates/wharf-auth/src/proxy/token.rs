@@ -160,6 +160,7 @@ impl Desk {
             newest: String::new(),
             access: Vec::new(),
             refreshing: 0,
+            asked: 0,
             since: self.shelf.now().await?,
         };
         let ttl = self.settings.refresh_ttl.min(self.settings.grant_ttl);

@@ -292,27 +292,6 @@ async fn a_grant_does_not_last_for_ever() {
     assert_eq!(page.error(), "invalid_grant");
 }
 
-/// Whom the provider does not let in any more is not let in here.
-#[tokio::test]
-async fn a_grant_ends_with_access_at_the_provider() {
-    let (idp, node) = world().await;
-    idp.mood(crate::idp::Mood { expires_in: Some(3600), ..crate::idp::Mood::default() });
-    let client = node.client("Crane", REDIRECT).await;
-    let tokens = node.sign_in(&idp, &client, "alice").await;
-    let says = |status: u16, error: &str| crate::idp::Mood {
-        token_error: Some((status, json!({"error": error}))),
-        ..crate::idp::Mood::default()
-    };
-    // One that is not well says nothing about that.
-    idp.mood(says(503, "temporarily_unavailable"));
-    let tokens = node.refresh(&client, &text(&tokens, "refresh_token")).await.json();
-    assert!(node.call(&text(&tokens, "access_token")).await.is_ok(), "{tokens}");
-    idp.mood(says(400, "invalid_grant"));
-    let page = node.refresh(&client, &text(&tokens, "refresh_token")).await;
-    assert_eq!(page.error(), "invalid_grant");
-    assert!(node.call(&text(&tokens, "access_token")).await.is_err());
-}
-
 /// Keys under which no grant knows when it began, as those do not that were kept before that was noted.
 struct Before(Arc<KeyRing>);
 

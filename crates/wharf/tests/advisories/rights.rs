@@ -229,8 +229,7 @@ async fn what_may_not_be_used_is_not_completed() {
 /// Pages hold what the caller may see, without gaps and without a hint at the rest.
 #[tokio::test]
 async fn pages_are_cut_from_what_the_token_is_good_for() {
-    let mut limits = Limits::default();
-    limits.page = 3;
+    let limits = Limits { page: 3, ..Limits::default() };
     let known = Known::to(|server| {
         // The last ones are for few: a page more would tell that they are there.
         let names = (0..14).map(|number| (format!("t{number:02}"), number % 3 == 1 || number > 10));
