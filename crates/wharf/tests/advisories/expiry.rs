@@ -10,7 +10,7 @@ use tokio_tungstenite::{
     tungstenite::{Message, client::IntoClientRequest, protocol::frame::coding::CloseCode},
 };
 use wharf::{
-    Http, Principal, TaskMode, Tool,
+    Http, Principal,
     auth::server::{By, by},
     model::{Denied, Knock, Pass},
 };
@@ -18,7 +18,7 @@ use wharf::{
 use crate::{
     bed::{Bed, PATIENCE},
     caller::{self, Caller, LEGACY},
-    server::Count,
+    server::{Count, gated},
     web::Events,
 };
 
@@ -88,17 +88,7 @@ async fn calls_do_not_end_with_their_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_for_a_task_ends_with_the_token() {
     let gate = Count::default();
-    let later = {
-        let gate = gate.clone();
-        let run = move || {
-            let gate = gate.clone();
-            async move {
-                gate.reaches(1).await;
-                "through"
-            }
-        };
-        Tool::new("later", run).task(TaskMode::optional())
-    };
+    let later = gated("later", &gate, "through");
     let bed = Bed::tuned(|server| server.add(later).auth(brief())).await;
     let caller = Caller { revision: LEGACY, ..Caller::modern(&bed) }.opened().await;
     let params = json!({"name": "later", "arguments": {}, "task": {"ttl": 60_000}});

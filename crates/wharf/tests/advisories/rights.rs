@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use wharf::{Args, Limits, Prompt, Resource, Server, TaskMode, Tool, prelude::JsonSchema};
+use wharf::{Args, Limits, Prompt, Resource, Server, Tool, prelude::JsonSchema};
 
 use crate::{
     bed::{Bed, PATIENCE},
     caller::{self, Caller, LEGACY, MODERN},
     issuer::{Issuer, METADATA},
-    server::Count,
+    server::{Count, gated},
     web::Events,
 };
 
@@ -87,15 +87,7 @@ async fn a_session_hears_with_the_rights_of_its_newest_token() {
 
 /// A tool that needs a scope, and waits for the gate as a task.
 fn report(gate: &Count) -> Tool {
-    let gate = gate.clone();
-    let run = move || {
-        let gate = gate.clone();
-        async move {
-            gate.reaches(1).await;
-            "top secret"
-        }
-    };
-    Tool::new("report", run).scope("admin").task(TaskMode::optional())
+    gated("report", gate, "top secret").scope("admin")
 }
 
 async fn begin(admin: &Caller) -> String {
