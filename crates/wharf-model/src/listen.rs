@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{LogLevel, Task};
+use crate::{LogLevel, Principal, Task};
 
 /// Something the server tells the client without being asked.
 #[derive(Clone, Debug)]
@@ -159,6 +159,7 @@ pub struct LiveFilter(Arc<Live>);
 #[derive(Debug, Default)]
 struct Live {
     filter: RwLock<Filter>,
+    listener: RwLock<Option<Arc<Principal>>>,
     edits: Mutex<Edits>,
 }
 
@@ -178,6 +179,21 @@ impl LiveFilter {
     /// Reads the filter as it is now.
     pub fn read<R>(&self, look: impl FnOnce(&Filter) -> R) -> R {
         look(&self.0.filter.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whose rights count for what is heard, as far as anybody said.
+    #[must_use]
+    pub fn listener(&self) -> Option<Arc<Principal>> {
+        self.0.listener.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says whose rights count from now on. A session's client may come with another token, which is good for more or
+    /// for less than the one that the listen began with.
+    pub fn hear_as(&self, listener: Option<&Principal>) {
+        if self.listener().as_deref() != listener {
+            let mut place = self.0.listener.write().unwrap_or_else(PoisonError::into_inner);
+            *place = listener.cloned().map(Arc::new);
+        }
     }
 
     /// Completes when the filter has been edited more than `seen` times: how often by now. For those

@@ -51,7 +51,6 @@ struct Listeners {
 /// happens, and whoever publishes never waits.
 struct Listener {
     filter: LiveFilter,
-    principal: Option<Principal>,
     peer: Arc<Peer>,
     pending: Mutex<Pending>,
 }
@@ -101,13 +100,17 @@ impl Hub {
         self: &Arc<Self>,
         filter: LiveFilter,
         since: Option<Moment>,
-        principal: Option<Principal>,
+        principal: Option<&Principal>,
         peer: Arc<Peer>,
         may_follow: impl Fn(Option<&Principal>, &str) -> bool,
     ) -> Option<Listening> {
         let mut listeners = lock(&self.listeners);
         if listeners.all.len() >= self.limit {
             return None;
+        }
+        // Whoever came since the session's listen was due counts more than the one who made it so.
+        if filter.listener().is_none() {
+            filter.hear_as(principal);
         }
         let mut missed = BTreeSet::new();
         let number = listeners.next;
@@ -117,11 +120,12 @@ impl Hub {
             missed = filter.read(|filter| updates.missed(&filter.uris, since));
         }
         let pending = Mutex::new(pending);
-        let listener = Arc::new(Listener { filter, principal, peer, pending });
+        let listener = Arc::new(Listener { filter, peer, pending });
         listeners.all.insert(number, listener.clone());
         drop(listeners);
         // Code of others, which may come back here: not while anything is locked.
-        missed.retain(|uri| may_follow(listener.principal.as_ref(), uri));
+        let principal = listener.filter.listener();
+        missed.retain(|uri| may_follow(principal.as_deref(), uri));
         lock(&listener.pending).uris.extend(missed);
         if since.is_some() {
             self.tell_of_elicitations(&listener);
@@ -154,7 +158,7 @@ impl Hub {
         drop(listeners);
         for listener in everybody {
             if listener.filter.read(|filter| filter.wants(notification))
-                && may_hear(listener.principal.as_ref())
+                && may_hear(listener.filter.listener().as_deref())
             {
                 listener.add(notification, self.subscriptions);
             }
@@ -182,7 +186,8 @@ impl Hub {
         drop(listeners);
         for listener in everybody {
             let mut uris = listener.filter.read(|filter| filter.uris.clone());
-            uris.retain(|uri| may_follow(listener.principal.as_ref(), uri));
+            let principal = listener.filter.listener();
+            uris.retain(|uri| may_follow(principal.as_deref(), uri));
             let mut pending = lock(&listener.pending);
             (pending.tools, pending.prompts, pending.resources) = (true, true, true);
             pending.uris.extend(uris.into_iter().map(Arc::from));

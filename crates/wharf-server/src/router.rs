@@ -343,7 +343,7 @@ pub(crate) fn admit(
         hub::bound(filter, core.limits.subscriptions);
         filter.clone()
     });
-    let principal = request.principal().cloned();
+    let principal = request.principal();
     let may_follow = |principal: Option<&_>, uri: &str| calls::may_follow(core, principal, uri);
     let (since, peer) = (request.since, request.peer());
     let listening = core.hub.listen(filter, since, principal, peer, may_follow);

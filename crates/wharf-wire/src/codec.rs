@@ -136,6 +136,12 @@ impl Codec {
         self.method == Method::Listen
     }
 
+    /// Whether the call waits for something, however long that takes: a listen, or the result of a task.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        matches!(self.method, Method::Listen | Method::TaskResult)
+    }
+
     /// Whether nothing is written when the call ends: the listen of a legacy session.
     #[must_use]
     pub fn is_silent(&self) -> bool {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use bytestring::ByteString;
 use wharf_model::{
-    Asks, Error, ErrorKind, Filter, LiveFilter, LogLevel, Method, Moment, Parts, Peer, Request,
-    Tasking,
+    Asks, Error, ErrorKind, Filter, LiveFilter, LogLevel, Method, Moment, Parts, Peer, Principal,
+    Request, Tasking,
 };
 
 use crate::{
@@ -85,6 +85,13 @@ impl Connection {
         if let Some(session) = &mut self.session {
             session.listen = Listen::PutOff(since);
             session.filter.take_if(|_| !session.follows);
+        }
+    }
+
+    /// Says with whose rights the session's listen hears from now on: those of whoever sent its newest message.
+    pub fn hear_as(&self, caller: Option<&Principal>) {
+        if let Some(filter) = self.session.as_ref().and_then(|session| session.filter.as_ref()) {
+            filter.hear_as(caller);
         }
     }
 

@@ -102,14 +102,40 @@ impl Endpoint {
     }
 
     /// An axum application that routes the endpoint's path, and nothing else, to the server. Nest
-    /// it, merge it, and put layers around it.
+    /// it, merge it, and put layers around it. A server with an authority that is nested needs
+    /// [its pages](Endpoint::axum_pages) beside it.
     ///
     /// The deadlines for connections are those of whoever serves the application: `axum::serve` has
     /// none, so a server on the open network wants something before it. Callers are counted by
     /// their principal, or by the [`RemoteAddress`] that a layer put into the request's extensions.
     #[cfg(feature = "axum")]
     pub fn axum(&self) -> axum::Router {
-        let paths = self.http.options().paths();
+        self.routed(self.http.options().paths())
+    }
+
+    /// An axum application that routes only the pages of the server's authority: its metadata, and
+    /// those of an OAuth proxy. Clients look for them at the root of the origin, so an application
+    /// that nests the endpoint merges them there:
+    ///
+    /// ```
+    /// # fn main() -> wharf::Result<()> {
+    /// # use wharf::Server;
+    /// let endpoint = Server::new("harbour", "1.0.0").build()?;
+    /// let app: axum::Router = axum::Router::new()
+    ///     .nest("/api", endpoint.axum())
+    ///     .merge(endpoint.axum_pages());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Two servers at one origin would both have the page that is for clients that know no path:
+    /// [`Http::pages`] names all of them, to route what each should have.
+    #[cfg(feature = "axum")]
+    pub fn axum_pages(&self) -> axum::Router {
+        self.routed(self.http.options().pages())
+    }
+
+    #[cfg(feature = "axum")]
+    fn routed(&self, paths: Vec<&str>) -> axum::Router {
         let route = |app: axum::Router, path: &str| app.route_service(path, self.http());
         paths.into_iter().fold(axum::Router::new(), route)
     }

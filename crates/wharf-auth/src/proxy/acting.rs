@@ -16,6 +16,8 @@ use super::{
 const SOON: u64 = 30_000;
 /// How long whoever renews may take before somebody else tries, in milliseconds.
 const LEASE: u64 = 30_000;
+/// For how long a provider that let the user in is not asked again whether it still does, in milliseconds.
+const SETTLED: u64 = 30_000;
 /// How often, and how many times, others look whether it is done.
 const LOOKS: (Duration, u32) = (Duration::from_millis(250), 140);
 
@@ -41,7 +43,6 @@ pub struct Upstream {
     desk: Arc<Desk>,
     grant: Arc<str>,
     who: Arc<Identity>,
-    tokens: Arc<Tokens>,
 }
 
 /// A token for the provider's API. It is not in its `Debug`.
@@ -64,8 +65,7 @@ impl fmt::Debug for AccessToken {
 
 impl Upstream {
     pub(super) fn new(desk: Arc<Desk>, name: &str, grant: Grant) -> Self {
-        let (who, tokens) = (Arc::new(grant.who), Arc::new(grant.upstream));
-        Upstream { desk, grant: name.into(), who, tokens }
+        Upstream { desk, grant: name.into(), who: Arc::new(grant.who) }
     }
 
     /// Who it is, as the provider said when they signed in.
@@ -79,9 +79,7 @@ impl Upstream {
     /// # Errors
     /// If the user must sign in again, or the provider or the store cannot be reached.
     pub async fn token(&self) -> Result<AccessToken, Error> {
-        if is_good(&self.tokens, self.desk.shelf.now().await?) {
-            return Ok(AccessToken(self.tokens.access.clone()));
-        }
+        // Looked up each time: with a new one, some providers end the one before, whoever still has it.
         for _ in 0..LOOKS.1 {
             let kept = self.desk.shelf.get::<Grant>(&self.grant).await?;
             let mut kept = kept.ok_or_else(ended)?;
@@ -123,6 +121,7 @@ impl Desk {
             kept.thing.refreshing = 0;
             if let Some(new) = &new {
                 kept.thing.upstream = new.clone();
+                kept.thing.asked = now;
             }
             if self.shelf.swap(kept, None).await? {
                 break;
@@ -135,14 +134,17 @@ impl Desk {
     }
 
     /// Whether the provider still lets the user of a grant in, as far as it can be asked. One that does not answer, or
-    /// that is being asked already, says nothing about that.
+    /// that is being asked already, says nothing about that. Nor is it asked all the time: a client renews as often as it
+    /// likes, and the provider would hold it against this server.
     pub(super) async fn is_still_in(
         &self,
         id: &str,
         mut kept: Kept<Grant>,
         now: u64,
     ) -> Result<bool, Error> {
-        if kept.thing.upstream.refresh.is_none() || kept.thing.refreshing > now {
+        let grant = &kept.thing;
+        let is_settled = grant.asked.saturating_add(SETTLED) > now;
+        if grant.upstream.refresh.is_none() || grant.refreshing > now || is_settled {
             return Ok(true);
         }
         kept.thing.refreshing = now + LEASE;

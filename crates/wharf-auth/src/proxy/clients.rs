@@ -20,12 +20,16 @@ use super::{
     page::{self, Answer},
     redirect,
     shelf::{Kept, Owner, digest},
-    things::{Client, UNUSED},
+    things::{Client, Grant, UNUSED},
 };
 use crate::{fetch::Fetch, jose::random_token};
 
 /// How many clients may be registered without ever having been used.
 const MOST_UNUSED: usize = 10_000;
+/// How many registrations a user may have signed in with, of those that nobody used before.
+const MOST_USED: usize = 64;
+/// Whose registrations were that are in use, before they were their users'.
+const EVERYBODY: &str = "used";
 /// How many redirect URIs a client may have, and how long its name may be.
 const MOST_REDIRECTS: usize = 10;
 const LONGEST_NAME: usize = 200;
@@ -33,6 +37,8 @@ const LONGEST_NAME: usize = 200;
 const LARGEST: usize = 16 * 1024;
 /// How many documents are remembered.
 const MOST_DOCUMENTS: usize = 256;
+/// How often the use of a registration is noted.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 /// How long documents are believed: if they say nothing, and between which bounds.
 const BELIEVED: [Duration; 3] =
     [Duration::from_secs(300), Duration::from_secs(60), Duration::from_secs(3600)];
@@ -120,13 +126,8 @@ impl Desk {
             }
         };
         let id = random_token(16);
-        let client = Client {
-            id: id.clone(),
-            name: metadata.name(&id),
-            redirects: metadata.redirect_uris.clone(),
-            secret: secret.as_deref().map(digest),
-            used: false,
-        };
+        let known = Client::known(id.clone(), metadata.name(&id), metadata.redirect_uris);
+        let client = Client { secret: secret.as_deref().map(digest), used: false, ..known };
         let owner = Owner("unused", MOST_UNUSED);
         // Who fills the shelf must not keep everybody else from registering.
         self.shelf.put_last(&id, &client, owner, UNUSED).await?;
@@ -159,15 +160,52 @@ impl Desk {
         Ok(kept.map(|kept| Known { client: kept.thing, vouched: None }))
     }
 
-    /// Keeps a registration that is in use.
-    pub(super) async fn keep_client(&self, id: &str) -> Result<(), Error> {
+    /// Keeps a registration that a user signed in with, among those of the first who did.
+    pub(super) async fn keep_client(&self, id: &str, user: &str, grant: &str) -> Result<(), Error> {
         let Some(mut kept) = self.registered(id).await? else { return Ok(()) };
-        let now = self.shelf.now().await?;
-        if !kept.thing.used || kept.ends_within(now, YEAR_QUARTER / 2) {
-            kept.thing.used = true;
-            kept.belongs_to("used");
-            // Whoever was faster wanted the same.
+        if !kept.thing.used || kept.is_of(EVERYBODY) {
+            self.make_room(user).await?;
+            kept.belongs_to(user);
+        }
+        kept.thing.used = true;
+        kept.thing.shared |= !kept.is_of(user);
+        kept.thing.grant = Some(grant.to_owned());
+        // Whoever was faster wanted the same.
+        self.shelf.swap(kept, Some(YEAR_QUARTER)).await?;
+        Ok(())
+    }
+
+    /// Notes that a registration is in use, now and then.
+    pub(super) async fn touch_client(&self, id: &str, grant: &str) -> Result<(), Error> {
+        let Some(mut kept) = self.registered(id).await? else { return Ok(()) };
+        if kept.ends_within(self.shelf.now().await?, YEAR_QUARTER - DAY) {
+            kept.thing.grant = Some(grant.to_owned());
             self.shelf.swap(kept, Some(YEAR_QUARTER)).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes room for one more registration of a user's: what lets nobody in goes first, then what the user alone
+    /// uses, and of those what was not used for longest.
+    async fn make_room(&self, user: &str) -> Result<(), Error> {
+        let all = self.shelf.list::<Client>(user, MOST_USED).await?;
+        if all.len() < MOST_USED {
+            return Ok(());
+        }
+        let mut least = None;
+        for kept in &all {
+            let client = &kept.thing;
+            let lets_in = match &client.grant {
+                Some(grant) => self.shelf.get::<Grant>(grant).await?.is_some(),
+                None => false,
+            };
+            let worth = (lets_in, client.shared, kept.ends());
+            if least.as_ref().is_none_or(|(least, _)| worth < *least) {
+                least = Some((worth, &client.id));
+            }
+        }
+        if let Some((_, id)) = least {
+            self.shelf.take::<Client>(id).await?;
         }
         Ok(())
     }
@@ -261,13 +299,7 @@ impl Documents {
         if fetched.status != StatusCode::OK || !is_itself || !fits {
             return nothing;
         }
-        let client = Client {
-            id: id.to_owned(),
-            name: said.name(id),
-            redirects: said.redirect_uris,
-            secret: None,
-            used: true,
-        };
+        let client = Client::known(id.to_owned(), said.name(id), said.redirect_uris);
         let host = Url::parse(id).ok().and_then(|url| url.host_str().map(str::to_owned));
         (Some(Known { client, vouched: host }), believed(&fetched.headers))
     }

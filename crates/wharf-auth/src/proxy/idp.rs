@@ -31,18 +31,6 @@ const CLAIMS: usize = 16 * 1024;
 /// The longest token of its that is kept.
 const TOKEN: usize = 16 * 1024;
 
-const ALGORITHMS: [Algorithm; 9] = [
-    Algorithm::RS256,
-    Algorithm::RS384,
-    Algorithm::RS512,
-    Algorithm::PS256,
-    Algorithm::PS384,
-    Algorithm::PS512,
-    Algorithm::ES256,
-    Algorithm::ES384,
-    Algorithm::EdDSA,
-];
-
 /// Why it did not work, for the operator: a client is told less.
 #[derive(Clone, Debug)]
 pub(super) struct Refused(pub(super) String);
@@ -50,7 +38,8 @@ pub(super) struct Refused(pub(super) String);
 impl Refused {
     /// Whether the provider said that access has ended, for good.
     pub(super) fn is_final(&self) -> bool {
-        self.0 == "token endpoint: invalid_grant"
+        // The second is how GitHub says it.
+        matches!(&*self.0, "token endpoint: invalid_grant" | "token endpoint: bad_refresh_token")
     }
 }
 
@@ -295,7 +284,7 @@ impl Idp {
             let wanted = token.header.kid.as_deref();
             let fits = |kid: Option<&str>| wanted.is_none() || kid.is_none() || kid == wanted;
             for key in keys.keys.iter().filter(|key| fits(key.kid())) {
-                match token.verify(key, &ALGORITHMS) {
+                match token.verify(key, Algorithm::ALL) {
                     Ok(claims) => return Ok(claims),
                     Err(error) => last = wrong(&error),
                 }

@@ -211,7 +211,7 @@ impl OAuthProxy {
     ) -> Self {
         let redirects = redirects.into_iter().map(Into::into).collect();
         let (id, name) = (id.into(), name.into());
-        self.settings.clients.push(Client { id, name, redirects, secret: None, used: true });
+        self.settings.clients.push(Client::known(id, name, redirects));
         self
     }
 

@@ -37,9 +37,18 @@ impl<T: Thing> Kept<T> {
         self.record.expires.is_some_and(|expires| expires <= now.saturating_add(millis(ttl)))
     }
 
+    /// When it ends.
+    pub(super) fn ends(&self) -> u64 {
+        self.record.expires.unwrap_or(u64::MAX)
+    }
+
     /// Gives it to another owner.
     pub(super) fn belongs_to(&mut self, owner: &str) {
-        self.record.owner = format!("{}.{owner}", T::KIND);
+        self.record.owner = owned_by::<T>(owner);
+    }
+
+    pub(super) fn is_of(&self, owner: &str) -> bool {
+        self.record.owner == owned_by::<T>(owner)
     }
 }
 
@@ -80,9 +89,8 @@ impl Shelf {
     ) -> Result<bool, Error> {
         self.sweep().await?;
         let (id, now) = (id::<T>(name), self.now().await?);
-        let owned = format!("{}.{}", T::KIND, owner.0);
         let body = self.close(&id, thing)?;
-        let expires = Some(now.saturating_add(millis(ttl)));
+        let (owned, expires) = (owned_by::<T>(owner.0), Some(now.saturating_add(millis(ttl))));
         let record = Record { id, owner: owned, created: now, expires, body, ..Record::default() };
         self.records.insert(record, owner.1).await
     }
@@ -108,12 +116,26 @@ impl Shelf {
     pub(super) async fn get<T: Thing>(&self, name: &str) -> Result<Option<Kept<T>>, Error> {
         let Some(record) = self.records.load(&id::<T>(name)).await? else { return Ok(None) };
         let now = self.now().await?;
-        if record.expires.is_none_or(|expires| expires <= now) {
-            return Ok(None);
-        }
-        let plain = self.seal.open_bytes(&context::<T>(&record.id), &record.body);
-        let thing = plain.and_then(|plain| serde_json::from_slice(&plain).ok());
-        Ok(thing.map(|thing| Kept { record, thing }))
+        Ok(self.open(record, now))
+    }
+
+    /// The oldest things of an owner's, at most so many.
+    pub(super) async fn list<T: Thing>(
+        &self,
+        owner: &str,
+        most: usize,
+    ) -> Result<Vec<Kept<T>>, Error> {
+        let records = self.records.list(&owned_by::<T>(owner), None, most).await?;
+        let now = self.now().await?;
+        Ok(records.into_iter().filter_map(|record| self.open(record, now)).collect())
+    }
+
+    /// What a record holds, unless it has expired.
+    fn open<T: Thing>(&self, record: Record, now: u64) -> Option<Kept<T>> {
+        record.expires.filter(|expires| *expires > now)?;
+        let plain = self.seal.open_bytes(&context::<T>(&record.id), &record.body)?;
+        let thing = serde_json::from_slice(&plain).ok()?;
+        Some(Kept { record, thing })
     }
 
     /// Puts a changed thing in the place of what it was; false if somebody else was faster. With a
@@ -138,7 +160,7 @@ impl Shelf {
 
     /// Makes room for one more thing of an owner's: the oldest goes.
     async fn drop_oldest<T: Thing>(&self, owner: &str) -> Result<(), Error> {
-        let oldest = self.records.list(&format!("{}.{owner}", T::KIND), None, 1).await?;
+        let oldest = self.records.list(&owned_by::<T>(owner), None, 1).await?;
         for record in oldest {
             self.records.remove(&record.id).await?;
         }
@@ -179,6 +201,10 @@ pub(super) fn digest(secret: &str) -> String {
 
 fn id<T: Thing>(name: &str) -> String {
     format!("{}.{}", T::KIND, digest(&format!("{}\0{name}", T::KIND)))
+}
+
+fn owned_by<T: Thing>(owner: &str) -> String {
+    format!("{}.{owner}", T::KIND)
 }
 
 fn context<T: Thing>(id: &str) -> Vec<u8> {

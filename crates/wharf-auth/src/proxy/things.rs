@@ -1,6 +1,10 @@
 //! What the proxy keeps, and for how long.
 
-use std::{collections::BTreeSet, fmt, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,6 +30,19 @@ pub(super) struct Client {
     pub(super) secret: Option<String>,
     /// Whether anybody was let in with it.
     pub(super) used: bool,
+    /// Whether that was more than one user.
+    #[serde(default)]
+    pub(super) shared: bool,
+    /// The newest grant that is known to have come of it.
+    #[serde(default)]
+    pub(super) grant: Option<String>,
+}
+
+impl Client {
+    /// A client without a secret that did not register here.
+    pub(super) fn known(id: String, name: String, redirects: Vec<String>) -> Self {
+        Client { id, name, redirects, secret: None, used: true, shared: false, grant: None }
+    }
 }
 
 /// What a client asks for.
@@ -80,8 +97,17 @@ pub(super) struct Grant {
     pub(super) access: Vec<Access>,
     /// Until when somebody is fetching new upstream tokens.
     pub(super) refreshing: u64,
-    /// When the user signed in.
+    /// When the provider last gave new upstream tokens.
+    #[serde(default)]
+    pub(super) asked: u64,
+    /// When the user signed in. What was kept before that was noted counts from when it is looked at.
+    #[serde(default = "now")]
     pub(super) since: u64,
+}
+
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// An access token of ours, by its digest.

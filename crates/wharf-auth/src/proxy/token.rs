@@ -55,12 +55,8 @@ const BAD_REFRESH: Refusal =
 impl Desk {
     /// Gives tokens for a code, or for a refresh token.
     pub(super) async fn token(&self, parts: &Parts, body: &Bytes) -> Result<Answer, Error> {
-        let form = match form(parts, body) {
-            Ok(form) => form,
-            Err(why) => return Ok(refused(parts, &invalid_request(why))),
-        };
-        let client = match self.authenticate(parts, &form).await? {
-            Ok(client) => client,
+        let (form, client) = match self.authenticate(parts, body).await? {
+            Ok(known) => known,
             Err(refusal) => return Ok(refused(parts, &refusal)),
         };
         if !form.resources().iter().all(|it| self.site.is_resource(it)) {
@@ -85,12 +81,8 @@ impl Desk {
 
     /// Ends what a token stands for (RFC 7009).
     pub(super) async fn revoke(&self, parts: &Parts, body: &Bytes) -> Result<Answer, Error> {
-        let form = match form(parts, body) {
-            Ok(form) => form,
-            Err(why) => return Ok(refused(parts, &invalid_request(why))),
-        };
-        let client = match self.authenticate(parts, &form).await? {
-            Ok(client) => client,
+        let (form, client) = match self.authenticate(parts, body).await? {
+            Ok(known) => known,
             Err(refusal) => return Ok(refused(parts, &refusal)),
         };
         let Some(token) = form.get("token") else {
@@ -117,22 +109,24 @@ impl Desk {
         Ok(done)
     }
 
-    /// Which client it is that asks, if it can prove it as far as it must.
-    async fn authenticate(&self, parts: &Parts, form: &Form) -> Fallible<String> {
-        let (id, secret) = match credentials(parts, form) {
+    /// What is asked, and which client it is that asks, if it can prove it as far as it must.
+    async fn authenticate(&self, parts: &Parts, body: &Bytes) -> Fallible<(Form, String)> {
+        let read = form(parts, body).map_err(invalid_request);
+        let given = read.and_then(|form| credentials(parts, &form).map(|given| (form, given)));
+        let (form, (id, secret)) = match given {
             Ok(given) => given,
             Err(refusal) => return Ok(Err(refusal)),
         };
         // What such a client says about itself mattered when the user was asked: it has no secret.
         if is_document(&id) {
-            return Ok(if self.documents.is_some() { Ok(id) } else { Err(UNKNOWN_CLIENT) });
+            return Ok(if self.documents.is_some() { Ok((form, id)) } else { Err(UNKNOWN_CLIENT) });
         }
         let Some(known) = self.client(&id, parts).await? else { return Ok(Err(UNKNOWN_CLIENT)) };
         let is_it = match &known.client.secret {
             Some(right) => secret.is_some_and(|secret| is(&secret, right)),
             None => true,
         };
-        Ok(if is_it { Ok(id) } else { Err(UNKNOWN_CLIENT) })
+        Ok(if is_it { Ok((form, id)) } else { Err(UNKNOWN_CLIENT) })
     }
 
     async fn redeem(&self, client: &str, form: &Form) -> Fallible<Answer> {
@@ -166,10 +160,12 @@ impl Desk {
             newest: String::new(),
             access: Vec::new(),
             refreshing: 0,
+            asked: 0,
             since: self.shelf.now().await?,
         };
-        let answer = self.issue(&mut grant, &id, &family, scopes).await?;
-        self.keep_grant(&id, &grant, &owner).await?;
+        let ttl = self.settings.refresh_ttl.min(self.settings.grant_ttl);
+        let answer = self.issue(&mut grant, &id, &family, scopes, ttl).await?;
+        self.shelf.put_last(&id, &grant, Owner(&owner, MOST_GRANTS), ttl).await?;
         kept.thing.grant = Some(id.clone());
         if !self.shelf.swap(kept, Some(REDEEMED)).await? {
             // Somebody redeemed it in the meantime: one of the two is not who it should be.
@@ -179,7 +175,7 @@ impl Desk {
             return Ok(Err(BAD_CODE));
         }
         // The tokens are good, whatever becomes of this.
-        let _ = self.keep_client(client).await;
+        let _ = self.keep_client(client, &owner, &id).await;
         Ok(Ok(answer))
     }
 
@@ -217,12 +213,13 @@ impl Desk {
             let what = "scope: more than was granted; ask the user by a new authorization request";
             return Ok(Err(Refusal(StatusCode::BAD_REQUEST, "invalid_scope", what)));
         }
-        let answer = self.issue(grant, id, family, wanted).await?;
-        if !self.shelf.swap(kept, Some(self.settings.refresh_ttl.min(left))).await? {
+        let ttl = self.settings.refresh_ttl.min(left);
+        let answer = self.issue(grant, id, family, wanted, ttl).await?;
+        if !self.shelf.swap(kept, Some(ttl)).await? {
             return self.lost(id, newest).await;
         }
         // The tokens are good, whatever becomes of this.
-        let _ = self.keep_client(client).await;
+        let _ = self.touch_client(client, id).await;
         Ok(Ok(answer))
     }
 
@@ -261,16 +258,17 @@ impl Desk {
         Ok(Err(BAD_REFRESH))
     }
 
-    /// New tokens of a grant. The refresh token before is not good any more.
+    /// New tokens of a grant that lasts for so long. The refresh token before is not good any more.
     async fn issue(
         &self,
         grant: &mut Grant,
         id: &str,
         family: &str,
         scopes: BTreeSet<String>,
+        lasts: Duration,
     ) -> Result<Answer, Error> {
         let (access, newest) = (random_token(32), random_token(32));
-        let ttl = self.settings.access_ttl;
+        let ttl = self.settings.access_ttl.min(lasts);
         let now = self.shelf.now().await?;
         let until = now.saturating_add(ttl.as_secs().saturating_mul(1000));
         let scope = scopes.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
@@ -290,11 +288,6 @@ impl Desk {
                 "scope": scope,
             }),
         ))
-    }
-
-    async fn keep_grant(&self, id: &str, grant: &Grant, owner: &str) -> Result<(), Error> {
-        let ttl = self.settings.refresh_ttl.min(self.settings.grant_ttl);
-        self.shelf.put_last(id, grant, Owner(owner, MOST_GRANTS), ttl).await
     }
 
     /// Ends a grant, with all tokens of it.

@@ -4,26 +4,11 @@
 macro_rules! common {
     ($builder:ident) => {
         impl $builder {
-            /// What this server is called where its metadata is published: its URL, as clients know it.
-            pub fn resource(mut self, resource: impl Into<String>) -> Self {
-                self.front.resource = Some(resource.into());
-                self
-            }
+            $crate::server::common::published!();
 
             /// Every request needs this scope. May be called several times; then it needs all of them.
             pub fn scope(mut self, scope: impl Into<String>) -> Self {
                 self.front.scopes.push(scope.into());
-                self
-            }
-
-            /// Publishes these scopes, beside those that every request needs. They should be few: clients ask for
-            /// all of them at once. Others are asked for when they are needed.
-            pub fn scopes_supported<I>(mut self, scopes: I) -> Self
-            where
-                I: IntoIterator,
-                I::Item: Into<String>,
-            {
-                self.front.published.extend(scopes.into_iter().map(Into::into));
                 self
             }
 
@@ -71,26 +56,7 @@ macro_rules! common {
                 self.gate().admit(knock)
             }
 
-            fn denied(
-                &self,
-                error: &wharf_model::Error,
-                knock: &wharf_model::Knock<'_>,
-                principal: &wharf_model::Principal,
-            ) -> Vec<http::HeaderValue> {
-                self.front.denied(error, knock.headers, principal)
-            }
-
-            fn paths(&self) -> Vec<String> {
-                self.front.paths()
-            }
-
-            fn page(
-                &self,
-                request: http::Request<bytes::Bytes>,
-            ) -> wharf_model::BoxFuture<http::Response<bytes::Bytes>> {
-                let response = self.front.page(&request);
-                Box::pin(async move { response })
-            }
+            $crate::server::common::pages!();
 
             fn join(&self, stores: &wharf_model::Stores) {
                 self.gate().join(stores);
@@ -103,3 +69,81 @@ macro_rules! common {
     };
 }
 pub(crate) use common;
+
+/// Setters of a builder with a `front`, for what is published whoever decides.
+macro_rules! published {
+    () => {
+        /// What this server is called where its metadata is published: its URL, as clients know it.
+        pub fn resource(mut self, resource: impl Into<String>) -> Self {
+            self.front.resource = Some(resource.into());
+            self
+        }
+
+        /// Publishes these scopes, beside those that every request needs. They should be few: clients ask for all of
+        /// them at once. Others are asked for when they are needed.
+        pub fn scopes_supported<I>(mut self, scopes: I) -> Self
+        where
+            I: IntoIterator,
+            I::Item: Into<String>,
+        {
+            self.front.published.extend(scopes.into_iter().map(Into::into));
+            self
+        }
+    };
+}
+pub(crate) use published;
+
+/// What an authority with a `front` says to clients.
+macro_rules! pages {
+    () => {
+        fn denied(
+            &self,
+            error: &wharf_model::Error,
+            knock: &wharf_model::Knock<'_>,
+            principal: &wharf_model::Principal,
+        ) -> Vec<http::HeaderValue> {
+            self.front.denied(error, knock.headers, principal)
+        }
+
+        fn paths(&self) -> Vec<String> {
+            self.front.paths()
+        }
+
+        fn page(
+            &self,
+            request: http::Request<bytes::Bytes>,
+        ) -> wharf_model::BoxFuture<http::Response<bytes::Bytes>> {
+            let response = self.front.page(&request);
+            Box::pin(async move { response })
+        }
+    };
+}
+pub(crate) use pages;
+
+/// The setter of a builder that asks issuers, by its `download`.
+macro_rules! downloads {
+    () => {
+        /// How issuers are asked: with certificates or addresses of a company's own network, for example.
+        ///
+        /// ```
+        /// use wharf_auth::{fetch::Fetch, server::Jwt};
+        ///
+        /// let authority = Jwt::issuer("https://id.internal.example")
+        ///     .audience("https://mcp.internal.example/mcp")
+        ///     .download(Fetch::new().allow_private());
+        /// # let _ = authority;
+        /// ```
+        pub fn download(mut self, download: impl $crate::server::Download) -> Self {
+            self.download = Some(std::sync::Arc::new(download));
+            self
+        }
+
+        fn downloading(&self) -> std::sync::Arc<dyn $crate::server::Download> {
+            match &self.download {
+                Some(download) => download.clone(),
+                None => std::sync::Arc::new($crate::fetch::Fetch::new()),
+            }
+        }
+    };
+}
+pub(crate) use downloads;

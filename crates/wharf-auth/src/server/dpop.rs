@@ -21,6 +21,8 @@ use crate::jose::{Algorithm, Claims, Jwk, Unverified, b64, random_token, same, s
 
 /// The longest proof that is read.
 const MAX_PROOF: usize = 8 << 10;
+/// The least bytes of a key for nonces.
+const NONCE_KEY: usize = 32;
 /// How long a nonce of ours is good.
 const NONCE_LIFE: u64 = 300;
 /// How far ahead a client's clock may be.
@@ -29,6 +31,8 @@ const AHEAD: u64 = 30;
 const WINDOW: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3600)];
 /// How many proofs of one key are taken in the time for which one is remembered: one client does not fill the store.
 const MOST_OF_ONE: u32 = 10_000;
+/// How many keys are counted at the same time.
+const MOST_KEYS: usize = 64 << 10;
 /// From how many keys on those are forgotten that are not in use, and how often at most.
 const MANY_KEYS: usize = 4096;
 const OFTEN: Duration = Duration::from_secs(1);
@@ -52,6 +56,8 @@ pub struct Dpop {
     window: Duration,
     algorithms: Vec<Algorithm>,
     store: Option<Arc<dyn NonceStore>>,
+    /// How long the key for nonces is, if it is too short.
+    short_key: Option<usize>,
 }
 
 impl Default for Dpop {
@@ -71,7 +77,7 @@ impl Dpop {
             Algorithm::RS256,
         ];
         let window = Duration::from_secs(60);
-        Dpop { required: false, nonces: None, window, algorithms, store: None }
+        Dpop { required: false, nonces: None, window, algorithms, store: None, short_key: None }
     }
 
     /// Takes only tokens that are bound to a key.
@@ -85,8 +91,14 @@ impl Dpop {
         self.nonce_key(random_token(32).as_bytes())
     }
 
-    /// The same, with a key from which all processes make them alike: at least 32 random bytes.
+    /// The same, with a key from which all processes make them alike: at least 32 random bytes. A server with a shorter
+    /// one is not built.
     pub fn nonce_key(mut self, key: &[u8]) -> Self {
+        self.short_key = (key.len() < NONCE_KEY).then_some(key.len());
+        if self.short_key.is_some() {
+            // Wherever nobody asks what is wrong, nobody can guess it either.
+            return Dpop { short_key: self.short_key, ..self.nonces() };
+        }
         self.nonces = Some(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, key)));
         self
     }
@@ -111,6 +123,15 @@ impl Dpop {
 
     pub(crate) fn is_required(&self) -> bool {
         self.required
+    }
+
+    /// What is wrong with how it was put together.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let length = self.short_key?;
+        Some(format!(
+            "the key for DPoP nonces has {length} bytes: it takes at least {NONCE_KEY} random ones \
+             (`openssl rand 32` makes them)"
+        ))
     }
 
     pub(crate) fn algorithm_names(&self) -> Vec<&'static str> {
@@ -158,8 +179,11 @@ impl Counts {
             self.tidied = Some(now);
             self.of.retain(|_, (since, _)| now - *since < ttl);
         }
+        let is_full = self.of.len() >= MOST_KEYS;
         let (since, count) = match self.of.get_mut(key) {
             Some(known) => known,
+            // Whoever has that many keys is stopped where proofs are remembered.
+            None if is_full => return true,
             None => self.of.entry(key.to_owned()).or_insert((now, 0)),
         };
         if now - *since >= ttl {
@@ -364,5 +388,10 @@ mod tests {
         tokio::time::advance(ttl).await;
         assert!(counts.take("one", ttl));
         assert_eq!(counts.of.len(), 1);
+        // Nor does anybody grow it without bound.
+        for number in 0..MOST_KEYS + 10 {
+            assert!(counts.take(&number.to_string(), ttl));
+        }
+        assert_eq!(counts.of.len(), MOST_KEYS);
     }
 }

@@ -214,7 +214,7 @@ impl Front {
 
     /// What is wrong with how it was put together.
     pub(crate) fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
+        let mut problems: Vec<String> = self.dpop.problem().into_iter().collect();
         for issuer in &self.issuers {
             if !is_issuer(issuer) {
                 problems.push(format!(

@@ -2,13 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
-use wharf_model::{
-    Admission, Authority, BoxFuture, Denied, Error, Knock, Pass, Principal, Scope, Verdict,
-};
+use http::{HeaderMap, Method, Uri};
+use wharf_model::{Admission, Authority, Denied, Knock, Pass, Scope, Verdict};
 
 use super::{
+    common::{pages, published},
     credentials::{Scheme, presented},
     front::Front,
 };
@@ -108,25 +106,11 @@ where
 }
 
 impl By {
-    /// What this server is called where its metadata is published: its URL, as clients know it.
-    pub fn resource(mut self, resource: impl Into<String>) -> Self {
-        self.front.resource = Some(resource.into());
-        self
-    }
+    published!();
 
     /// Whom clients ask for tokens. May be called several times.
     pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
         self.front.issuers.push(issuer.into());
-        self
-    }
-
-    /// Publishes these scopes.
-    pub fn scopes_supported<I>(mut self, scopes: I) -> Self
-    where
-        I: IntoIterator,
-        I::Item: Into<String>,
-    {
-        self.front.published.extend(scopes.into_iter().map(Into::into));
         self
     }
 }
@@ -157,18 +141,7 @@ impl Authority for By {
         }
     }
 
-    fn denied(&self, error: &Error, knock: &Knock<'_>, principal: &Principal) -> Vec<HeaderValue> {
-        self.front.denied(error, knock.headers, principal)
-    }
-
-    fn paths(&self) -> Vec<String> {
-        self.front.paths()
-    }
-
-    fn page(&self, request: Request<Bytes>) -> BoxFuture<Response<Bytes>> {
-        let response = self.front.page(&request);
-        Box::pin(async move { response })
-    }
+    pages!();
 
     fn problems(&self) -> Vec<String> {
         self.front.problems()

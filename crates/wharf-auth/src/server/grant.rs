@@ -144,9 +144,24 @@ pub(crate) fn moment(seconds: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or_else(SystemTime::now)
 }
 
+/// Whether a token is meant for one of these audiences.
+pub(crate) fn is_meant(own: &[String], claims: &Claims) -> bool {
+    let is_own = |audience: &&str| own.iter().any(|own| same_resource(own, audience));
+    claims.texts("aud").iter().any(is_own)
+}
+
+/// Whether a token is for showing to servers, as far as its issuer says what it is for. Some call their refresh tokens,
+/// and tokens that tell who somebody is, by the same type.
+pub(crate) fn is_for_access(claims: &Claims) -> bool {
+    match claims.get("token_use") {
+        None | Some(Value::Null) => true,
+        Some(said) => matches!(said.as_str(), Some("access" | "access_token")),
+    }
+}
+
 /// Whether two names of a resource are the same: exactly, but for the slash that every URL without a path has or has
 /// not.
-pub(crate) fn same_resource(one: &str, other: &str) -> bool {
+fn same_resource(one: &str, other: &str) -> bool {
     let bare = |it: &str| match it.split_once("://") {
         Some((_, rest)) if rest.find('/').is_some_and(|at| at + 1 == rest.len()) => it.len() - 1,
         _ => it.len(),

@@ -14,14 +14,16 @@ use tokio::{sync::Semaphore, time::timeout};
 use url::form_urlencoded;
 
 use super::{
-    common::common,
+    common::{common, downloads},
     download::Download,
     front::Front,
     gate::Gate,
-    grant::{Checked, Checking, Reading, Rejected, Verifier, check_times, now, same_resource},
+    grant::{
+        Checked, Checking, Reading, Rejected, Verifier, check_times, is_for_access, is_meant, now,
+    },
     jwt::grant,
 };
-use crate::{fetch::Fetch, jose::Claims};
+use crate::jose::Claims;
 
 /// For how long an answer is kept, unless told otherwise.
 const KEEP: Duration = Duration::from_secs(10);
@@ -111,11 +113,7 @@ impl Introspection {
         self
     }
 
-    /// How the issuer is asked.
-    pub fn download(mut self, download: impl Download) -> Self {
-        self.download = Some(Arc::new(download));
-        self
-    }
+    downloads!();
 
     fn gate(&self) -> &Arc<Gate<Asker>> {
         self.gate.get_or_init(|| {
@@ -126,7 +124,7 @@ impl Introspection {
                 audiences: self.audiences.clone(),
                 issuer_checks: self.issuer_checks,
                 reading: self.front.reading.clone(),
-                download: self.download.clone().unwrap_or_else(|| Arc::new(Fetch::new())),
+                download: self.downloading(),
                 room: Semaphore::new(AT_ONCE),
             };
             Gate::new(self.front.clone(), Asker { question: Arc::new(question), keep: self.keep })
@@ -221,17 +219,16 @@ impl Question {
     fn judge(&self, claims: Claims) -> Checked {
         let expires = check_times(&claims, SKEW, false)?;
         let expires = expires.unwrap_or_else(|| now().saturating_add(UNSAID));
-        if ["token_type", "typ"].iter().any(|name| !is_access(claims.get(name))) {
+        let kinds = ["token_type", "typ"].iter().all(|name| is_access(claims.get(name)));
+        if !kinds || !is_for_access(&claims) {
             return Err(Rejected::Invalid("The token is no access token"));
         }
         let issuer = self.issuer.as_deref().unwrap_or(&self.endpoint);
         if claims.text("iss").is_some_and(|named| named != issuer) {
             return Err(Rejected::Invalid("The token is of another issuer"));
         }
-        let audiences = claims.texts("aud");
-        let meant = |audience: &&str| self.audiences.iter().any(|own| same_resource(own, audience));
         let unsaid = claims.get("aud").is_none() && self.issuer_checks;
-        if !unsaid && !audiences.iter().any(meant) {
+        if !unsaid && !is_meant(&self.audiences, &claims) {
             return Err(Rejected::Invalid("The token is for another audience"));
         }
         grant(&self.reading, issuer, claims, Some(expires))

@@ -9,19 +9,17 @@ use std::{
 use wharf_model::Pass;
 
 use super::{
-    common::common,
+    common::{common, downloads},
     download::Download,
     front::Front,
     gate::Gate,
     grant::{
-        Bound, Checked, Checking, Grant, Reading, Rejected, Verifier, check_times, same_resource,
+        Bound, Checked, Checking, Grant, Reading, Rejected, Verifier, check_times, is_for_access,
+        is_meant,
     },
     keys::{Found, Keys},
 };
-use crate::{
-    fetch::Fetch,
-    jose::{Algorithm, Claims, JoseError, Jwk, Unverified},
-};
+use crate::jose::{Algorithm, Claims, JoseError, Jwk, Unverified};
 
 /// The longest that clocks may differ.
 const MOST_SKEW: Duration = Duration::from_secs(300);
@@ -126,24 +124,11 @@ impl Jwt {
         self
     }
 
-    /// How issuers are asked: with certificates or addresses of a company's own network, for example.
-    ///
-    /// ```
-    /// use wharf_auth::{fetch::Fetch, server::Jwt};
-    ///
-    /// let authority = Jwt::issuer("https://id.internal.example")
-    ///     .audience("https://mcp.internal.example/mcp")
-    ///     .download(Fetch::new().allow_private());
-    /// # let _ = authority;
-    /// ```
-    pub fn download(mut self, download: impl Download) -> Self {
-        self.download = Some(Arc::new(download));
-        self
-    }
+    downloads!();
 
     fn gate(&self) -> &Arc<Gate<Tokens>> {
         self.gate.get_or_init(|| {
-            let download = self.download.clone().unwrap_or_else(|| Arc::new(Fetch::new()));
+            let download = self.downloading();
             let keys =
                 |issuer: &Issuer| Keys::new(&issuer.name, issuer.address.clone(), download.clone());
             let issuers = self.issuers.iter().map(|it| (it.name.clone(), keys(it))).collect();
@@ -252,8 +237,7 @@ impl Rules {
         let mut verified = keys.iter().filter_map(|key| parsed.verify(key, &self.algorithms).ok());
         let claims = verified.next().ok_or(Rejected::Invalid("The token's signature is wrong"))?;
         let expires = check_times(&claims, self.skew, true)?;
-        let meant = |audience: &&str| self.audiences.iter().any(|own| same_resource(own, audience));
-        if !claims.texts("aud").iter().any(meant) {
+        if !is_meant(&self.audiences, &claims) {
             return Err(Rejected::Invalid("The token is for another audience"));
         }
         grant(&self.reading, issuer, claims, expires)
@@ -285,6 +269,9 @@ fn is_access_token(token: &Unverified<'_>) -> bool {
         return false;
     }
     let claims = &token.claims;
+    if !is_for_access(claims) {
+        return false;
+    }
     // Some issuers say it in a claim.
     if let Some(kind) = claims.text("typ") {
         return kind.eq_ignore_ascii_case("bearer") || kind.eq_ignore_ascii_case("dpop");

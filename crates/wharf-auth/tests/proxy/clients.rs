@@ -111,6 +111,40 @@ async fn the_oldest_unused_registration_goes_first() {
     }
 }
 
+/// Nor does who signs in with many: only what they were the first to use makes room.
+#[tokio::test]
+async fn who_uses_many_registrations_displaces_their_own() {
+    let (idp, node) = world().await;
+    let is_known = async |client: &str| node.get(&authorize(client, &[])).await.status == 200;
+    let bobs = node.client("Crane", REDIRECT).await;
+    node.sign_in(&idp, &bobs, "bob").await;
+    let (mut clients, mut tokens) = (Vec::new(), Vec::new());
+    let more = async |clients: &mut Vec<String>| {
+        clients.push(node.client("Crane", REDIRECT).await);
+        node.sign_in(&idp, clients.last().unwrap(), "alice").await
+    };
+    for _ in 0..64 {
+        tokens.push(more(&mut clients).await);
+    }
+    for client in &clients {
+        assert!(is_known(client).await);
+    }
+    // One that lets nobody in any more goes first, however recently it was used.
+    let ended = [("client_id", &*clients[30]), ("token", &*text(&tokens[30], "refresh_token"))];
+    assert_eq!(node.post("/revoke", &[], &ended).await.status, 200);
+    more(&mut clients).await;
+    assert!(!is_known(&clients[30]).await && is_known(&clients[0]).await);
+    // One that others use, too, outlasts what only she uses, however long ago that was.
+    node.sign_in(&idp, &clients[0], "bob").await;
+    more(&mut clients).await;
+    assert!(is_known(&clients[0]).await && !is_known(&clients[1]).await);
+    // Of the others the least recently used goes: here she has just signed in again.
+    node.sign_in(&idp, &clients[2], "alice").await;
+    more(&mut clients).await;
+    assert!(is_known(&clients[2]).await && !is_known(&clients[3]).await);
+    assert!(is_known(&bobs).await && is_known(clients.last().unwrap()).await);
+}
+
 #[tokio::test]
 async fn a_client_with_a_secret_must_show_it() {
     let (idp, node) = world().await;

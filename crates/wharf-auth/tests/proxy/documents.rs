@@ -23,17 +23,22 @@ use wharf_auth::{fetch::Fetch, proxy::Upstream};
 use crate::{idp::Idp, world::*};
 
 /// Somebody's web site, on loopback: tests have no other.
-struct Publisher {
-    id: String,
-    pem: String,
-    document: Arc<Mutex<Value>>,
-    asked: Arc<AtomicUsize>,
+pub(crate) struct Publisher {
+    pub(crate) id: String,
+    pub(crate) pem: String,
+    pub(crate) document: Arc<Mutex<Value>>,
+    pub(crate) asked: Arc<AtomicUsize>,
 }
 
 impl Publisher {
     async fn start() -> Self {
+        Publisher::called("localhost").await
+    }
+
+    /// One with a certificate for this name, whoever looks that up.
+    pub(crate) async fn called(name: &str) -> Self {
         let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+            generate_simple_self_signed(vec![name.into()]).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -46,7 +51,7 @@ impl Publisher {
             .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let id = format!("https://localhost:{}/client.json", listener.local_addr().unwrap().port());
+        let id = format!("https://{name}:{}/client.json", listener.local_addr().unwrap().port());
         let document = Arc::new(Mutex::new(json!({
             "client_id": id,
             "client_name": "Crane",

@@ -215,11 +215,11 @@ async fn what_is_kept_tells_nothing_to_who_reads_the_store() {
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
     let mut all = String::new();
-    let owner_of_alice = {
+    let of_alice = |kind: &str| {
         let named = format!("{}\0alice", idp.url);
-        format!("grant.{}", wharf_auth::jose::b64(wharf_auth::jose::sha256(named.as_bytes())))
+        format!("{kind}.{}", wharf_auth::jose::b64(wharf_auth::jose::sha256(named.as_bytes())))
     };
-    for owner in ["client.used", "code.all", &owner_of_alice] {
+    for owner in [&*of_alice("client"), "code.all", &of_alice("grant")] {
         let records = stores.grants.list(owner, None, 9).await.unwrap();
         assert_eq!(records.len(), 1, "{owner}");
         assert!(records[0].expires.is_some(), "everything ends");

@@ -1,9 +1,14 @@
 //! What codes and tokens are good for, and how often.
 
-use std::time::Duration;
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use http::header;
-use serde_json::json;
+use serde_json::{Value, json};
+use wharf_model::{Authority, StateSeal};
+use wharf_server::KeyRing;
 
 use crate::{idp::Idp, world::*};
 
@@ -287,23 +292,49 @@ async fn a_grant_does_not_last_for_ever() {
     assert_eq!(page.error(), "invalid_grant");
 }
 
-/// Whom the provider does not let in any more is not let in here.
+/// Keys under which no grant knows when it began, as those do not that were kept before that was noted.
+struct Before(Arc<KeyRing>);
+
+impl StateSeal for Before {
+    fn seal(&self, context: &[u8], plain: &[u8]) -> String {
+        self.0.seal(context, plain)
+    }
+
+    fn open(&self, context: &[u8], sealed: &str) -> Option<Vec<u8>> {
+        let plain = self.0.open(context, sealed)?;
+        let mut thing: Value = serde_json::from_slice(&plain).ok()?;
+        thing.as_object_mut()?.remove("since");
+        serde_json::to_vec(&thing).ok()
+    }
+}
+
 #[tokio::test]
-async fn a_grant_ends_with_access_at_the_provider() {
-    let (idp, node) = world().await;
-    idp.mood(crate::idp::Mood { expires_in: Some(3600), ..crate::idp::Mood::default() });
+async fn a_grant_of_an_older_version_goes_on() {
+    let idp = Idp::start().await;
+    let proxy = proxy(&idp);
+    proxy.settle(&wharf_store::memory_stores(), Arc::new(Before(keys()))).unwrap();
+    let node = Node(Arc::new(proxy));
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
-    let says = |status: u16, error: &str| crate::idp::Mood {
-        token_error: Some((status, json!({"error": error}))),
-        ..crate::idp::Mood::default()
-    };
-    // One that is not well says nothing about that.
-    idp.mood(says(503, "temporarily_unavailable"));
-    let tokens = node.refresh(&client, &text(&tokens, "refresh_token")).await.json();
-    assert!(node.call(&text(&tokens, "access_token")).await.is_ok(), "{tokens}");
-    idp.mood(says(400, "invalid_grant"));
+    assert!(node.call(&text(&tokens, "access_token")).await.is_ok());
     let page = node.refresh(&client, &text(&tokens, "refresh_token")).await;
-    assert_eq!(page.error(), "invalid_grant");
-    assert!(node.call(&text(&tokens, "access_token")).await.is_err());
+    assert_eq!(page.status, 200, "{}", page.text);
+    assert!(node.call(&text(&page.json(), "access_token")).await.is_ok());
+}
+
+/// Whoever is let in stays no longer than the grant lasts that it was let in by.
+#[tokio::test]
+async fn an_access_token_ends_with_its_grant() {
+    let idp = Idp::start().await;
+    let short = Duration::from_secs(600);
+    for proxy in [proxy(&idp).grant_ttl(short), proxy(&idp).refresh_ttl(short)] {
+        let node = Node::new(proxy, &wharf_store::memory_stores());
+        let client = node.client("Crane", REDIRECT).await;
+        let tokens = node.sign_in(&idp, &client, "alice").await;
+        assert_eq!(tokens["expires_in"], 600);
+        let pass = node.call(&text(&tokens, "access_token")).await.unwrap();
+        assert!(pass.until.unwrap() <= SystemTime::now() + short);
+        let renewed = node.refresh(&client, &text(&tokens, "refresh_token")).await.json();
+        assert!(renewed["expires_in"].as_u64().unwrap() <= 600, "{renewed}");
+    }
 }

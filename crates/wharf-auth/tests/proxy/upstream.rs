@@ -1,9 +1,16 @@
 //! What the provider says, and what is believed of it.
 
+use std::{io, net::SocketAddr, time::Duration};
+
 use serde_json::{Value, json};
-use wharf_auth::proxy::Upstream;
+use wharf_auth::{
+    fetch::{Fetch, Resolve},
+    proxy::{OAuthProxy, Provider, Upstream},
+};
+use wharf_model::BoxFuture;
 
 use crate::{
+    documents::Publisher,
     idp::{Idp, Mood},
     world::*,
 };
@@ -80,7 +87,7 @@ async fn a_provider_that_calls_itself_something_else_is_not_asked() {
     let end = end_of(&idp, &node, Mood::default(), "").await;
     assert_eq!(parameter(&end, "error").as_deref(), Some("temporarily_unavailable"));
     tokio::time::pause();
-    tokio::time::advance(std::time::Duration::from_secs(6)).await;
+    tokio::time::advance(Duration::from_secs(6)).await;
     tokio::time::resume();
     assert!(parameter(&end_of(&idp, &node, Mood::default(), "").await, "code").is_some());
 }
@@ -126,7 +133,7 @@ async fn keys_that_change_are_fetched_again() {
     let early = end_of(&idp, &node, Mood::default(), "").await;
     assert_eq!(parameter(&early, "error").as_deref(), Some("server_error"));
     tokio::time::pause();
-    tokio::time::advance(std::time::Duration::from_secs(11)).await;
+    tokio::time::advance(Duration::from_secs(11)).await;
     tokio::time::resume();
     assert!(parameter(&end_of(&idp, &node, Mood::default(), "").await, "code").is_some());
 }
@@ -200,5 +207,127 @@ async fn an_address_counts_only_if_it_was_verified() {
         let pass = node.call(&text(&tokens, "access_token")).await.unwrap();
         let user = pass.extensions.get::<Upstream>().unwrap();
         assert_eq!(user.identity().email().is_some(), counts, "{verified}");
+    }
+}
+
+/// Whom the provider does not let in any more is not let in here.
+#[tokio::test]
+async fn a_grant_ends_with_access_at_the_provider() {
+    let (idp, node) = world().await;
+    idp.mood(Mood { expires_in: Some(3600), ..Mood::default() });
+    let client = node.client("Crane", REDIRECT).await;
+    let tokens = node.sign_in(&idp, &client, "alice").await;
+    let says = |status: u16, error: &str| Mood {
+        token_error: Some((status, json!({"error": error}))),
+        ..Mood::default()
+    };
+    // One that is not well says nothing about that.
+    idp.mood(says(503, "temporarily_unavailable"));
+    let tokens = node.refresh(&client, &text(&tokens, "refresh_token")).await.json();
+    assert!(node.call(&text(&tokens, "access_token")).await.is_ok(), "{tokens}");
+    idp.mood(says(400, "invalid_grant"));
+    let page = node.refresh(&client, &text(&tokens, "refresh_token")).await;
+    assert_eq!(page.error(), "invalid_grant");
+    assert!(node.call(&text(&tokens, "access_token")).await.is_err());
+    // As GitHub says it.
+    idp.mood(Mood { expires_in: Some(3600), ..Mood::default() });
+    let tokens = node.sign_in(&idp, &client, "alice").await;
+    idp.mood(says(200, "bad_refresh_token"));
+    let page = node.refresh(&client, &text(&tokens, "refresh_token")).await;
+    assert_eq!(page.error(), "invalid_grant");
+    assert!(node.call(&text(&tokens, "access_token")).await.is_err());
+}
+
+/// A client may renew as often as it likes, but not make this server a nuisance to the provider.
+#[tokio::test]
+async fn the_provider_is_not_asked_each_time_that_a_client_renews() {
+    let (idp, node) = world().await;
+    idp.mood(Mood { expires_in: Some(3600), ..Mood::default() });
+    let client = node.client("Crane", REDIRECT).await;
+    let mut tokens = node.sign_in(&idp, &client, "alice").await;
+    let before = idp.asked().len();
+    let mut renew = async || {
+        for _ in 0..5 {
+            let page = node.refresh(&client, &text(&tokens, "refresh_token")).await;
+            assert_eq!(page.status, 200, "{}", page.text);
+            tokens = page.json();
+        }
+    };
+    renew().await;
+    assert_eq!(idp.asked().len() - before, 1);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(31)).await;
+    tokio::time::resume();
+    renew().await;
+    assert_eq!(idp.asked().len() - before, 2);
+}
+
+/// Some providers end a token when they give a new one: whoever was let in before gets that.
+#[tokio::test]
+async fn who_acts_for_the_user_has_the_newest_token() {
+    let (idp, node) = world().await;
+    idp.mood(Mood { expires_in: Some(3600), ..Mood::default() });
+    let client = node.client("Crane", REDIRECT).await;
+    let tokens = node.sign_in(&idp, &client, "alice").await;
+    let before = node.call(&text(&tokens, "access_token")).await.unwrap();
+    let before = before.extensions.get::<Upstream>().unwrap();
+    let old = before.token().await.unwrap();
+    let renewed = node.refresh(&client, &text(&tokens, "refresh_token")).await.json();
+    let after = node.call(&text(&renewed, "access_token")).await.unwrap();
+    let new = after.extensions.get::<Upstream>().unwrap().token().await.unwrap();
+    assert_ne!(old, new);
+    assert_eq!(before.token().await.unwrap(), new);
+}
+
+/// Finds every name on loopback.
+struct Here;
+
+impl Resolve for Here {
+    fn resolve(&self, _: &str, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
+        Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]) })
+    }
+}
+
+/// What a provider elsewhere says about itself must not lead to what is here, nor a browser where others listen.
+#[tokio::test]
+async fn no_provider_elsewhere_says_what_is_on_this_machine() {
+    let site = Publisher::called("id.example").await;
+    let issuer = site.id.trim_end_matches("/client.json").to_owned();
+    let good = json!({
+        "issuer": issuer,
+        "authorization_endpoint": format!("{issuer}/authorize"),
+        "token_endpoint": format!("{issuer}/token"),
+        "jwks_uri": format!("{issuer}/jwks"),
+    });
+    let insecure = format!("{issuer}/authorize").replace("https:", "http:");
+    for (changed, works) in [
+        (None, true),
+        (Some(("authorization_endpoint", "http://127.0.0.1:8080/authorize")), false),
+        (Some(("authorization_endpoint", "https://localhost/authorize")), false),
+        (Some(("authorization_endpoint", &*insecure)), false),
+        (Some(("token_endpoint", "http://localhost:8080/token")), false),
+        (Some(("jwks_uri", "https://[::1]/jwks")), false),
+    ] {
+        let mut said = good.clone();
+        if let Some((name, url)) = changed {
+            said[name] = json!(url);
+        }
+        *site.document.lock().unwrap() = said;
+        let fetch = Fetch::new().allow_private().resolver(Here).trust_pem(&site.pem).unwrap();
+        let provider = Provider::oidc(&issuer, "id", "secret");
+        let proxy = OAuthProxy::new(PUBLIC, provider).fetch(fetch);
+        let node = Node::new(proxy, &wharf_store::memory_stores());
+        let client = node.client("Crane", REDIRECT).await;
+        let mut browser = Browser::default();
+        let page = browser.get(&node, &authorize(&client, &[])).await;
+        let onward = browser.answer(&node, &page, "allow").await.link();
+        if works {
+            assert!(onward.as_str().starts_with(&format!("{issuer}/authorize?")), "{onward}");
+        } else {
+            // Back to the client, who may try again when that is mended.
+            assert!(onward.as_str().starts_with(REDIRECT), "{changed:?}: {onward}");
+            let error = parameter(&onward, "error");
+            assert_eq!(error.as_deref(), Some("temporarily_unavailable"), "{changed:?}");
+        }
     }
 }

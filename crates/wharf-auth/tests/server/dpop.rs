@@ -285,3 +285,19 @@ async fn a_token_bound_to_a_certificate_needs_it() {
     let visitor = prover.visitor(&token, &prover.claims(&token)).certificate(b"certificate");
     assert!(visitor.knock(&authority).await.is_ok());
 }
+
+/// Whoever can guess the key can make nonces ahead of time.
+#[tokio::test]
+async fn a_short_key_for_nonces_is_not_taken() {
+    let problems = |key: &[u8]| {
+        let authority = Issuer::new().jwt().dpop(Dpop::required().nonce_key(key));
+        wharf_model::Authority::problems(&authority)
+    };
+    for key in [&b""[..], b"secret", &[7; 31]] {
+        let problems = problems(key);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let told = format!("has {} bytes: it takes at least 32", key.len());
+        assert!(problems[0].contains(&told), "{problems:?}");
+    }
+    assert_eq!(problems(&[7; 32]), Vec::<String>::new());
+}

@@ -108,6 +108,7 @@ async fn what_the_issuer_says_is_held_against_this_server() {
         (with("sub", Value::Null), "The token does not say whose it is"),
         (with("token_type", json!("refresh_token")), "The token is no access token"),
         (with("typ", json!("ID")), "The token is no access token"),
+        (with("token_use", json!("refresh_token")), "The token is no access token"),
     ] {
         oracle.says(200, answer.clone());
         let verdict = Visitor::bearer("opaque").challenge(&authority).await;
@@ -120,6 +121,7 @@ async fn what_the_issuer_says_is_held_against_this_server() {
         ("token_type", json!("bearer")),
         ("token_type", json!("DPoP")),
         ("typ", json!("at+jwt")),
+        ("token_use", json!("access_token")),
     ] {
         oracle.says(200, with(name, value));
         let authority = oracle.authority();

@@ -183,6 +183,8 @@ async fn only_access_tokens_are_taken() {
     hashed["at_hash"] = json!("h");
     let mut named = good();
     named["typ"] = json!("ID");
+    let mut used = good();
+    used["token_use"] = json!("id");
     let jwt = json!({"kid": "two", "typ": "JWT"});
     for (header, claims) in [
         (&json!({"kid": "two", "typ": "dpop+jwt"}), &good()),
@@ -191,6 +193,7 @@ async fn only_access_tokens_are_taken() {
         (&jwt, &identity),
         (&jwt, &hashed),
         (&jwt, &named),
+        (&jwt, &used),
     ] {
         let token = key.sign(header, claims).unwrap();
         let verdict = Visitor::bearer(&token).challenge(&authority).await;

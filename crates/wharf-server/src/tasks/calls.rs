@@ -76,7 +76,7 @@ async fn load(core: &Core, request: &Request) -> Result<TaskRecord, Error> {
 
 /// Whether the owner may use the tool of a task: another token of the same owner's may be good for less than the one
 /// that began it. A tool that is gone keeps nobody from what it has done.
-fn may_see(core: &Core, request: &Request, record: &TaskRecord) -> Result<(), Error> {
+pub(super) fn may_see(core: &Core, request: &Request, record: &TaskRecord) -> Result<(), Error> {
     let snapshot = core.snapshot.load();
     let Some(tool) = snapshot.lists.tools.get(&record.call.tool) else { return Ok(()) };
     if !core.allows(request, tool.info.item()) {
@@ -86,11 +86,7 @@ fn may_see(core: &Core, request: &Request, record: &TaskRecord) -> Result<(), Er
 }
 
 /// The task with this id, if the caller owns it and may see it.
-pub(super) async fn visible(
-    core: &Core,
-    request: &Request,
-    id: &str,
-) -> Result<Option<TaskRecord>, Error> {
+async fn visible(core: &Core, request: &Request, id: &str) -> Result<Option<TaskRecord>, Error> {
     let owner = ledger::owner(request.principal());
     let found = core.tasks.engine().ledger.load_of(id, &owner).await?;
     Ok(found.filter(|record| may_see(core, request, record).is_ok()))

@@ -14,7 +14,7 @@ use crate::{
     core::Core,
     hub::Listening,
     router,
-    tasks::{calls, tell},
+    tasks::{calls, ledger, record::TaskRecord, tell},
 };
 
 /// A listener, and what it wants to hear.
@@ -77,12 +77,23 @@ impl Follower<'_> {
         if self.core.tasks.engine().is_running(id) && !tell::depends_on_caller(self.core) {
             return true;
         }
-        match calls::visible(self.core, self.request, id).await {
-            Ok(Some(record)) => calls::tell_one(self.core, &record, self.listening),
-            Ok(None) => drop(self.filter.edit(|filter| filter.tasks.remove(id))),
+        let owner = ledger::owner(self.request.principal());
+        match self.core.tasks.engine().ledger.load_of(id, &owner).await {
+            Ok(Some(record)) if self.may_see(&record) => {
+                calls::tell_one(self.core, &record, self.listening);
+            }
+            Ok(_) => drop(self.filter.edit(|filter| filter.tasks.remove(id))),
             Err(_) => return false,
         }
         true
+    }
+
+    /// Whether whoever listens by now may see the task.
+    fn may_see(&self, record: &TaskRecord) -> bool {
+        match self.filter.listener() {
+            Some(listener) => tell::may_see(self.core, Some(&listener), record),
+            None => calls::may_see(self.core, self.request, record).is_ok(),
+        }
     }
 }
 

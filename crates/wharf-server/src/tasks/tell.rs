@@ -30,7 +30,7 @@ pub(crate) fn depends_on_caller(core: &Core) -> bool {
 
 /// Whether a listener who owns the task may use its tool. Nobody's task is followed by whoever may see it, which was
 /// looked at when that began.
-fn may_see(core: &Core, principal: Option<&Principal>, record: &TaskRecord) -> bool {
+pub(super) fn may_see(core: &Core, principal: Option<&Principal>, record: &TaskRecord) -> bool {
     let snapshot = core.snapshot.load();
     let Some(tool) = snapshot.lists.tools.get(&record.call.tool) else { return true };
     let access = core.access.as_ref();

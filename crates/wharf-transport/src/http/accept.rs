@@ -29,6 +29,7 @@ use wharf_model::Scope;
 use super::{
     HttpLimits, HttpService,
     io::{Io, Patience},
+    read::turned_away,
     respond,
     service::Site,
     streams::Streams,
@@ -193,7 +194,7 @@ fn answer(
             true => site.request(&parts, scope, Pin::new(&mut body)).await,
             false => {
                 let problem = format!("There is nothing here: the endpoint is {}", site.http.path);
-                respond::refuse(404, &problem)
+                turned_away(respond::refuse(404, &problem), &parts, Pin::new(&mut body)).await
             }
         };
         match reply.status() {

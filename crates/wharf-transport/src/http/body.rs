@@ -89,15 +89,10 @@ impl HttpBody {
         Inner::Events(Box::new(Events { source, every, alarm: None, until: None })).into()
     }
 
-    /// Ends the stream then, if it is one that would go on: what somebody listens to (`listens`), or a listen.
-    pub(crate) fn end_at(&mut self, until: Instant, listens: bool) {
-        match &mut self.inner {
-            Inner::Events(events) => match &mut events.source {
-                Source::Call(call) => call.end_at(until),
-                _ if listens => events.until = Some(Box::pin(sleep_until(until))),
-                _ => {}
-            },
-            Inner::Empty | Inner::Whole(_) => {}
+    /// Ends the stream then, if it is one.
+    pub(crate) fn end_at(&mut self, until: Instant) {
+        if let Inner::Events(events) = &mut self.inner {
+            events.until = Some(Box::pin(sleep_until(until)));
         }
     }
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use http::{HeaderMap, HeaderValue, Method, Request, header, request::Parts};
+use http::{HeaderMap, Method, Request, header, request::Parts};
 use http_body::Body;
 use tokio::time::Instant;
 use wharf_model::{Authority, Denied, Error, ErrorKind, Knock, Pass, Scope};
@@ -18,20 +18,17 @@ use super::{
     HttpBody, cors, guard,
     heads::Seen,
     options::Guarded,
-    read::{Taken, let_pass, read},
+    read::{Taken, read, turned_away},
     respond::{self, Reply},
     service::Site,
 };
 
 /// The most bytes that a page takes: forms, and descriptions of clients.
 const PAGE: usize = 64 << 10;
-/// How long the rest of a request may take that was refused.
-const MOMENT: Duration = Duration::from_secs(1);
 /// A pass that lasts longer counts as one that does not end.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// Until when a WebSocket that was begun with a request may go on.
-#[cfg(feature = "websocket")]
+/// Until when whatever a request began may wait, or listen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until(pub(crate) Instant);
 
@@ -50,7 +47,7 @@ impl Site {
             return self.page(authority, parts, seen, body, &scope).await;
         }
         let mut reply = match guard::check(&self.http, parts, seen) {
-            Err(refusal) => return *refusal,
+            Err(refusal) => return turned_away(*refusal, parts, body).await,
             Ok(()) => self.admit(authority, parts, seen, body, scope).await,
         };
         cors::expose(&self.http, seen, &mut reply);
@@ -70,43 +67,29 @@ impl Site {
         if let Some(reply) = self.preflight(parts, seen) {
             return reply;
         }
-        let knock = Knock::new(&parts.method, &parts.uri, &parts.headers, &scope);
-        let pass = match authority.admit(&knock).verdict().await {
-            Ok(pass) => pass,
-            Err(denied) => return turned_away(denied, parts, body).await,
+        let (pass, until) = match knock(authority, parts, &scope).await {
+            Ok(passed) => passed,
+            Err(denied) => return turned_away(refused(denied), parts, body).await,
         };
-        let Pass { principal, until, headers, extensions, .. } = pass;
-        let until = match until.map(deadline) {
-            Some(Left::Nothing) => {
-                let error = Error::new(ErrorKind::Unauthenticated);
-                let mut denied = Denied::new(401, "The credentials have just expired");
-                for challenge in authority.denied(&error, &knock, &principal) {
-                    denied = denied.challenge(challenge);
-                }
-                return turned_away(denied, parts, body).await;
-            }
-            Some(Left::Until(until)) => Some(until),
-            Some(Left::Forever) | None => None,
-        };
+        let Pass { principal, headers, extensions, .. } = pass;
         scope.extend([extensions]);
         // In the place of whatever anybody else said who it is.
         scope.insert(principal.clone());
-        #[cfg(feature = "websocket")]
         if let Some(until) = until {
-            scope.insert(Until(until));
+            scope.insert(until);
         }
         let mut reply = self.dispatch(parts, seen, body, scope).await;
         if let Some(error) = reply.extensions_mut().remove::<Error>() {
             let nobody = Scope::new();
             let knock = Knock::new(&parts.method, &parts.uri, &parts.headers, &nobody);
-            let challenges = authority.denied(&error, &knock, &principal);
             reply.headers_mut().remove(header::WWW_AUTHENTICATE);
-            for challenge in challenges {
+            for challenge in authority.denied(&error, &knock, &principal) {
                 reply.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
             }
         }
-        if let Some(until) = until {
-            reply.body_mut().end_at(until, parts.method == Method::GET);
+        // What is read by GET goes on as long as it is let.
+        if let Some(Until(until)) = until.filter(|_| parts.method == Method::GET) {
+            reply.body_mut().end_at(until);
         }
         add(&headers, &mut reply);
         reply
@@ -128,7 +111,7 @@ impl Site {
             false => guard::check(&self.http, parts, seen),
         };
         if let Err(refusal) = checked {
-            return *refusal;
+            return turned_away(*refusal, parts, body).await;
         }
         let mut taken = Taken::nothing(&self.room);
         let body = match read(body, PAGE, self.http.limits.body, &mut taken).await {
@@ -155,32 +138,30 @@ fn is_own(authority: &Arc<dyn Authority>, seen: &Seen<'_>) -> bool {
     }
 }
 
-/// What is left of a pass.
-enum Left {
-    Nothing,
-    Until(Instant),
-    Forever,
-}
-
-/// When `until` comes, by the clock of the runtime.
-fn deadline(until: SystemTime) -> Left {
-    match until.duration_since(SystemTime::now()) {
-        Ok(left) if left >= FOREVER => Left::Forever,
-        Ok(left) if !left.is_zero() => Left::Until(Instant::now() + left),
-        _ => Left::Nothing,
+/// What the authority says to a request, and until when.
+async fn knock(
+    authority: &Arc<dyn Authority>,
+    parts: &Parts,
+    scope: &Scope,
+) -> Result<(Pass, Option<Until>), Denied> {
+    let knock = Knock::new(&parts.method, &parts.uri, &parts.headers, scope);
+    let pass = authority.admit(&knock).verdict().await?;
+    let left = pass.until.map(|until| until.duration_since(SystemTime::now()).unwrap_or_default());
+    match left {
+        Some(Duration::ZERO) => {
+            let error = expired();
+            let denied = Denied::new(401, error.message.clone());
+            let challenges = authority.denied(&error, &knock, &pass.principal);
+            Err(challenges.into_iter().fold(denied, Denied::challenge))
+        }
+        Some(left) if left < FOREVER => Ok((pass, Some(Until(Instant::now() + left)))),
+        Some(_) | None => Ok((pass, None)),
     }
 }
 
-/// Refuses a request whose body may still be on its way. Clients use the connection again, to find out how to come in:
-/// they can if all of it comes in a moment, and are told so if they cannot.
-async fn turned_away<B: Body>(denied: Denied, parts: &Parts, body: Pin<&mut B>) -> Reply {
-    let mut reply = refused(denied);
-    // Who waits to be told to send the body shall not send it.
-    let waits = parts.headers.contains_key(header::EXPECT);
-    if waits || !let_pass(body, PAGE, MOMENT).await {
-        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    reply
+/// What was let in may not stay any longer.
+pub(super) fn expired() -> Error {
+    Error::new(ErrorKind::Unauthenticated).with_message("The credentials have expired")
 }
 
 fn refused(denied: Denied) -> Reply {

@@ -13,6 +13,7 @@ use wharf_wire::{Codec, Field, Heads, Received};
 use super::{
     HttpBody, Streaming,
     body::Source,
+    door::Until,
     heads::Accept,
     respond::{self, Due, Reply},
     service::Site,
@@ -83,9 +84,9 @@ impl Site {
             let problem = "A listen is a stream: accept text/event-stream";
             return Due::Now(respond::refuse(406, problem));
         }
-        let host = &self.host;
+        let (host, until) = (&self.host, request.scope.get::<Until>().copied());
         let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
-        let mut call = CallStream::new(exchange, codec, &self.shutdown);
+        let mut call = CallStream::new(exchange, codec, &self.shutdown, until);
         // Most calls end at once. Nobody need be woken: one that goes on is polled again at once.
         match form.poll(&mut call, &mut Context::from_waker(Waker::noop())) {
             Poll::Ready(silent) => Due::Now(self.begin(call, form, silent)),

@@ -191,8 +191,15 @@ impl Http {
     pub fn paths(&self) -> Vec<&str> {
         let old: &[&str] = if self.sse_2024 { &[SSE, MESSAGES] } else { &[] };
         let health: &[&str] = if self.health { &[LIVE, READY] } else { &[] };
-        let pages = self.authority.iter().flat_map(|it| it.pages.iter().map(String::as_str));
-        std::iter::once(&*self.path).chain(old.iter().chain(health).copied()).chain(pages).collect()
+        let own = std::iter::once(&*self.path).chain(old.iter().chain(health).copied());
+        own.chain(self.pages()).collect()
+    }
+
+    /// Those of them that are pages of the authority. Clients look for them at the root of the origin, wherever the
+    /// application has the endpoint.
+    #[must_use]
+    pub fn pages(&self) -> Vec<&str> {
+        self.authority.iter().flat_map(|it| it.pages.iter().map(String::as_str)).collect()
     }
 
     pub(crate) fn serves(&self, path: &str) -> bool {

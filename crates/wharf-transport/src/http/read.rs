@@ -12,11 +12,17 @@ use std::{
 };
 
 use bytes::{Buf, Bytes, BytesMut};
+use http::{HeaderValue, header, request::Parts};
 use http_body::Body;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::respond::Reply;
 
 /// What a slow client must at least send a second once its time of grace is over.
 const RATE: u64 = 64 << 10;
+/// The most bytes that are let in of a request that was refused, and how long they may take.
+const UNWANTED: usize = 64 << 10;
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// Why there is no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,20 +106,29 @@ pub(crate) async fn read<B: Body>(
     Ok(pieces.whole())
 }
 
-/// Lets a body pass that nobody wants, at most `limit` bytes of it in `patience`. Whether all of it has passed.
-pub(crate) async fn let_pass<B: Body>(
-    mut body: Pin<&mut B>,
-    limit: usize,
-    patience: Duration,
-) -> bool {
-    if body.is_end_stream() {
-        return true;
+/// Refuses a request whose body nobody reads, and which may still be on its way. Clients use the connection again, to
+/// find out how to come in, or where: they can if all of it comes in a moment, and are told so if they cannot.
+pub(crate) async fn turned_away<B: Body>(
+    mut reply: Reply,
+    parts: &Parts,
+    body: Pin<&mut B>,
+) -> Reply {
+    // Who waits to be told to send the body shall not send it.
+    let waits = parts.headers.contains_key(header::EXPECT);
+    // Boxed: most requests need no room for it.
+    if !body.is_end_stream() && (waits || !Box::pin(passes(body)).await) {
+        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    if body.size_hint().lower() > limit as u64 {
+    reply
+}
+
+/// Lets a body pass that nobody wants. Whether all of it has passed.
+async fn passes<B: Body>(mut body: Pin<&mut B>) -> bool {
+    let mut left = UNWANTED;
+    if body.size_hint().lower() > left as u64 {
         return false;
     }
     let passing = async {
-        let mut left = limit;
         while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
             let Ok(frame) = frame else { return false };
             let size = frame.data_ref().map_or(0, Buf::remaining);
@@ -124,7 +139,7 @@ pub(crate) async fn let_pass<B: Body>(
         }
         true
     };
-    timeout_at(Instant::now() + patience, passing).await.unwrap_or(false)
+    timeout(MOMENT, passing).await.unwrap_or(false)
 }
 
 /// Polls the future once, whatever comes of it.

@@ -22,7 +22,7 @@ use super::{
     guard,
     heads::Seen,
     options,
-    read::{Room, Taken, Unread, read},
+    read::{Room, Taken, Unread, read, turned_away},
     respond::{self, Due, Reply},
     session::Sessions,
     sse2024::Sse2024,
@@ -97,7 +97,7 @@ impl Site {
         if self.http.health
             && let Some(reply) = self.health(parts).await
         {
-            return reply;
+            return turned_away(reply, parts, body).await;
         }
         let seen = Seen::of(&parts.headers);
         // In a box of its own: whoever lets everybody in needs no room for it.
@@ -105,7 +105,7 @@ impl Site {
             return Box::pin(self.guarded(guarded, parts, &seen, body, scope)).await;
         }
         let mut reply = match guard::check(&self.http, parts, &seen) {
-            Err(refusal) => return *refusal,
+            Err(refusal) => return turned_away(*refusal, parts, body).await,
             Ok(()) => self.dispatch(parts, &seen, body, scope).await,
         };
         cors::expose(&self.http, &seen, &mut reply);
@@ -127,7 +127,11 @@ impl Site {
         let path = parts.uri.path();
         if let Some(sse) = &self.sse {
             if path.ends_with(options::SSE) {
-                return self.only(Method::GET, parts, || sse.get(seen, scope));
+                let reply = match parts.method {
+                    Method::GET => sse.get(seen, scope),
+                    _ => respond::not_allowed("GET"),
+                };
+                return turned_away(reply, parts, body).await;
             }
             if path.ends_with(options::MESSAGES) {
                 return match self.read_post(parts, seen, body, &mut taken).await {
@@ -136,34 +140,33 @@ impl Site {
                 };
             }
         }
-        match (&parts.method, &self.sessions) {
-            (&Method::POST, _) => match self.read_post(parts, seen, body, &mut taken).await {
-                Ok(message) => match self.post(seen, message, scope) {
-                    Due::Now(reply) => reply,
-                    Due::Later(reply) => reply.await,
-                },
-                Err(refusal) => *refusal,
-            },
+        let reply = match (&parts.method, &self.sessions) {
+            (&Method::POST, _) => {
+                return match self.read_post(parts, seen, body, &mut taken).await {
+                    Ok(message) => match self.post(seen, message, scope) {
+                        Due::Now(reply) => reply,
+                        Due::Later(reply) => reply.await,
+                    },
+                    Err(refusal) => *refusal,
+                };
+            }
             #[cfg(feature = "websocket")]
             (&Method::GET, _) if self.http.websocket && super::websocket::is_asked(parts) => {
-                super::websocket::upgrade(self, parts, scope)
+                return super::websocket::upgrade(self, parts, scope);
             }
             // Sessions are for the others.
             _ if seen.message.is_modern() => respond::not_allowed("POST"),
             (&Method::GET, Some(sessions)) => sessions.get(seen, scope).await,
             (&Method::DELETE, Some(sessions)) => sessions.delete(seen, scope).await,
             _ => respond::not_allowed(self.allowed()),
-        }
+        };
+        turned_away(reply, parts, body).await
     }
 
     /// Answers a browser that asks before it sends.
     pub(super) fn preflight(&self, parts: &Parts, seen: &Seen<'_>) -> Option<Reply> {
         let asks = parts.method == Method::OPTIONS;
         asks.then(|| cors::preflight(&self.http, parts, seen)).flatten()
-    }
-
-    fn only(&self, verb: Method, parts: &Parts, answer: impl FnOnce() -> Reply) -> Reply {
-        if parts.method == verb { answer() } else { respond::not_allowed("GET") }
     }
 
     fn allowed(&self) -> &'static str {
@@ -177,17 +180,11 @@ impl Site {
         }
     }
 
-    /// The message in the body, if it may be one.
-    async fn read_post<B: Body>(
-        &self,
-        parts: &Parts,
-        seen: &Seen<'_>,
-        body: Pin<&mut B>,
-        taken: &mut Taken,
-    ) -> Result<Bytes, Box<Reply>> {
-        let refuse = |status, problem: &str| Err(Box::new(respond::refuse(status, problem)));
+    /// Why the body cannot be a message, or the reply to it could not be read.
+    fn unreadable(&self, parts: &Parts, seen: &Seen<'_>) -> Option<Reply> {
+        let refuse = |status, problem| Some(respond::refuse(status, problem));
         if parts.method != Method::POST {
-            return Err(Box::new(respond::not_allowed("POST")));
+            return Some(respond::not_allowed("POST"));
         }
         if !seen.is_json() {
             return refuse(415, "The body must be application/json");
@@ -197,6 +194,20 @@ impl Site {
         }
         if !seen.accept.json && self.http.streaming == Streaming::Never {
             return refuse(406, "Nothing is streamed here: accept application/json");
+        }
+        None
+    }
+
+    /// The message in the body, if it may be one.
+    async fn read_post<B: Body>(
+        &self,
+        parts: &Parts,
+        seen: &Seen<'_>,
+        body: Pin<&mut B>,
+        taken: &mut Taken,
+    ) -> Result<Bytes, Box<Reply>> {
+        if let Some(refusal) = self.unreadable(parts, seen) {
+            return Err(Box::new(turned_away(refusal, parts, body).await));
         }
         let read = read(body, self.host.limits.message, self.http.limits.body, taken).await;
         read.map_err(|unread| Box::new(self.unread(unread)))

@@ -7,10 +7,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{sleep_until, timeout_at};
 use wharf_model::{Event, Exchange, Outcome, Reply};
 use wharf_wire::{Codec, sse};
 
+use super::door::{Until, expired};
 use crate::{Replies, Shutdown};
 
 /// How much of a stream leaves at once.
@@ -23,23 +24,35 @@ pub(crate) struct CallStream {
     /// What has been said and not been sent.
     said: Vec<u8>,
     ended: bool,
-    /// Ends a listen in good order, even if its service does not know that the server stops.
-    closing: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
+    closing: Option<Closing>,
+}
+
+/// Completes when a call ends that would wait longer: when the server stops, even if the service of a listen does not
+/// know that, and when the caller's pass does.
+type Closing = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
+fn closing(codec: &Codec, shutdown: &Shutdown, until: Option<Until>) -> Option<Closing> {
+    let until = until.filter(|_| codec.waits());
+    match (codec.is_listen().then(|| shutdown.stopped()), until) {
+        (Some(stopped), None) => Some(Box::pin(stopped)),
+        (Some(stopped), Some(Until(until))) => Some(Box::pin(async move {
+            let _ = timeout_at(until, stopped).await;
+        })),
+        (None, Some(Until(until))) => Some(Box::pin(sleep_until(until))),
+        (None, None) => None,
+    }
 }
 
 impl CallStream {
-    pub(crate) fn new(exchange: Exchange, codec: Codec, shutdown: &Shutdown) -> Self {
-        let closing = codec.is_listen().then(|| Box::pin(shutdown.stopped()) as _);
+    /// A call that may wait until then, if it is one that waits.
+    pub(crate) fn new(
+        exchange: Exchange,
+        codec: Codec,
+        shutdown: &Shutdown,
+        until: Option<Until>,
+    ) -> Self {
+        let closing = closing(&codec, shutdown, until);
         CallStream { exchange, codec, said: Vec::new(), ended: false, closing }
-    }
-
-    /// Ends a listen then, in good order. A call that is none goes on.
-    pub(crate) fn end_at(&mut self, until: Instant) {
-        if let Some(stopped) = self.closing.take() {
-            self.closing = Some(Box::pin(async move {
-                let _ = timeout_at(until, stopped).await;
-            }));
-        }
     }
 
     pub(crate) fn codec(&self) -> &Codec {
@@ -107,7 +120,11 @@ impl CallStream {
         let event = self.exchange.poll_event(cx);
         match &mut self.closing {
             Some(closing) if event.is_pending() => {
-                closing.as_mut().poll(cx).map(|()| Event::Done(Reply::Listened.into()))
+                let outcome = || match self.codec.is_listen() {
+                    true => Reply::Listened.into(),
+                    false => expired().into(),
+                };
+                closing.as_mut().poll(cx).map(|()| Event::Done(outcome()))
             }
             _ => event,
         }

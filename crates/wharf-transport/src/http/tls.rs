@@ -9,7 +9,7 @@ use tokio_rustls::{
         DigitallySignedStruct, DistinguishedName, Error as TlsError, RootCertStore, ServerConfig,
         SignatureScheme,
         client::danger::HandshakeSignatureValid,
-        crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+        crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
         pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
         server::{
             WebPkiClientVerifier,
@@ -83,7 +83,7 @@ impl Tls {
     /// # Errors
     /// Never, unless the certificate and the key of the server do not belong together.
     pub fn ask_clients(self) -> io::Result<Tls> {
-        let anybody = Anybody(Arc::new(ring::default_provider()));
+        let anybody = Anybody(ring::default_provider().signature_verification_algorithms);
         Tls::assemble(self.chain, self.key, Some(Arc::new(anybody)))
     }
 
@@ -117,7 +117,7 @@ pub(crate) fn certificate(stream: &TlsStream<TcpStream>) -> Option<ClientCertifi
 
 /// Takes every certificate, of whoever has its key.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct Anybody(WebPkiSupportedAlgorithms);
 
 impl ClientCertVerifier for Anybody {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
@@ -143,8 +143,7 @@ impl ClientCertVerifier for Anybody {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
+        verify_tls12_signature(message, certificate, signed, &self.0)
     }
 
     fn verify_tls13_signature(
@@ -153,12 +152,11 @@ impl ClientCertVerifier for Anybody {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+        verify_tls13_signature(message, certificate, signed, &self.0)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.0.supported_schemes()
     }
 }
 

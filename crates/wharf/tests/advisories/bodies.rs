@@ -2,17 +2,35 @@
 //!
 //! CVE-2026-109527, CVE-2026-108395, CVE-2026-67432, GHSA-f897-62hf-6gxq: bodies without end.
 
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, split},
     time::timeout,
 };
-use wharf::WireLimits;
+use tower_service::Service;
+use wharf::{
+    Server, WireLimits,
+    auth::server::by,
+    model::{Denied, Knock, Pass},
+};
 
 use crate::{
     bed::{Bed, PATIENCE},
     caller::{self, Caller, LEGACY, MODERN},
-    raw, web,
+    raw,
+    web::{self, AnyBody},
 };
 
 /// How long a message may be where the test says so.
@@ -69,6 +87,102 @@ async fn a_body_that_is_declared_too_long_is_not_waited_for() {
         .replace("content-length: 0", "content-length: 99999999999999999999999");
     assert_eq!(raw::ask(&bed, &huge).await.status, 400);
     Caller::modern(&bed).works().await;
+}
+
+/// Requests that are refused for their heads: verb, path, host, and another header.
+const REFUSED: [(u16, [&str; 5]); 7] = [
+    (404, ["POST", "/elsewhere", "localhost", "x", "y"]),
+    (404, ["PUT", "/mcp/", "localhost", "x", "y"]),
+    (403, ["POST", "/mcp", "evil.example", "x", "y"]),
+    (403, ["POST", "/mcp", "localhost", "origin", "https://evil.example"]),
+    (405, ["PUT", "/mcp", "localhost", "x", "y"]),
+    (415, ["POST", "/mcp", "localhost", "content-type", "text/plain"]),
+    (406, ["POST", "/mcp", "localhost", "accept", "text/html"]),
+];
+
+/// Whoever is refused and has more to send than anybody waits for is told that the connection ends.
+#[tokio::test]
+async fn who_is_refused_is_told_what_becomes_of_the_connection() {
+    let bed = Bed::start().await;
+    for (status, [verb, path, host, name, value]) in REFUSED {
+        let kind = if status == 406 { "content-type: application/json\r\n" } else { "" };
+        let head = |length: &str| {
+            format!(
+                "{verb} {path} HTTP/1.1\r\nhost: {host}\r\n{kind}{name}: {value}\r\n{length}\r\n"
+            )
+        };
+        // One that never comes, one that is too long to be waited for, and one that is not sent unasked.
+        for unsent in [
+            "content-length: 5\r\n",
+            "content-length: 99999\r\n",
+            "content-length: 5\r\nexpect: 100-continue\r\n",
+        ] {
+            let answer = raw::ask(&bed, &head(unsent)).await;
+            assert_eq!(answer.status, status, "{}", answer.head);
+            assert_eq!(
+                answer.header("connection"),
+                Some("close"),
+                "{status} {unsent}: {}",
+                answer.head
+            );
+        }
+        // With all of it there, or none, the connection goes on.
+        let mut stream = bed.connect().await;
+        for sent in ["content-length: 5\r\n", "content-length: 0\r\n", ""] {
+            let body = if sent.contains('5') { "hello" } else { "" };
+            stream.write_all(format!("{}{body}", head(sent)).as_bytes()).await.unwrap();
+            let answer = raw::answer(&mut stream).await.expect("the connection stays");
+            assert_eq!((answer.status, answer.header("connection")), (status, None));
+        }
+    }
+}
+
+/// A body in two pieces, neither of which comes with the head, and whether all of it was taken.
+fn late(ends: bool) -> (AnyBody, Arc<AtomicBool>) {
+    let taken = Arc::<AtomicBool>::default();
+    let done = taken.clone();
+    let pieces = stream::unfold(0, move |turn| {
+        let done = done.clone();
+        async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            match turn {
+                0 | 1 => Some((Ok(Frame::data(Bytes::from_static(b"{}"))), turn + 1)),
+                _ if ends => {
+                    done.store(true, Ordering::SeqCst);
+                    None
+                }
+                _ => std::future::pending().await,
+            }
+        }
+    });
+    (StreamBody::new(pieces).boxed(), taken)
+}
+
+/// What comes late is let in and dropped, so that the connection can be used again; but not for ever.
+#[tokio::test(start_paused = true)]
+async fn the_rest_of_a_refused_request_may_come_late() {
+    let none = by(|_: &Knock<'_>| Err::<Pass, _>(Denied::new(401, "Nobody comes in")));
+    let open = Server::new("open", "1").build().unwrap();
+    let closed = Server::new("closed", "1").auth(none).build().unwrap();
+    let stranger = (401, ["POST", "/mcp", "localhost", "x", "y"]);
+    let cases = REFUSED.iter().filter(|it| it.0 != 404).map(|it| (&open, *it));
+    for (endpoint, (status, [verb, path, host, name, value])) in cases.chain([(&closed, stranger)])
+    {
+        for ends in [true, false] {
+            let (body, taken) = late(ends);
+            let request = http::Request::builder().method(verb).uri(path).header("host", host);
+            let request = request.header(name, value);
+            let request = match status {
+                406 => request.header("content-type", "application/json"),
+                _ => request,
+            };
+            let request = request.body(body).unwrap();
+            let response = endpoint.http().call(request).await.unwrap();
+            assert_eq!(response.status(), status);
+            assert_eq!(taken.load(Ordering::SeqCst), ends, "{status}");
+            assert_eq!(response.headers().contains_key("connection"), !ends, "{status}");
+        }
+    }
 }
 
 /// With the default limit: no end is declared, and none comes.

@@ -11,27 +11,31 @@ use tokio_tungstenite::{
 };
 use wharf::{
     Http, Principal,
-    auth::server::by,
+    auth::server::{By, by},
     model::{Denied, Knock, Pass},
 };
 
 use crate::{
     bed::{Bed, PATIENCE},
     caller::{self, Caller, LEGACY},
+    server::{Count, gated},
     web::Events,
 };
 
 /// How long a token lasts here.
 const LIFE: Duration = Duration::from_millis(1500);
 
-/// Whoever comes is let in for a short time.
-async fn house() -> Bed {
-    let short = by(|knock: &Knock<'_>| {
+/// Lets in whoever comes, for a short time.
+fn brief() -> By {
+    by(|knock: &Knock<'_>| {
         let lasts = !knock.headers.contains_key("x-forever");
         let pass = Pass::new(Principal::new("alice"));
         Ok::<Pass, Denied>(if lasts { pass.until(SystemTime::now() + LIFE) } else { pass })
-    });
-    Bed::tuned(|server| server.auth(short).http(Http::new().sse_2024())).await
+    })
+}
+
+async fn house() -> Bed {
+    Bed::tuned(|server| server.auth(brief()).http(Http::new().sse_2024())).await
 }
 
 async fn ends(mut events: Events, begun: Instant) -> Vec<Value> {
@@ -78,6 +82,38 @@ async fn calls_do_not_end_with_their_token() {
         let arguments = json!({"milliseconds": milliseconds as u64, "nonce": "still here"});
         assert_eq!(caller.text("nap", arguments).await, "still here");
     }
+}
+
+/// But one that waits for a task, which may take for ever, does: the task goes on, and others may ask for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_for_a_task_ends_with_the_token() {
+    let gate = Count::default();
+    let later = gated("later", &gate, "through");
+    let bed = Bed::tuned(|server| server.add(later).auth(brief())).await;
+    let caller = Caller { revision: LEGACY, ..Caller::modern(&bed) }.opened().await;
+    let params = json!({"name": "later", "arguments": {}, "task": {"ttl": 60_000}});
+    let made = caller::reply(caller.send(&caller.message("tools/call", params)).await).await;
+    let task = made["result"]["task"]["taskId"].clone();
+    assert!(task.is_string(), "{made}");
+    let ask = caller.message("tasks/result", json!({"taskId": task}));
+
+    let mut plain = caller.post(&ask);
+    plain.headers_mut().insert("accept", "application/json".parse().unwrap());
+    let refused = caller.request(plain).await;
+    assert_eq!(refused.status(), 401);
+    assert!(refused.headers().contains_key("www-authenticate"));
+    let mut streamed = caller.post(&ask);
+    streamed.headers_mut().insert("accept", "text/event-stream".parse().unwrap());
+    for refused in
+        [caller::reply(refused).await, caller::reply(caller.request(streamed).await).await]
+    {
+        assert_eq!(refused["id"], 1, "{refused}");
+        assert_eq!(refused["error"]["message"], "The credentials have expired", "{refused}");
+    }
+
+    gate.add();
+    let result = caller::reply(caller.send(&ask).await).await;
+    assert_eq!(caller::text(&result), "through");
 }
 
 type Socket = WebSocketStream<TcpStream>;

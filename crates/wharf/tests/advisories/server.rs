@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
-use wharf::prelude::*;
+use wharf::{TaskMode, Tool, prelude::*};
 
 /// How often something has happened, and a way to wait for it.
 #[derive(Clone, Default)]
@@ -71,6 +71,19 @@ pub fn server(counts: &Counts) -> Server {
         .tool::<route>()
         .resource::<broken>()
         .prompt::<confused>()
+}
+
+/// A tool that may be a task, waits at a gate of its own, and says this in the end.
+pub fn gated(name: &str, gate: &Count, says: &'static str) -> Tool {
+    let gate = gate.clone();
+    let run = move || {
+        let gate = gate.clone();
+        async move {
+            gate.reaches(1).await;
+            says
+        }
+    };
+    Tool::new(name, run).task(TaskMode::optional())
 }
 
 #[tool]

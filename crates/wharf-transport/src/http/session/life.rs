@@ -116,6 +116,11 @@ impl Session {
         self.principal.as_deref() == principal(scope)
     }
 
+    /// Lets the session hear what whoever sent this request may hear: a new token may be good for less.
+    pub(crate) fn hear_as(&self, scope: &Scope) {
+        self.connection().hear_as(scope.get());
+    }
+
     pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
         lock(&self.connection)
     }

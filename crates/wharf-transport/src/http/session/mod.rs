@@ -154,7 +154,11 @@ impl Sessions {
     fn visit(&self, seen: &Seen<'_>, scope: &Scope) -> Result<Visit, Box<Reply>> {
         let refuse = |problem| Err(Box::new(respond::refuse(400, problem)));
         match seen.session {
-            Field::One(id) => self.find(id, scope).ok_or_else(|| Box::new(Sessions::gone())),
+            Field::One(id) => {
+                let visit = self.find(id, scope).ok_or_else(|| Box::new(Sessions::gone()))?;
+                visit.hear_as(scope);
+                Ok(visit)
+            }
             Field::Absent => refuse("There is no Mcp-Session-Id header"),
             Field::Several => refuse("There is more than one Mcp-Session-Id header"),
         }
@@ -199,7 +203,7 @@ impl Sessions {
     async fn run(&self, request: Request, codec: Codec) -> (CallStream, Outcome) {
         let host = &self.common.host;
         let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
-        let mut call = CallStream::new(exchange, codec, &self.common.shutdown);
+        let mut call = CallStream::new(exchange, codec, &self.common.shutdown, None);
         let outcome = poll_fn(|cx| call.poll_end(cx)).await;
         (call, outcome)
     }

@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tokio::task::coop::consume_budget;
+use tokio::{task::coop::consume_budget, time::sleep_until};
 use wharf_model::{BoxFuture, Event, Exchange, Outcome, Request, Scope};
 use wharf_wire::Codec;
 
@@ -18,7 +18,13 @@ use super::{
     log::{Ending, Log},
     member::Member,
 };
-use crate::{asks::Asks, http::tasks::Tasks};
+use crate::{
+    asks::Asks,
+    http::{
+        door::{Until, expired},
+        tasks::Tasks,
+    },
+};
 
 /// One call that was begun.
 pub(crate) struct Begun {
@@ -28,11 +34,14 @@ pub(crate) struct Begun {
     pub(crate) first: Option<Event>,
     /// Gone when something comes of it.
     pub(crate) beginning: Option<Beginning>,
+    /// When it ends, if it waits until then.
+    until: Option<Until>,
 }
 
 impl Begun {
     /// Begins a call, and polls it once where it is: most calls end then and there.
     pub(crate) fn new(session: &Session, mut request: Request, codec: Codec, scope: Scope) -> Self {
+        let until = scope.get().copied().filter(|_| codec.waits());
         request.scope = scope;
         let host = &session.common.host;
         let timer = host.timer.clone();
@@ -43,7 +52,7 @@ impl Begun {
             Poll::Ready(event) => Some(event),
             Poll::Pending => None,
         };
-        Begun { exchange, codec, first, beginning: None }
+        Begun { exchange, codec, first, beginning: None, until }
     }
 
     /// Hands the session's listen to the runtime. What it says goes to the session's own stream.
@@ -64,16 +73,21 @@ impl Begun {
         held: usize,
         tasks: &Tasks,
     ) {
-        let Begun { exchange, codec, first, beginning } = self;
+        let Begun { exchange, codec, first, beginning, until } = self;
         let id = (!codec.is_silent()).then(|| codec.id());
         let visit = (!codec.is_silent()).then(|| Visit::new(session.clone()));
-        let stopped = || session.common.shutdown.stopped();
+        let closing: Option<BoxFuture<()>> = match (codec.is_silent(), until) {
+            // What it hears is for the session, whose stream ends with the pass of whoever reads it.
+            (true, _) => Some(Box::pin(session.common.shutdown.stopped())),
+            (false, Some(Until(until))) => Some(Box::pin(sleep_until(until))),
+            (false, None) => None,
+        };
         // Boxed, or the task would hold it twice: an argument of an async function is kept beside
         // the variable that it becomes.
         let call = Box::new(Call {
             session: session.clone(),
             exchange,
-            closing: codec.is_silent().then(|| Box::pin(stopped()) as _),
+            closing,
             codec,
             first,
             beginning,
@@ -93,7 +107,8 @@ impl Begun {
 struct Call {
     session: Arc<Session>,
     exchange: Exchange,
-    /// Ends a listen when the server stops, even if its service does not know that.
+    /// Ends a listen when the server stops, even if its service does not know that, and what waits when its caller's
+    /// pass ends.
     closing: Option<BoxFuture<()>>,
     codec: Codec,
     /// What came of it at once.
@@ -134,7 +149,10 @@ impl Call {
             return Poll::Ready(Some(first));
         }
         match (self.exchange.poll_event(cx), &mut self.closing) {
-            (Poll::Pending, Some(closing)) => closing.as_mut().poll(cx).map(|()| None),
+            (Poll::Pending, Some(closing)) => {
+                let late = || (!self.codec.is_silent()).then(|| Event::Done(expired().into()));
+                closing.as_mut().poll(cx).map(|()| late())
+            }
             (event, _) => event.map(Some),
         }
     }

@@ -107,6 +107,7 @@ impl Sessions {
         let found = self.find_shared(fleet, digest(name), scope).await;
         let visit = found.map_err(refusal)?;
         visit.touch();
+        visit.hear_as(scope);
         Ok(visit)
     }
 
