@@ -146,14 +146,15 @@ impl Identity {
         self.claims.get(name)?.as_str()
     }
 
-    /// The address of the user's mailbox, unless the provider says that nobody has verified it.
+    /// The address of the user's mailbox, if the provider says that it was verified. One that says nothing of the kind
+    /// (Entra is one) may let users write any address they like, so that it is no name to grant anything by:
+    /// [`claim`](Identity::claim) gives it as it stands.
     #[must_use]
     pub fn email(&self) -> Option<&str> {
         let verified = match self.claims.get("email_verified") {
-            None => true,
             Some(Value::Bool(verified)) => *verified,
             // Some write it as a text. Whatever else they may mean, it is not this.
-            Some(said) => said.as_str() == Some("true"),
+            said => said.and_then(Value::as_str) == Some("true"),
         };
         self.claim("email").filter(|_| verified)
     }

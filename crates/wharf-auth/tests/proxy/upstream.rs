@@ -200,6 +200,7 @@ async fn an_address_counts_only_if_it_was_verified() {
         (json!(false), false),
         (json!("false"), false),
         (json!(1), false),
+        (json!(null), false),
     ] {
         let claims = json!({ "email_verified": verified });
         idp.mood(Mood { claims, ..Mood::default() });
