@@ -437,6 +437,7 @@ impl Core {
     async fn keep(&self, mut login: Login, prover: Option<Arc<Prover>>) -> Result<(), Error> {
         // Later than what it replaces, within one second too: that tells them apart.
         login.saved_at = now().max(login.saved_at.saturating_add(1));
+        login.allow_private = self.fetch.allows_private();
         login.dpop_key = prover.as_ref().map(|it| it.stored());
         let before = {
             let mut state = self.state();

@@ -1,10 +1,14 @@
 //! A person is asked.
 
+use std::{sync::Arc, time::Duration};
+
 use serde_json::json;
+use tokio::sync::Notify;
 use wharf_auth::{
-    client::{Login, Vault},
+    client::{Auth, Callback, Destination, Login, Vault, Visit, Visitor},
     jose::{b64, sha256},
 };
+use wharf_model::{BoxFuture, Error};
 
 use crate::stage::{PRM, Person, Stage, as_usual, at, metadata, refuse, say};
 
@@ -195,4 +199,43 @@ async fn more_is_asked_for_when_a_call_needs_more() {
     assert_eq!(client.refused_with(403, "Bearer error=\"nope\"", 0).await, Ok(false));
     assert_eq!(client.refused_with(403, "", 0).await, Ok(false));
     assert_eq!(stage.person.visits().len(), 2);
+}
+
+/// Somebody who goes, and is never seen again.
+#[derive(Clone, Default)]
+struct Lost(Arc<Notify>);
+
+impl Visit for Lost {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+        let lost = self.clone();
+        Box::pin(async move { Ok(Box::new(lost) as Box<dyn Visitor>) })
+    }
+}
+
+impl Visitor for Lost {
+    fn redirect_uri(&self) -> &str {
+        "http://127.0.0.1:7777/callback"
+    }
+
+    fn visit(self: Box<Self>, _: Destination) -> BoxFuture<Result<Callback, Error>> {
+        self.0.notify_one();
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn whoever_never_comes_back_is_not_waited_for_without_end() {
+    let (stage, lost) = (Stage::upright().await, Lost::default());
+    let client = stage.knocker(Auth::code(lost.clone()));
+    for _ in 0..2 {
+        let client = client.clone();
+        let knocking = tokio::spawn(async move { client.refused("Bearer").await });
+        lost.0.notified().await;
+        // Nothing but the person is waited for now, so that the clock may run by itself.
+        tokio::time::pause();
+        let ended = tokio::time::timeout(Duration::from_secs(3600), knocking).await;
+        let error = ended.expect("it ends").unwrap().unwrap_err();
+        assert!(error.message.contains("try again"), "{error}");
+        tokio::time::resume();
+    }
 }

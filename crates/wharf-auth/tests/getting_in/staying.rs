@@ -187,6 +187,22 @@ async fn clients_that_share_a_login_refresh_it_once() {
     assert_eq!(first.authorization().await, second.authorization().await);
 }
 
+#[tokio::test]
+async fn what_somebody_else_got_is_refreshed_like_what_was_accepted() {
+    let stage = Stage::upright().await;
+    let first = stage.client();
+    // Nobody has accepted this one yet: refused at once, it would not be replaced by its like.
+    first.refused("Bearer").await.unwrap();
+    let second = stage.client();
+    assert_eq!(second.refused("Bearer").await, Ok(true));
+    assert_eq!(first.refused("Bearer").await, Ok(true));
+    assert_eq!(first.authorization().await.as_deref(), Some("Bearer access-2"));
+    assert_eq!(first.refused("Bearer").await, Ok(true));
+    assert_eq!(first.authorization().await.as_deref(), Some("Bearer access-3"));
+    assert_eq!(stage.issuer.at("/token")[2].field("refresh_token"), "refresh-2");
+    assert_eq!(stage.person.visits().len(), 1);
+}
+
 /// A vault that takes so many logins, and no more.
 #[derive(Clone)]
 struct Full(MemoryVault, std::sync::Arc<AtomicUsize>);
