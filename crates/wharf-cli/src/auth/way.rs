@@ -5,6 +5,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 use wharf::auth::client::{Auth, FileVault, Login, server_key};
 
 use super::{
+    fetch,
     login::AS_PROGRAM,
     person::{Consent, Person, browser, with_paste},
     status::logins,
@@ -35,8 +36,9 @@ impl Way {
         }
         let vault = vault()?;
         let logins = logins(&vault, |key| key.server == server).await?;
+        let fetch = fetch(context.shared.allow_private, &logins);
         if let Some(auth) = logins.iter().find_map(as_program) {
-            return Ok(Some(Way { auth: auth.vault(vault), asks: false }));
+            return Ok(Some(Way { auth: auth.vault(vault).fetch(fetch), asks: false }));
         }
         // Whoever reads JSON, or what comes through a pipe, did not agree to a browser.
         let asks = somebody_there() && context.out.is_terminal() && !context.out.is_json();
@@ -50,7 +52,7 @@ impl Way {
             Auth::code(browser).unattended()
         };
         // The first login comes with the connection, which waits for it; later ones come with calls.
-        Ok(Some(Way { auth: auth.name("Wharf").vault(vault), asks: asks && again }))
+        Ok(Some(Way { auth: auth.name("Wharf").vault(vault).fetch(fetch), asks: asks && again }))
     }
 }
 
