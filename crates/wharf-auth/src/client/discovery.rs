@@ -38,7 +38,7 @@ pub(super) async fn find(fetch: &Fetch, server: &Url, hint: Option<&str>) -> Res
         return match ask::<Resource>(fetch, hint).await? {
             Some(said) => found(server, said, hint),
             None => Err(failed(format!(
-                "{} says that its metadata is at {}, but there is none",
+                "{} says that its metadata is at {:?}, but there is none",
                 shown(server),
                 excerpt(hint)
             ))),

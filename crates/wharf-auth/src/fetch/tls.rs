@@ -44,7 +44,11 @@ impl Trust {
         Ok(Trust { config: Arc::default(), identity, ..self.clone() })
     }
 
-    pub(super) async fn encrypt(&self, name: String, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub(super) async fn encrypt(
+        &self,
+        name: String,
+        stream: TcpStream,
+    ) -> io::Result<TlsStream<TcpStream>> {
         let load = || async {
             let trust = self.clone();
             let loading = tokio::task::spawn_blocking(move || trust.load());

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use wharf_auth::client::{Auth, Vault};
 
-use crate::stage::{self, PRM, Person, Stage, Tweak, as_usual, at, metadata, refuse, say};
+use crate::stage::{self, Knocker, PRM, Person, Stage, Tweak, as_usual, at, metadata, refuse, say};
 
 /// A server whose metadata names whatever was last put into the list.
 async fn moving(issuers: Arc<Mutex<Vec<String>>>) -> Stage {
@@ -23,14 +23,19 @@ async fn moving(issuers: Arc<Mutex<Vec<String>>>) -> Stage {
     stage
 }
 
-#[tokio::test]
-async fn what_one_issuer_gave_is_not_shown_to_another() {
-    let issuers = Arc::default();
-    let stage = moving(Arc::clone(&issuers)).await;
+/// The same, and somebody who got in there.
+async fn inside(issuers: Arc<Mutex<Vec<String>>>) -> (Stage, Knocker) {
+    let stage = moving(issuers).await;
     let client = stage.client();
     client.refused("Bearer").await.unwrap();
     client.accepted().await;
+    (stage, client)
+}
 
+#[tokio::test]
+async fn what_one_issuer_gave_is_not_shown_to_another() {
+    let issuers = Arc::default();
+    let (stage, client) = inside(Arc::clone(&issuers)).await;
     let second = stage::issuer(as_usual()).await;
     *issuers.lock().unwrap() = vec![second.origin.clone()];
     assert_eq!(client.refused("Bearer error=\"invalid_token\"").await, Ok(true));
@@ -69,10 +74,7 @@ async fn credentials_for_one_issuer_are_refused_to_another() {
 #[tokio::test]
 async fn an_issuer_that_is_known_goes_before_one_that_is_not() {
     let issuers = Arc::default();
-    let stage = moving(Arc::clone(&issuers)).await;
-    let client = stage.client();
-    client.refused("Bearer").await.unwrap();
-    client.accepted().await;
+    let (stage, client) = inside(Arc::clone(&issuers)).await;
     let second = stage::issuer(as_usual()).await;
     *issuers.lock().unwrap() = vec![second.origin.clone(), stage.issuer.origin.clone()];
     assert_eq!(client.refused("Bearer").await, Ok(true));

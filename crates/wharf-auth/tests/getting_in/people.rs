@@ -10,7 +10,7 @@ use wharf_auth::{
 };
 use wharf_model::{BoxFuture, Error};
 
-use crate::stage::{PRM, Person, Stage, as_usual, at, metadata, refuse, say};
+use crate::stage::{PRM, Person, Stage, as_usual, at, metadata, rebuff, refuse, say};
 
 #[tokio::test]
 async fn a_person_is_asked_and_the_code_redeemed() {
@@ -124,10 +124,17 @@ async fn a_server_that_takes_no_strangers_says_so() {
 async fn nobody_is_asked_for_what_nobody_waits_for() {
     let stage = Stage::upright().await;
     let client = stage.client();
-    let mut rebuff = crate::stage::rebuff(401, "Bearer", 0, 0);
+    let mut rebuff = rebuff(401, "Bearer", 0, 0);
     rebuff.waited = false;
-    assert_eq!(client.credentials.refused(rebuff).await, Ok(false));
-    assert_eq!(stage.person.visits().len(), 0);
+    assert_eq!(client.credentials.refused(rebuff.clone()).await, Ok(false));
+    assert!(stage.person.visits().is_empty() && stage.issuer.at("/register").is_empty());
+    // What can be had without asking anybody is got all the same.
+    stage.auth().login(&stage.url()).await.unwrap();
+    let client = stage.client();
+    rebuff.mark = client.shown().await.1;
+    assert_eq!(client.credentials.refused(rebuff).await, Ok(true));
+    assert_eq!(client.authorization().await.as_deref(), Some("Bearer access-2"));
+    assert_eq!(stage.person.visits().len(), 1);
 }
 
 #[tokio::test]
@@ -137,7 +144,7 @@ async fn many_who_are_refused_at_once_are_let_in_by_one_visit() {
     let knocks = (0..20).map(|_| {
         let client = client.clone();
         tokio::spawn(async move {
-            let rebuff = crate::stage::rebuff(401, "Bearer", 0, 0);
+            let rebuff = rebuff(401, "Bearer", 0, 0);
             client.credentials.refused(rebuff).await
         })
     });
@@ -156,7 +163,7 @@ async fn many_who_are_refused_at_once_share_a_failure() {
         .map(|_| {
             let client = client.clone();
             tokio::spawn(async move {
-                let rebuff = crate::stage::rebuff(401, "Bearer", 0, 0);
+                let rebuff = rebuff(401, "Bearer", 0, 0);
                 client.credentials.refused(rebuff).await
             })
         })
