@@ -166,8 +166,9 @@ fn issuer_url(issuer: &str) -> Result<Url, Error> {
     let bad = |why: &str| {
         failed(format!("The authorization server {:?} is not asked: {why}", excerpt(issuer)))
     };
-    if issuer.chars().any(|it| it.is_control() || it.is_whitespace()) {
-        return Err(bad("an issuer has no blanks and no control characters"));
+    // People are shown who asks them: nothing in it may look like something else.
+    if !issuer.bytes().all(|it| it.is_ascii_graphic()) {
+        return Err(bad("an issuer has no blanks, no control characters and ASCII letters only"));
     }
     let url = Url::parse(issuer).map_err(|error| bad(&error.to_string()))?;
     if !url.username().is_empty() || url.password().is_some() {

@@ -241,7 +241,14 @@ async fn metadata_that_moved_is_looked_for_again() {
 
 #[tokio::test]
 async fn an_issuer_is_written_plainly() {
-    for issuer in ["https://id.example/\n", " https://id.example", "https://me@id.example"] {
+    for issuer in [
+        "https://id.example/\n",
+        " https://id.example",
+        "https://me@id.example",
+        "https://ïd.example",
+        "https://id.example/\u{202e}moc.kcab",
+        "https://id.example/\u{9b}2J",
+    ] {
         let more = json!({"authorization_servers": [issuer]});
         let stage = Stage::describing(more, as_usual(), as_usual(), Person::agrees()).await;
         let error = stage.client().refused("Bearer").await.unwrap_err();

@@ -19,7 +19,7 @@ use wharf::{
 };
 
 pub(crate) use args::{Auth, AuthVerb};
-pub(crate) use way::{Way, is_known};
+pub(crate) use way::{is_known, way_to};
 
 use crate::{context::Context, fail::Fail, target, verbs::Run};
 

@@ -50,7 +50,10 @@ impl FileVault {
     /// In this file, which need not exist yet. Its folder is made for its owner only.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        FileVault { path: path.into().into(), keychain: None, key: Arc::default() }
+        let path = path.into();
+        // The keychain knows its key by the name, which has to be the same wherever a process runs.
+        let path = std::path::absolute(&path).unwrap_or(path);
+        FileVault { path: path.into(), keychain: None, key: Arc::default() }
     }
 
     /// Where a program called `name` keeps its logins on this system: beside what it remembers of its

@@ -46,6 +46,13 @@ fn logins_are_kept_by_server_and_issuer() {
     assert!(!folder.file().exists());
 }
 
+#[test]
+fn a_file_is_the_same_wherever_a_process_goes() {
+    let here = env::current_dir().unwrap();
+    assert_eq!(FileVault::at("logins.json").path(), here.join("logins.json"));
+    assert_eq!(FileVault::at(here.join("a/logins.json")).path(), here.join("a/logins.json"));
+}
+
 #[tokio::test]
 async fn a_vault_gives_back_what_it_was_given() {
     let folder = Folder::new("vault");
