@@ -187,16 +187,28 @@ async fn a_certificate_is_for_its_name_alone() {
 }
 
 #[tokio::test]
-async fn servers_that_ask_who_we_are_are_told() {
+async fn only_the_server_that_a_certificate_is_for_is_told_who_we_are() {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let us = rcgen::generate_simple_self_signed(["client.example".to_owned()]).unwrap();
-    let (port, pem) = tls_server(&certified, Some(us.cert.der().clone())).await;
-    let url = format!("https://localhost:{port}/");
+    let (ours, key) = (us.cert.pem(), us.signing_key.serialize_pem());
+    let (meant, pem) = tls_server(&certified, Some(us.cert.der().clone())).await;
+    let (other, _) = tls_server(&certified, Some(us.cert.der().clone())).await;
+    let [meant, other] = [meant, other].map(|port| format!("https://localhost:{port}/token"));
     let nobody = Fetch::new().trust_pem(&pem).unwrap();
-    assert!(get(&nobody, &url).await.is_err());
-    let somebody = nobody.identity_pem(&us.cert.pem(), &us.signing_key.serialize_pem()).unwrap();
-    assert_eq!(get(&somebody, &url).await, Ok(200));
-    assert!(Fetch::new().identity_pem(&us.cert.pem(), "no key").is_err());
+    assert!(get(&nobody, &meant).await.is_err());
+    let somebody = nobody.identity_pem(&meant, &ours, &key).unwrap();
+    let before = Fetch::new().identity_pem(&meant, &ours, &key).unwrap().trust_pem(&pem).unwrap();
+    for fetch in [&somebody, &before] {
+        assert_eq!(get(fetch, &meant).await, Ok(200));
+        assert!(get(fetch, &other).await.is_err());
+    }
+    // Each that is named.
+    let both = somebody.identity_pem(&other, &ours, &key).unwrap();
+    for url in [&meant, &other] {
+        assert_eq!(get(&both, url).await, Ok(200));
+    }
+    assert!(Fetch::new().identity_pem(&meant, &ours, "no key").is_err());
+    assert!(Fetch::new().identity_pem("http://localhost/", &ours, &key).is_err());
     assert!(Fetch::new().trust_pem("no certificate").is_err());
 }
 

@@ -13,7 +13,7 @@ use wharf::{
 };
 
 use crate::{
-    auth::{Way, is_known},
+    auth::{is_known, way_to},
     fail::Fail,
     questions::Questions,
     shared::{Shared, Speak},
@@ -25,14 +25,11 @@ use crate::{
 /// How long the whole of a call may take, unless `--timeout` is longer.
 const TOTAL: Duration = Duration::from_mins(10);
 
-/// How long a call may take without a sign of life where somebody may log in meanwhile.
-const LOGGING_IN: Duration = Duration::from_mins(6);
-
 /// A server, the headers that go to it, and how to get in.
 struct Found {
     target: Target,
     headers: Vec<(String, String)>,
-    way: Option<Way>,
+    way: Option<Auth>,
 }
 
 /// A server on the web.
@@ -121,7 +118,7 @@ impl Context {
         let (target, headers) = self.located(target)?;
         let mut way = None;
         if let Target::Url(url) = &target {
-            way = Way::to(url, &headers, self, &word).await?;
+            way = way_to(url, &headers, self, &word).await?;
             let shows = headers.iter().any(|it| it.0.eq_ignore_ascii_case("authorization"));
             let _ = self.web.set(Web { url: url.clone(), word, shows });
         }
@@ -132,10 +129,7 @@ impl Context {
     fn prepared(&self, found: &Found, answers: Answers) -> Result<ClientBuilder, Fail> {
         let mut builder = self.builder(answers)?;
         if let Some(way) = &found.way {
-            builder = builder.auth(way.auth.clone());
-            if way.asks && self.shared.timeout.is_none() {
-                builder = builder.timeout(LOGGING_IN);
-            }
+            builder = builder.auth(way.clone());
         }
         let headers = found.headers.iter().cloned();
         Ok(headers.fold(builder, |it, (name, value)| it.header(name, value)))

@@ -26,6 +26,9 @@ pub(crate) enum Exit {
     NobodyReads = 141,
 }
 
+/// What is said of a server that is asked for a login, and leads inside.
+const PRIVATE: &str = "it leads to a private network";
+
 /// A failure, with what to do about it.
 #[derive(Debug)]
 pub(crate) struct Fail {
@@ -170,7 +173,11 @@ impl Fail {
 impl From<Error> for Fail {
     fn from(error: Error) -> Self {
         let Error { kind, message, data, code, .. } = error;
-        let advice = advice(kind).map(str::to_owned);
+        let advice = match message.contains(PRIVATE) {
+            true => Some("--allow-private allows it, if you know the server."),
+            false => advice(kind),
+        };
+        let advice = advice.map(str::to_owned);
         Fail { code, data, ..Fail::new(exit(kind), kind.name(), message) }.hint(advice)
     }
 }

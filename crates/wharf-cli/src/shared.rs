@@ -25,6 +25,9 @@ pub(crate) struct Shared {
     /// Send this header, 'Name: value'; @env:VARIABLE at its end is read from the environment
     #[arg(long, value_parser = header, value_name = "HEADER", help_heading = "Every verb that speaks with a server")]
     pub(crate) header: Vec<(String, String)>,
+    /// Get in also where that leads into a private network, as at a company's own servers
+    #[arg(long, help_heading = "Every verb that speaks with a server")]
+    pub(crate) allow_private: bool,
     /// Let the server know that it may work in this directory
     #[arg(long, value_name = "DIR", help_heading = "Every verb that speaks with a server")]
     pub(crate) root: Vec<PathBuf>,

@@ -176,6 +176,47 @@ async fn people_may_take_longer_than_servers() {
     assert_eq!(ledger.visits().len(), 2);
 }
 
+/// Somebody who agrees at once to the first visit, and takes five minutes for the others.
+#[derive(Clone)]
+struct Slow(Ledger);
+
+impl Visit for Slow {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+        let slow = self.clone();
+        Box::pin(async move { Ok(Box::new(slow) as Box<dyn Visitor>) })
+    }
+}
+
+impl Visitor for Slow {
+    fn redirect_uri(&self) -> &str {
+        "http://127.0.0.1:7777/"
+    }
+
+    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+        Box::pin(async move {
+            if !self.0.visits().is_empty() {
+                tokio::time::pause();
+                tokio::time::sleep(Duration::from_secs(300)).await;
+                tokio::time::resume();
+            }
+            Box::new(self.0).visit(to).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_call_does_not_time_out_while_somebody_logs_in_for_it() {
+    for era in [Era::Legacy, Era::Modern] {
+        let ledger = Ledger::default();
+        let (address, _issuer) = serve(&ledger).await;
+        let auth = Auth::code(Slow(ledger.clone()));
+        let hurried = Client::builder().auth(auth).era(era).timeout(Duration::from_secs(30));
+        let client = hurried.connect(format!("http://{address}/mcp")).await.unwrap();
+        let written: String = client.call_as("write", ()).await.unwrap();
+        assert_eq!((written.as_str(), ledger.visits().len()), ("written", 2), "{era:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn many_calls_whose_token_ended_share_the_next() {
     for era in [Era::Legacy, Era::Modern] {

@@ -1,11 +1,12 @@
 //! Programs that get in by themselves, and the ways in which a client says at the token endpoint who it is.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use wharf::{Client, args};
 use wharf_auth::client::Auth;
 use wharf_auth::jose::SigningKey;
 
 use super::start;
+use crate::support::authorization::AuthorizationServer;
 use crate::support::person::Ada;
 use crate::support::protected::Protected;
 
@@ -41,19 +42,25 @@ async fn a_program_with_a_secret() {
     assert_eq!(exchange.authorization.as_deref(), Some("Basic"));
 }
 
+/// Tells the authorization server of a client that has this key, and may what `more` says.
+async fn know(issuer: &AuthorizationServer, key: &SigningKey, more: Value) {
+    let mut client = json!({
+        "client_id": "tug",
+        "token_endpoint_auth_method": "private_key_jwt",
+        "jwks": {"keys": [key.public_jwk()]},
+    });
+    for (name, value) in more.as_object().unwrap() {
+        client[name] = value.clone();
+    }
+    issuer.know(client).await;
+}
+
 async fn a_program_with_a_key() {
     let (issuer, server) = start().await;
     let key = SigningKey::generate().unwrap();
-    issuer
-        .know(json!({
-            "client_id": "tug",
-            "token_endpoint_auth_method": "private_key_jwt",
-            "jwks": {"keys": [key.public_jwk()]},
-            "grant_types": ["client_credentials"],
-            "redirect_uris": [],
-            "response_types": [],
-        }))
-        .await;
+    let may =
+        json!({"grant_types": ["client_credentials"], "redirect_uris": [], "response_types": []});
+    know(&issuer, &key, may).await;
     let auth = Auth::client_credentials_key("tug", key).issuer(&issuer.issuer);
     assert_eq!(who(&server, auth.scopes(["files:write"])).await, "tug: files:write");
     let [exchange] = &issuer.seen_at_token().await[..] else { panic!("one exchange") };
@@ -65,14 +72,8 @@ async fn a_program_with_a_key() {
 async fn a_person_by_a_client_with_a_key() {
     let (issuer, server) = start().await;
     let key = SigningKey::generate().unwrap();
-    issuer
-        .know(json!({
-            "client_id": "tug",
-            "token_endpoint_auth_method": "private_key_jwt",
-            "jwks": {"keys": [key.public_jwk()]},
-            "grant_types": ["authorization_code"],
-            "redirect_uris": ["http://127.0.0.1:7/callback"],
-        }))
+    let back = "http://127.0.0.1:7/callback";
+    know(&issuer, &key, json!({"grant_types": ["authorization_code"], "redirect_uris": [back]}))
         .await;
     let auth = Auth::code(Ada::at(&issuer)).client_key("tug", key).scopes(["files:read"]);
     assert_eq!(who(&server, auth).await, "ada: files:read");

@@ -5,6 +5,8 @@ mod code;
 mod grants;
 mod keys;
 mod known;
+#[path = "../../../crates/wharf/tests/oauth_proxy/pages.rs"]
+mod pages;
 mod proofs;
 pub(crate) mod proxied;
 mod refused;

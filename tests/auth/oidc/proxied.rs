@@ -8,9 +8,9 @@ use serde_json::json;
 use wharf::model::{Authority, BoxFuture, Error, Knock, Scope};
 use wharf::{Client, args};
 use wharf_auth::client::{Auth, Callback, Destination, MemoryVault, Vault, Visit, Visitor};
-use wharf_auth::fetch::{Fetch, Fetched};
 use wharf_auth::proxy::{OAuthProxy, Provider, Upstream};
 
+use super::pages;
 use crate::support::authorization::{AuthorizationServer, tell};
 use crate::support::protected::{Place, Protected};
 
@@ -137,19 +137,11 @@ impl Visitor for Ada {
 
     fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
         Box::pin(async move {
-            let fetch = Fetch::new();
-            let asked = fetch.get(to.url.as_str(), HeaderMap::new()).await.unwrap();
-            let page = text(&asked);
-            assert!(page.contains("127.0.0.1"), "{page}");
-            let ticket = between(&page, "name=ticket value=\"");
-            let action = to.url.join(between(&page, "action=\"")).unwrap();
-            let fields = [("ticket", ticket), ("decision", "allow")];
-            let allowed = fetch.post_form(action.as_str(), cookies(&asked), &fields).await.unwrap();
-            let onward = between(&text(&allowed), "<a href=\"").replace("&amp;", "&");
-            let Landed { location } = tell(&self.control, "/visit", json!({"url": onward})).await;
-            let back = fetch.get(&location, cookies(&allowed)).await.unwrap();
-            assert_eq!(back.status, 303, "{}", text(&back));
-            Ok(Callback::from_url(back.headers[header::LOCATION].to_str().unwrap()))
+            let decided = pages::decide(&to, "allow").await;
+            assert!(decided.page.contains("127.0.0.1"), "{}", decided.page);
+            let onward = json!({"url": decided.onward});
+            let Landed { location } = tell(&self.control, "/visit", onward).await;
+            Ok(pages::come_back(&location, decided.cookies).await)
         })
     }
 }
@@ -157,19 +149,4 @@ impl Visitor for Ada {
 #[derive(Deserialize)]
 struct Landed {
     location: String,
-}
-
-fn cookies(page: &Fetched) -> HeaderMap {
-    let set = page.headers.get_all(header::SET_COOKIE).iter();
-    let pairs: Vec<_> = set.map(|it| it.to_str().unwrap().split(';').next().unwrap()).collect();
-    HeaderMap::from_iter([(header::COOKIE, pairs.join("; ").parse().unwrap())])
-}
-
-fn text(page: &Fetched) -> String {
-    String::from_utf8(page.body.to_vec()).unwrap()
-}
-
-fn between<'a>(text: &'a str, before: &str) -> &'a str {
-    let rest = text.split_once(before).unwrap_or_else(|| panic!("{before} in {text}")).1;
-    rest.split_once('"').unwrap().0
 }

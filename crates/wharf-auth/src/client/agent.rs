@@ -348,9 +348,10 @@ impl Core {
         let access = |it: &Login| it.tokens.as_ref().map(|it| it.access.clone());
         let state = self.state();
         let ours = state.login.as_ref().filter(|it| it.key == login.key);
-        let is_later = ours.is_some_and(|it| it.saved_at <= login.saved_at);
+        // Whoever has none yet has not shown what is there, either.
+        let is_later = ours.is_none_or(|it| it.saved_at <= login.saved_at);
         let ours = ours.and_then(access);
-        is_later && ours.is_some() && access(login).is_some_and(|it| Some(it) != ours)
+        is_later && access(login).is_some_and(|it| Some(it) != ours)
     }
 
     /// Our login, if it could not be saved: what is in the vault was used up.
@@ -437,6 +438,7 @@ impl Core {
     async fn keep(&self, mut login: Login, prover: Option<Arc<Prover>>) -> Result<(), Error> {
         // Later than what it replaces, within one second too: that tells them apart.
         login.saved_at = now().max(login.saved_at.saturating_add(1));
+        login.allow_private = self.fetch.allows_private();
         login.dpop_key = prover.as_ref().map(|it| it.stored());
         let before = {
             let mut state = self.state();

@@ -72,7 +72,7 @@ impl Flow<'_> {
         if matches!(&granted, Err(Denial::Refused { error, .. }) if error == "invalid_client") {
             // It has forgotten us: the next visit begins with telling it anew.
             login.registration = None;
-            self.plan.vault.save(login).await?;
+            self.keep_registration(login).await?;
         }
         granted
     }

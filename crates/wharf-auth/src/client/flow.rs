@@ -102,9 +102,22 @@ impl Flow<'_> {
         if login.registration.as_ref() != Some(&registration) {
             login.registration = Some(registration);
             // Whatever comes of the visit, nobody has to register again.
-            self.plan.vault.save(login).await?;
+            self.keep_registration(login).await?;
         }
         Ok(who)
+    }
+
+    /// Keeps who we are there, and leaves the tokens as they are: others may have renewed them while
+    /// somebody was asked.
+    pub(super) async fn keep_registration(&self, login: &Login) -> Result<(), Error> {
+        let vault = &self.plan.vault;
+        let _held = vault.hold(&login.key).await?;
+        let mut kept = match vault.load(&login.key).await? {
+            Some(kept) => kept,
+            None => Login { tokens: None, ..login.clone() },
+        };
+        kept.registration = login.registration.clone();
+        vault.save(&kept).await
     }
 
     /// What tokens may be, and must be.

@@ -54,6 +54,9 @@ pub struct Login {
     /// The private key that the tokens are bound to: PKCS#8 in base64url.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dpop_key: Option<String>,
+    /// Whether private networks could be reached for it, because somebody allowed that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_private: bool,
     /// When it was saved last, in seconds since 1970.
     #[serde(default)]
     pub saved_at: u64,
@@ -72,6 +75,7 @@ impl Login {
             grant: None,
             asked: Vec::new(),
             dpop_key: None,
+            allow_private: false,
             saved_at: 0,
         }
     }

@@ -3,14 +3,12 @@
 use std::{
     fmt, io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
     time::Duration,
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
     time::timeout,
 };
@@ -20,7 +18,7 @@ use super::{
     FetchError, Reach,
     place::{Place, Who},
     reach_of,
-    tls::{Encrypted, Trust},
+    tls::Trust,
 };
 
 /// How many addresses of a name are tried.
@@ -48,7 +46,9 @@ impl Resolve for System {
 #[derive(Clone)]
 pub(super) struct Dialer {
     pub(super) resolver: Arc<dyn Resolve>,
-    pub(super) trust: Trust,
+    trust: Trust,
+    /// Who gets to see a certificate of ours: origins.
+    known: Vec<(String, Trust)>,
     /// Whether this machine is reached at all: where a URL names it, if `private` is not said.
     pub(super) loopback: bool,
     /// Whether private addresses are reached.
@@ -58,7 +58,7 @@ pub(super) struct Dialer {
 impl Default for Dialer {
     fn default() -> Self {
         let (resolver, trust) = (Arc::new(System), Trust::default());
-        Dialer { resolver, trust, loopback: true, private: false }
+        Dialer { resolver, trust, known: Vec::new(), loopback: true, private: false }
     }
 }
 
@@ -72,15 +72,40 @@ impl fmt::Debug for Dialer {
 }
 
 impl Dialer {
+    /// Trusts the certificates in `pem`, wherever they are shown.
+    pub(super) fn trust_too(&mut self, pem: &str) -> Result<(), FetchError> {
+        self.trust = self.trust.and_roots(pem)?;
+        for (_, trust) in &mut self.known {
+            *trust = trust.and_roots(pem)?;
+        }
+        Ok(())
+    }
+
+    /// Shows a certificate to `origin`.
+    pub(super) fn identify(
+        &mut self,
+        origin: String,
+        pem: &str,
+        key: &str,
+    ) -> Result<(), FetchError> {
+        let trust = self.trust.and_identity(pem, key)?;
+        self.known.retain(|(known, _)| *known != origin);
+        self.known.push((origin, trust));
+        Ok(())
+    }
+
     pub(super) async fn dial(&self, place: &Place) -> Result<Stream, FetchError> {
         let addresses = self.addresses(place).await?;
         let stream = first_of(place, &addresses).await?;
         let _ = stream.set_nodelay(true);
         if !place.encrypted {
-            return Ok(Stream::Plain(stream));
+            return Ok(Box::new(stream));
         }
-        match self.trust.encrypt(place.name(), stream).await {
-            Ok(stream) => Ok(Stream::Encrypted(Box::new(stream))),
+        let origin = place.origin();
+        let known = self.known.iter().find(|(known, _)| *known == origin);
+        let trust = known.map_or(&self.trust, |(_, trust)| trust);
+        match trust.encrypt(place.name(), stream).await {
+            Ok(stream) => Ok(Box::new(stream)),
             Err(error) => {
                 Err(FetchError::Unreachable(format!("{place} cannot be trusted ({error})")))
             }
@@ -146,45 +171,8 @@ async fn first_of(place: &Place, addresses: &[SocketAddr]) -> Result<TcpStream, 
 }
 
 /// A connection, encrypted or not.
-pub(super) enum Stream {
-    Plain(TcpStream),
-    Encrypted(Box<Encrypted>),
-}
+pub(super) type Stream = Box<dyn Connection>;
 
-/// Does the same with whichever connection it is.
-macro_rules! each {
-    ($stream:expr, $it:ident => $do:expr) => {
-        match $stream.get_mut() {
-            Stream::Plain($it) => $do,
-            Stream::Encrypted($it) => $do,
-        }
-    };
-}
+pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        each!(self, it => Pin::new(it).poll_read(cx, buffer))
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        each!(self, it => Pin::new(it).poll_write(cx, bytes))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, it => Pin::new(it).poll_flush(cx))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, it => Pin::new(it).poll_shutdown(cx))
-    }
-}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}

@@ -94,21 +94,38 @@ impl Fetch {
         self
     }
 
+    /// Whether private addresses are reached.
+    pub(crate) fn allows_private(&self) -> bool {
+        self.dialer.private
+    }
+
     /// Trusts the certificates in `pem` as well as the system's.
     ///
     /// # Errors
     /// If there is no certificate in it.
     pub fn trust_pem(mut self, pem: &str) -> Result<Fetch, FetchError> {
-        self.dialer.trust = self.dialer.trust.and_roots(pem)?;
+        self.dialer.trust_too(pem)?;
         Ok(self)
     }
 
-    /// Shows the certificate in `certificates` to servers that ask for one, with its private key.
+    /// Shows the certificate in `certificates` to the server at `origin`, if it asks for one, with its
+    /// private key. Nobody else gets to see it, whatever a URL or anybody's metadata says: if an
+    /// authorization server has a host of its own for certificates (RFC 8705), name that one too.
     ///
     /// # Errors
-    /// If either is missing.
-    pub fn identity_pem(mut self, certificates: &str, key: &str) -> Result<Fetch, FetchError> {
-        self.dialer.trust = self.dialer.trust.and_identity(certificates, key)?;
+    /// If either is missing, or the origin is none of `https`.
+    pub fn identity_pem(
+        mut self,
+        origin: &str,
+        certificates: &str,
+        key: &str,
+    ) -> Result<Fetch, FetchError> {
+        let place = Place::parse(origin)?;
+        if !place.encrypted {
+            let problem = format!("{place} gets no certificate: it must begin with https://");
+            return Err(FetchError::Url(problem));
+        }
+        self.dialer.identify(place.origin(), certificates, key)?;
         Ok(self)
     }
 

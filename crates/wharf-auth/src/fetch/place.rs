@@ -66,6 +66,11 @@ impl Place {
         self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
+    /// Scheme, host and port.
+    pub(super) fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+
     /// The name that a certificate must be for.
     pub(super) fn name(&self) -> String {
         match &self.host {

@@ -15,8 +15,6 @@ use tokio_rustls::{
 
 use super::FetchError;
 
-pub(super) type Encrypted = TlsStream<TcpStream>;
-
 /// Whom to trust. The system's list is read when it is first needed: that takes milliseconds.
 #[derive(Clone, Default)]
 pub(super) struct Trust {
@@ -32,22 +30,25 @@ struct Identity {
 }
 
 impl Trust {
-    pub(super) fn and_roots(mut self, pem: &str) -> Result<Trust, FetchError> {
-        self.roots.extend(certificates(pem)?);
-        self.config = Arc::default();
-        Ok(self)
+    pub(super) fn and_roots(&self, pem: &str) -> Result<Trust, FetchError> {
+        let mut trust = Trust { config: Arc::default(), ..self.clone() };
+        trust.roots.extend(certificates(pem)?);
+        Ok(trust)
     }
 
-    pub(super) fn and_identity(mut self, pem: &str, key: &str) -> Result<Trust, FetchError> {
+    pub(super) fn and_identity(&self, pem: &str, key: &str) -> Result<Trust, FetchError> {
         let certificates = certificates(pem)?;
         let no_key = |_| FetchError::Url("There is no private key in the PEM text".into());
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(no_key)?;
-        self.identity = Some(Arc::new(Identity { certificates, key }));
-        self.config = Arc::default();
-        Ok(self)
+        let identity = Some(Arc::new(Identity { certificates, key }));
+        Ok(Trust { config: Arc::default(), identity, ..self.clone() })
     }
 
-    pub(super) async fn encrypt(&self, name: String, stream: TcpStream) -> io::Result<Encrypted> {
+    pub(super) async fn encrypt(
+        &self,
+        name: String,
+        stream: TcpStream,
+    ) -> io::Result<TlsStream<TcpStream>> {
         let load = || async {
             let trust = self.clone();
             let loading = tokio::task::spawn_blocking(move || trust.load());

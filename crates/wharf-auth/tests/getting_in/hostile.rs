@@ -27,9 +27,15 @@ fn saying(name: &'static str, value: Value) -> Tweak {
 
 #[tokio::test]
 async fn metadata_for_another_server_is_not_believed() {
-    for resource in
-        ["https://evil.example/mcp", "http://127.0.0.1:1/mcp", "http://localhost/mcp", "", "mcp"]
-    {
+    for resource in [
+        "https://evil.example/mcp",
+        "http://127.0.0.1:1/mcp",
+        "http://localhost/mcp",
+        "http://127.0.0.1@evil.example/mcp",
+        "http://127.0.0.1.evil.example/mcp",
+        "",
+        "mcp",
+    ] {
         let more = json!({"resource": resource});
         let stage = Stage::describing(more, as_usual(), as_usual(), Person::agrees()).await;
         let error = stage.client().refused("Bearer").await.unwrap_err();

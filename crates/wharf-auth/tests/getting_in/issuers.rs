@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use wharf_auth::client::{Auth, Vault};
 
-use crate::stage::{self, PRM, Person, Stage, Tweak, as_usual, at, metadata, refuse, say};
+use crate::stage::{self, Knocker, PRM, Person, Stage, Tweak, as_usual, at, metadata, refuse, say};
 
 /// A server whose metadata names whatever was last put into the list.
 async fn moving(issuers: Arc<Mutex<Vec<String>>>) -> Stage {
@@ -23,14 +23,19 @@ async fn moving(issuers: Arc<Mutex<Vec<String>>>) -> Stage {
     stage
 }
 
-#[tokio::test]
-async fn what_one_issuer_gave_is_not_shown_to_another() {
-    let issuers = Arc::default();
-    let stage = moving(Arc::clone(&issuers)).await;
+/// The same, and somebody who got in there.
+async fn inside(issuers: Arc<Mutex<Vec<String>>>) -> (Stage, Knocker) {
+    let stage = moving(issuers).await;
     let client = stage.client();
     client.refused("Bearer").await.unwrap();
     client.accepted().await;
+    (stage, client)
+}
 
+#[tokio::test]
+async fn what_one_issuer_gave_is_not_shown_to_another() {
+    let issuers = Arc::default();
+    let (stage, client) = inside(Arc::clone(&issuers)).await;
     let second = stage::issuer(as_usual()).await;
     *issuers.lock().unwrap() = vec![second.origin.clone()];
     assert_eq!(client.refused("Bearer error=\"invalid_token\"").await, Ok(true));
@@ -69,10 +74,7 @@ async fn credentials_for_one_issuer_are_refused_to_another() {
 #[tokio::test]
 async fn an_issuer_that_is_known_goes_before_one_that_is_not() {
     let issuers = Arc::default();
-    let stage = moving(Arc::clone(&issuers)).await;
-    let client = stage.client();
-    client.refused("Bearer").await.unwrap();
-    client.accepted().await;
+    let (stage, client) = inside(Arc::clone(&issuers)).await;
     let second = stage::issuer(as_usual()).await;
     *issuers.lock().unwrap() = vec![second.origin.clone(), stage.issuer.origin.clone()];
     assert_eq!(client.refused("Bearer").await, Ok(true));
@@ -239,7 +241,14 @@ async fn metadata_that_moved_is_looked_for_again() {
 
 #[tokio::test]
 async fn an_issuer_is_written_plainly() {
-    for issuer in ["https://id.example/\n", " https://id.example", "https://me@id.example"] {
+    for issuer in [
+        "https://id.example/\n",
+        " https://id.example",
+        "https://me@id.example",
+        "https://ïd.example",
+        "https://id.example/\u{202e}moc.kcab",
+        "https://id.example/\u{9b}2J",
+    ] {
         let more = json!({"authorization_servers": [issuer]});
         let stage = Stage::describing(more, as_usual(), as_usual(), Person::agrees()).await;
         let error = stage.client().refused("Bearer").await.unwrap_err();

@@ -8,5 +8,6 @@ mod issuers;
 mod people;
 mod programs;
 mod proofs;
+mod resources;
 mod stage;
 mod staying;

@@ -1,12 +1,16 @@
 //! A person is asked.
 
+use std::{sync::Arc, time::Duration};
+
 use serde_json::json;
+use tokio::sync::Notify;
 use wharf_auth::{
-    client::{Login, Vault},
+    client::{Auth, Callback, Destination, Login, Vault, Visit, Visitor},
     jose::{b64, sha256},
 };
+use wharf_model::{BoxFuture, Error};
 
-use crate::stage::{PRM, Person, Stage, as_usual, at, metadata, refuse, say};
+use crate::stage::{PRM, Person, Stage, as_usual, at, metadata, rebuff, refuse, say};
 
 #[tokio::test]
 async fn a_person_is_asked_and_the_code_redeemed() {
@@ -120,10 +124,17 @@ async fn a_server_that_takes_no_strangers_says_so() {
 async fn nobody_is_asked_for_what_nobody_waits_for() {
     let stage = Stage::upright().await;
     let client = stage.client();
-    let mut rebuff = crate::stage::rebuff(401, "Bearer", 0, 0);
+    let mut rebuff = rebuff(401, "Bearer", 0, 0);
     rebuff.waited = false;
-    assert_eq!(client.credentials.refused(rebuff).await, Ok(false));
-    assert_eq!(stage.person.visits().len(), 0);
+    assert_eq!(client.credentials.refused(rebuff.clone()).await, Ok(false));
+    assert!(stage.person.visits().is_empty() && stage.issuer.at("/register").is_empty());
+    // What can be had without asking anybody is got all the same.
+    stage.auth().login(&stage.url()).await.unwrap();
+    let client = stage.client();
+    rebuff.mark = client.shown().await.1;
+    assert_eq!(client.credentials.refused(rebuff).await, Ok(true));
+    assert_eq!(client.authorization().await.as_deref(), Some("Bearer access-2"));
+    assert_eq!(stage.person.visits().len(), 1);
 }
 
 #[tokio::test]
@@ -133,7 +144,7 @@ async fn many_who_are_refused_at_once_are_let_in_by_one_visit() {
     let knocks = (0..20).map(|_| {
         let client = client.clone();
         tokio::spawn(async move {
-            let rebuff = crate::stage::rebuff(401, "Bearer", 0, 0);
+            let rebuff = rebuff(401, "Bearer", 0, 0);
             client.credentials.refused(rebuff).await
         })
     });
@@ -152,7 +163,7 @@ async fn many_who_are_refused_at_once_share_a_failure() {
         .map(|_| {
             let client = client.clone();
             tokio::spawn(async move {
-                let rebuff = crate::stage::rebuff(401, "Bearer", 0, 0);
+                let rebuff = rebuff(401, "Bearer", 0, 0);
                 client.credentials.refused(rebuff).await
             })
         })
@@ -195,4 +206,43 @@ async fn more_is_asked_for_when_a_call_needs_more() {
     assert_eq!(client.refused_with(403, "Bearer error=\"nope\"", 0).await, Ok(false));
     assert_eq!(client.refused_with(403, "", 0).await, Ok(false));
     assert_eq!(stage.person.visits().len(), 2);
+}
+
+/// Somebody who goes, and is never seen again.
+#[derive(Clone, Default)]
+struct Lost(Arc<Notify>);
+
+impl Visit for Lost {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+        let lost = self.clone();
+        Box::pin(async move { Ok(Box::new(lost) as Box<dyn Visitor>) })
+    }
+}
+
+impl Visitor for Lost {
+    fn redirect_uri(&self) -> &str {
+        "http://127.0.0.1:7777/callback"
+    }
+
+    fn visit(self: Box<Self>, _: Destination) -> BoxFuture<Result<Callback, Error>> {
+        self.0.notify_one();
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn whoever_never_comes_back_is_not_waited_for_without_end() {
+    let (stage, lost) = (Stage::upright().await, Lost::default());
+    let client = stage.knocker(Auth::code(lost.clone()));
+    for _ in 0..2 {
+        let client = client.clone();
+        let knocking = tokio::spawn(async move { client.refused("Bearer").await });
+        lost.0.notified().await;
+        // Nothing but the person is waited for now, so that the clock may run by itself.
+        tokio::time::pause();
+        let ended = tokio::time::timeout(Duration::from_secs(3600), knocking).await;
+        let error = ended.expect("it ends").unwrap().unwrap_err();
+        assert!(error.message.contains("try again"), "{error}");
+        tokio::time::resume();
+    }
 }

@@ -1,7 +1,11 @@
 //! Tokens end, and are replaced; and at last they are given back.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering::SeqCst},
+};
 
+use futures_util::FutureExt;
 use serde_json::json;
 use wharf_auth::client::{Auth, Login, LoginKey, MemoryVault, Vault};
 use wharf_model::{BoxFuture, Error, ErrorKind};
@@ -87,7 +91,7 @@ async fn many_calls_at_once_replace_a_token_once() {
 
 #[tokio::test]
 async fn a_refresh_that_fails_leads_to_a_new_visit() {
-    let tweak: Tweak = std::sync::Arc::new(|asked| {
+    let tweak: Tweak = Arc::new(|asked| {
         let is_refresh = asked.body.contains("grant_type=refresh_token");
         is_refresh.then(|| refuse(400, "invalid_grant"))
     });
@@ -142,7 +146,7 @@ async fn one_can_log_in_before_anybody_refuses() {
 }
 
 fn refreshing(say: impl Fn() -> Said + Send + Sync + 'static) -> Tweak {
-    std::sync::Arc::new(move |asked| asked.body.contains("grant_type=refresh_token").then(&say))
+    Arc::new(move |asked| asked.body.contains("grant_type=refresh_token").then(&say))
 }
 
 #[tokio::test]
@@ -187,9 +191,68 @@ async fn clients_that_share_a_login_refresh_it_once() {
     assert_eq!(first.authorization().await, second.authorization().await);
 }
 
+#[tokio::test]
+async fn what_somebody_else_got_is_refreshed_like_what_was_accepted() {
+    let stage = Stage::upright().await;
+    let first = stage.client();
+    // Nobody has accepted this one yet: refused at once, it would not be replaced by its like.
+    first.refused("Bearer").await.unwrap();
+    let second = stage.client();
+    assert_eq!(second.refused("Bearer").await, Ok(true));
+    assert_eq!(first.refused("Bearer").await, Ok(true));
+    assert_eq!(first.authorization().await.as_deref(), Some("Bearer access-2"));
+    assert_eq!(first.refused("Bearer").await, Ok(true));
+    assert_eq!(first.authorization().await.as_deref(), Some("Bearer access-3"));
+    assert_eq!(stage.issuer.at("/token")[2].field("refresh_token"), "refresh-2");
+    assert_eq!(stage.person.visits().len(), 1);
+}
+
+#[tokio::test]
+async fn a_login_that_came_later_is_used_as_it_is() {
+    let stage = Stage::upright().await;
+    let early = stage.client();
+    assert_eq!(early.authorization().await, None);
+    stage.auth().login(&stage.url()).await.unwrap();
+    assert_eq!(early.refused("Bearer").await, Ok(true));
+    assert_eq!(early.authorization().await.as_deref(), Some("Bearer access-1"));
+    assert_eq!((stage.issuer.at("/token").len(), stage.person.visits().len()), (1, 1));
+    // Once it ends, it is renewed like any other.
+    assert_eq!(early.refused("Bearer").await, Ok(true));
+    assert_eq!(early.authorization().await.as_deref(), Some("Bearer access-2"));
+    assert_eq!(stage.person.visits().len(), 1);
+}
+
+#[tokio::test]
+async fn tokens_that_came_while_somebody_was_asked_are_not_lost() {
+    let meanwhile: Arc<Mutex<Option<(MemoryVault, Login)>>> = Arc::default();
+    let renewed = meanwhile.clone();
+    let tweak = at("/register", move |_| {
+        if let Some((vault, login)) = &*renewed.lock().unwrap() {
+            vault.save(login).now_or_never().unwrap().unwrap();
+        }
+        say(json!({"client_id": "registered"}))
+    });
+    let visits = AtomicUsize::new(0);
+    let person = Person::who(move |to| match visits.fetch_add(1, SeqCst) {
+        0 => Ok(format!("code=c&state={}", to.state)),
+        _ => Err(Error::new(ErrorKind::AccessDenied)),
+    });
+    let stage = Stage::with(as_usual(), tweak, person).await;
+    let mut login = stage.auth().login(&stage.url()).await.unwrap();
+    // Another process renews the login while we register anew, and our visit comes to nothing.
+    login.tokens.as_mut().unwrap().refresh = Some("renewed".into());
+    *meanwhile.lock().unwrap() = Some((stage.vault.clone(), login.clone()));
+    stage.person.comes_back_to("http://127.0.0.1:1/");
+    assert!(stage.auth().login(&stage.url()).await.is_err());
+    let kept = stage.vault.load(&login.key).await.unwrap().unwrap();
+    assert_eq!(kept.tokens, login.tokens);
+    let registered = kept.registration.unwrap().redirect_uri;
+    assert_eq!(registered.as_deref(), Some("http://127.0.0.1:1/"));
+}
+
 /// A vault that takes so many logins, and no more.
 #[derive(Clone)]
-struct Full(MemoryVault, std::sync::Arc<AtomicUsize>);
+struct Full(MemoryVault, Arc<AtomicUsize>);
 
 impl Vault for Full {
     fn load(&self, key: &LoginKey) -> BoxFuture<Result<Option<Login>, Error>> {
@@ -217,7 +280,7 @@ impl Vault for Full {
 async fn a_refresh_token_that_was_used_is_not_used_again_if_the_next_could_not_be_saved() {
     let stage = Stage::upright().await;
     // The registration, and the first tokens.
-    let vault = Full(stage.vault.clone(), std::sync::Arc::new(AtomicUsize::new(2)));
+    let vault = Full(stage.vault.clone(), Arc::new(AtomicUsize::new(2)));
     let client = stage.knocker(stage.auth().vault(vault));
     client.refused("Bearer").await.unwrap();
     client.accepted().await;

@@ -49,6 +49,10 @@ pub(crate) struct Login {
     /// server names]
     #[arg(long, value_name = "URL")]
     pub(crate) issuer: Option<String>,
+    /// Get in also where that leads into a private network, as at a company's own servers; every
+    /// other verb may from then on
+    #[arg(long)]
+    pub(crate) allow_private: bool,
     /// How to get in: browser, or client-credentials for a program that has an id and a secret
     #[arg(long, value_enum, default_value_t = Grant::Browser, hide_possible_values = true)]
     pub(crate) grant: Grant,

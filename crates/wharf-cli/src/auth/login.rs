@@ -5,6 +5,7 @@ use wharf::auth::client::{Auth, FileVault, Login as Kept, Vault, server_key};
 
 use super::{
     args::{Grant, Login},
+    fetch,
     person::{Consent, Person, browser, with_paste},
     secret,
     status::{logins, show},
@@ -27,7 +28,9 @@ impl Login {
         let server = server_key(&url)?;
         let client = self.client()?;
         let vault = vault()?;
+        let before = logins(&vault, |key| key.server == server).await?;
         let auth = self.auth(context, client.as_ref())?.name("Wharf").vault(vault.clone());
+        let auth = auth.fetch(fetch(self.allow_private, &before));
         let auth = match self.scopes() {
             scopes if scopes.is_empty() => auth,
             scopes => auth.scopes(scopes),
@@ -36,7 +39,6 @@ impl Login {
             Some(issuer) => auth.issuer(issuer),
             None => auth,
         };
-        let before = logins(&vault, |key| key.server == server).await?;
         let login = match before.is_empty() {
             true => first(context, &url, &auth, &vault).await?,
             false => auth.login(&url).await?,

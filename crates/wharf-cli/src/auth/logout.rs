@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wharf::auth::client::{Auth, LoginKey, Vault};
 
-use super::{args::Logout, person::browser, server_of, vault};
+use super::{args::Logout, fetch, person::browser, server_of, status::logins, vault};
 use crate::{context::Context, fail::Fail, terminal::clean_line};
 
 impl Logout {
@@ -21,6 +21,9 @@ impl Logout {
         servers.dedup();
         let mut untold = None;
         for server in servers {
+            // What cannot be read any more is forgotten all the same.
+            let logins = logins(&vault, |key| key.server == server).await.unwrap_or_default();
+            let auth = auth.clone().fetch(fetch(false, &logins));
             if let Err(error) = auth.logout(server).await {
                 untold = Some(error);
             }

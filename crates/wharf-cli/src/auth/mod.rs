@@ -12,11 +12,14 @@ mod when;
 use serde_json::{Value, json};
 use wharf::{
     Target,
-    auth::client::{FileVault, Keychain, server_key},
+    auth::{
+        client::{FileVault, Keychain, Login, server_key},
+        fetch::Fetch,
+    },
 };
 
 pub(crate) use args::{Auth, AuthVerb};
-pub(crate) use way::{Way, is_known};
+pub(crate) use way::{is_known, way_to};
 
 use crate::{context::Context, fail::Fail, target, verbs::Run};
 
@@ -46,6 +49,14 @@ fn vault() -> Result<FileVault, Fail> {
             None => vault,
         }),
         Ok(_) => Err(Fail::usage(format!("{VAULT} is neither `file` nor `keychain`"))),
+    }
+}
+
+/// What asks authorization servers: in private networks too if that was allowed, now or at a login.
+fn fetch(allowed: bool, logins: &[Login]) -> Fetch {
+    match allowed || logins.iter().any(|login| login.allow_private) {
+        true => Fetch::new().allow_private(),
+        false => Fetch::new(),
     }
 }
 

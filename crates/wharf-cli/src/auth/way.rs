@@ -5,6 +5,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 use wharf::auth::client::{Auth, FileVault, Login, server_key};
 
 use super::{
+    fetch,
     login::AS_PROGRAM,
     person::{Consent, Person, browser, with_paste},
     status::logins,
@@ -12,46 +13,37 @@ use super::{
 };
 use crate::{context::Context, fail::Fail, terminal::somebody_there};
 
-/// How to get in at one server.
-pub(crate) struct Way {
-    pub(crate) auth: Auth,
-    /// Whether a person may be asked while a call is under way, which takes its time.
-    pub(crate) asks: bool,
-}
-
-impl Way {
-    /// How to get in at the server at `url`; none if there is nothing to get into, or the user shows
-    /// something of their own.
-    pub(crate) async fn to(
-        url: &str,
-        headers: &[(String, String)],
-        context: &Context,
-        name: &str,
-    ) -> Result<Option<Way>, Fail> {
-        let shown = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-        let Ok(server) = server_key(url) else { return Ok(None) };
-        if shown {
-            return Ok(None);
-        }
-        let vault = vault()?;
-        let logins = logins(&vault, |key| key.server == server).await?;
-        if let Some(auth) = logins.iter().find_map(as_program) {
-            return Ok(Some(Way { auth: auth.vault(vault), asks: false }));
-        }
-        // Whoever reads JSON, or what comes through a pipe, did not agree to a browser.
-        let asks = somebody_there() && context.out.is_terminal() && !context.out.is_json();
-        let (browser, again) = (browser(&context.screen), !logins.is_empty());
-        let auth = if asks {
-            let (questions, server) = (context.questions.clone(), name.to_owned());
-            let browser = with_paste(browser, &questions, false);
-            let again = Arc::new(AtomicBool::new(again));
-            Auth::code(Person::new(browser, Consent::Asked { questions, server, again }))
-        } else {
-            Auth::code(browser).unattended()
-        };
-        // The first login comes with the connection, which waits for it; later ones come with calls.
-        Ok(Some(Way { auth: auth.name("Wharf").vault(vault), asks: asks && again }))
+/// How to get in at the server at `url`; none if there is nothing to get into, or the user shows
+/// something of their own.
+pub(crate) async fn way_to(
+    url: &str,
+    headers: &[(String, String)],
+    context: &Context,
+    name: &str,
+) -> Result<Option<Auth>, Fail> {
+    let shown = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    let Ok(server) = server_key(url) else { return Ok(None) };
+    if shown {
+        return Ok(None);
     }
+    let vault = vault()?;
+    let logins = logins(&vault, |key| key.server == server).await?;
+    let fetch = fetch(context.shared.allow_private, &logins);
+    if let Some(auth) = logins.iter().find_map(as_program) {
+        return Ok(Some(auth.vault(vault).fetch(fetch)));
+    }
+    // Whoever reads JSON, or what comes through a pipe, did not agree to a browser.
+    let asks = somebody_there() && context.out.is_terminal() && !context.out.is_json();
+    let browser = browser(&context.screen);
+    let auth = if asks {
+        let (questions, server) = (context.questions.clone(), name.to_owned());
+        let browser = with_paste(browser, &questions, false);
+        let again = Arc::new(AtomicBool::new(!logins.is_empty()));
+        Auth::code(Person::new(browser, Consent::Asked { questions, server, again }))
+    } else {
+        Auth::code(browser).unattended()
+    };
+    Ok(Some(auth.name("Wharf").vault(vault).fetch(fetch)))
 }
 
 /// How a program gets in anew that has a secret of its own, which it said when it logged in.

@@ -51,6 +51,21 @@ fn more_scopes_are_asked_for_when_a_tool_needs_them() {
 }
 
 #[test]
+fn more_scopes_are_asked_for_right_after_a_login() {
+    let me = Somebody::new("auth-twice");
+    let mut pty = Pty::start(me.command(&["call", &me.gate.url, GUARDED.0, "text=ahoy"]));
+    pty.until("wants to know who you are").until("[y]es").type_line("y");
+    browse(&me.opened());
+    pty.until("wants more than your login there is good for").until("[y]es").type_line("y");
+    let page = me.opened();
+    assert_eq!(asked(&page, "scope"), "notes:read notes:write");
+    browse(&page);
+    let (code, shown) = pty.end();
+    assert!(code == 0 && shown.ends_with("ahoy\n"), "{shown}");
+    assert_eq!(shown.matches("wants to know who you are").count(), 1, "{shown}");
+}
+
+#[test]
 fn without_a_browser_the_address_is_shown_and_pasted_back() {
     let me = Somebody::new("auth-paste");
     let url = me.gate.url.clone();

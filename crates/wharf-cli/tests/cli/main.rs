@@ -6,6 +6,7 @@ mod arguments;
 mod auth;
 #[cfg(unix)]
 mod auth_people;
+mod auth_rules;
 mod bed;
 mod bench;
 mod config;

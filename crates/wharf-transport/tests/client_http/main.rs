@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bed;
+mod credentials;
 mod errors;
 mod events2024;
 mod listens;

@@ -1,11 +1,14 @@
 //! Links over WebSocket: our own server, and peers that follow a script.
 
-use std::{env, fs, path::PathBuf, process::Command, time::Duration};
+use std::{env, fs, path::PathBuf, process::Command, sync::Arc, time::Duration};
 
 use futures_util::{SinkExt, StreamExt};
 use http::HeaderValue;
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
 use tokio_tungstenite::{
     WebSocketStream, accept_hdr_async,
     tungstenite::{
@@ -13,7 +16,7 @@ use tokio_tungstenite::{
         handshake::server::{Request, Response},
     },
 };
-use wharf_model::ErrorKind;
+use wharf_model::{BoxFuture, Credentials, Error, ErrorKind, Rebuff, Shown};
 use wharf_transport::{
     client::connect_websocket,
     http::{Http, HttpService, Tls, serve},
@@ -125,6 +128,40 @@ async fn listen() -> (TcpListener, String, Vec<(String, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/at?q=1", listener.local_addr().unwrap());
     (listener, url, vec![("X-Key".to_owned(), "k".to_owned())])
+}
+
+/// Takes an hour to find out what to show, during which nothing else happens.
+struct Slow;
+
+impl Credentials for Slow {
+    fn show(&self, _: &str, _: &str) -> BoxFuture<Result<Shown, Error>> {
+        Box::pin(async {
+            tokio::time::pause();
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            tokio::time::resume();
+            Ok(Shown::new(1, vec![("x-key", "k".to_owned())]))
+        })
+    }
+
+    fn answered(&self, _: u64, _: u16, _: Option<&str>) {}
+
+    fn refused(&self, _: Rebuff) -> BoxFuture<Result<bool, Error>> {
+        Box::pin(async { Ok(false) })
+    }
+}
+
+#[tokio::test]
+async fn the_server_is_not_held_to_the_time_that_a_login_takes() {
+    let (listener, url, _) = listen().await;
+    let mut options = pinned("2025-11-25");
+    options.credentials = Some(Arc::new(Slow));
+    let connecting = tokio::spawn(async move {
+        connect_websocket(&url, vec![], options).await.map(drop).map_err(|error| error.to_string())
+    });
+    let accepted = timeout(Duration::from_secs(7200), Peer::accept(&listener)).await;
+    let mut peer = accepted.expect("somebody connects");
+    peer.initialize().await;
+    assert_eq!(connecting.await.unwrap(), Ok(()));
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 #[path = "../../../wharf-auth/tests/proxy/idp.rs"]
 #[allow(dead_code, reason = "shared with the proxy's own tests")]
 mod idp;
+mod pages;
 mod person;
 
 use std::sync::{Arc, atomic::Ordering};

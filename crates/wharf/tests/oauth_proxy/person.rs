@@ -5,18 +5,14 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use http::{HeaderMap, header};
 use url::Url;
 use wharf::{
     Error,
-    auth::{
-        client::{Callback, Destination, Visit, Visitor},
-        fetch::{Fetch, Fetched},
-    },
+    auth::client::{Callback, Destination, Visit, Visitor},
     model::BoxFuture,
 };
 
-use crate::idp::Idp;
+use crate::{idp::Idp, pages};
 
 pub(crate) struct Person {
     idp: Idp,
@@ -69,41 +65,13 @@ impl Visitor for OneVisit {
 
     fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
         Box::pin(async move {
-            let fetch = Fetch::new();
-            let page = fetch.get(to.url.as_str(), HeaderMap::new()).await.unwrap();
-            let shown = text(&page);
-            *self.page.lock().unwrap() = shown.clone();
-            let ticket = between(&shown, "name=ticket value=\"", "\"");
-            let action = to.url.join(between(&shown, "action=\"", "\"")).unwrap();
-            let mut headers = cookies(&page);
-            let origin = action.origin().ascii_serialization();
-            headers.insert(header::ORIGIN, origin.parse().unwrap());
-            let fields = [("ticket", ticket), ("decision", self.decision)];
-            let page = fetch.post_form(action.as_str(), headers, &fields).await.unwrap();
-            let onward = between(&text(&page), "<a href=\"", "\"").replace("&amp;", "&");
+            let decided = pages::decide(&to, self.decision).await;
+            *self.page.lock().unwrap() = decided.page;
             if self.decision != "allow" {
-                return Ok(Callback::from_url(&onward));
+                return Ok(Callback::from_url(&decided.onward));
             }
-            let back = self.idp.sign_in(&Url::parse(&onward).unwrap(), &self.user);
-            let page = fetch.get(back.as_str(), cookies(&page)).await.unwrap();
-            assert_eq!(page.status, 303, "{}", text(&page));
-            Ok(Callback::from_url(page.headers[header::LOCATION].to_str().unwrap()))
+            let back = self.idp.sign_in(&Url::parse(&decided.onward).unwrap(), &self.user);
+            Ok(pages::come_back(back.as_str(), decided.cookies).await)
         })
     }
-}
-
-/// The cookies that a page set, as the browser sends them back.
-fn cookies(page: &Fetched) -> HeaderMap {
-    let set = page.headers.get_all(header::SET_COOKIE).iter();
-    let pairs: Vec<_> = set.map(|it| it.to_str().unwrap().split(';').next().unwrap()).collect();
-    HeaderMap::from_iter([(header::COOKIE, pairs.join("; ").parse().unwrap())])
-}
-
-fn text(page: &Fetched) -> String {
-    String::from_utf8(page.body.to_vec()).unwrap()
-}
-
-fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
-    let rest = text.split_once(before).unwrap_or_else(|| panic!("{before} in {text}")).1;
-    rest.split_once(after).unwrap().0
 }

@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 pub struct FileVault {
     path: Arc<Path>,
     keychain: Option<Keychain>,
-    /// The key, once the keychain gave it.
+    /// The key that the keychain gave last. It opens, if it still does, and never seals.
     key: Arc<Mutex<Option<Key>>>,
 }
 
@@ -50,7 +50,10 @@ impl FileVault {
     /// In this file, which need not exist yet. Its folder is made for its owner only.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        FileVault { path: path.into().into(), keychain: None, key: Arc::default() }
+        let path = path.into();
+        // The keychain knows its key by the name, which has to be the same wherever a process runs.
+        let path = std::path::absolute(&path).unwrap_or(path);
+        FileVault { path: path.into(), keychain: None, key: Arc::default() }
     }
 
     /// Where a program called `name` keeps its logins on this system: beside what it remembers of its
@@ -105,17 +108,18 @@ impl FileVault {
     fn put(&self, server: &str, issuer: &str, login: Value) -> Result<(), Problem> {
         private::make_folder(&self.path)?;
         let _lock = private::lock(&self.path, "lock", PATIENCE)?;
-        let mut shelf = match self.shelf()? {
-            Some(shelf) => shelf,
-            None => Shelf::new(self.new_key().is_ok()),
+        let (mut shelf, key) = match self.shelf()? {
+            Some(shelf) if shelf.sealed => (shelf, Some(self.key_now()?)),
+            Some(shelf) => (shelf, None),
+            None => {
+                let key = self.new_key().ok();
+                (Shelf::new(key.is_some()), key)
+            }
         };
-        let entry = if shelf.sealed {
-            // One that is locked says no more than one that is empty, so no new key is made here.
-            let key = self.key()?.ok_or_else(|| self.no_key())?;
-            let sealed = Entry::sealed(server, issuer, &login, &key);
-            sealed.ok_or_else(|| Problem::at(&self.path, &"a login cannot be sealed"))?
-        } else {
-            Entry::plain(server, issuer, login)
+        let entry = match key {
+            Some(key) => Entry::sealed(server, issuer, &login, &key)
+                .ok_or_else(|| Problem::at(&self.path, &"a login cannot be sealed"))?,
+            None => Entry::plain(server, issuer, login),
         };
         shelf.put(entry);
         self.write(&shelf)
@@ -154,15 +158,23 @@ impl FileVault {
     }
 
     fn open(&self, entry: &Entry) -> Result<Value, Problem> {
-        let key = if entry.is_sealed() { self.key()? } else { None };
+        let remembered = self.remembered();
+        if let Some(login) = entry.open(remembered.as_ref()) {
+            return Ok(login);
+        }
+        // Another process may have begun anew since, with another key.
+        let key = self.ask_keychain()?;
         entry.open(key.as_ref()).ok_or_else(|| self.no_key())
     }
 
+    /// The key that the keychain has now: others could not open what an older one seals.
+    fn key_now(&self) -> Result<Key, Problem> {
+        // A keychain that is locked says no more than one that is empty, so no new key is made here.
+        self.ask_keychain()?.ok_or_else(|| self.no_key())
+    }
+
     /// The key, if the keychain has one.
-    fn key(&self) -> Result<Option<Key>, Problem> {
-        if let Some(key) = self.remembered() {
-            return Ok(Some(key));
-        }
+    fn ask_keychain(&self) -> Result<Option<Key>, Problem> {
         let Some(keychain) = &self.keychain else {
             return Err(self.unanswered(&Closed("it is not to be used".to_owned())));
         };

@@ -115,10 +115,6 @@ impl Entry {
         let open = aead(key?)?.open_in_place(nonce, bound, sealed).ok()?;
         serde_json::from_slice(open).ok()
     }
-
-    pub(super) fn is_sealed(&self) -> bool {
-        matches!(self.login, Content::Sealed(_))
-    }
 }
 
 /// A login that is moved to another server's place does not open there.

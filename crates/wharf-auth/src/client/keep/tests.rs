@@ -46,6 +46,13 @@ fn logins_are_kept_by_server_and_issuer() {
     assert!(!folder.file().exists());
 }
 
+#[test]
+fn a_file_is_the_same_wherever_a_process_goes() {
+    let here = env::current_dir().unwrap();
+    assert_eq!(FileVault::at("logins.json").path(), here.join("logins.json"));
+    assert_eq!(FileVault::at(here.join("a/logins.json")).path(), here.join("a/logins.json"));
+}
+
 #[tokio::test]
 async fn a_vault_gives_back_what_it_was_given() {
     let folder = Folder::new("vault");
@@ -109,6 +116,20 @@ fn what_is_no_file_of_logins_is_left_as_it_is() {
         assert!(problem.0.contains("move it away") && !problem.0.contains("hunter2"));
     }
     assert_eq!(fs::read_to_string(folder.file()).unwrap(), "hunter2");
+}
+
+#[tokio::test]
+async fn what_is_too_long_to_be_read_again_is_not_written() {
+    let folder = Folder::new("room");
+    let vault = FileVault::at(folder.file());
+    let mut login = Login::new(LoginKey::new(SERVER, ISSUER));
+    vault.save(&login).await.unwrap();
+    let kept = login.clone();
+    login.asked = vec!["x".repeat(9 << 20)];
+    let error = vault.save(&login).await.unwrap_err();
+    assert!(error.message.contains("no room"), "{error}");
+    assert_eq!(vault.load(&login.key).await.unwrap(), Some(kept));
+    assert_eq!(fs::read_dir(folder.file().parent().unwrap()).unwrap().count(), 2);
 }
 
 #[cfg(unix)]
@@ -211,6 +232,36 @@ mod unix {
         fs::rename(folder.0.join("lost"), folder.0.join("key")).unwrap();
         assert!(locked.remove(SERVER, ISSUER).unwrap());
         assert!(!folder.0.join("key").exists() && !folder.file().exists());
+    }
+
+    #[tokio::test]
+    async fn the_keychain_is_asked_again_when_another_process_began_anew() {
+        let folder = Folder::new("anew");
+        let keychain = Keychain::secret_tool(fake(&folder, SECRET_TOOL));
+        let process = || FileVault::at(folder.file()).keychain(keychain.clone());
+        let (ours, theirs) = (process(), process());
+        let login = |issuer: &str| Login::new(LoginKey::new(SERVER, issuer));
+        let (first, second) = (login(ISSUER), login("https://other.example"));
+        ours.save(&first).await.unwrap();
+        // The last login goes, and the key with it; the next one has another.
+        theirs.forget(&first.key).await.unwrap();
+        theirs.save(&second).await.unwrap();
+        assert_eq!(ours.load(&second.key).await.unwrap(), Some(second.clone()));
+
+        theirs.forget(&second.key).await.unwrap();
+        theirs.save(&second).await.unwrap();
+        ours.save(&first).await.unwrap();
+        for vault in [&ours, &theirs, &process()] {
+            assert_eq!(vault.load(&first.key).await.unwrap(), Some(first.clone()));
+            assert_eq!(vault.load(&second.key).await.unwrap(), Some(second.clone()));
+        }
+
+        // Without a key in the keychain nothing is sealed that nobody could open.
+        let before = fs::read_to_string(folder.file()).unwrap();
+        fs::remove_file(folder.0.join("key")).unwrap();
+        let error = ours.save(&first).await.unwrap_err();
+        assert!(error.message.contains("unlock"), "{error}");
+        assert_eq!(fs::read_to_string(folder.file()).unwrap(), before);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, header::WWW_AUTHENTICATE,
 };
-use wharf_model::{Error, ErrorKind, Rebuff};
+use wharf_model::{Error, ErrorKind, Outbox, Rebuff};
 
 use super::answer::Answer;
 use crate::client::LinkOptions;
@@ -17,6 +17,15 @@ const CHALLENGE: usize = 8 << 10;
 pub(super) struct Tried {
     pub(super) answer: Answer,
     pub(super) mark: u64,
+}
+
+/// Who waits for an answer, and may be asked for something.
+#[derive(Clone, Copy)]
+pub(super) enum Waits<'a> {
+    Nobody,
+    Somebody,
+    /// Whoever made this call.
+    Call(&'a Outbox),
 }
 
 /// Puts what there is to show into `headers`, instead of what was there.
@@ -53,12 +62,17 @@ pub(super) async fn again(
     verb: &Verb,
     tried: &Tried,
     times: u32,
-    waited: bool,
+    waits: Waits<'_>,
 ) -> Result<bool, Error> {
     let (mark, answer) = (tried.mark, &tried.answer);
     match rebuff(verb, answer.status, &answer.headers, mark, times) {
         Some(mut rebuff) => {
-            rebuff.waited = waited;
+            rebuff.waited = !matches!(waits, Waits::Nobody);
+            // People take their time, which is not the server's.
+            let _paused = match waits {
+                Waits::Call(outbox) => Some(outbox.pause()),
+                Waits::Nobody | Waits::Somebody => None,
+            };
             let_in(options, rebuff).await
         }
         None => Ok(false),

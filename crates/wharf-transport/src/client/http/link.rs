@@ -135,7 +135,7 @@ impl Core {
             let way = self.way().await?;
             let talk = way.voice.talk.clone();
             let id = self.desk.next_id();
-            let letter = write(&talk, &id)?;
+            let letter = Letter { call: outbox.cloned(), ..write(&talk, &id)? };
             let ticket = self.desk.register(id, outbox, place.clone())?;
             match self.until_closed(exchange(&way, letter, ticket)).await {
                 Ok(reply) => return Ok((talk, reply)),
@@ -173,7 +173,7 @@ impl Core {
             talk.call(request, id, &mut message)?;
             let target = info.mirrored.map(|_| request.target());
             let heads = talk.headers(info.name, target.as_deref(), request.mirrored.as_ref());
-            Ok(Letter { message, heads })
+            Ok(Letter::new(message, heads))
         };
         let (talk, result) = self.ask(Some(outbox), place, write).await?;
         talk.result(request.method, &result)
@@ -190,7 +190,7 @@ impl Core {
         let write = |talk: &Talk, id: &CallId| {
             let mut message = Vec::new();
             talk.request(method, params, id, &mut message)?;
-            Ok(Letter { message, heads: talk.headers(method, target.as_deref(), None) })
+            Ok(Letter::new(message, talk.headers(method, target.as_deref(), None)))
         };
         let known = Method::from_name(method);
         let place = Place::Call { asks: known.is_none_or(|it| it.info().may_suspend) };
@@ -215,7 +215,7 @@ impl Core {
             let mut message = Vec::new();
             talk.ping(id, &mut message);
             let method = if talk.is_modern() { Method::Discover.name() } else { "ping" };
-            Ok(Letter { message, heads: talk.headers(method, None, None) })
+            Ok(Letter::new(message, talk.headers(method, None, None)))
         };
         self.ask(None, Place::Errand, write).await.map(drop)
     }
@@ -228,7 +228,7 @@ impl Core {
         }
         let ticket = self.desk.register(id, None, Place::Errand)?;
         let heads = way.voice.talk.headers("logging/setLevel", None, None);
-        self.until_closed(exchange(way, Letter { message, heads }, ticket)).await.map(drop)
+        self.until_closed(exchange(way, Letter::new(message, heads), ticket)).await.map(drop)
     }
 
     async fn set_level(self: &Arc<Self>, level: LogLevel) -> Result<(), Error> {
@@ -273,7 +273,7 @@ impl Core {
         let way = self.current().ok_or_else(|| Error::new(ErrorKind::ConnectionClosed))?;
         let heads = way.voice.talk.headers(method, None, None);
         let began = Instant::now();
-        let done = self.until_closed(exchange(&way, Letter { message, heads }, ticket)).await;
+        let done = self.until_closed(exchange(&way, Letter::new(message, heads), ticket)).await;
         let error = match done {
             Ok(reply) => return Ok(reply),
             Err(Miss::Gone(error)) => {

@@ -10,7 +10,7 @@ use wharf_model::{Error, ErrorKind};
 use wharf_wire::{Answered, Carrier, Incoming, Opening, Step, Talk};
 
 use super::{
-    admission,
+    admission::{self, Waits},
     answer::{Answer, EventStream, Media, on_one_line},
     place::Place,
     refusal::{Refusal, is_no_verdict},
@@ -143,7 +143,7 @@ impl Road<'_> {
             let attempt = http.attempt(verb, &http.place, heads, message);
             let Ok(tried) = timeout(patience, attempt).await else { return Ok(None) };
             let tried = tried?;
-            if !admission::again(&http.options, verb, &tried, times, true).await? {
+            if !admission::again(&http.options, verb, &tried, times, Waits::Somebody).await? {
                 return Ok(Some(tried.answer));
             }
             tried.answer.spend().await;

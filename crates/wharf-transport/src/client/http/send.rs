@@ -15,7 +15,7 @@ use hyper_util::{
 use wharf_model::{Error, ErrorKind, excerpt};
 
 use super::{
-    admission::{self, Tried},
+    admission::{self, Tried, Waits},
     answer::Answer,
     dial::{DialError, Dialer},
     place::Place,
@@ -79,14 +79,14 @@ impl Http {
         body: Bytes,
     ) -> Result<Answer, Error> {
         // Streams and farewells come and go by themselves.
-        let waited = verb == Verb::POST;
-        self.send_for(waited, verb, to, heads, body).await
+        let waits = if verb == Verb::POST { Waits::Somebody } else { Waits::Nobody };
+        self.send_for(waits, verb, to, heads, body).await
     }
 
     /// The same. If nobody waits for it, nobody is asked to let us in.
     pub(super) async fn send_for(
         &self,
-        waited: bool,
+        waits: Waits<'_>,
         verb: Verb,
         to: &Place,
         heads: &HeaderMap,
@@ -95,7 +95,7 @@ impl Http {
         let mut times = 0;
         loop {
             let tried = self.attempt(&verb, to, heads, &body).await?;
-            if !admission::again(&self.options, &verb, &tried, times, waited).await? {
+            if !admission::again(&self.options, &verb, &tried, times, waits).await? {
                 return Ok(tried.answer);
             }
             tried.answer.spend().await;

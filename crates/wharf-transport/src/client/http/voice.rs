@@ -12,10 +12,11 @@ use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},
 };
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, Outbox};
 use wharf_wire::{CallId, Talk, sse::ServerEvent};
 
 use super::{
+    admission::Waits,
     answer::{Answer, Media},
     place::Place,
     refusal::Refusal,
@@ -48,6 +49,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(super) struct Letter {
     pub(super) message: Vec<u8>,
     pub(super) heads: Vec<(String, String)>,
+    /// The call that it is.
+    pub(super) call: Option<Outbox>,
+}
+
+impl Letter {
+    pub(super) fn new(message: Vec<u8>, heads: Vec<(String, String)>) -> Letter {
+        Letter { message, heads, call: None }
+    }
 }
 
 /// Why a request has no reply.
@@ -132,15 +141,18 @@ impl Voice {
     }
 
     pub(super) async fn post(&self, letter: Letter) -> Result<Answer, Error> {
-        self.post_for(true, letter).await
+        match letter.call.clone() {
+            Some(call) => self.post_for(Waits::Call(&call), letter).await,
+            None => self.post_for(Waits::Somebody, letter).await,
+        }
     }
 
-    async fn post_for(&self, waited: bool, letter: Letter) -> Result<Answer, Error> {
+    async fn post_for(&self, waits: Waits<'_>, letter: Letter) -> Result<Answer, Error> {
         let mut heads = self.standing.clone();
         heads.extend(headers(&letter.heads)?);
         self.http.options.trace(Traced::Sent(&letter.message));
         let body = letter.message.into();
-        self.http.send_for(waited, Verb::POST, &self.to, &heads, body).await
+        self.http.send_for(waits, Verb::POST, &self.to, &heads, body).await
     }
 
     /// Opens the stream of what the server says by itself, or goes on after the event `last`.
@@ -162,10 +174,10 @@ impl Voice {
 
     /// Sends what has no reply: any success will do, whatever it carries.
     pub(super) async fn tell(&self, message: Vec<u8>, method: &str) -> Result<(), Miss> {
-        let letter = Letter { message, heads: self.talk.headers(method, None, None) };
+        let letter = Letter::new(message, self.talk.headers(method, None, None));
         let told = async {
             // Nobody waits for it, so nobody logs in for it.
-            let answer = self.post_for(false, letter).await?;
+            let answer = self.post_for(Waits::Nobody, letter).await?;
             if !answer.status.is_success() {
                 return Err(self.refused(answer).await);
             }

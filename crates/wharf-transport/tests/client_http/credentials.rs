@@ -1,0 +1,46 @@
+//! What is shown to a server that wants to know who is calling, and what it is shown for.
+
+use std::sync::{Arc, Mutex};
+
+use wharf_client::Errand;
+use wharf_model::{BoxFuture, Credentials, Error, Rebuff, Shown};
+use wharf_transport::client::connect_http;
+
+use crate::{
+    bed::{fails, pinned},
+    script::{Site, legacy},
+};
+
+/// Shows nothing, gets in nowhere, and remembers what was refused.
+#[derive(Clone, Default)]
+struct Stranger(Arc<Mutex<Vec<Rebuff>>>);
+
+impl Credentials for Stranger {
+    fn show(&self, _: &str, _: &str) -> BoxFuture<Result<Shown, Error>> {
+        Box::pin(async { Ok(Shown::default()) })
+    }
+
+    fn answered(&self, _: u64, _: u16, _: Option<&str>) {}
+
+    fn refused(&self, rebuff: Rebuff) -> BoxFuture<Result<bool, Error>> {
+        self.0.lock().unwrap().push(rebuff);
+        Box::pin(async { Ok(false) })
+    }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_notification_that_is_refused() {
+    let site = Site::new(|seen, mut wire| async move {
+        if !legacy(&seen, &mut wire).await {
+            wire.status(401).await;
+        }
+    })
+    .await;
+    let (stranger, mut options) = (Stranger::default(), pinned("2025-11-25"));
+    options.credentials = Some(Arc::new(stranger.clone()));
+    let link = connect_http(&site.url(), Vec::new(), options).await.unwrap();
+    assert!(link.run(Errand::RootsChanged).await.is_err());
+    fails(&link, "t").await;
+    let waited: Vec<_> = stranger.0.lock().unwrap().iter().map(|it| it.waited).collect();
+    assert_eq!(waited, [false, true]);
+}

@@ -1,0 +1,55 @@
+//! The proxy's pages, as a browser deals with them.
+
+use http::{HeaderMap, header};
+use wharf::auth::{
+    client::{Callback, Destination},
+    fetch::{Fetch, Fetched},
+};
+
+/// What came of a consent page.
+pub(crate) struct Decided {
+    /// What the page said.
+    pub(crate) page: String,
+    /// Where the browser is sent then, and with which cookies.
+    pub(crate) onward: String,
+    pub(crate) cookies: HeaderMap,
+}
+
+/// Reads the consent page that somebody is sent to, and presses the button that says `decision`.
+pub(crate) async fn decide(to: &Destination, decision: &str) -> Decided {
+    let fetch = Fetch::new();
+    let asked = fetch.get(to.url.as_str(), HeaderMap::new()).await.unwrap();
+    let page = text(&asked);
+    let action = to.url.join(between(&page, "action=\"")).unwrap();
+    let mut headers = cookies(&asked);
+    let origin = action.origin().ascii_serialization();
+    headers.insert(header::ORIGIN, origin.parse().unwrap());
+    let fields = [("ticket", between(&page, "name=ticket value=\"")), ("decision", decision)];
+    let decided = fetch.post_form(action.as_str(), headers, &fields).await.unwrap();
+    let onward = between(&text(&decided), "<a href=\"").replace("&amp;", "&");
+    Decided { onward, cookies: cookies(&decided), page }
+}
+
+/// Comes back from the provider at `location`: where the proxy sends the browser from there.
+pub(crate) async fn come_back(location: &str, cookies: HeaderMap) -> Callback {
+    let page = Fetch::new().get(location, cookies).await.unwrap();
+    assert_eq!(page.status, 303, "{}", text(&page));
+    Callback::from_url(page.headers[header::LOCATION].to_str().unwrap())
+}
+
+/// The cookies that a page set, as the browser sends them back.
+fn cookies(page: &Fetched) -> HeaderMap {
+    let set = page.headers.get_all(header::SET_COOKIE).iter();
+    let pairs: Vec<_> = set.map(|it| it.to_str().unwrap().split(';').next().unwrap()).collect();
+    HeaderMap::from_iter([(header::COOKIE, pairs.join("; ").parse().unwrap())])
+}
+
+fn text(page: &Fetched) -> String {
+    String::from_utf8(page.body.to_vec()).unwrap()
+}
+
+/// What stands between `before` and the next quote.
+fn between<'a>(text: &'a str, before: &str) -> &'a str {
+    let rest = text.split_once(before).unwrap_or_else(|| panic!("{before} in {text}")).1;
+    rest.split_once('"').unwrap().0
+}
