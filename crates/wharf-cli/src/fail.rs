@@ -173,9 +173,14 @@ impl Fail {
 impl From<Error> for Fail {
     fn from(error: Error) -> Self {
         let Error { kind, message, data, code, .. } = error;
-        let advice = match message.contains(PRIVATE) {
-            true => Some("--allow-private allows it, if you know the server."),
-            false => advice(kind),
+        let advice = match kind {
+            // Of our own making: what servers say is of other kinds.
+            ErrorKind::TransportError | ErrorKind::AuthorizationFailed
+                if message.contains(PRIVATE) =>
+            {
+                Some("--allow-private allows it, if you know the server.")
+            }
+            _ => advice(kind),
         };
         let advice = advice.map(str::to_owned);
         Fail { code, data, ..Fail::new(exit(kind), kind.name(), message) }.hint(advice)

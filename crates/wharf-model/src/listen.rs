@@ -187,13 +187,27 @@ impl LiveFilter {
         self.0.listener.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says whose rights count from now on. A session's client may come with another token, which is good for more or
-    /// for less than the one that the listen began with.
-    pub fn hear_as(&self, listener: Option<&Principal>) {
-        if self.listener().as_deref() != listener {
-            let mut place = self.0.listener.write().unwrap_or_else(PoisonError::into_inner);
-            *place = listener.cloned().map(Arc::new);
+    /// Says with which rights its caller came last. A session's client may come with another token, which is good for
+    /// more or for less than the one that the listen began with. Whoever goes by another name further in keeps it, and
+    /// the rights that go with that.
+    pub fn hear_as(&self, caller: &Principal) {
+        let known = self.listener();
+        let is_other = known.as_deref().is_some_and(|known| known.id() != caller.id());
+        if !is_other && known.as_deref() != Some(caller) {
+            self.set_listener(Some(caller));
         }
+    }
+
+    /// Says who listens, as those know it who tell what happens. If the same came again since, its newest rights count.
+    pub fn begin_as(&self, listener: Option<&Principal>) {
+        if self.listener().as_deref().map(Principal::id) != listener.map(Principal::id) {
+            self.set_listener(listener);
+        }
+    }
+
+    fn set_listener(&self, listener: Option<&Principal>) {
+        let mut place = self.0.listener.write().unwrap_or_else(PoisonError::into_inner);
+        *place = listener.cloned().map(Arc::new);
     }
 
     /// Completes when the filter has been edited more than `seen` times: how often by now. For those
@@ -221,5 +235,28 @@ impl LiveFilter {
         drop(edits);
         waiting.into_iter().for_each(Waker::wake);
         changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_rights_of_whoever_listens_count_and_nobody_elses() {
+        let filter = LiveFilter::default();
+        let caller = |id: &str, scope: &str| Principal::new(id).with_scope(scope);
+        let is = |expected: &Principal| filter.listener().as_deref() == Some(expected);
+        filter.hear_as(&caller("raw", "new"));
+        filter.begin_as(Some(&caller("raw", "old")));
+        assert!(
+            is(&caller("raw", "new")),
+            "who came since counts more than who made the listen due"
+        );
+        filter.hear_as(&caller("raw", "less"));
+        assert!(is(&caller("raw", "less")));
+        filter.begin_as(Some(&caller("ada", "all")));
+        filter.hear_as(&caller("raw", "more"));
+        assert!(is(&caller("ada", "all")), "what a layer made of the caller stays");
     }
 }

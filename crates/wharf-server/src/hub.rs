@@ -108,10 +108,7 @@ impl Hub {
         if listeners.all.len() >= self.limit {
             return None;
         }
-        // Whoever came since the session's listen was due counts more than the one who made it so.
-        if filter.listener().is_none() {
-            filter.hear_as(principal);
-        }
+        filter.begin_as(principal);
         let mut missed = BTreeSet::new();
         let number = listeners.next;
         listeners.next += 1;

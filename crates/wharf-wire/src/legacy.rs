@@ -89,7 +89,7 @@ impl Connection {
     }
 
     /// Says with whose rights the session's listen hears from now on: those of whoever sent its newest message.
-    pub fn hear_as(&self, caller: Option<&Principal>) {
+    pub fn hear_as(&self, caller: &Principal) {
         if let Some(filter) = self.session.as_ref().and_then(|session| session.filter.as_ref()) {
             filter.hear_as(caller);
         }

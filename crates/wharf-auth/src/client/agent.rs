@@ -41,6 +41,8 @@ const EARLY: u64 = 30;
 /// How long nobody tries to replace a token early after that failed.
 const LATER: Duration = Duration::from_secs(30);
 
+/// How long a call waits for its token to be replaced early.
+const MOMENT: Duration = Duration::from_secs(10);
 /// How long getting in may take in all, with people who have to be asked.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
@@ -218,8 +220,9 @@ impl Core {
         };
         if is_due {
             let want = Want { demand: Demand::default(), ask: false, refresh: true, early: true };
-            // What is wrong with it comes out when the server refuses.
-            if !matches!(self.take_turn(mark, want).await, Ok(true)) {
+            // What is wrong with it comes out when the server refuses, and so does that a person is being asked.
+            let renewed = timeout(MOMENT, self.take_turn(mark, want)).await;
+            if !matches!(renewed, Ok(Ok(true))) {
                 self.state().early_at = Some(Instant::now() + LATER);
             }
         }

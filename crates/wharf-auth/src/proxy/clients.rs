@@ -164,6 +164,8 @@ impl Desk {
     pub(super) async fn keep_client(&self, id: &str, user: &str, grant: &str) -> Result<(), Error> {
         let Some(mut kept) = self.registered(id).await? else { return Ok(()) };
         if !kept.thing.used || kept.is_of(EVERYBODY) {
+            // What an older version kept for everybody may be anybody's.
+            kept.thing.shared |= kept.is_of(EVERYBODY);
             self.make_room(user).await?;
             kept.belongs_to(user);
         }
@@ -185,26 +187,27 @@ impl Desk {
         Ok(())
     }
 
-    /// Makes room for one more registration of a user's: what lets nobody in goes first, then what the user alone
-    /// uses, and of those what was not used for longest.
+    /// Makes room for one more registration of a user's: what the user alone uses goes first, of that what lets nobody
+    /// in, and of that what was not used for longest.
     async fn make_room(&self, user: &str) -> Result<(), Error> {
-        let all = self.shelf.list::<Client>(user, MOST_USED).await?;
-        if all.len() < MOST_USED {
+        // Those who come at the same time may have made it more than there should be.
+        let all = self.shelf.list::<Client>(user, 2 * MOST_USED).await?;
+        let surplus = (all.len() + 1).saturating_sub(MOST_USED);
+        if surplus == 0 {
             return Ok(());
         }
-        let mut least = None;
+        let mut by_worth = Vec::with_capacity(all.len());
         for kept in &all {
             let client = &kept.thing;
             let lets_in = match &client.grant {
                 Some(grant) => self.shelf.get::<Grant>(grant).await?.is_some(),
                 None => false,
             };
-            let worth = (lets_in, client.shared, kept.ends());
-            if least.as_ref().is_none_or(|(least, _)| worth < *least) {
-                least = Some((worth, &client.id));
-            }
+            // Nobody ends what others use by giving up a grant of their own.
+            by_worth.push(((client.shared, lets_in, kept.ends()), &client.id));
         }
-        if let Some((_, id)) = least {
+        by_worth.sort_unstable();
+        for (_, id) in by_worth.into_iter().take(surplus) {
             self.shelf.take::<Client>(id).await?;
         }
         Ok(())

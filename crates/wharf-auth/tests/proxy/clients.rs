@@ -129,7 +129,7 @@ async fn who_uses_many_registrations_displaces_their_own() {
     for client in &clients {
         assert!(is_known(client).await);
     }
-    // One that lets nobody in any more goes first, however recently it was used.
+    // Of what only she uses, one that lets nobody in any more goes first, however recently it was used.
     let ended = [("client_id", &*clients[30]), ("token", &*text(&tokens[30], "refresh_token"))];
     assert_eq!(node.post("/revoke", &[], &ended).await.status, 200);
     more(&mut clients).await;
@@ -138,10 +138,16 @@ async fn who_uses_many_registrations_displaces_their_own() {
     node.sign_in(&idp, &clients[0], "bob").await;
     more(&mut clients).await;
     assert!(is_known(&clients[0]).await && !is_known(&clients[1]).await);
-    // Of the others the least recently used goes: here she has just signed in again.
-    node.sign_in(&idp, &clients[2], "alice").await;
+    // And she cannot make it go by giving up her own grant.
+    let hers = node.sign_in(&idp, &clients[0], "alice").await;
+    let ended = [("client_id", &*clients[0]), ("token", &*text(&hers, "refresh_token"))];
+    assert_eq!(node.post("/revoke", &[], &ended).await.status, 200);
     more(&mut clients).await;
-    assert!(is_known(&clients[2]).await && !is_known(&clients[3]).await);
+    assert!(is_known(&clients[0]).await && !is_known(&clients[2]).await);
+    // Of the others the least recently used goes: here she has just signed in again.
+    node.sign_in(&idp, &clients[3], "alice").await;
+    more(&mut clients).await;
+    assert!(is_known(&clients[3]).await && !is_known(&clients[4]).await);
     assert!(is_known(&bobs).await && is_known(clients.last().unwrap()).await);
 }
 

@@ -316,7 +316,14 @@ pub(crate) async fn update(
 }
 
 fn is_interruption(error: &Error) -> bool {
-    matches!(error.kind, ErrorKind::ConnectionClosed | ErrorKind::TransportError)
+    match error.kind {
+        ErrorKind::ConnectionClosed | ErrorKind::TransportError => true,
+        // Said on a stream that had begun: the token ended while we waited, and asking again shows the next one.
+        ErrorKind::Unauthenticated => {
+            error.data.as_ref().is_none_or(|it| it.get("httpStatus").is_none())
+        }
+        _ => false,
+    }
 }
 
 pub(crate) fn cancelled(message: Option<String>) -> Error {

@@ -109,7 +109,10 @@ impl FileVault {
         private::make_folder(&self.path)?;
         let _lock = private::lock(&self.path, "lock", PATIENCE)?;
         let (mut shelf, key) = match self.shelf()? {
-            Some(shelf) if shelf.sealed => (shelf, Some(self.key_now()?)),
+            Some(shelf) if shelf.sealed => {
+                let key = self.key_of(&shelf)?;
+                (shelf, Some(key))
+            }
             Some(shelf) => (shelf, None),
             None => {
                 let key = self.new_key().ok();
@@ -167,8 +170,13 @@ impl FileVault {
         entry.open(key.as_ref()).ok_or_else(|| self.no_key())
     }
 
-    /// The key that the keychain has now: others could not open what an older one seals.
-    fn key_now(&self) -> Result<Key, Problem> {
+    /// The key that seals what is on the shelf: others could not open what another one seals.
+    fn key_of(&self, shelf: &Shelf) -> Result<Key, Problem> {
+        let opens = |key: &Key| shelf.logins.iter().any(|entry| entry.open(Some(key)).is_some());
+        // What was just renewed must be kept even if the keychain has been locked since.
+        if let Some(key) = self.remembered().filter(opens) {
+            return Ok(key);
+        }
         // A keychain that is locked says no more than one that is empty, so no new key is made here.
         self.ask_keychain()?.ok_or_else(|| self.no_key())
     }
@@ -179,7 +187,9 @@ impl FileVault {
             return Err(self.unanswered(&Closed("it is not to be used".to_owned())));
         };
         let key = keychain.get(&self.path).map_err(|why| self.unanswered(&why))?;
-        self.remember(key.clone());
+        if key.is_some() {
+            self.remember(key.clone());
+        }
         Ok(key)
     }
 

@@ -255,13 +255,35 @@ mod unix {
             assert_eq!(vault.load(&first.key).await.unwrap(), Some(first.clone()));
             assert_eq!(vault.load(&second.key).await.unwrap(), Some(second.clone()));
         }
+    }
 
-        // Without a key in the keychain nothing is sealed that nobody could open.
+    #[tokio::test]
+    async fn a_keychain_that_was_locked_since_loses_no_login() {
+        let folder = Folder::new("locked");
+        let keychain = Keychain::secret_tool(fake(&folder, SECRET_TOOL));
+        let process = || FileVault::at(folder.file()).keychain(keychain.clone());
+        let (ours, key) = (process(), folder.0.join("key"));
+        let login = |issuer: &str| Login::new(LoginKey::new(SERVER, issuer));
+        let (first, second) = (login(ISSUER), login("https://other.example"));
+        ours.save(&first).await.unwrap();
+        let secret = fs::read_to_string(&key).unwrap();
+        fs::remove_file(&key).unwrap();
+
+        // Whoever has the key goes on; whoever has it not seals nothing that nobody could open.
+        ours.save(&second).await.unwrap();
         let before = fs::read_to_string(folder.file()).unwrap();
-        fs::remove_file(folder.0.join("key")).unwrap();
-        let error = ours.save(&first).await.unwrap_err();
+        let error = process().save(&first).await.unwrap_err();
         assert!(error.message.contains("unlock"), "{error}");
         assert_eq!(fs::read_to_string(folder.file()).unwrap(), before);
+        assert!(
+            ours.load(&LoginKey::new(SERVER, "https://third.example")).await.unwrap().is_none()
+        );
+        assert_eq!(ours.load(&first.key).await.unwrap(), Some(first.clone()));
+
+        fs::write(&key, secret).unwrap();
+        for login in [first, second] {
+            assert_eq!(process().load(&login.key).await.unwrap(), Some(login));
+        }
     }
 
     #[test]

@@ -118,7 +118,9 @@ impl Session {
 
     /// Lets the session hear what whoever sent this request may hear: a new token may be good for less.
     pub(crate) fn hear_as(&self, scope: &Scope) {
-        self.connection().hear_as(scope.get());
+        if let Some(caller) = scope.get() {
+            self.connection().hear_as(caller);
+        }
     }
 
     pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
