@@ -201,17 +201,17 @@ impl Granted {
     /// The tokens; the refresh token stays what it was if there is no new one.
     pub(super) fn tokens(self, before: Option<&Tokens>, proof: Binding) -> Result<Tokens, Error> {
         let kind = self.token_type.unwrap_or_else(|| "Bearer".into());
-        let bound = match () {
-            () if kind.eq_ignore_ascii_case("bearer") && proof == Binding::Wanted => {
+        let bound = match (kind.to_ascii_lowercase().as_str(), proof) {
+            ("bearer", Binding::Wanted) => {
                 return Err(failed(
                     "The token is not bound to the key of this client, as it has to be (DPoP): it was \
                      not used"
                         .into(),
                 ));
             }
-            () if kind.eq_ignore_ascii_case("bearer") => false,
-            () if kind.eq_ignore_ascii_case("dpop") && proof != Binding::Impossible => true,
-            () => {
+            ("bearer", _) => false,
+            ("dpop", Binding::Possible | Binding::Wanted) => true,
+            _ => {
                 let problem =
                     format!("The token is of type {:?}, which we cannot use", excerpt(&kind));
                 return Err(failed(problem));
