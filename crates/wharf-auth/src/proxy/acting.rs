@@ -128,7 +128,7 @@ impl Desk {
             }
         }
         if let Err(refused) = &renewed {
-            tracing::warn!(why = refused.0, "the identity provider gives no new token");
+            tracing::warn!(why = refused.why, "the identity provider gives no new token");
         }
         Ok(renewed)
     }
@@ -153,7 +153,7 @@ impl Desk {
             return Ok(true);
         }
         let renewed = self.renew(id, &old, now).await?;
-        Ok(renewed.err().is_none_or(|refused| !refused.is_final()))
+        Ok(renewed.err().is_none_or(|refused| !refused.is_final))
     }
 }
 

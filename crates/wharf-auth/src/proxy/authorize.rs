@@ -184,7 +184,7 @@ impl Desk {
         let url = match self.idp.sign_in(&trip).await {
             Ok(url) => url,
             Err(refused) => {
-                tracing::warn!(why = refused.0, "the identity provider cannot be asked");
+                tracing::warn!(why = refused.why, "the identity provider cannot be asked");
                 let what = "The identity provider cannot be reached.";
                 return Ok(self.gives_up(&pending.asked, "temporarily_unavailable", what));
             }

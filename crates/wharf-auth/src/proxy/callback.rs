@@ -49,7 +49,7 @@ impl Desk {
         match self.idp.is_from_here(form.get("iss")).await {
             Ok(true) => {}
             Ok(false) => return failed("the answer is another issuer's", "server_error"),
-            Err(refused) => return failed(&refused.0, "temporarily_unavailable"),
+            Err(refused) => return failed(&refused.why, "temporarily_unavailable"),
         }
         match form.get("error") {
             Some("access_denied") => return Ok(self.failed(asked, "access_denied")),
@@ -66,7 +66,7 @@ impl Desk {
         let redeemed = self.idp.redeem(code, &pending.verifier, &pending.nonce, now).await;
         let (who, tokens) = match redeemed {
             Ok(good) => good,
-            Err(refused) => return failed(&refused.0, "server_error"),
+            Err(refused) => return failed(&refused.why, "server_error"),
         };
         let Some(scopes) = self.settings.granted(&who, &asked.scopes) else {
             return Ok(self.failed(asked, "access_denied"));

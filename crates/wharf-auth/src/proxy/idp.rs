@@ -33,13 +33,15 @@ const TOKEN: usize = 16 * 1024;
 
 /// Why it did not work, for the operator: a client is told less.
 #[derive(Clone, Debug)]
-pub(super) struct Refused(pub(super) String);
+pub(super) struct Refused {
+    pub(super) why: String,
+    /// Whether the provider said that access has ended, for good.
+    pub(super) is_final: bool,
+}
 
 impl Refused {
-    /// Whether the provider said that access has ended, for good.
-    pub(super) fn is_final(&self) -> bool {
-        // The second is how GitHub says it.
-        matches!(&*self.0, "token endpoint: invalid_grant" | "token endpoint: bad_refresh_token")
+    fn new(why: impl Into<String>) -> Self {
+        Refused { why: why.into(), is_final: false }
     }
 }
 
@@ -115,7 +117,7 @@ impl Idp {
         let mut url = Url::parse(&endpoints.authorize)
             .ok()
             .filter(|url| matches!(url.scheme(), "https" | "http"))
-            .ok_or_else(|| Refused("the authorization endpoint is no URL".into()))?;
+            .ok_or_else(|| Refused::new("the authorization endpoint is no URL"))?;
         let challenge = b64(sha256(trip.verifier.as_bytes()));
         let mut pairs = url.query_pairs_mut();
         pairs.append_pair("response_type", "code").append_pair("client_id", &self.provider.id);
@@ -163,7 +165,7 @@ impl Idp {
         let tokens = tokens(answered, now)?;
         let who = match &self.provider.kind {
             Kind::Oidc { issuer } => {
-                let token = id_token.ok_or_else(|| Refused("there is no ID token".into()))?;
+                let token = id_token.ok_or_else(|| Refused::new("there is no ID token"))?;
                 let claims = self.verified(&token).await?;
                 self.check(&claims, issuer, nonce)?;
                 let subject = claims.text("sub").unwrap_or_default().to_owned();
@@ -179,7 +181,7 @@ impl Idp {
     /// New tokens for old.
     pub(super) async fn renew(&self, old: &Tokens, now: u64) -> Result<Tokens, Refused> {
         let refresh = old.refresh.as_deref();
-        let refresh = refresh.ok_or_else(|| Refused("there is no refresh token".into()))?;
+        let refresh = refresh.ok_or_else(|| Refused::new("there is no refresh token"))?;
         let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh)];
         let mut new = tokens(self.ask_for_tokens(&fields).await?, now)?;
         // A provider that does not rotate says nothing.
@@ -202,17 +204,22 @@ impl Idp {
         }
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let fetched = self.fetch.post_form(&endpoints.token, headers, &fields).await;
-        let fetched = fetched.map_err(|error| Refused(format!("token endpoint: {error}")))?;
+        let fetched = fetched.map_err(|error| Refused::new(format!("token endpoint: {error}")))?;
         let status = fetched.status;
         // What a body says that is no answer may be anything, so nobody repeats it.
         let answered = fetched.json::<Answered>();
-        let answered = answered.map_err(|_| Refused(format!("token endpoint: HTTP {status}")))?;
+        let answered =
+            answered.map_err(|_| Refused::new(format!("token endpoint: HTTP {status}")))?;
         match &answered.error {
             Some(error) => {
                 let error: String = error.chars().filter(char::is_ascii_graphic).take(60).collect();
-                Err(Refused(format!("token endpoint: {error}")))
+                // The second is how GitHub says it.
+                let is_final = matches!(&*error, "invalid_grant" | "bad_refresh_token");
+                Err(Refused { why: format!("token endpoint: {error}"), is_final })
             }
-            None if !status.is_success() => Err(Refused(format!("token endpoint: HTTP {status}"))),
+            None if !status.is_success() => {
+                Err(Refused::new(format!("token endpoint: HTTP {status}")))
+            }
             None => Ok(answered),
         }
     }
@@ -246,10 +253,10 @@ impl Idp {
         let is_near = crate::fetch::is_this_machine(issuer);
         let places = [&said.authorization_endpoint, &said.token_endpoint, &said.jwks_uri];
         if !is_near && places.iter().any(|url| crate::fetch::is_this_machine(url)) {
-            return Err(Refused("the provider says that it is on this machine".into()));
+            return Err(Refused::new("the provider says that it is on this machine"));
         }
         if !is_near && !said.authorization_endpoint.starts_with("https://") {
-            return Err(Refused("the authorization endpoint must be an https URL".into()));
+            return Err(Refused::new("the authorization endpoint must be an https URL"));
         }
         let takes =
             |method: &str| methods.as_ref().is_none_or(|all| all.iter().any(|it| it == method));
@@ -267,7 +274,7 @@ impl Idp {
         let said: Discovered = self.read(&url, HeaderMap::new()).await?;
         if said.issuer != issuer {
             let said: String = said.issuer.chars().take(200).collect();
-            return Err(Refused(format!(
+            return Err(Refused::new(format!(
                 "the provider calls itself {said:?}: give that as its issuer"
             )));
         }
@@ -275,7 +282,7 @@ impl Idp {
     }
 
     async fn verified(&self, token: &str) -> Result<Claims, Refused> {
-        let wrong = |why: &dyn std::fmt::Display| Refused(format!("ID token: {why}"));
+        let wrong = |why: &dyn std::fmt::Display| Refused::new(format!("ID token: {why}"));
         let token = Unverified::parse(token).map_err(|error| wrong(&error))?;
         let mut last = wrong(&"no key of the provider's is known");
         // Keys that do not fit may be old ones.
@@ -296,7 +303,7 @@ impl Idp {
     /// The provider's keys: fetched again if those that are known do not fit, but not all the time.
     async fn keys(&self, again: bool) -> Result<JwkSet, Refused> {
         let url = self.endpoints().await?.keys;
-        let url = url.ok_or_else(|| Refused("the provider has no keys".into()))?;
+        let url = url.ok_or_else(|| Refused::new("the provider has no keys"))?;
         let mut known = self.keys.lock().await;
         let is_recent = known.again.is_some_and(|at| at.elapsed() < PAUSE);
         if let Some(keys) = still(&known.found, FRESH).filter(|_| !again || is_recent) {
@@ -324,7 +331,7 @@ impl Idp {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
         let (id, audience) = (&*self.provider.id, claims.texts("aud"));
         let party = claims.text("azp");
-        let wrong = |what: &str| Err(Refused(format!("ID token: {what}")));
+        let wrong = |what: &str| Err(Refused::new(format!("ID token: {what}")));
         if claims.text("iss") != Some(issuer) {
             return wrong("it is another issuer's");
         }
@@ -348,14 +355,14 @@ impl Idp {
 
     async fn look_up(&self, url: &str, member: &str, access: &str) -> Result<Identity, Refused> {
         let bearer = HeaderValue::try_from(format!("Bearer {access}"));
-        let mut bearer = bearer.map_err(|_| Refused("the access token is no header".into()))?;
+        let mut bearer = bearer.map_err(|_| Refused::new("the access token is no header"))?;
         bearer.set_sensitive(true);
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, bearer)]);
         let claims: Value = self.read(url, headers).await?;
         let subject = match claims.get(member) {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Number(number)) => number.to_string(),
-            _ => return Err(Refused(format!("userinfo: it has no {member:?}"))),
+            _ => return Err(Refused::new(format!("userinfo: it has no {member:?}"))),
         };
         Ok(Identity { subject, claims })
     }
@@ -366,11 +373,11 @@ impl Idp {
         headers: HeaderMap,
     ) -> Result<T, Refused> {
         let fetched: Fetched =
-            self.fetch.get(url, headers).await.map_err(|error| Refused(error.to_string()))?;
+            self.fetch.get(url, headers).await.map_err(|error| Refused::new(error.to_string()))?;
         if !fetched.status.is_success() {
-            return Err(Refused(format!("{url}: HTTP {}", fetched.status)));
+            return Err(Refused::new(format!("{url}: HTTP {}", fetched.status)));
         }
-        fetched.json().map_err(|error| Refused(format!("{url}: {error}")))
+        fetched.json().map_err(|error| Refused::new(format!("{url}: {error}")))
     }
 }
 
@@ -382,10 +389,10 @@ fn still<T: Clone>(found: &Found<T>, fresh: Duration) -> Option<Result<T, Refuse
 }
 
 fn tokens(answered: Answered, now: u64) -> Result<Tokens, Refused> {
-    let access = answered.access_token.ok_or_else(|| Refused("there is no access token".into()))?;
+    let access = answered.access_token.ok_or_else(|| Refused::new("there is no access token"))?;
     let refresh = answered.refresh_token;
     if access.len() > TOKEN || refresh.as_ref().is_some_and(|it| it.len() > TOKEN) {
-        return Err(Refused("a token is too long".into()));
+        return Err(Refused::new("a token is too long"));
     }
     // Some write the number as a text.
     let seconds = answered.expires_in.and_then(|it| match it {
@@ -399,10 +406,10 @@ fn tokens(answered: Answered, now: u64) -> Result<Tokens, Refused> {
 /// What is said about somebody, unless there is too much of it: who decides by it must not see half of it.
 fn bounded(who: Identity) -> Result<Identity, Refused> {
     if who.subject.is_empty() || who.subject.len() > 256 {
-        return Err(Refused("the provider does not say who it is".into()));
+        return Err(Refused::new("the provider does not say who it is"));
     }
     if who.claims.to_string().len() > CLAIMS {
-        return Err(Refused("the provider says more than 16 KiB about the user".into()));
+        return Err(Refused::new("the provider says more than 16 KiB about the user"));
     }
     Ok(who)
 }
@@ -411,8 +418,7 @@ fn basic(id: &str, secret: &str) -> Result<HeaderValue, Refused> {
     let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let text =
         format!("Basic {}", BASE64_STANDARD.encode(format!("{}:{}", encode(id), encode(secret))));
-    let mut value =
-        HeaderValue::try_from(text).map_err(|_| Refused("the id is no header".into()))?;
+    let mut value = HeaderValue::try_from(text).map_err(|_| Refused::new("the id is no header"))?;
     value.set_sensitive(true);
     Ok(value)
 }
