@@ -7,9 +7,11 @@
 
 mod ask;
 mod authority;
+mod budget;
 mod builders;
 mod cache;
 mod call;
+mod caller;
 mod capability;
 mod completion;
 mod content;
@@ -39,8 +41,10 @@ mod tool;
 
 pub use ask::*;
 pub use authority::*;
+pub use budget::*;
 pub use cache::*;
 pub use call::*;
+pub use caller::*;
 pub use capability::*;
 pub use completion::*;
 pub use content::*;

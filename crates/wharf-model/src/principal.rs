@@ -45,6 +45,10 @@ impl Principal {
         &self.id
     }
 
+    pub(crate) fn shared_id(&self) -> Arc<str> {
+        self.id.clone()
+    }
+
     /// Whether the caller was granted `scope`.
     #[must_use]
     pub fn has_scope(&self, scope: &str) -> bool {

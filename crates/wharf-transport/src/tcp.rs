@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, sync::Arc};
 
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
-use wharf_model::Scope;
+use wharf_model::{RemoteAddress, Scope};
 
 use crate::{
     Host, Shutdown,
@@ -11,10 +11,6 @@ use crate::{
 };
 
 pub use crate::sockets::CONNECTIONS;
-
-/// Where a TCP client called from. It is in the scope of each of the client's requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RemoteAddress(pub SocketAddr);
 
 /// Who may reach a listening socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

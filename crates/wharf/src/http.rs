@@ -3,12 +3,14 @@
 use std::{io, sync::Arc};
 
 use tokio::net::{TcpListener, ToSocketAddrs};
-use wharf_model::{Authority, BoxFuture, Moment, Outbox, Outcome, RateStore, Request, Service};
+use wharf_model::{
+    Authority, BoxFuture, Moment, Outbox, Outcome, RateStore, RemoteAddress, Request, Service,
+};
 use wharf_server::{RateKey, RateLimit, Rates, layered};
 use wharf_transport::{
     Host,
     http::{self, Http, HttpService},
-    tcp::{self, Reach, RemoteAddress},
+    tcp::{self, Reach},
 };
 
 use crate::{Endpoint, Result, Server};

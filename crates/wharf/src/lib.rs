@@ -62,16 +62,16 @@ pub use wharf_macros::{prompt, resource, tool};
 /// The whole model: what transports, gateways and services of your own are made of.
 pub use wharf_model as model;
 pub use wharf_model::{
-    Annotations, Ask, Asks, BoxFuture, CacheHint, CacheScope, ClientCapabilities, ClientCapability,
-    Completion, CompletionRef, Content, ElicitAction, ElicitForm, ElicitResult, ElicitUrl,
-    EmbeddedResource, Error, ErrorKind, Filter, Icon, Implementation, Introduction, JsonText,
-    ListCapability, LogLevel, Media, Meta, Method, ModelHint, ModelPreferences, Moment, NonceStore,
-    Notification, Outbox, Outcome, Page, Peer, Principal, PromptArgument, PromptInfo,
-    PromptMessage, PromptResult, Rate, RateStore, ReadResult, Reply, Request, RequestBuilder,
-    ResourceContents, ResourceInfo, ResourcesCapability, Role, Root, SamplingMessage,
-    SamplingRequest, SamplingResult, Scope, ServerCapabilities, Service, StateSeal, Stores, Task,
-    TaskState, TaskStatus, TaskSupport, TemplateInfo, Text, Timer, Timestamp, ToolAnnotations,
-    ToolChoice, ToolInfo, ToolResult, ToolResultContent, ToolUse,
+    Annotations, Ask, Asks, BoxFuture, Budget, CacheHint, CacheScope, ClientCapabilities,
+    ClientCapability, Completion, CompletionRef, Content, ElicitAction, ElicitForm, ElicitResult,
+    ElicitUrl, EmbeddedResource, Error, ErrorKind, Filter, Icon, Implementation, Introduction,
+    JsonText, ListCapability, LogLevel, Media, Meta, Method, ModelHint, ModelPreferences, Moment,
+    NonceStore, Notification, Outbox, Outcome, Page, Peer, Principal, PromptArgument, PromptInfo,
+    PromptMessage, PromptResult, Rate, RateStore, ReadResult, RemoteAddress, Reply, Request,
+    RequestBuilder, ResourceContents, ResourceInfo, ResourcesCapability, Role, Root,
+    SamplingMessage, SamplingRequest, SamplingResult, Scope, ServerCapabilities, Service,
+    StateSeal, Stores, Task, TaskState, TaskStatus, TaskSupport, TemplateInfo, Text, Timer,
+    Timestamp, ToolAnnotations, ToolChoice, ToolInfo, ToolResult, ToolResultContent, ToolUse,
 };
 pub use wharf_server::*;
 /// What a server keeps: in memory, in SQLite, on Redis.
@@ -82,7 +82,7 @@ pub use wharf_transport::client::{ChildCommand, LinkLimits, Stderr, Traced};
 pub use wharf_transport::http::Tls;
 #[cfg(feature = "http")]
 pub use wharf_transport::http::{Http, HttpBody, HttpLimits, HttpService, Streaming};
-pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer, tcp::RemoteAddress};
+pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};
 pub use wharf_wire::{ErrorProfile, WireLimits};
 
 /// What most servers use: `use wharf::prelude::*;`.

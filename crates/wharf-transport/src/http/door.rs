@@ -9,10 +9,8 @@ use std::{
 use http::{HeaderMap, Method, Request, header, request::Parts};
 use http_body::Body;
 use tokio::time::Instant;
-use wharf_model::{Authority, Denied, Error, ErrorKind, Knock, Pass, Scope};
+use wharf_model::{Authority, Denied, Error, ErrorKind, Knock, Pass, RemoteAddress, Scope};
 use wharf_wire::Field;
-
-use crate::tcp::RemoteAddress;
 
 use super::{
     HttpBody, cors, guard,

@@ -1,0 +1,190 @@
+//! Budgets: how much of a resource all callers may hold together, and each of them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::Caller;
+
+/// A bounded resource that callers share: bytes, sessions, connections, listens.
+///
+/// A caller may hold as much as is still free (the "dynamic threshold" of network switches): alone it gets half of the
+/// budget, two callers get a third each, and there is always room for one who holds nothing yet. No caller can use the
+/// whole budget up, however many requests it sends.
+///
+/// ```
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{Budget, Caller, Full};
+///
+/// let (alice, bob) = (Caller::Principal("alice".into()), Caller::Principal("bob".into()));
+/// let bytes = Budget::new(100);
+/// let held = bytes.take(&alice, 50)?;
+/// assert_eq!(bytes.take(&alice, 1).unwrap_err(), Full);
+/// assert!(bytes.take(&bob, 25).is_ok());
+/// drop(held);
+/// assert_eq!(bytes.total(), 0);
+/// # Ok::<(), Full>(())
+/// ```
+#[derive(Debug)]
+pub struct Budget {
+    most: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    total: usize,
+    callers: HashMap<Caller, usize>,
+}
+
+/// There is no room for this caller. [`Budget::take`] says when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl Budget {
+    /// A budget of `most` units.
+    #[must_use]
+    pub fn new(most: usize) -> Arc<Self> {
+        Arc::new(Budget { most, state: Mutex::default() })
+    }
+
+    /// Takes `amount` units for `caller`, until what this returns is dropped.
+    ///
+    /// # Errors
+    /// [`Full`] if the caller would then hold more than is left for the others.
+    pub fn take(self: &Arc<Self>, caller: &Caller, amount: usize) -> Result<Held, Full> {
+        let mut held = Held { budget: self.clone(), caller: caller.clone(), amount: 0 };
+        held.grow(amount)?;
+        Ok(held)
+    }
+
+    /// What all callers hold.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.lock().total
+    }
+
+    /// The most that all callers may hold.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// What this caller holds.
+    #[must_use]
+    pub fn held_by(&self, caller: &Caller) -> usize {
+        self.lock().callers.get(caller).copied().unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one caller holds of a [`Budget`]; given back when it is dropped.
+#[derive(Debug)]
+pub struct Held {
+    budget: Arc<Budget>,
+    caller: Caller,
+    amount: usize,
+}
+
+impl Held {
+    /// Takes `more` units for the same caller.
+    ///
+    /// # Errors
+    /// [`Full`] as from [`Budget::take`]; what was held before stays.
+    pub fn grow(&mut self, more: usize) -> Result<(), Full> {
+        if more == 0 {
+            return Ok(());
+        }
+        let mut state = self.budget.lock();
+        let total = state.total.checked_add(more).ok_or(Full)?;
+        let free = self.budget.most.checked_sub(total).ok_or(Full)?;
+        let held = state.callers.get(&self.caller).copied().unwrap_or_default() + more;
+        if held > free {
+            return Err(Full);
+        }
+        match state.callers.get_mut(&self.caller) {
+            Some(known) => *known = held,
+            None => drop(state.callers.insert(self.caller.clone(), held)),
+        }
+        state.total = total;
+        self.amount += more;
+        Ok(())
+    }
+
+    /// Gives back all but `amount` units.
+    pub fn shrink_to(&mut self, amount: usize) {
+        let less = self.amount.saturating_sub(amount);
+        if less == 0 {
+            return;
+        }
+        self.amount -= less;
+        let mut state = self.budget.lock();
+        state.total -= less;
+        let held = state.callers.get_mut(&self.caller);
+        if held.is_some_and(|held| {
+            *held -= less;
+            *held == 0
+        }) {
+            state.callers.remove(&self.caller);
+        }
+    }
+
+    /// How many units it is.
+    #[must_use]
+    pub fn amount(&self) -> usize {
+        self.amount
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn caller(number: u8) -> Caller {
+        Caller::from(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)))
+    }
+
+    #[test]
+    fn a_caller_alone_gets_half_and_a_newcomer_always_finds_room() {
+        let budget = Budget::new(1000);
+        let mut held = Vec::new();
+        for number in 0..5 {
+            while let Ok(unit) = budget.take(&caller(number), 1) {
+                held.push(unit);
+            }
+        }
+        let shares: Vec<_> = (0..6).map(|number| budget.held_by(&caller(number))).collect();
+        assert_eq!(shares[0], 500);
+        assert!(shares[1] >= 250 && shares[2] >= 125, "{shares:?}");
+        assert!(budget.take(&caller(9), 1).is_ok());
+        drop(held);
+        assert_eq!(budget.total(), 0);
+        assert!(budget.lock().callers.is_empty());
+    }
+
+    #[test]
+    fn what_is_held_grows_and_shrinks_and_a_refusal_changes_nothing() {
+        let budget = Budget::new(100);
+        let mut held = budget.take(&caller(1), 10).unwrap();
+        held.grow(30).unwrap();
+        assert_eq!(held.grow(20), Err(Full));
+        assert_eq!(held.grow(usize::MAX), Err(Full));
+        assert_eq!((held.amount(), budget.total()), (40, 40));
+        held.shrink_to(15);
+        assert_eq!((held.amount(), budget.held_by(&caller(1))), (15, 15));
+        held.shrink_to(50);
+        assert_eq!(budget.total(), 15);
+    }
+}

@@ -1,0 +1,75 @@
+//! The caller that a server's resources are counted under.
+
+use std::{
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
+
+use crate::{Principal, Scope};
+
+/// The network address of the client. Transports put it into the [`Scope`] of each request; behind a reverse proxy, put
+/// the address there that the proxy names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteAddress(pub SocketAddr);
+
+/// The caller that a server's resources are counted under: the principal, or the network address where no
+/// authentication took place.
+///
+/// ```
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{Caller, Principal, RemoteAddress, Scope};
+///
+/// let mut scope = Scope::new();
+/// assert_eq!(Caller::of(&scope), Caller::Local);
+/// scope.insert(RemoteAddress("192.0.2.7:5000".parse()?));
+/// assert_eq!(Caller::of(&scope), Caller::Address("192.0.2.7".parse()?));
+/// scope.insert(Principal::new("alice"));
+/// assert_eq!(Caller::of(&scope), Caller::Principal("alice".into()));
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Caller {
+    /// An authenticated principal, by its identifier.
+    Principal(Arc<str>),
+    /// An address. Of an IPv6 address only the first 64 bits count: one machine has all the others.
+    Address(IpAddr),
+    /// A caller on this machine: standard input, a Unix socket, or code in the same process.
+    Local,
+}
+
+impl Caller {
+    /// The caller of a request with this scope.
+    #[must_use]
+    pub fn of(scope: &Scope) -> Self {
+        match (scope.get::<Principal>(), scope.get::<RemoteAddress>()) {
+            (Some(principal), _) => Caller::Principal(principal.shared_id()),
+            (None, Some(address)) => Caller::from(address.0.ip()),
+            (None, None) => Caller::Local,
+        }
+    }
+}
+
+impl From<IpAddr> for Caller {
+    fn from(address: IpAddr) -> Self {
+        Caller::Address(match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let network = address.to_bits() >> 64 << 64;
+                IpAddr::V6(Ipv6Addr::from_bits(network))
+            }
+            v4 => v4,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_ipv6_network_and_a_mapped_address_are_one_caller_each() {
+        let caller = |address: &str| Caller::from(address.parse::<IpAddr>().unwrap());
+        assert_eq!(caller("2001:db8::1"), caller("2001:db8::ffff:1"));
+        assert_ne!(caller("2001:db8::1"), caller("2001:db8:0:1::1"));
+        assert_eq!(caller("::ffff:192.0.2.1"), caller("192.0.2.1"));
+    }
+}
