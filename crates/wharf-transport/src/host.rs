@@ -48,8 +48,8 @@ pub struct LineLimits {
     pub output: usize,
     /// How long calls under way may go on once the client is gone or the server shuts down.
     pub grace: Duration,
-    /// How long a message may take from its first byte to its last, beside what it needs at 64 KiB a second. Over
-    /// stdio it may take as long as it likes.
+    /// How long a message may take from its first byte to its last, beside what it needs at 64 KiB a second, and how
+    /// long nothing of it may come. Over stdio it may take as long as it likes.
     pub arrival: Duration,
     /// Bytes of all messages that have begun to come and have not ended, on all connections of a listening socket or of
     /// an HTTP endpoint; at least twice the longest message. One caller alone gets half of it. What finds no room is

@@ -69,9 +69,8 @@ pub(crate) struct Incoming<W> {
 /// How far a message has come that has not ended.
 #[derive(Default)]
 struct Begun {
-    /// How long it was waited for, and how many bytes came meanwhile.
-    waited: Duration,
-    came: usize,
+    /// For how long it may still be waited for its next bytes. None before it was waited for at all.
+    left: Option<Duration>,
     takes: Option<Unfinished>,
 }
 
@@ -118,19 +117,22 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
             let read = match patience {
                 None => read.await,
                 Some(patience) => {
-                    let begun = self.begun.get_or_insert_default();
-                    match waited(read, patience, &mut begun.waited).await {
-                        Some(read) => {
-                            begun.came += read.as_ref().map_or(0, |it| *it.as_ref().unwrap_or(&0));
-                            read
-                        }
-                        None => return self.too_slow().await,
-                    }
+                    let began = Instant::now();
+                    let Ok(read) = timeout(patience, read).await else {
+                        return self.too_slow().await;
+                    };
+                    let left = patience.saturating_sub(began.elapsed());
+                    self.begun.get_or_insert_default().left = Some(left);
+                    read
                 }
             };
             let Some(read) = read else { return };
             // A client that is gone without a word is no different from one that closed its end.
-            let ended = read.unwrap_or(0) == 0;
+            let size = read.unwrap_or(0);
+            let ended = size == 0;
+            if patience.is_some() {
+                self.grant(size);
+            }
             shared.flight.reading(true);
             shared.used.store(true, Ordering::Relaxed);
             let closed = shared.closing.is_stopped();
@@ -144,18 +146,23 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
         }
     }
 
-    /// How much longer the rest of a message may take that has begun to come.
-    fn patience(&mut self) -> Option<Duration> {
+    /// How long the next bytes may take of a message that has begun to come.
+    fn patience(&self) -> Option<Duration> {
         self.room.as_ref()?;
-        let length = self.lines.buffer().len();
-        if length == 0 && !self.lines.is_skipping() {
+        if self.lines.is_between() {
             return None;
         }
-        let (waited, came) =
-            self.begun.as_ref().map_or((Duration::ZERO, 0), |it| (it.waited, it.came));
-        let granted = Duration::from_millis(length.max(came) as u64 * 1000 / RATE);
-        let granted = self.shared.host.limits.arrival.saturating_add(granted);
-        Some(granted.saturating_sub(waited))
+        let left = self.begun.as_ref().and_then(|begun| begun.left);
+        Some(left.unwrap_or(self.shared.host.limits.arrival))
+    }
+
+    /// Grants a message more time for the `size` bytes of it that came, but never more than it had at first: one that
+    /// came fast and then stops does not stay for longer.
+    fn grant(&mut self, size: usize) {
+        if let Some(left) = self.begun.as_mut().and_then(|begun| begun.left.as_mut()) {
+            let more = Duration::from_millis(size as u64 * 1000 / RATE);
+            *left = left.saturating_add(more).min(self.shared.host.limits.arrival);
+        }
     }
 
     /// Counts what has come of a message that has not ended. If there is no room for it, it is dropped.
@@ -370,18 +377,6 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
         self.out.clear();
         self.out.shrink_to(2 * FULL);
     }
-}
-
-/// Waits for what comes, but not for longer than `patience`, and notes for how long it was waited.
-async fn waited<T>(
-    read: impl Future<Output = T>,
-    patience: Duration,
-    waited: &mut Duration,
-) -> Option<T> {
-    let began = Instant::now();
-    let read = timeout(patience, read).await;
-    *waited += began.elapsed();
-    read.ok()
 }
 
 /// There is no room for a message that has begun to come.

@@ -95,10 +95,10 @@ impl Lines {
         }
     }
 
-    /// Whether the rest of a line that is dropped is still to come.
+    /// Whether no line has begun whose end is still to come.
     #[must_use]
-    pub fn is_skipping(&self) -> bool {
-        self.skipping
+    pub fn is_between(&self) -> bool {
+        self.buffer.is_empty() && !self.skipping
     }
 
     fn give_up_if_too_long(&mut self) -> Option<Line> {
@@ -167,10 +167,10 @@ mod tests {
         lines.push(b"one\ntw");
         assert_eq!(all(&mut lines), [Line::Message("one".into())]);
         lines.abandon();
-        assert!(lines.is_skipping() && lines.buffer().is_empty());
+        assert!(!lines.is_between() && lines.buffer().is_empty());
         lines.push(b"o\nthree\n");
         assert_eq!(all(&mut lines), [Line::Message("three".into())]);
-        assert!(!lines.is_skipping());
+        assert!(lines.is_between());
     }
 
     #[test]

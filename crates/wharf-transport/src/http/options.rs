@@ -292,7 +292,7 @@ pub struct HttpLimits {
     /// After how long a silent stream shows that it is alive.
     pub keep_alive: Duration,
     /// Legacy sessions at a time. For one more, the session ends that was idle for longest, of the caller that has
-    /// most; if all of them are in use, it is refused. Where several processes share them, those of one principal, in
+    /// most, and of those first that the client never came back to; if all of them are in use, it is refused. Where several processes share them, those of one principal, in
     /// all processes together, and those that one process has in its memory.
     pub sessions: usize,
     /// Bytes that legacy sessions keep of what clients said about themselves. Each session counts as its part of it at

@@ -25,6 +25,8 @@ use crate::{
 
 /// How many streams that have ended a session keeps.
 const FINISHED: usize = 16;
+/// Added to the moments of sessions that somebody came back to: the others are given up first.
+pub(crate) const USED: u64 = 1 << 63;
 /// The stream of what concerns no call in particular.
 pub(crate) const OWN: u64 = 0;
 
@@ -67,6 +69,8 @@ pub(crate) struct Session {
     /// When the last visit ended.
     left: AtomicU64,
     ended: AtomicBool,
+    /// Whether the client has come back with the session's id.
+    used: AtomicBool,
 }
 
 /// What only sessions in use need.
@@ -108,6 +112,7 @@ impl Session {
             visits: AtomicU32::new(0),
             left: AtomicU64::new(common.now()),
             ended: AtomicBool::new(false),
+            used: AtomicBool::new(false),
             common,
         })
     }
@@ -130,7 +135,10 @@ impl Session {
     pub(crate) fn used_for(&self) -> Use {
         match self.is_in_use() {
             true => Use::Busy,
-            false => Use::Idle(self.left.load(Ordering::Acquire)),
+            false => {
+                let later = if self.used.load(Ordering::Acquire) { USED } else { 0 };
+                Use::Idle(later | self.left.load(Ordering::Acquire))
+            }
         }
     }
 
@@ -147,6 +155,7 @@ impl Session {
 
     /// Notes that the client has the session's id.
     pub(crate) fn touch(&self) {
+        self.used.store(true, Ordering::Release);
         if let Some(member) = &self.member {
             member.note_use();
         }

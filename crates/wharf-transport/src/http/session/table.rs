@@ -13,7 +13,7 @@ use wharf_model::Scope;
 use super::{
     super::{HttpLimits, ids::unguessable},
     Sessions,
-    life::{Session, Visit},
+    life::{Session, USED, Visit},
 };
 use crate::{
     Shutdown,
@@ -181,7 +181,7 @@ impl Table {
         while !self.places.has_room(session.units()) {
             let sessions = &self.sessions;
             let look = |id: &Id| used_for(sessions, id);
-            let Some(id) = self.places.victim(&session.caller, now, look) else { break };
+            let Some(id) = self.places.victim(&session.caller, USED | now, look) else { break };
             gone.extend(self.take_out(&id));
         }
         gone
