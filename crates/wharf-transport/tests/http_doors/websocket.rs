@@ -424,6 +424,22 @@ async fn our_own_accept_loop_serves_websockets_over_a_real_socket() {
     bed.until_nothing_is_left().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_message_that_does_not_end_is_not_waited_for() {
+    let bed = Bed::new(Http::new());
+    let mut client = Client::open(&bed).await;
+    assert_eq!(said(&client.reply_to(tool(1, "now")).await), "now");
+    // The first frame of a message, however long it is.
+    let part = Frame::message("x".repeat(1 << 20), OpCode::Data(Data::Text), false);
+    client.0.send(Message::Frame(part)).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let refusal = client.next().await;
+    assert!(refusal["error"]["message"].as_str().unwrap().contains("too long to come"), "{refusal}");
+    assert_eq!(client.closed().await, Some(CloseCode::Normal));
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    bed.until_nothing_is_left().await;
+}
+
 #[tokio::test]
 async fn a_websocket_keeps_its_place_among_the_connections_while_it_has_calls() {
     let bed = Bed::new(Http::new().limits(limits(|it| it.connections = 1)));
