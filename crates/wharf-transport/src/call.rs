@@ -1,15 +1,21 @@
 //! One call of one connection, from its first poll to its reply.
 
 use std::{
+    fmt,
     future::poll_fn,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
 use wharf_model::{Event, Exchange, Outcome, Reply, Request};
 use wharf_wire::Codec;
 
-use crate::{Host, Shutdown, asks::Asks, batch::Batch, flight::Flight, output::Output};
+use crate::{
+    Host, Shutdown, asks::Asks, batch::Batch, flight::Flight, output::Output, room::Taken,
+};
 
 /// How much a call may say before it has to make room for the next message.
 const EVENTS_IN_PLACE: usize = 64;
@@ -21,6 +27,21 @@ pub(crate) struct Shared {
     pub(crate) flight: Flight,
     /// Set when nothing more is read.
     pub(crate) closing: Shutdown,
+    /// Whether the client has sent anything since somebody looked.
+    pub(crate) used: AtomicBool,
+}
+
+impl Shared {
+    /// Whether the client has sent anything since the last look.
+    pub(crate) fn was_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("flight", &self.flight).finish_non_exhaustive()
+    }
 }
 
 /// One call under way.
@@ -61,13 +82,14 @@ impl Call {
         false
     }
 
-    /// Hands the call, which keeps `held` bytes of its message, to the runtime.
-    pub(crate) fn launch(self, held: usize) {
+    /// Hands the call, which keeps `held` bytes of its message, to the runtime. A large message counts as `taken` until
+    /// the call ends.
+    pub(crate) fn launch(self, held: usize, taken: Option<Taken>) {
         let shared = self.shared.clone();
         let id = (!self.codec.is_silent()).then(|| self.codec.id());
         let listen = self.is_listen();
         shared.flight.board(id, listen, held, |number| {
-            let seat = Seat { shared: self.shared.clone(), number };
+            let seat = Seat { shared: self.shared.clone(), number, _taken: taken };
             tokio::spawn(self.run(seat)).abort_handle()
         });
     }
@@ -181,6 +203,7 @@ impl Drop for Call {
 struct Seat {
     shared: Arc<Shared>,
     number: u64,
+    _taken: Option<Taken>,
 }
 
 impl Drop for Seat {

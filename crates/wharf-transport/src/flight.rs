@@ -95,6 +95,12 @@ impl Flight {
         self.named.store(table.ids.len(), Ordering::Release);
     }
 
+    /// Whether calls are under way, listens aside.
+    pub(crate) fn has_calls(&self) -> bool {
+        let table = self.lock();
+        table.calls.len() > table.listens
+    }
+
     /// How many calls are under way, listens aside.
     #[cfg(feature = "http")]
     pub(crate) fn calls(&self) -> usize {

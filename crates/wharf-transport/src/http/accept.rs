@@ -20,7 +20,6 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::OwnedSemaphorePermit,
     time::{Instant, timeout, timeout_at},
 };
 
@@ -35,7 +34,10 @@ use super::{
     streams::Streams,
     turn::{Turn, Turns},
 };
-use crate::sockets::welcome;
+use crate::{
+    seats::{Sitting, Spoken},
+    sockets::welcome,
+};
 
 /// What an HTTP/2 connection begins with.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -45,6 +47,10 @@ const PROBE: Duration = Duration::from_secs(15);
 const PING: Duration = Duration::from_secs(30);
 /// How long the last words may take once the grace is over.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// What a client is told that finds no place among the connections.
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
+content-type: application/json\r\ncontent-length: 117\r\n\r\n\
+{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":\"The server is full: all connections are in use. Try again later\"}}";
 /// How many bytes wait in a connection for its peer to read them.
 const BUFFER: usize = 64 << 10;
 
@@ -54,7 +60,9 @@ pub async fn serve(service: HttpService, listener: TcpListener) {
     let site = service.site;
     let limits = site.http.limits;
     let client = |stream, scope, seat| connection(site.clone(), stream, scope, seat);
-    let mut clients = welcome(listener, limits.connections, &site.shutdown, client).await;
+    // In the clear nobody would read it who expects TLS.
+    let refusal = if site.http.is_encrypted() { &[][..] } else { REFUSAL };
+    let mut clients = welcome(listener, limits.connections, &site.shutdown, refusal, client).await;
     let deadline = Instant::now() + limits.grace;
     let ended = async { while clients.join_next().await.is_some() {} };
     let _ = timeout_at(deadline, ended).await;
@@ -63,7 +71,7 @@ pub async fn serve(service: HttpService, listener: TcpListener) {
     site.tasks.finish(deadline + FAREWELL).await;
 }
 
-async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: OwnedSemaphorePermit) {
+async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: Sitting) {
     // Replies are written whole, so waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
     // A client that is gone without a word would hold its streams for as long as they are silent.
@@ -83,7 +91,7 @@ async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: Owne
     speak(&site, stream, scope, seat).await;
 }
 
-async fn speak<S>(site: &Arc<Site>, mut stream: S, scope: Scope, seat: OwnedSemaphorePermit)
+async fn speak<S>(site: &Arc<Site>, mut stream: S, mut scope: Scope, seat: Sitting)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -91,7 +99,9 @@ where
     let Some(Some((begun, is_http2))) = in_time(site, first_bytes(&mut stream)).await else {
         return;
     };
-    let (scope, turns) = (scope.shared(), Turns::default());
+    let (place, turns) = (seat.seat().clone(), Turns::default());
+    scope.insert(place.clone());
+    let scope = scope.shared();
     // The streams of HTTP/2 see to it themselves that nobody stays who asks for nothing.
     let head = (!is_http2).then(|| (limits.head, turns.clone()));
     let patience = Patience { head, write: limits.write };
@@ -121,10 +131,12 @@ where
     }
     if is_http2 {
         let streams = Streams::new(limits.write);
+        place.speaks(Spoken::Http2(streams.clone()));
         let connection = http2(&limits, &streams).serve_connection(io, answer);
         let idle = |patience| streams.idle(patience);
         drive!(connection, idle, streams.idle(Duration::ZERO));
     } else {
+        place.speaks(Spoken::Http1(turns.clone()));
         let connection = http1(&limits).serve_connection(io, answer).with_upgrades();
         drive!(connection, |_| pending(), ready(()));
     }

@@ -10,12 +10,12 @@ use std::{
 use bytes::{Buf, BufMut, Bytes};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::OwnedSemaphorePermit,
     task::coop::unconstrained,
     time::{Instant, Sleep, sleep, sleep_until},
 };
 
 use super::turn::Turns;
+use crate::seats::Sitting;
 
 /// How long a peer that is still sending may go on when nothing more is written to it.
 const LINGER: Duration = Duration::from_secs(1);
@@ -46,16 +46,11 @@ pub(crate) struct Io<S> {
     /// How much may still be read then.
     left: usize,
     /// Its place among the connections, whatever protocol it changes to.
-    _seat: OwnedSemaphorePermit,
+    _seat: Sitting,
 }
 
 impl<S> Io<S> {
-    pub(crate) fn new(
-        stream: S,
-        begun: Bytes,
-        patience: Patience,
-        seat: OwnedSemaphorePermit,
-    ) -> Self {
+    pub(crate) fn new(stream: S, begun: Bytes, patience: Patience, seat: Sitting) -> Self {
         let (alarm, stalled, lingers) = (None, None, None);
         Io { stream, begun, patience, alarm, stalled, lingers, left: LEFT, _seat: seat }
     }

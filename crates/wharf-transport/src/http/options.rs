@@ -273,7 +273,8 @@ pub(crate) const READY: &str = "/ready";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpLimits {
-    /// Connections at a time; more of them wait.
+    /// Connections at a time. For one more, the connection is closed that was idle for longest, of the caller that has
+    /// most; if all of them are in use, it is refused.
     pub connections: usize,
     /// Requests at a time on one HTTP/2 connection.
     pub streams: usize,
@@ -290,9 +291,13 @@ pub struct HttpLimits {
     pub write: Duration,
     /// After how long a silent stream shows that it is alive.
     pub keep_alive: Duration,
-    /// Legacy sessions at a time. Where several processes share them, those of one principal, in all
-    /// processes together, and those that one process has in its memory.
+    /// Legacy sessions at a time. For one more, the session ends that was idle for longest, of the caller that has
+    /// most, and of those first that the client never came back to; if all of them are in use, it is refused. Where several processes share them, those of one principal, in
+    /// all processes together, and those that one process has in its memory.
     pub sessions: usize,
+    /// Bytes that legacy sessions keep of what clients said about themselves. Each session counts as its part of it at
+    /// least, so that there are never more than `sessions`.
+    pub session_bytes: usize,
     /// Legacy sessions of callers whom nobody authenticated, where several processes share them, in
     /// all processes together.
     pub anonymous_sessions: usize,
@@ -312,6 +317,13 @@ pub struct HttpLimits {
     pub grace: Duration,
 }
 
+impl HttpLimits {
+    /// How many bytes a session counts as at least.
+    pub(crate) fn session_unit(&self) -> usize {
+        (self.session_bytes / self.sessions.max(1)).max(1)
+    }
+}
+
 impl Default for HttpLimits {
     fn default() -> Self {
         HttpLimits {
@@ -324,6 +336,7 @@ impl Default for HttpLimits {
             write: Duration::from_secs(10),
             keep_alive: Duration::from_secs(15),
             sessions: 10_000,
+            session_bytes: 64 << 20,
             anonymous_sessions: 100_000,
             session_idle: Duration::from_secs(30 * 60),
             session_calls: 1024,

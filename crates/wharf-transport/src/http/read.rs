@@ -1,25 +1,17 @@
 //! A request's body, within its limits.
 
-use std::{
-    future::poll_fn,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::Poll,
-    time::Duration,
-};
+use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderValue, header, request::Parts};
 use http_body::Body;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::respond::Reply;
+use wharf_model::{Full, Scope};
 
-/// What a slow client must at least send a second once its time of grace is over.
-const RATE: u64 = 64 << 10;
+use super::respond::Reply;
+use crate::room::{RATE, Taken};
+
 /// The most bytes that are let in of a request that was refused, and how long they may take.
 const UNWANTED: usize = 64 << 10;
 const MOMENT: Duration = Duration::from_secs(1);
@@ -34,47 +26,13 @@ pub(crate) enum Unread {
     NoRoom,
 }
 
-/// What all bodies of an endpoint take that are not answered yet.
-#[derive(Debug)]
-pub(crate) struct Room {
-    taken: AtomicUsize,
-    most: usize,
-}
-
-impl Room {
-    pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Room { taken: AtomicUsize::new(0), most })
-    }
-}
-
-/// What one body takes, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Taken(Arc<Room>, usize);
-
-impl Taken {
-    pub(crate) fn nothing(room: &Arc<Room>) -> Self {
-        Taken(room.clone(), 0)
-    }
-
-    fn more(&mut self, size: usize) -> Result<(), Unread> {
-        self.1 += size;
-        let before = self.0.taken.fetch_add(size, Ordering::AcqRel);
-        if before + size > self.0.most { Err(Unread::NoRoom) } else { Ok(()) }
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.0.taken.fetch_sub(self.1, Ordering::AcqRel);
-    }
-}
-
 /// Reads the body, at most `limit` bytes of it, in `patience` and the time that `RATE` grants.
 pub(crate) async fn read<B: Body>(
     mut body: Pin<&mut B>,
     limit: usize,
     patience: Duration,
     taken: &mut Taken,
+    scope: &Scope,
 ) -> Result<Bytes, Unread> {
     if body.size_hint().lower() > limit as u64 {
         return Err(Unread::TooLong);
@@ -99,7 +57,7 @@ pub(crate) async fn read<B: Body>(
         if had + size > limit {
             return Err(Unread::TooLong);
         }
-        taken.more(size)?;
+        taken.more(size, scope).map_err(|Full| Unread::NoRoom)?;
         let expected = body.size_hint().lower().min(limit as u64) as usize;
         pieces.add(data.copy_to_bytes(size), expected);
     }

@@ -22,13 +22,16 @@ use super::{
     guard,
     heads::Seen,
     options,
-    read::{Room, Taken, Unread, read, turned_away},
+    read::{Unread, read, turned_away},
     respond::{self, Due, Reply},
     session::Sessions,
     sse2024::Sse2024,
     tasks::Tasks,
 };
-use crate::{Host, Shutdown};
+use crate::{
+    Host, Shutdown,
+    room::{Room, Taken},
+};
 
 /// One server over HTTP: a tower service that answers `http::Request`s.
 ///
@@ -74,7 +77,7 @@ impl HttpService {
         });
         let sse = (legacy && http.sse_2024)
             .then(|| Sse2024::new(host.clone(), http.limits, tasks.clone(), shutdown.clone()));
-        let room = Room::new(http.limits.bodies);
+        let room = Room::new(http.limits.bodies, host.limits.unfinished());
         let site = Site { host, http, shutdown, tasks, room, sessions, sse, fleet };
         HttpService { site: Arc::new(site) }
     }
@@ -134,7 +137,7 @@ impl Site {
                 return turned_away(reply, parts, body).await;
             }
             if path.ends_with(options::MESSAGES) {
-                return match self.read_post(parts, seen, body, &mut taken).await {
+                return match self.read_post(parts, seen, body, &mut taken, &scope).await {
                     Ok(message) => sse.post(parts.uri.query(), message, scope).await,
                     Err(refusal) => *refusal,
                 };
@@ -142,7 +145,7 @@ impl Site {
         }
         let reply = match (&parts.method, &self.sessions) {
             (&Method::POST, _) => {
-                return match self.read_post(parts, seen, body, &mut taken).await {
+                return match self.read_post(parts, seen, body, &mut taken, &scope).await {
                     Ok(message) => match self.post(seen, message, scope) {
                         Due::Now(reply) => reply,
                         Due::Later(reply) => reply.await,
@@ -205,11 +208,13 @@ impl Site {
         seen: &Seen<'_>,
         body: Pin<&mut B>,
         taken: &mut Taken,
+        scope: &Scope,
     ) -> Result<Bytes, Box<Reply>> {
         if let Some(refusal) = self.unreadable(parts, seen) {
             return Err(Box::new(turned_away(refusal, parts, body).await));
         }
-        let read = read(body, self.host.limits.message, self.http.limits.body, taken).await;
+        let (limit, patience) = (self.host.limits.message, self.http.limits.body);
+        let read = read(body, limit, patience, taken, scope).await;
         read.map_err(|unread| Box::new(self.unread(unread)))
     }
 
