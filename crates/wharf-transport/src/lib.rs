@@ -19,6 +19,7 @@ mod outgoing;
 mod output;
 mod parent;
 mod replies;
+mod shortage;
 mod shutdown;
 mod sockets;
 mod timer;

@@ -9,7 +9,7 @@ use tokio::{
 };
 use wharf_model::Scope;
 
-use crate::{Host, Shutdown, serve_lines};
+use crate::{Host, Shutdown, serve_lines, shortage::Shortage};
 
 /// How many clients a listening socket serves at a time, unless told otherwise. More of them wait.
 pub const CONNECTIONS: usize = 1024;
@@ -46,7 +46,8 @@ pub(crate) async fn serve(
             serve_lines(host, scope, reader, writer, shutdown).await;
         }
     };
-    let mut clients = welcome(listener, connections, &shutdown, client).await;
+    let shortage = Shortage::default();
+    let mut clients = welcome(listener, connections, &shutdown, &shortage, client).await;
     while clients.join_next().await.is_some() {}
 }
 
@@ -56,6 +57,7 @@ pub(crate) async fn welcome<L: Accept, F: Future<Output = ()> + Send + 'static>(
     listener: L,
     connections: usize,
     shutdown: &Shutdown,
+    shortage: &Shortage,
     client: impl Fn(L::Stream, Scope, OwnedSemaphorePermit) -> F,
 ) -> JoinSet<()> {
     let seats = Arc::new(Semaphore::new(connections));
@@ -75,7 +77,12 @@ pub(crate) async fn welcome<L: Accept, F: Future<Output = ()> + Send + 'static>(
             (Ok(seat), Ok((stream, scope))) => {
                 clients.spawn(client(stream, scope, seat));
             }
-            _ => tokio::time::sleep(BREATH).await,
+            (_, Err(error)) => {
+                if shortage.note(&error, "the number of connections (`HttpLimits::connections`)") {
+                    tokio::time::sleep(BREATH).await;
+                }
+            }
+            (Err(_), Ok(_)) => {}
         }
     }
 }

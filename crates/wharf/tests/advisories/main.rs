@@ -24,6 +24,7 @@ mod leaks;
 mod openings;
 mod panics;
 mod proofs;
+mod proxied;
 mod raw;
 mod readings;
 mod rights;
@@ -32,6 +33,7 @@ mod server;
 mod sessions;
 mod slow;
 mod statuses;
+mod strict;
 mod tls;
 #[path = "../behaviour/web.rs"]
 mod web;
