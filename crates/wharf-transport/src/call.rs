@@ -15,6 +15,7 @@ use wharf_wire::Codec;
 
 use crate::{
     Host, Shutdown, asks::Asks, batch::Batch, flight::Flight, output::Output, room::Taken,
+    shutdown::shutting_down,
 };
 
 /// How much a call may say before it has to make room for the next message.
@@ -51,6 +52,12 @@ pub(crate) struct Call {
     codec: Codec,
     batch: Option<Arc<Batch>>,
     asks: Asks,
+    /// Its place among the calls under way.
+    seat: Option<u64>,
+    /// Whether its reply is still to be written.
+    owes: bool,
+    /// What a large message takes of the endpoint's budget, until the call ends.
+    taken: Option<Taken>,
 }
 
 impl Call {
@@ -62,7 +69,16 @@ impl Call {
     ) -> Self {
         let host = &shared.host;
         let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
-        Call { shared, exchange, codec, batch, asks: Asks::default() }
+        Call {
+            shared,
+            exchange,
+            codec,
+            batch,
+            asks: Asks::default(),
+            seat: None,
+            owes: true,
+            taken: None,
+        }
     }
 
     /// Polls the call where it is. False if it goes on.
@@ -84,26 +100,30 @@ impl Call {
 
     /// Hands the call, which keeps `held` bytes of its message, to the runtime. A large message counts as `taken` until
     /// the call ends.
-    pub(crate) fn launch(self, held: usize, taken: Option<Taken>) {
+    pub(crate) fn launch(mut self, held: usize, taken: Option<Taken>) {
         let shared = self.shared.clone();
         let id = (!self.codec.is_silent()).then(|| self.codec.id());
         let listen = self.is_listen();
         shared.flight.board(id, listen, held, |number| {
-            let seat = Seat { shared: self.shared.clone(), number, _taken: taken };
-            tokio::spawn(self.run(seat)).abort_handle()
+            self.seat = Some(number);
+            self.taken = taken;
+            tokio::spawn(self.run(number)).abort_handle()
         });
     }
 
-    async fn run(mut self, seat: Seat) {
+    async fn run(mut self, number: u64) {
         let mut out = Vec::new();
         loop {
             let event = self.next().await;
-            if matches!(event, Event::Done(_)) && !seat.shared.flight.land(seat.number) {
-                return;
+            if matches!(event, Event::Done(_)) {
+                self.owes = false;
+                if !self.shared.flight.land(number) {
+                    return;
+                }
             }
             let done = self.write(event, &mut out);
             // The call is not polled again before there is room, which holds its handler back.
-            seat.shared.output.send(&mut out).await;
+            self.shared.output.send(&mut out).await;
             if done {
                 return;
             }
@@ -188,26 +208,26 @@ impl Call {
     }
 }
 
-/// A call that is dropped half-way must not leave its questions open at the client.
+/// A call that is dropped half-way must not leave its questions open at the client, and one that the end of the server
+/// cuts off is answered. Its place is given back however it ends.
 impl Drop for Call {
     fn drop(&mut self) {
+        let mut out = Vec::new();
         if !self.asks.is_empty() {
-            let mut out = Vec::new();
             self.withdraw_all(&mut out);
+        }
+        let flight = &self.shared.flight;
+        let is_cut = |number: &u64| self.owes && flight.is_cut() && flight.land(*number);
+        if self.seat.as_ref().is_some_and(is_cut) {
+            self.reply(&shutting_down().into(), &mut out);
+        }
+        if !out.is_empty() {
             self.shared.output.push(&out);
         }
-    }
-}
-
-/// A call's place among those under way, given back however the call ends.
-struct Seat {
-    shared: Arc<Shared>,
-    number: u64,
-    _taken: Option<Taken>,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.shared.flight.leave(self.number);
+        // The last member of a batch sends the replies of all, before the connection sees that all is said.
+        drop(self.batch.take());
+        if let Some(number) = self.seat {
+            self.shared.flight.leave(number);
+        }
     }
 }

@@ -23,6 +23,7 @@ mod replies;
 mod room;
 mod seats;
 mod seldom;
+mod shortage;
 mod shutdown;
 mod sockets;
 mod timer;

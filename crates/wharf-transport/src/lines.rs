@@ -135,7 +135,11 @@ impl Supervisor {
                 () = output.broken() => {}
             }
         };
-        let _ = timeout_at(deadline, drained).await;
+        if timeout_at(deadline, drained).await.is_err() {
+            // Calls answer as they are dropped. One that does not yield cannot be, and is not waited for.
+            flight.cut_all();
+            let _ = timeout_at(deadline + FAREWELL / 2, flight.idle()).await;
+        }
         flight.abort_all();
         output.close();
         let _ = timeout_at(deadline + FAREWELL, said).await;

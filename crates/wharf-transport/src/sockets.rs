@@ -14,6 +14,7 @@ use crate::{
     Host, Shutdown,
     seats::{Seats, Sitting},
     serve_lines,
+    shortage::Shortage,
 };
 
 /// How many clients a listening socket serves at a time, unless told otherwise. For one more, the connection is closed
@@ -62,19 +63,30 @@ pub(crate) async fn serve(
             serve_lines(host, scope, reader, writer, shutdown).await;
         }
     };
-    let mut clients = welcome(listener, connections, &shutdown, REFUSAL, client).await;
+    let admission = Admission { connections, refusal: REFUSAL, shortage: &Shortage::default() };
+    let mut clients = welcome(listener, admission, &shutdown, client).await;
     while clients.join_next().await.is_some() {}
+}
+
+/// The limits of a listening socket.
+pub(crate) struct Admission<'a> {
+    /// Connections at a time.
+    pub(crate) connections: usize,
+    /// The bytes that a refused client is sent.
+    pub(crate) refusal: &'static [u8],
+    /// Where a lack of file descriptors is noted.
+    pub(crate) shortage: &'a Shortage,
 }
 
 /// Begins `client` for each that comes, until `shutdown` stops. If there are `connections` already, another is closed
 /// for it, or it gets `refusal`. Gives back those that are still there.
 pub(crate) async fn welcome<L: Accept, F: Future<Output = ()> + Send + 'static>(
     listener: L,
-    connections: usize,
+    admission: Admission<'_>,
     shutdown: &Shutdown,
-    refusal: &'static [u8],
     client: impl Fn(L::Stream, Scope, Sitting) -> F,
 ) -> JoinSet<()> {
+    let Admission { connections, refusal, shortage } = admission;
     let seats = Seats::new(connections);
     let refusals = Arc::new(Semaphore::new(REFUSALS));
     let mut clients = JoinSet::new();
@@ -85,9 +97,14 @@ pub(crate) async fn welcome<L: Accept, F: Future<Output = ()> + Send + 'static>(
             Some(_) = clients.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
-        let Ok((stream, scope)) = accepted else {
-            tokio::time::sleep(BREATH).await;
-            continue;
+        let (stream, scope) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                if shortage.note(&error, "the number of connections (`HttpLimits::connections`)") {
+                    tokio::time::sleep(BREATH).await;
+                }
+                continue;
+            }
         };
         if let Some(sitting) = seats.take(Caller::of(&scope)) {
             let seat = sitting.seat().clone();

@@ -268,12 +268,14 @@ async fn one_listen_too_many_is_refused_and_takes_no_calls_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_outlasts_its_grace_is_dropped() {
+async fn a_call_that_outlasts_its_grace_is_dropped_and_answered() {
     let mut bed = Bed::new(|limits| limits.grace = Duration::from_secs(5));
     bed.tool(1, "gate").await;
     bed.tool(2, "now").await;
     assert_eq!(bed.id().await, 2);
     bed.shutdown.stop();
+    let cut = bed.next().await.unwrap();
+    assert_eq!((&cut["id"], &cut["error"]["code"]), (&json!(1), &json!(1008)));
     assert_eq!(bed.next().await, None);
     bed.serving.await.unwrap();
 }

@@ -82,7 +82,9 @@ pub use wharf_transport::client::{ChildCommand, LinkLimits, Stderr, Traced};
 #[cfg(feature = "tls")]
 pub use wharf_transport::http::Tls;
 #[cfg(feature = "http")]
-pub use wharf_transport::http::{Http, HttpBody, HttpLimits, HttpService, Streaming};
+pub use wharf_transport::http::{
+    Http, HttpBody, HttpLimits, HttpService, InvalidNetwork, Network, Streaming,
+};
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};
 pub use wharf_wire::{ErrorProfile, WireLimits};
 
@@ -102,6 +104,11 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tasks.md")]
 struct TasksGuide;
+
+/// The guide's examples compile.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../../../docs/http.md")]
+struct HttpGuide;
 
 /// The guide's examples compile.
 #[cfg(all(doctest, feature = "auth", feature = "client"))]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, request::Parts};
 use hyper::{
     body::Incoming,
     server::conn::{http1, http2},
@@ -18,7 +18,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     time::{Instant, timeout, timeout_at},
 };
@@ -26,7 +26,8 @@ use tokio::{
 use wharf_model::Scope;
 
 use super::{
-    HttpLimits, HttpService,
+    HttpLimits, HttpService, guard,
+    heads::Seen,
     io::{Io, Patience},
     read::turned_away,
     respond,
@@ -36,11 +37,15 @@ use super::{
 };
 use crate::{
     seats::{Sitting, Spoken},
-    sockets::welcome,
+    sockets::{Admission, welcome},
 };
 
 /// What an HTTP/2 connection begins with.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// What a handshake of TLS begins with.
+const HANDSHAKE: u8 = 0x16;
+/// How much of what a client sends to the wrong port is read.
+const UNREAD: u64 = 64 << 10;
 /// How often the system asks whether a silent client is still there; it is gone after four times.
 const PROBE: Duration = Duration::from_secs(15);
 /// How often a silent HTTP/2 connection is asked whether it is alive.
@@ -60,15 +65,29 @@ pub async fn serve(service: HttpService, listener: TcpListener) {
     let site = service.site;
     let limits = site.http.limits;
     let client = |stream, scope, seat| connection(site.clone(), stream, scope, seat);
-    // In the clear nobody would read it who expects TLS.
+    // A client that expects TLS could not read it in the clear.
     let refusal = if site.http.is_encrypted() { &[][..] } else { REFUSAL };
-    let mut clients = welcome(listener, limits.connections, &site.shutdown, refusal, client).await;
-    let deadline = Instant::now() + limits.grace;
+    let admission =
+        Admission { connections: limits.connections, refusal, shortage: &site.shortage };
+    let mut clients = welcome(listener, admission, &site.shutdown, client).await;
+    // Calls that are cut off when the grace is over are answered, which takes a moment.
+    let deadline = Instant::now() + limits.grace + FAREWELL;
     let ended = async { while clients.join_next().await.is_some() {} };
     let _ = timeout_at(deadline, ended).await;
     clients.shutdown().await;
-    // Lines have their own grace, after which they say goodbye.
-    site.tasks.finish(deadline + FAREWELL).await;
+    // Lines say goodbye after that.
+    site.tasks.finish(deadline).await;
+}
+
+impl HttpService {
+    /// Waits until the server is told to stop and what outlives its requests has ended: WebSockets and the calls of
+    /// legacy sessions, each within its grace period. For servers that are mounted in an application of one's own; the
+    /// accept loop of [`serve`] does so itself.
+    pub async fn drained(&self) {
+        let site = &self.site;
+        site.shutdown.stopped().await;
+        site.tasks.finish(Instant::now() + site.http.limits.grace + FAREWELL).await;
+    }
 }
 
 async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: Sitting) {
@@ -84,14 +103,62 @@ async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: Sitt
             if let Some(certificate) = super::tls::certificate(&stream) {
                 scope.insert(certificate);
             }
-            speak(&site, stream, scope, seat).await;
+            let agreed = super::tls::agreed(&stream);
+            speak(&site, stream, agreed, scope, seat).await;
         }
         return;
     }
-    speak(&site, stream, scope, seat).await;
+    speak(&site, stream, Agreed::Plain, scope, seat).await;
 }
 
-async fn speak<S>(site: &Arc<Site>, mut stream: S, mut scope: Scope, seat: Sitting)
+/// What a client may speak, by what came before its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Agreed {
+    /// Nothing is encrypted: any version of HTTP.
+    Plain,
+    /// Any version of HTTP, because the client of an encrypted connection named none.
+    #[cfg(feature = "tls")]
+    Any,
+    /// The version that the handshake of TLS ended with.
+    #[cfg(feature = "tls")]
+    Http1,
+    #[cfg(feature = "tls")]
+    Http2,
+}
+
+impl Agreed {
+    /// Why a client may not begin like this. An empty text is for one that would not understand it.
+    fn refusal(self, begun: &[u8], is_http2: bool) -> Option<&'static str> {
+        match self {
+            Agreed::Plain if begun[0] == HANDSHAKE => {
+                Some("This port does not speak TLS: use http:// instead of https://")
+            }
+            #[cfg(feature = "tls")]
+            Agreed::Http1 if is_http2 => Some("HTTP/1.1 was agreed on, not HTTP/2"),
+            #[cfg(feature = "tls")]
+            Agreed::Http2 if !is_http2 => Some(""),
+            _ => None,
+        }
+    }
+}
+
+/// Says in plain HTTP/1.1 why a connection ends before its first request.
+async fn turn_down(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), why: &str) {
+    let told = format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{why}\n",
+        why.len() + 1,
+    );
+    let telling = async {
+        stream.write_all(told.as_bytes()).await?;
+        stream.shutdown().await?;
+        // A connection that is closed with input unread takes back what the client has not read yet.
+        tokio::io::copy(&mut stream.take(UNREAD), &mut tokio::io::sink()).await
+    };
+    let _ = timeout(FAREWELL, telling).await;
+}
+
+async fn speak<S>(site: &Arc<Site>, mut stream: S, agreed: Agreed, mut scope: Scope, seat: Sitting)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -99,6 +166,11 @@ where
     let Some(Some((begun, is_http2))) = in_time(site, first_bytes(&mut stream)).await else {
         return;
     };
+    match agreed.refusal(&begun, is_http2) {
+        None => {}
+        Some("") => return,
+        Some(why) => return turn_down(&mut stream, why).await,
+    }
     let (place, turns) = (seat.seat().clone(), Turns::default());
     scope.insert(place.clone());
     let scope = scope.shared();
@@ -106,7 +178,10 @@ where
     let head = (!is_http2).then(|| (limits.head, turns.clone()));
     let patience = Patience { head, write: limits.write };
     let io = TokioIo::new(Io::new(stream, begun, patience, seat));
-    let answer = service_fn(|request| answer(site.clone(), request, scope.clone(), turns.take()));
+    let answer = service_fn(|request| {
+        let well_formed = !turns.has_fragment();
+        answer(site.clone(), request, scope.clone(), turns.take(), well_formed)
+    });
     // Both kinds of connection are driven alike, but have no type in common.
     macro_rules! drive {
         ($connection:expr, $idle:expr, $drained:expr) => {{
@@ -155,6 +230,7 @@ fn http1(limits: &HttpLimits) -> http1::Builder {
     builder
         // The stream beneath it sees to that.
         .header_read_timeout(None)
+        .max_header_size(limits.headers)
         .max_buf_size(limits.headers.max(8 << 10));
     builder
 }
@@ -190,6 +266,17 @@ async fn first_bytes(stream: &mut (impl AsyncRead + Unpin)) -> Option<(Bytes, bo
     }
 }
 
+/// Answers a request for another path than those that are served.
+fn nowhere(site: &Site, parts: &Parts) -> respond::Reply {
+    match guard::check_form(parts, &Seen::of(&parts.headers)) {
+        Err(refusal) => *refusal,
+        Ok(()) => {
+            let problem = format!("There is nothing here: the endpoint is {}", site.http.path);
+            respond::refuse(404, &problem)
+        }
+    }
+}
+
 type Answer = Result<respond::Reply, Infallible>;
 
 /// Answers a request. It is our turn until the answer's end.
@@ -198,15 +285,19 @@ fn answer(
     request: Request<Incoming>,
     mut scope: Scope,
     turn: Turn,
+    well_formed: bool,
 ) -> impl Future<Output = Answer> {
     let (mut parts, mut body) = request.into_parts();
     scope.extend([std::mem::take(&mut parts.extensions)]);
     async move {
-        let mut reply = match site.http.serves(parts.uri.path()) {
+        let mut reply = match well_formed && site.http.serves(parts.uri.path()) {
             true => site.request(&parts, scope, Pin::new(&mut body)).await,
             false => {
-                let problem = format!("There is nothing here: the endpoint is {}", site.http.path);
-                turned_away(respond::refuse(404, &problem), &parts, Pin::new(&mut body)).await
+                let reply = match well_formed {
+                    true => nowhere(&site, &parts),
+                    false => guard::malformed(400, "A request target has no fragment (#…)"),
+                };
+                turned_away(reply, &parts, Pin::new(&mut body)).await
             }
         };
         match reply.status() {

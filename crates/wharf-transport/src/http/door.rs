@@ -112,6 +112,9 @@ impl Site {
         if let Err(refusal) = checked {
             return turned_away(*refusal, parts, body).await;
         }
+        if !seen.is_plain() {
+            return turned_away(guard::encoded(), parts, body).await;
+        }
         let mut taken = Taken::nothing(&self.room);
         let body = match read(body, PAGE, self.http.limits.body, &mut taken, scope).await {
             Ok(body) => body,

@@ -4,6 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use wharf_model::{Authority, Stores};
 
+use super::proxies::{InvalidNetwork, Proxies};
+
 /// When a reply is a stream of events instead of one JSON object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -40,6 +42,7 @@ pub struct Http {
     pub(crate) stores: Option<Stores>,
     pub(crate) health: bool,
     pub(crate) authority: Option<Guarded>,
+    pub(crate) proxies: Proxies,
     #[cfg(feature = "websocket")]
     pub(crate) websocket: bool,
     #[cfg(feature = "tls")]
@@ -68,6 +71,7 @@ impl Http {
             stores: None,
             health: false,
             authority: None,
+            proxies: Proxies::default(),
             #[cfg(feature = "websocket")]
             websocket: true,
             #[cfg(feature = "tls")]
@@ -152,7 +156,8 @@ impl Http {
     }
 
     /// Answers at `/live` whether the process is alive, and at `/ready` whether it should be sent
-    /// requests: not while it stops, nor while its store is gone. Both are for balancers, whatever
+    /// requests: not while it stops, nor while its store is gone, nor for ten seconds after a connection could not be
+    /// accepted for lack of file descriptors. Both are for balancers, whatever
     /// host they ask for, and say nothing else.
     pub fn health(mut self) -> Self {
         self.health = true;
@@ -164,6 +169,36 @@ impl Http {
         let pages = authority.paths();
         self.authority = Some(Guarded { authority: Arc::new(authority), pages });
         self
+    }
+
+    /// Takes the client's address from what these reverse proxies say, in `Forwarded` (RFC 7239) or else in
+    /// `X-Forwarded-For`. Each is an address or a network in CIDR notation, such as `10.0.0.0/8`.
+    ///
+    /// The right-most address in the header that is not itself a trusted proxy counts: as the
+    /// [`RemoteAddress`](wharf_model::RemoteAddress) of the request, for rates, shares per caller and the limits of an
+    /// OAuth proxy. Requests from other addresses are taken as they come, whatever their headers say. A request whose two
+    /// headers name different clients is refused, because one of them may be the client's own: let the proxy set one and
+    /// remove the other.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_transport::http::*; }
+    /// use wharf::Http;
+    ///
+    /// let http = Http::new().host("mcp.example.com").trusted_proxies(["127.0.0.1", "10.0.0.0/8"])?;
+    /// # Ok::<(), wharf::InvalidNetwork>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If one of them is neither an address nor a network.
+    pub fn trusted_proxies<I>(mut self, proxies: I) -> Result<Self, InvalidNetwork>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        for proxy in proxies {
+            self.proxies.extend([proxy.as_ref().parse()?]);
+        }
+        Ok(self)
     }
 
     /// Whether somebody decides who may come in.

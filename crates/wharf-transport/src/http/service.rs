@@ -22,6 +22,7 @@ use super::{
     guard,
     heads::Seen,
     options,
+    proxies::Contradiction,
     read::{Unread, read, turned_away},
     respond::{self, Due, Reply},
     session::Sessions,
@@ -29,8 +30,9 @@ use super::{
     tasks::Tasks,
 };
 use crate::{
-    Host, Shutdown,
+    Host, LineLimits, Shutdown,
     room::{Room, Taken},
+    shortage::Shortage,
 };
 
 /// One server over HTTP: a tower service that answers `http::Request`s.
@@ -55,6 +57,8 @@ pub(crate) struct Site {
     pub(crate) sse: Option<Arc<Sse2024>>,
     /// The other processes that serve the same clients, if there may be any.
     pub(crate) fleet: Option<Arc<Fleet>>,
+    /// Whether connections cannot be accepted.
+    pub(crate) shortage: Shortage,
 }
 
 impl HttpService {
@@ -68,6 +72,14 @@ impl HttpService {
             }
             _ => host,
         };
+        // A WebSocket has no more time at the end than the accept loop gives it.
+        let host = match http.limits.grace < host.limits.grace {
+            true => {
+                let limits = LineLimits { grace: http.limits.grace, ..host.limits };
+                Arc::new(Host { limits, ..(*host).clone() })
+            }
+            false => host,
+        };
         let tasks = Arc::new(Tasks::default());
         let legacy = host.wire.speaks_legacy();
         let fleet = Fleet::new(http.stores.as_ref(), &tasks, &shutdown);
@@ -78,7 +90,8 @@ impl HttpService {
         let sse = (legacy && http.sse_2024)
             .then(|| Sse2024::new(host.clone(), http.limits, tasks.clone(), shutdown.clone()));
         let room = Room::new(http.limits.bodies, host.limits.unfinished());
-        let site = Site { host, http, shutdown, tasks, room, sessions, sse, fleet };
+        let shortage = Shortage::default();
+        let site = Site { host, http, shutdown, tasks, room, sessions, sse, fleet, shortage };
         HttpService { site: Arc::new(site) }
     }
 
@@ -96,13 +109,23 @@ impl Site {
         scope: Scope,
         body: Pin<&mut B>,
     ) -> Reply {
+        let seen = Seen::of(&parts.headers);
+        if let Err(refusal) = guard::check_form(parts, &seen) {
+            return turned_away(*refusal, parts, body).await;
+        }
         // For balancers, who know no host and ask for nothing.
         if self.http.health
             && let Some(reply) = self.health(parts).await
         {
             return turned_away(reply, parts, body).await;
         }
-        let seen = Seen::of(&parts.headers);
+        let mut scope = scope;
+        if !self.http.proxies.is_empty()
+            && let Err(Contradiction) = self.http.proxies.locate(&parts.headers, &mut scope)
+        {
+            let problem = "Forwarded and X-Forwarded-For name different clients: let the proxy set one and remove the other";
+            return turned_away(respond::refuse(400, problem), parts, body).await;
+        }
         // In a box of its own: whoever lets everybody in needs no room for it.
         if let Some(guarded) = &self.http.authority {
             return Box::pin(self.guarded(guarded, parts, &seen, body, scope)).await;
@@ -188,6 +211,9 @@ impl Site {
         let refuse = |status, problem| Some(respond::refuse(status, problem));
         if parts.method != Method::POST {
             return Some(respond::not_allowed("POST"));
+        }
+        if !seen.is_plain() {
+            return Some(guard::encoded());
         }
         if !seen.is_json() {
             return refuse(415, "The body must be application/json");

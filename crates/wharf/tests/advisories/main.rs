@@ -24,6 +24,7 @@ mod leaks;
 mod openings;
 mod panics;
 mod proofs;
+mod proxied;
 mod raw;
 mod readings;
 mod rights;
@@ -33,6 +34,7 @@ mod sessions;
 mod shares;
 mod slow;
 mod statuses;
+mod strict;
 mod tls;
 #[path = "../behaviour/web.rs"]
 mod web;

@@ -26,6 +26,7 @@ mod table;
 use std::{
     future::poll_fn,
     sync::{Arc, Mutex, Once},
+    task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
@@ -205,7 +206,15 @@ impl Sessions {
         let host = &self.common.host;
         let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
         let mut call = CallStream::new(exchange, codec, &self.common.shutdown, None);
-        let outcome = poll_fn(|cx| call.poll_end(cx)).await;
+        // Nobody need be woken: one that goes on is polled again at once.
+        let first = call.poll_end(&mut Context::from_waker(Waker::noop()));
+        let outcome = match first {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => {
+                call.cut_after(&self.common.shutdown, self.common.limits.grace);
+                poll_fn(|cx| call.poll_end(cx)).await
+            }
+        };
         (call, outcome)
     }
 }
