@@ -15,15 +15,19 @@ use wharf_model::{Deadlines, Rate};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Calls that run at the same time.
+    /// Calls that run at the same time. One caller (a principal, or an address where callers are not
+    /// authenticated) gets three quarters of them at most, so that others are served at once.
+    /// Callers on this machine, over standard input for example, may have all of them.
     pub concurrent: usize,
-    /// Calls that wait for their turn; the next one is refused as overloaded.
+    /// Calls that wait for their turn; the next one is refused as overloaded. Callers take turns, and
+    /// one caller gets three quarters of these places at most.
     pub queue: usize,
     /// Listens at the same time, beside the calls.
     pub listens: usize,
     /// Resources that one listen can follow; the rest are left out of the acknowledgement.
     pub subscriptions: usize,
-    /// Blocking handlers at work or in line, those included whose call was cancelled.
+    /// Blocking handlers at work or in line, those included whose call was cancelled; three quarters
+    /// of them for one caller at most.
     pub blocking: usize,
     /// How long a call may show no sign of life.
     pub idle: Duration,

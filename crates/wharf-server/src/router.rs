@@ -273,16 +273,21 @@ fn in_turn(
     outbox: Outbox,
     run: impl FnOnce(&Arc<Core>, Request, Outbox) -> BoxFuture<Outcome> + Send + 'static,
 ) -> BoxFuture<Outcome> {
-    match core.gate.enter() {
+    match core.gate.enter(&request.scope) {
         Admission::Now => {
             outbox.hold(core.gate.clone());
+            run(core, request, outbox)
+        }
+        Admission::Counted(place) => {
+            place.keep(&outbox);
             run(core, request, outbox)
         }
         Admission::Later(ticket) => {
             let core = core.clone();
             Box::pin(async move {
-                ticket.await;
-                outbox.hold(core.gate.clone());
+                if let Some(place) = ticket.await {
+                    place.keep(&outbox);
+                }
                 let call = run(&core, request, outbox);
                 call.await
             })
