@@ -45,6 +45,7 @@ mod into_prompt;
 mod into_tool;
 mod kinds;
 mod limits;
+mod listens;
 mod middleware;
 mod notice;
 mod page;

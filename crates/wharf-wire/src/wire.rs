@@ -50,6 +50,8 @@ pub struct WireLimits {
     pub batch: usize,
     /// Resources, and tasks, that one listen, or one legacy session, may follow.
     pub subscriptions: usize,
+    /// Bytes of the URIs that one legacy session may follow.
+    pub subscription_bytes: usize,
 }
 
 impl Default for WireLimits {
@@ -62,6 +64,7 @@ impl Default for WireLimits {
             client: 256 * 1024,
             batch: 1_000,
             subscriptions: 1_000,
+            subscription_bytes: 128 * 1024,
         }
     }
 }

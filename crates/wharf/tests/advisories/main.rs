@@ -30,6 +30,7 @@ mod rights;
 mod scopes;
 mod server;
 mod sessions;
+mod shares;
 mod slow;
 mod statuses;
 mod tls;
