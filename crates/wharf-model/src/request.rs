@@ -293,6 +293,12 @@ impl Request {
         self.peer.as_ref()
     }
 
+    /// How many bytes the message has that the call came in, or was written as.
+    #[must_use]
+    pub fn message_len(&self) -> usize {
+        self.body.len()
+    }
+
     /// Forgets the message: its parameters and its metadata. A call that lasts, such as a listen, would
     /// otherwise keep the memory that the message takes.
     pub fn forget_message(&mut self) {
