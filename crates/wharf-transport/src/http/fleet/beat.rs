@@ -37,13 +37,19 @@ pub(super) async fn run(fleet: Arc<Fleet>) {
     loop {
         let beaten = timeout(PATIENCE, beat(&fleet)).await;
         let well = matches!(beaten, Ok(Ok(())));
-        fleet.health.send_if_modified(|health| {
+        let changed = fleet.health.send_if_modified(|health| {
             let changed = well != health.is_some();
             if changed {
                 *health = well.then(Instant::now);
             }
             changed
         });
+        match beaten {
+            Ok(Ok(())) if changed => tracing::info!("the fleet's stores are back"),
+            Ok(Err(why)) if changed => tracing::error!(%why, "the fleet's stores fail"),
+            Err(_) if changed => tracing::error!("the fleet's stores do not answer in time"),
+            _ => {}
+        }
         let wait = if well { EVERY } else { jitter(AGAIN) };
         tokio::select! {
             () = sleep(wait) => {}
