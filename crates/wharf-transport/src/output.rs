@@ -10,8 +10,23 @@ use std::{
 };
 
 use tokio::sync::Notify;
+use wharf_model::Notification;
 
 use crate::Shutdown;
+
+/// From how many bytes on a message is moved instead of copied, and its buffer not kept for the next one.
+const LONG: usize = 4 << 10;
+/// What a long log message takes beside its data.
+const ENVELOPE: usize = 512;
+
+/// Makes exactly as much room in `out` as a long log message needs: growing step by step takes up to twice as much.
+pub(crate) fn make_room(out: &mut Vec<u8>, notification: &Notification) {
+    if let Notification::Log { data, .. } = notification
+        && data.get().len() >= LONG
+    {
+        out.reserve_exact(data.get().len() + ENVELOPE);
+    }
+}
 
 /// A queue of bytes with a bound: whoever fills it waits for the client to read.
 #[derive(Debug)]
@@ -19,6 +34,7 @@ pub(crate) struct Output {
     queue: Mutex<Queue>,
     /// Whether anything is queued, so that a quiet connection never takes the lock.
     waiting: AtomicBool,
+    /// From how many queued bytes on senders wait.
     limit: usize,
     ready: Notify,
     room: Notify,
@@ -32,11 +48,12 @@ struct Queue {
 }
 
 impl Output {
+    /// A queue for `limit` bytes, half of which may be on their way to the client when the other half waits.
     pub(crate) fn new(limit: usize) -> Self {
         Output {
             queue: Mutex::default(),
             waiting: AtomicBool::new(false),
-            limit,
+            limit: limit.div_ceil(2),
             ready: Notify::new(),
             room: Notify::new(),
             broken: Shutdown::new(),
@@ -46,7 +63,17 @@ impl Output {
     /// Queues `bytes`, as soon as there is room, and leaves them empty.
     pub(crate) async fn send(&self, bytes: &mut Vec<u8>) {
         if !bytes.is_empty() {
-            self.when_room(|queue| self.append(queue, bytes)).await;
+            self.when_room(|queue| {
+                // A long message is not there twice, not even for a moment.
+                match queue.bytes.is_empty() && bytes.len() >= LONG && !queue.closed {
+                    true => self.put(queue, mem::take(bytes)),
+                    false => self.append(queue, bytes),
+                }
+            })
+            .await;
+            if bytes.capacity() > LONG {
+                *bytes = Vec::new();
+            }
             bytes.clear();
         }
     }
@@ -78,9 +105,18 @@ impl Output {
     fn append(&self, queue: &mut Queue, bytes: &[u8]) {
         if !queue.closed {
             queue.bytes.extend_from_slice(bytes);
-            self.waiting.store(true, Ordering::Release);
-            self.ready.notify_one();
+            self.tell();
         }
+    }
+
+    fn put(&self, queue: &mut Queue, bytes: Vec<u8>) {
+        queue.bytes = bytes;
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.waiting.store(true, Ordering::Release);
+        self.ready.notify_one();
     }
 
     /// Takes what is queued.

@@ -16,8 +16,9 @@ use super::{
     HttpBody, cors, guard,
     heads::Seen,
     options::Guarded,
-    read::{Taken, read, turned_away},
+    read::{read, turned_away},
     respond::{self, Reply},
+    room::Taken,
     service::Site,
 };
 
@@ -112,7 +113,7 @@ impl Site {
             return turned_away(*refusal, parts, body).await;
         }
         let mut taken = Taken::nothing(&self.room);
-        let body = match read(body, PAGE, self.http.limits.body, &mut taken).await {
+        let body = match read(body, PAGE, self.http.limits.body, &mut taken, scope).await {
             Ok(body) => body,
             Err(unread) => return self.unread(unread),
         };

@@ -21,6 +21,7 @@ mod io;
 mod options;
 mod read;
 mod respond;
+mod room;
 mod service;
 mod session;
 mod sse2024;

@@ -22,8 +22,9 @@ use super::{
     guard,
     heads::Seen,
     options,
-    read::{Room, Taken, Unread, read, turned_away},
+    read::{Unread, read, turned_away},
     respond::{self, Due, Reply},
+    room::{Room, Taken},
     session::Sessions,
     sse2024::Sse2024,
     tasks::Tasks,
@@ -134,7 +135,7 @@ impl Site {
                 return turned_away(reply, parts, body).await;
             }
             if path.ends_with(options::MESSAGES) {
-                return match self.read_post(parts, seen, body, &mut taken).await {
+                return match self.read_post(parts, seen, body, &mut taken, &scope).await {
                     Ok(message) => sse.post(parts.uri.query(), message, scope).await,
                     Err(refusal) => *refusal,
                 };
@@ -142,13 +143,17 @@ impl Site {
         }
         let reply = match (&parts.method, &self.sessions) {
             (&Method::POST, _) => {
-                return match self.read_post(parts, seen, body, &mut taken).await {
+                let mut reply = match self.read_post(parts, seen, body, &mut taken, &scope).await {
                     Ok(message) => match self.post(seen, message, scope) {
                         Due::Now(reply) => reply,
                         Due::Later(reply) => reply.await,
                     },
-                    Err(refusal) => *refusal,
+                    Err(refusal) => return *refusal,
                 };
+                if let Some(share) = taken.into_share() {
+                    reply.body_mut().charge(share);
+                }
+                return reply;
             }
             #[cfg(feature = "websocket")]
             (&Method::GET, _) if self.http.websocket && super::websocket::is_asked(parts) => {
@@ -205,11 +210,12 @@ impl Site {
         seen: &Seen<'_>,
         body: Pin<&mut B>,
         taken: &mut Taken,
+        scope: &Scope,
     ) -> Result<Bytes, Box<Reply>> {
         if let Some(refusal) = self.unreadable(parts, seen) {
             return Err(Box::new(turned_away(refusal, parts, body).await));
         }
-        let read = read(body, self.host.limits.message, self.http.limits.body, taken).await;
+        let read = read(body, self.host.limits.message, self.http.limits.body, taken, scope).await;
         read.map_err(|unread| Box::new(self.unread(unread)))
     }
 

@@ -12,7 +12,7 @@ use wharf_model::{Event, Exchange, Outcome, Reply};
 use wharf_wire::{Codec, sse};
 
 use super::door::{Until, expired};
-use crate::{Replies, Shutdown};
+use crate::{Replies, Shutdown, output::make_room};
 
 /// How much of a stream leaves at once.
 pub(crate) const FULL: usize = 32 << 10;
@@ -134,6 +134,7 @@ impl CallStream {
     fn write(&mut self, event: Event) -> bool {
         match event {
             Event::Notify(notification) => {
+                make_room(&mut self.said, &notification);
                 let before = self.said.len();
                 sse::open(&mut self.said);
                 let told = self.codec.notify(&notification, &mut self.said);

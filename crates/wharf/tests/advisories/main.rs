@@ -33,5 +33,6 @@ mod sessions;
 mod slow;
 mod statuses;
 mod tls;
+mod unread;
 #[path = "../behaviour/web.rs"]
 mod web;
