@@ -44,16 +44,18 @@ pub(crate) struct Output {
 #[derive(Debug, Default)]
 struct Queue {
     bytes: Vec<u8>,
+    /// How many bytes were taken and have yet to be written.
+    taken: usize,
     closed: bool,
 }
 
 impl Output {
-    /// A queue for `limit` bytes, half of which may be on their way to the client when the other half waits.
+    /// A queue in which `limit` bytes may wait, those included that are being written.
     pub(crate) fn new(limit: usize) -> Self {
         Output {
             queue: Mutex::default(),
             waiting: AtomicBool::new(false),
-            limit: limit.div_ceil(2),
+            limit,
             ready: Notify::new(),
             room: Notify::new(),
             broken: Shutdown::new(),
@@ -89,7 +91,7 @@ impl Output {
             room.as_mut().enable();
             {
                 let mut queue = self.lock();
-                if queue.closed || queue.bytes.len() < self.limit {
+                if queue.closed || queue.bytes.len() + queue.taken < self.limit {
                     return act(&mut queue);
                 }
             }
@@ -119,7 +121,7 @@ impl Output {
         self.ready.notify_one();
     }
 
-    /// Takes what is queued.
+    /// Takes what is queued. Tell with [`written`](Output::written) when it is written.
     pub(crate) fn take(&self) -> Vec<u8> {
         if !self.waiting.load(Ordering::Acquire) {
             return Vec::new();
@@ -127,11 +129,19 @@ impl Output {
         let mut queue = self.lock();
         self.waiting.store(false, Ordering::Release);
         let bytes = mem::take(&mut queue.bytes);
+        queue.taken = bytes.len();
+        bytes
+    }
+
+    /// What was taken is written: others find room.
+    pub(crate) fn written(&self) {
+        let mut queue = self.lock();
+        let was_full = queue.bytes.len() + queue.taken >= self.limit;
+        queue.taken = 0;
         drop(queue);
-        if bytes.len() >= self.limit {
+        if was_full {
             self.room.notify_waiters();
         }
-        bytes
     }
 
     /// Completes when something is queued; false once there never will be.

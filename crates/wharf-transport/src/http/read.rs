@@ -45,7 +45,7 @@ pub(crate) async fn read<B: Body>(
     }
     if declared > LARGE {
         // Boxed: most requests need no room for it.
-        Box::pin(taken.wait_for(declared, patience, scope)).await?;
+        Box::pin(taken.wait_for(declared, patience + at_rate(declared), scope)).await?;
     }
     let mut begun = None;
     let mut pieces = Pieces::default();
@@ -57,7 +57,7 @@ pub(crate) async fn read<B: Body>(
             Poll::Ready(frame) => frame,
             Poll::Pending => {
                 let begun = *begun.get_or_insert_with(Instant::now);
-                let deadline = begun + patience + Duration::from_millis(had as u64 * 1000 / RATE);
+                let deadline = begun + patience + at_rate(had);
                 timeout_at(deadline, frame).await.map_err(|_| Unread::TooSlow)?
             }
         };
@@ -72,6 +72,11 @@ pub(crate) async fn read<B: Body>(
         pieces.add(data.copy_to_bytes(size), expected);
     }
     Ok(taken.charge(pieces.whole()))
+}
+
+/// How long a slow client may take for so many bytes.
+fn at_rate(bytes: usize) -> Duration {
+    Duration::from_millis(bytes as u64 * 1000 / RATE)
 }
 
 /// Refuses a request whose body nobody reads, and which may still be on its way. Clients use the connection again, to
