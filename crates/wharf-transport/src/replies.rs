@@ -5,6 +5,8 @@ use std::{
     task::{Context, Poll},
 };
 
+#[cfg(feature = "http")]
+use wharf_model::Error;
 use wharf_model::{Event, Exchange, Request};
 use wharf_wire::{Codec, Received};
 
@@ -97,6 +99,16 @@ impl Replies {
             }
         }
         false
+    }
+
+    /// Ends every call that is under way with this error.
+    #[cfg(feature = "http")]
+    pub(crate) fn cut(&mut self, error: &Error) {
+        for (_, codec) in std::mem::take(&mut self.calls) {
+            let mut message = Vec::new();
+            codec.encode(&error.clone().into(), &mut message);
+            self.reply(message);
+        }
     }
 
     /// The next message to the client; none after the last.

@@ -15,13 +15,13 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use wharf_wire::sse;
 
 use super::{
-    room::Share,
     session::{Follower, Stored},
     sse2024::Feed,
     stream::{BatchStream, CallStream, FULL},
     streams,
     turn::Turn,
 };
+use crate::room::Taken;
 
 /// What a response carries: nothing, one message, or a stream of events.
 ///
@@ -33,7 +33,7 @@ pub struct HttpBody {
     /// Given back when the response ends.
     turn: Option<Turn>,
     /// What the request's body takes, if it is large.
-    share: Option<Arc<Share>>,
+    share: Option<Arc<Taken>>,
 }
 
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl HttpBody {
     }
 
     /// Lets the request's body count until the reply is written, too: that may be as long.
-    pub(crate) fn charge(&mut self, share: Arc<Share>) {
+    pub(crate) fn charge(&mut self, share: Arc<Taken>) {
         match &mut self.inner {
             Inner::Empty => {}
             Inner::Whole(message) => *message = share.charge(mem::take(message)),

@@ -18,9 +18,9 @@ use super::{
     options::Guarded,
     read::{read, turned_away},
     respond::{self, Reply},
-    room::Taken,
     service::Site,
 };
+use crate::room::Taken;
 
 /// The most bytes that a page takes: forms, and descriptions of clients.
 const PAGE: usize = 64 << 10;
@@ -111,6 +111,9 @@ impl Site {
         };
         if let Err(refusal) = checked {
             return turned_away(*refusal, parts, body).await;
+        }
+        if !seen.is_plain() {
+            return turned_away(guard::encoded(), parts, body).await;
         }
         let mut taken = Taken::nothing(&self.room);
         let body = match read(body, PAGE, self.http.limits.body, &mut taken, scope).await {

@@ -6,15 +6,11 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderValue, header, request::Parts};
 use http_body::Body;
 use tokio::time::{Instant, timeout, timeout_at};
-use wharf_model::Scope;
+use wharf_model::{Full, Scope};
 
-use super::{
-    respond::Reply,
-    room::{LARGE, Taken},
-};
+use super::respond::Reply;
+use crate::room::{LARGE, RATE, Taken};
 
-/// What a slow client must at least send a second once its time of grace is over.
-const RATE: u64 = 64 << 10;
 /// The most bytes that are let in of a request that was refused, and how long they may take.
 const UNWANTED: usize = 64 << 10;
 const MOMENT: Duration = Duration::from_secs(1);
@@ -43,9 +39,13 @@ pub(crate) async fn read<B: Body>(
     if declared > limit {
         return Err(Unread::TooLong);
     }
+    // Up to which length there is room already.
+    let mut reserved = 0;
     if declared > LARGE {
+        let amount = declared * taken.copies(limit);
         // Boxed: most requests need no room for it.
-        Box::pin(taken.wait_for(declared, patience + at_rate(declared), scope)).await?;
+        Box::pin(taken.wait_for(amount, patience, scope)).await.map_err(|Full| Unread::NoRoom)?;
+        reserved = declared;
     }
     let mut begun = None;
     let mut pieces = Pieces::default();
@@ -57,7 +57,7 @@ pub(crate) async fn read<B: Body>(
             Poll::Ready(frame) => frame,
             Poll::Pending => {
                 let begun = *begun.get_or_insert_with(Instant::now);
-                let deadline = begun + patience + at_rate(had);
+                let deadline = begun + patience + Duration::from_millis(had as u64 * 1000 / RATE);
                 timeout_at(deadline, frame).await.map_err(|_| Unread::TooSlow)?
             }
         };
@@ -67,16 +67,14 @@ pub(crate) async fn read<B: Body>(
         if had + size > limit {
             return Err(Unread::TooLong);
         }
-        taken.fill(had + size, scope)?;
+        if had + size > reserved {
+            let copies = if had + size > LARGE { taken.copies(limit) } else { 1 };
+            taken.more(size * copies, scope).map_err(|Full| Unread::NoRoom)?;
+        }
         let expected = body.size_hint().lower().min(limit as u64) as usize;
         pieces.add(data.copy_to_bytes(size), expected);
     }
-    Ok(taken.charge(pieces.whole()))
-}
-
-/// How long a slow client may take for so many bytes.
-fn at_rate(bytes: usize) -> Duration {
-    Duration::from_millis(bytes as u64 * 1000 / RATE)
+    Ok(pieces.whole())
 }
 
 /// Refuses a request whose body nobody reads, and which may still be on its way. Clients use the connection again, to

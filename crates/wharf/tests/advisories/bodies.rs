@@ -287,3 +287,103 @@ async fn tiny_elements_do_not_explode() {
     let grown = process.peak() - before;
     assert!(grown <= TIMES * BODY, "{} MiB for {} MiB", grown >> 20, BODY >> 20);
 }
+
+/// Where a client may say as much about itself as it likes: each with what is said there.
+fn places_of_openings(flood: &str) -> Vec<(&'static str, String)> {
+    let opening = |info: &str, capabilities: &str, params: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"{LEGACY}",
+            "clientInfo":{{"name":"c","version":"NUMBER"{info}}},"capabilities":{{{capabilities}}}{params}}}}}"#
+        )
+        .replace('\n', " ")
+    };
+    let text = "x".repeat(flood.len());
+    let icons = format!("[{}]", r#"{"src":""},"#.repeat(flood.len() / 11).trim_end_matches(','));
+    vec![
+        ("nothing", opening("", "", "")),
+        ("experimental", opening("", &format!(r#""experimental":{{"a":{flood}}}"#), "")),
+        ("extensions", opening("", &format!(r#""extensions":{{"a/b":{flood}}}"#), "")),
+        ("tasks", opening("", &format!(r#""tasks":{{"a":{flood}}}"#), "")),
+        ("roots", opening("", &format!(r#""roots":{{"a":{flood}}}"#), "")),
+        ("unknown capabilities", opening("", &format!(r#""a":{flood}"#), "")),
+        ("icons", opening(&format!(r#","icons":{icons}"#), "", "")),
+        ("description", opening(&format!(r#","description":"{text}""#), "", "")),
+        ("title", opening(&format!(r#","title":"{text}""#), "", "")),
+        ("unknown fields", opening(&format!(r#","a":{flood}"#), "", "")),
+        ("_meta", opening("", "", &format!(r#","_meta":{{"a":{flood}}}"#))),
+        ("unknown params", opening("", "", &format!(r#","a":{flood}"#))),
+    ]
+}
+
+/// CVE-2026-111768, in what is kept: 250 kB of `initialize` stayed as 16 MB for as long as its session did.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_client_says_about_itself_stays_small() {
+    const OPENINGS: usize = 30;
+    const KEPT: usize = 32_000;
+    let process = crate::child::Process::start().await;
+    let flood = format!("[{}0]", r#"{"":0},"#.repeat(240_000 / 7));
+    for transport in ["http", "websocket", "lines"] {
+        let mut nothing = 0;
+        for (place, opening) in places_of_openings(&flood) {
+            let open = async |number: usize| {
+                // No two clients say the same, or they would share it.
+                let opening = opening.replace("NUMBER", &number.to_string());
+                open_over(&process, transport, &opening).await
+            };
+            // Once before: what the server allocates for one it keeps for the next.
+            for _ in 0..2 {
+                drop(open(0).await);
+            }
+            let before = process.resident();
+            let mut open_now = Vec::new();
+            for number in 1..=OPENINGS {
+                open_now.push(open(number).await);
+            }
+            let grown = process.resident().saturating_sub(before) / OPENINGS;
+            if place == "nothing" {
+                nothing = grown;
+            }
+            let kept = grown.saturating_sub(nothing);
+            assert!(kept <= KEPT, "{place} over {transport}: {kept} bytes kept");
+        }
+    }
+}
+
+/// Opens a session. Gives back what keeps it open.
+#[cfg(target_os = "linux")]
+async fn open_over(
+    process: &crate::child::Process,
+    transport: &str,
+    opening: &str,
+) -> tokio::net::TcpStream {
+    use crate::shares::{frame, websocket};
+    let address = if transport == "lines" { process.lines } else { process.address };
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mut wanted = "\"result\"";
+    match transport {
+        "http" => {
+            let head = format!(
+                "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json\r\ncontent-type: \
+                 application/json\r\ncontent-length: {}\r\n\r\n",
+                opening.len()
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            wanted = "mcp-session-id";
+        }
+        "websocket" => {
+            stream = websocket(stream).await;
+            stream.write_all(&frame(opening.len())).await.unwrap();
+        }
+        _ => {}
+    }
+    stream.write_all(opening.as_bytes()).await.unwrap();
+    if transport == "lines" {
+        stream.write_all(b"\n").await.unwrap();
+    }
+    let mut reply = vec![0; 64 << 10];
+    let size = timeout(PATIENCE, stream.read(&mut reply)).await.expect("patience").unwrap();
+    let reply = String::from_utf8_lossy(&reply[..size]);
+    assert!(reply.contains(wanted), "{reply}");
+    stream
+}

@@ -34,13 +34,19 @@ async fn the_child_serves_until_it_is_killed() {
     };
     let endpoint = server(&Counts::default()).http(http).build().unwrap();
     let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
-    println!("\naddress {}", listener.local_addr().unwrap());
-    let _ = tokio::time::timeout(2 * PATIENCE, endpoint.serve_http_on(listener)).await;
+    let lines = Endpoint::listen_tcp("127.0.0.1:0").await.unwrap();
+    println!("\nlines {}", lines.local_addr().unwrap());
+    println!("address {}", listener.local_addr().unwrap());
+    let serving =
+        async { tokio::join!(endpoint.serve_http_on(listener), endpoint.serve_listener(lines)) };
+    let _ = tokio::time::timeout(2 * PATIENCE, serving).await;
 }
 
 pub struct Process {
     child: Child,
     pub address: SocketAddr,
+    /// Where it speaks lines over TCP.
+    pub lines: SocketAddr,
 }
 
 impl Process {
@@ -63,10 +69,15 @@ impl Process {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut over_tcp = None;
         loop {
             let line = lines.next_line().await.unwrap().expect("an address");
+            if let Some(address) = line.strip_prefix("lines ") {
+                over_tcp = Some(address.parse().unwrap());
+            }
             if let Some(address) = line.strip_prefix("address ") {
-                return Process { child, address: address.parse().unwrap() };
+                let lines = over_tcp.expect("where it speaks lines");
+                return Process { child, address: address.parse().unwrap(), lines };
             }
         }
     }
@@ -85,9 +96,18 @@ impl Process {
 
     /// The most memory it ever had, in bytes.
     pub fn peak(&self) -> usize {
+        self.memory("VmHWM:")
+    }
+
+    /// The memory it has now, in bytes.
+    pub fn resident(&self) -> usize {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, name: &str) -> usize {
         let id = self.child.id().expect("a running child");
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
     }
 }

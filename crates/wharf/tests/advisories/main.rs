@@ -24,14 +24,17 @@ mod leaks;
 mod openings;
 mod panics;
 mod proofs;
+mod proxied;
 mod raw;
 mod readings;
 mod rights;
 mod scopes;
 mod server;
 mod sessions;
+mod shares;
 mod slow;
 mod statuses;
+mod strict;
 mod tls;
 mod unread;
 #[path = "../behaviour/web.rs"]
