@@ -14,12 +14,18 @@ use wharf_model::{Event, Exchange, Outcome, Reply, Request};
 use wharf_wire::Codec;
 
 use crate::{
-    Host, Shutdown, asks::Asks, batch::Batch, flight::Flight, output::Output, room::Taken,
+    Host, Shutdown,
+    asks::Asks,
+    batch::Batch,
+    flight::Flight,
+    output::{Output, make_room},
+    room::Taken,
     shutdown::shutting_down,
 };
 
 /// How much a call may say before it has to make room for the next message.
 const EVENTS_IN_PLACE: usize = 64;
+const BYTES_IN_PLACE: usize = 32 << 10;
 
 /// What the reader, the writer and the calls of one connection share.
 pub(crate) struct Shared {
@@ -85,11 +91,15 @@ impl Call {
     pub(crate) fn run_in_place(&mut self, out: &mut Vec<u8>) -> bool {
         // Nobody need be woken: a call that goes on is polled again at once, by its task.
         let mut cx = Context::from_waker(Waker::noop());
+        let before = out.len();
         for _ in 0..EVENTS_IN_PLACE {
             match self.exchange.poll_event(&mut cx) {
                 Poll::Ready(event) => {
                     if self.write(event, out) {
                         return true;
+                    }
+                    if out.len() - before >= BYTES_IN_PLACE {
+                        return false;
                     }
                 }
                 Poll::Pending => return false,
@@ -151,6 +161,7 @@ impl Call {
     fn write(&mut self, event: Event, out: &mut Vec<u8>) -> bool {
         match event {
             Event::Notify(notification) => {
+                make_room(out, &notification);
                 if self.codec.notify(&notification, out) {
                     out.push(b'\n');
                 }

@@ -197,6 +197,17 @@ impl Flight {
         !cancelled
     }
 
+    /// Gives the memory back that calls needed, if there are none.
+    #[cfg(feature = "http")]
+    pub(crate) fn shrink(&self) {
+        let mut table = self.lock();
+        if table.calls.is_empty() {
+            table.calls.shrink_to_fit();
+            table.ids.shrink_to_fit();
+            table.asks.shrink_to_fit();
+        }
+    }
+
     /// Gives the call's seat back.
     pub(crate) fn leave(&self, number: u64) {
         let mut table = self.lock();

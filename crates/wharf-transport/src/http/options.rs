@@ -320,7 +320,9 @@ pub struct HttpLimits {
     pub head: Duration,
     /// How long a request's body may take to come, beside what it needs at 64 KiB a second.
     pub body: Duration,
-    /// Bytes in all bodies that are being read or answered.
+    /// Bytes that all bodies take which are being read or answered. One of more than 64 KiB counts three times: as it
+    /// came, as the arguments that are read from it, and as the reply. It waits for its turn for as long as `body` says, and
+    /// one caller gets no more than is left for the others.
     pub bodies: usize,
     /// How long a client may read nothing of what is sent to it.
     pub write: Duration,
@@ -344,7 +346,10 @@ pub struct HttpLimits {
     pub replay_events: usize,
     /// Bytes that one stream of a legacy session keeps for a client that comes back.
     pub replay_bytes: usize,
-    /// Bytes that all legacy sessions keep for clients that come back.
+    /// How long a stream of a legacy session that has ended is kept for a client that comes back.
+    pub replay_time: Duration,
+    /// Bytes that all legacy sessions keep for clients that come back, with what clients have yet to read. Beyond it,
+    /// streams that have ended are forgotten, the first to end first, then calls wait for their clients to read.
     pub replay_total: usize,
     /// How long a client should wait before it comes back to a stream.
     pub retry: Duration,
@@ -377,6 +382,7 @@ impl Default for HttpLimits {
             session_calls: 1024,
             replay_events: 1_000,
             replay_bytes: 1 << 20,
+            replay_time: Duration::from_secs(5 * 60),
             replay_total: 256 << 20,
             retry: Duration::from_secs(1),
             grace: Duration::from_secs(5),

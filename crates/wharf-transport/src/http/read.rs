@@ -6,15 +6,16 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderValue, header, request::Parts};
 use http_body::Body;
 use tokio::time::{Instant, timeout, timeout_at};
-
 use wharf_model::{Full, Scope};
 
 use super::respond::Reply;
-use crate::room::{RATE, Taken};
+use crate::room::{LARGE, RATE, Taken};
 
 /// The most bytes that are let in of a request that was refused, and how long they may take.
 const UNWANTED: usize = 64 << 10;
 const MOMENT: Duration = Duration::from_secs(1);
+/// From how many bytes on a body gets exactly as much memory as it needs.
+const LONG: usize = 1 << 20;
 
 /// Why there is no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +35,17 @@ pub(crate) async fn read<B: Body>(
     taken: &mut Taken,
     scope: &Scope,
 ) -> Result<Bytes, Unread> {
-    if body.size_hint().lower() > limit as u64 {
+    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if declared > limit {
         return Err(Unread::TooLong);
+    }
+    // Up to which length there is room already.
+    let mut reserved = 0;
+    if declared > LARGE {
+        let amount = declared * taken.copies(limit);
+        // Boxed: most requests need no room for it.
+        Box::pin(taken.wait_for(amount, patience, scope)).await.map_err(|Full| Unread::NoRoom)?;
+        reserved = declared;
     }
     let mut begun = None;
     let mut pieces = Pieces::default();
@@ -57,7 +67,10 @@ pub(crate) async fn read<B: Body>(
         if had + size > limit {
             return Err(Unread::TooLong);
         }
-        taken.more(size, scope).map_err(|Full| Unread::NoRoom)?;
+        if had + size > reserved {
+            let copies = if had + size > LARGE { taken.copies(limit) } else { 1 };
+            taken.more(size * copies, scope).map_err(|Full| Unread::NoRoom)?;
+        }
         let expected = body.size_hint().lower().min(limit as u64) as usize;
         pieces.add(data.copy_to_bytes(size), expected);
     }
@@ -126,8 +139,9 @@ impl Pieces {
         if self.joined.is_empty() {
             let size = self.first.len() + piece.len() + expected;
             // Alike for bodies of about one size: an allocator then keeps the room for the next
-            // one, and the system need not clear new pages for it.
-            self.joined.reserve(size.next_power_of_two());
+            // one, and the system need not clear new pages for it. For long ones that would take too much.
+            let size = if size > LONG { size } else { size.next_power_of_two() };
+            self.joined.reserve(size);
             self.joined.extend_from_slice(&self.first);
         }
         self.joined.extend_from_slice(&piece);

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     Host, LineLimits, Shutdown,
-    room::{Room, Taken},
+    room::{Attached, Room, Taken},
     shortage::Shortage,
 };
 
@@ -168,13 +168,19 @@ impl Site {
         }
         let reply = match (&parts.method, &self.sessions) {
             (&Method::POST, _) => {
-                return match self.read_post(parts, seen, body, &mut taken, &scope).await {
-                    Ok(message) => match self.post(seen, message, scope) {
-                        Due::Now(reply) => reply,
-                        Due::Later(reply) => reply.await,
-                    },
-                    Err(refusal) => *refusal,
+                let message = match self.read_post(parts, seen, body, &mut taken, &scope).await {
+                    Ok(message) => message,
+                    Err(refusal) => return *refusal,
                 };
+                let (message, taken) = taken.attach(message);
+                let mut reply = match self.post(seen, message, scope) {
+                    Due::Now(reply) => reply,
+                    Due::Later(reply) => reply.await,
+                };
+                if let Attached::Large(share) = taken {
+                    reply.body_mut().charge(share);
+                }
+                return reply;
             }
             #[cfg(feature = "websocket")]
             (&Method::GET, _) if self.http.websocket && super::websocket::is_asked(parts) => {

@@ -27,7 +27,7 @@ use wharf::{
 };
 
 use crate::{
-    bed::{Bed, PATIENCE},
+    bed::{Bed, PATIENCE, limited},
     caller::{self, Caller, LEGACY, MODERN},
     raw,
     web::{self, AnyBody},
@@ -213,6 +213,41 @@ async fn an_endless_body_is_not_read_to_no_end() {
         assert!(rest.is_ok(), "still open");
     }
     Caller::modern(&bed).works().await;
+}
+
+/// What a body takes counts for as long as its call holds it, however early the response began, and one caller does not
+/// get all of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_counts_until_its_call_is_over() {
+    const SIZE: usize = 1 << 20;
+    for legacy in [false, true] {
+        // Room for two, of which one caller gets one.
+        let bed = Bed::with(limited(|limits| {
+            (limits.bodies, limits.body) = (6 * SIZE, Duration::from_millis(300));
+        }))
+        .await;
+        let caller = if legacy { Caller::legacy(&bed).await } else { Caller::modern(&bed) };
+        let large = |id: u32| {
+            let mut call = caller.tool("wait", json!({}));
+            call["params"]["_meta"]["padding"] = "x".repeat(SIZE - 1024).into();
+            call["id"] = id.into();
+            call
+        };
+        let first = caller.send(&large(1)).await;
+        assert_eq!(first.status(), 200);
+        bed.counts.begun.reaches(1).await;
+        let second = caller.send(&large(2)).await;
+        assert_eq!((second.status().as_u16(), bed.counts.begun.get()), (503, 1));
+        assert!(second.headers().contains_key("retry-after"));
+        // Small ones still come in.
+        let mut small = caller.tool("echo", json!({"text": "on"}));
+        small["id"] = 3.into();
+        assert_eq!(caller::text(&caller::reply(caller.send(&small).await).await), "on");
+        bed.counts.gate.add();
+        assert_eq!(caller::text(&caller::reply(first).await), "through");
+        let third = caller.send(&large(4)).await;
+        assert_eq!(caller::text(&caller::reply(third).await), "through");
+    }
 }
 
 /// CVE-2026-111768: four megabytes of tiny elements became gigabytes.

@@ -37,5 +37,6 @@ mod slow;
 mod statuses;
 mod strict;
 mod tls;
+mod unread;
 #[path = "../behaviour/web.rs"]
 mod web;

@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, VecDeque},
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
@@ -41,7 +41,7 @@ pub(crate) struct Common {
 
 impl Common {
     pub(crate) fn new(host: Arc<Host>, limits: HttpLimits, shutdown: Shutdown) -> Arc<Self> {
-        let kept = Kept::new(limits.replay_total);
+        let kept = Kept::new(limits.replay_total, limits.replay_time);
         Arc::new(Common { host, limits, shutdown, kept, begun: Instant::now() })
     }
 
@@ -225,7 +225,7 @@ impl Session {
             None => streams.newest,
         };
         let journal = self.member.as_ref().map(|member| Journal::new(self, member, number));
-        let log = Log::new(number, self.common.clone(), journal);
+        let log = Log::new(number, self.common.clone(), journal, Arc::downgrade(self));
         streams.logs.insert(log.number, log.clone());
         log
     }
@@ -240,8 +240,10 @@ impl Session {
     /// The session's own stream.
     pub(crate) fn own_stream(&self) -> Arc<Log> {
         let mut streams = self.streams();
-        let own =
-            streams.own.get_or_insert_with(|| Log::new(OWN, self.common.clone(), None)).clone();
+        let own = streams
+            .own
+            .get_or_insert_with(|| Log::new(OWN, self.common.clone(), None, Weak::new()))
+            .clone();
         if streams.ended {
             drop(streams);
             own.close();
@@ -279,6 +281,18 @@ impl Session {
         let mut streams = self.streams();
         streams.logs.remove(&number);
         streams.finished.retain(|it| *it != number);
+    }
+
+    /// Forgets a stream of which nothing is kept any more, and with the last one the memory that streams needed.
+    pub(crate) fn release_stream(&self, number: u64) {
+        self.forget_stream(number);
+        let mut streams = self.streams();
+        if streams.logs.is_empty() {
+            streams.logs.shrink_to_fit();
+            streams.finished.shrink_to_fit();
+            drop(streams);
+            self.flight().shrink();
+        }
     }
 
     /// Keeps a stream that has ended, and forgets one that ended long ago.
