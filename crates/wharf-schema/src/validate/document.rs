@@ -10,8 +10,9 @@ use crate::survey::subschemas;
 /// How deep schemas may nest before anything of them is compiled.
 const DEPTH: usize = 256;
 
-/// How long an id may be: references are made whole with it.
-const LONGEST_ID: usize = 2048;
+/// How long the address of a schema may be once it is resolved: each `$id` below it is resolved
+/// against it, so that the lengths of nested ones add up.
+pub(crate) const LONGEST_ADDRESS: usize = 2048;
 
 /// A schema with an address of its own.
 pub(super) struct Resource<'d> {
@@ -62,7 +63,7 @@ impl<'d> Document<'d> {
         if depth > DEPTH {
             return Err(format!("the schema is nested more than {DEPTH} deep"));
         }
-        let resource = self.note_id(at, map);
+        let resource = self.note_id(at, map)?;
         self.note_anchors(Location { resource, ..at }, map);
         for (_, _, schema) in subschemas(map) {
             self.walk(Location { schema, resource }, depth + 1)?;
@@ -71,17 +72,22 @@ impl<'d> Document<'d> {
     }
 
     /// Notes the address of a schema; says which resource it belongs to.
-    fn note_id(&mut self, at: Location<'d>, map: &'d Map<String, Value>) -> usize {
+    fn note_id(&mut self, at: Location<'d>, map: &'d Map<String, Value>) -> Result<usize, String> {
         let outer = &self.resources[at.resource];
         let draft = Draft::named_in(map).unwrap_or(outer.draft);
         let id = map.get(draft.id_keyword()).and_then(Value::as_str);
         let hidden = draft.ref_stands_alone() && map.contains_key("$ref");
-        let is_usable = |id: &&str| !hidden && id.len() <= LONGEST_ID;
-        let Some(id) = id.filter(is_usable) else { return at.resource };
+        let Some(id) = id.filter(|_| !hidden) else { return Ok(at.resource) };
+        if id.len() > LONGEST_ADDRESS {
+            return Err(too_long());
+        }
         let (address, anchor) = uri::split(id);
         let mut resource = at.resource;
         if !address.is_empty() {
             let uri = uri::resolve(&outer.uri, address);
+            if uri.len() > LONGEST_ADDRESS {
+                return Err(too_long());
+            }
             resource = match self.by_root.get(&std::ptr::from_ref(at.schema)) {
                 Some(root) => {
                     self.by_uri.entry(uri.clone()).or_insert(*root);
@@ -94,7 +100,7 @@ impl<'d> Document<'d> {
         if !anchor.is_empty() {
             self.resources[resource].anchors.entry(anchor).or_insert(at.schema);
         }
-        resource
+        Ok(resource)
     }
 
     fn note_anchors(&mut self, at: Location<'d>, map: &'d Map<String, Value>) {
@@ -154,4 +160,8 @@ impl<'d> Document<'d> {
             Some(Location { schema, resource: self.resource_of(schema, at.resource) })
         })
     }
+}
+
+fn too_long() -> String {
+    format!("a `$id`, resolved against those around it, is longer than {LONGEST_ADDRESS} bytes")
 }

@@ -8,7 +8,7 @@ mod children;
 mod choices;
 mod compile;
 pub(crate) mod dialect;
-mod document;
+pub(crate) mod document;
 mod equal;
 mod format;
 mod fuel;
