@@ -1,10 +1,10 @@
 //! Properties of characters, by the names that ECMAScript has for them in `\p{…}`.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeSet, sync::LazyLock};
 
 use icu_properties::{
     CodePointMapData, CodePointSetData, CodePointSetDataBorrowed, PropertyParser,
-    props::{GeneralCategory, GeneralCategoryGroup, Script},
+    props::{GeneralCategory, GeneralCategoryGroup, Script, WhiteSpace},
     script::ScriptWithExtensions,
 };
 
@@ -58,8 +58,13 @@ fn category(name: &str) -> Option<Kind> {
     PropertyParser::<GeneralCategoryGroup>::new().get_strict(name).map(Kind::Category)
 }
 
+/// The scripts that some character has: the other codes of ISO 15924 are no values of the property.
+static SCRIPTS: LazyLock<BTreeSet<Script>> = LazyLock::new(|| {
+    CodePointMapData::<Script>::new().iter_ranges().map(|range| range.value).collect()
+});
+
 fn script(name: &str) -> Option<Script> {
-    PropertyParser::<Script>::new().get_strict(name)
+    PropertyParser::<Script>::new().get_strict(name).filter(|script| SCRIPTS.contains(script))
 }
 
 /// A property without a value: one that characters have or not, or a general category.
@@ -68,6 +73,8 @@ fn lone(name: &str) -> Option<Kind> {
         "Any" => Kind::Any,
         "ASCII" => Kind::Ascii,
         "Assigned" => Kind::Assigned,
+        // ICU4X knows only its other short name.
+        "space" => Kind::Binary(CodePointSetData::new::<WhiteSpace>()),
         _ => match CodePointSetData::new_for_ecma262(name.as_bytes()) {
             Some(set) => Kind::Binary(set),
             None => category(name)?,
