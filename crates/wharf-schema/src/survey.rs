@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt};
 
 use serde_json::{Map, Value};
 
-use crate::validate::{dialect::Draft, document::LONGEST_ADDRESS, uri};
+use crate::validate::{dialect::Draft, document::LONGEST_ADDRESS, metaschema, uri};
 
 /// How a keyword holds subschemas.
 enum Holds {
@@ -113,7 +113,9 @@ pub fn problems(schema: &Value, bounds: Bounds) -> Vec<Problem> {
         Survey { bounds, count: 0, ids: HashSet::new(), refs: Vec::new(), found: vec![] };
     survey.visit(schema, "", 1);
     let Survey { ids, refs, mut found, .. } = survey;
-    let outside = refs.into_iter().filter(|(address, _)| !ids.contains(address));
+    let is_known =
+        |address: &String| ids.contains(address) || metaschema::dialect_at(address).is_some();
+    let outside = refs.into_iter().filter(|(address, _)| !is_known(address));
     found.extend(outside.map(|(_, to)| Problem::Outside(to.to_owned())));
     found
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::{dialect::Draft, uri};
+use super::{dialect::Draft, metaschema, uri};
 use crate::survey::subschemas;
 
 /// How deep schemas may nest before anything of them is compiled.
@@ -36,15 +36,24 @@ pub(super) struct Document<'d> {
     pub(super) resources: Vec<Resource<'d>>,
     by_root: HashMap<*const Value, usize>,
     by_uri: HashMap<String, usize>,
+    /// The schemas of schemas that something refers to.
+    built_in: Vec<Draft>,
 }
 
 impl<'d> Document<'d> {
     pub(super) fn new(root: &'d Value) -> Result<Self, String> {
+        let (by_root, by_uri) = (HashMap::new(), HashMap::new());
         let mut document =
-            Document { resources: Vec::new(), by_root: HashMap::new(), by_uri: HashMap::new() };
+            Document { resources: Vec::new(), by_root, by_uri, built_in: Vec::new() };
         let draft = root.as_object().and_then(Draft::named_in).unwrap_or(Draft::Y2020);
         document.add(root, String::new(), draft);
         document.walk(Location { schema: root, resource: 0 }, 0)?;
+        for draft in std::mem::take(&mut document.built_in) {
+            // What the document has under the same address comes first.
+            let (address, schema) = metaschema::of(draft);
+            let resource = document.add(schema, address.into(), draft);
+            document.walk(Location { schema, resource }, 0)?;
+        }
         Ok(document)
     }
 
@@ -65,6 +74,7 @@ impl<'d> Document<'d> {
         }
         let resource = self.note_id(at, map)?;
         self.note_anchors(Location { resource, ..at }, map);
+        self.note_built_in(resource, map);
         for (_, _, schema) in subschemas(map) {
             self.walk(Location { schema, resource }, depth + 1)?;
         }
@@ -121,6 +131,19 @@ impl<'d> Document<'d> {
         if resource.draft == Draft::Y2019 && is_recursive {
             // The older way is the newer one with an anchor that has no name.
             resource.dynamic.push(("", at.schema));
+        }
+    }
+
+    /// Notes the schema of schemas that a reference leads to.
+    fn note_built_in(&mut self, resource: usize, map: &'d Map<String, Value>) {
+        let base = &self.resources[resource].uri;
+        let refs = ["$ref", "$dynamicRef"].into_iter().filter_map(|it| map.get(it)?.as_str());
+        let addresses = refs.map(|to| uri::split(to).0).filter(|it| !it.is_empty());
+        for address in addresses {
+            let draft = metaschema::dialect_at(&uri::resolve(base, address));
+            if let Some(draft) = draft.filter(|it| !self.built_in.contains(it)) {
+                self.built_in.push(draft);
+            }
         }
     }
 
