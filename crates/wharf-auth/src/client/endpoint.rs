@@ -132,19 +132,31 @@ impl Endpoint<'_> {
     }
 
     /// Sends a form, with who we are.
+    ///
+    /// The form has the `client_id` beside basic authentication too, as RFC 6749 (3.2.1) allows and Python's `mcp`
+    /// demands. Some servers, Okta's among them, take that for a second authentication and refuse it with
+    /// `invalid_request` (5.2), before they look at the grant: they are asked again without it.
     pub(super) async fn post(&self, who: &Identity, form: &Form) -> Result<Fetched, Error> {
-        let (mut headers, mut form) = (HeaderMap::new(), form.clone());
+        let mut named = form.clone();
+        named.push(("client_id", who.client_id.clone()));
+        let answer = self.send(who, named).await?;
+        let is_basic = matches!(who.proof, Proof::Basic(_));
+        if is_basic && is_refused_as(&answer, "invalid_request") {
+            return self.send(who, form.clone()).await;
+        }
+        Ok(answer)
+    }
+
+    /// Sends a form with the proof of who we are.
+    async fn send(&self, who: &Identity, mut form: Form) -> Result<Fetched, Error> {
+        let mut headers = HeaderMap::new();
         match &who.proof {
-            Proof::None => form.push(("client_id", who.client_id.clone())),
+            Proof::None => {}
             Proof::Basic(secret) => {
                 headers.insert(AUTHORIZATION, basic(&who.client_id, secret)?);
             }
-            Proof::Post(secret) => {
-                form.push(("client_id", who.client_id.clone()));
-                form.push(("client_secret", secret.clone()));
-            }
+            Proof::Post(secret) => form.push(("client_secret", secret.clone())),
             Proof::Key(key) => {
-                form.push(("client_id", who.client_id.clone()));
                 form.push(("client_assertion_type", ASSERTION.to_owned()));
                 form.push(("client_assertion", self.assertion(&who.client_id, key)?));
             }
@@ -166,8 +178,7 @@ impl Endpoint<'_> {
     fn wants_nonce(&self, answer: &Fetched) -> bool {
         self.prover.is_some()
             && answer.headers.contains_key(DPOP_NONCE)
-            && matches!(answer.status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED)
-            && answer.json::<Refused>().is_ok_and(|it| it.error == "use_dpop_nonce")
+            && is_refused_as(answer, "use_dpop_nonce")
     }
 
     fn assertion(&self, client_id: &str, key: &SigningKey) -> Result<String, Error> {
@@ -222,10 +233,17 @@ impl Granted {
             access: self.access_token,
             bound,
             refresh: refresh.or_else(|| before.and_then(|it| it.refresh.clone())),
-            expires_at: self.expires_in.map(|seconds| now().saturating_add(seconds)),
+            // Zero says nothing that helps: such a token would be replaced before each request.
+            expires_at: self.expires_in.filter(|it| *it > 0).map(|it| now().saturating_add(it)),
             scope: self.scope.or_else(|| before.and_then(|it| it.scope.clone())),
         })
     }
+}
+
+/// Whether an endpoint refused with this error code.
+fn is_refused_as(answer: &Fetched, error: &str) -> bool {
+    matches!(answer.status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED)
+        && answer.json::<Refused>().is_ok_and(|it| it.error == error)
 }
 
 /// What an endpoint said that refused.
@@ -259,9 +277,10 @@ fn is_token(token: &str) -> bool {
     !token.is_empty() && token.bytes().all(|it| it.is_ascii_graphic())
 }
 
-/// Both parts are encoded like a form, as OAuth wants it.
+/// Both parts are encoded like a form, as OAuth wants it; a space as `%20`, which those read too that do not know `+`.
 fn basic(client_id: &str, secret: &str) -> Result<HeaderValue, Error> {
-    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+    let encoded =
+        |text: &str| byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
     let pair = format!("{}:{}", encoded(client_id), encoded(secret));
     header(&format!("Basic {}", STANDARD.encode(pair)))
 }
