@@ -104,6 +104,14 @@ impl Bed {
         fs::write(&file, text).expect("a file");
         file.to_string_lossy().into_owned()
     }
+
+    /// The same, in a file that only its owner can read.
+    pub(crate) fn write_secret(&self, name: &str, text: &str) -> String {
+        let file = self.write(name, text);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(&file, mode).expect("a mode");
+        file
+    }
 }
 
 impl Drop for Bed {
