@@ -124,9 +124,7 @@ impl Client {
         match &self.key {
             Key::None => Identity::public(&self.id),
             Key::Secret(secret) => Identity::secret(&self.id, Some(secret), None, authority),
-            Key::Pair(key) => {
-                Identity { client_id: self.id.clone(), proof: Proof::Key(key.clone()) }
-            }
+            Key::Pair(key) => Identity::new(&self.id, Proof::Key(key.clone())),
         }
     }
 }

@@ -32,6 +32,8 @@ const LONGEST: usize = 16 << 10;
 pub(super) struct Identity {
     pub(super) client_id: String,
     pub(super) proof: Proof,
+    /// The other way to show a secret, where the authorization server takes both and may know us by either.
+    other: Option<Proof>,
 }
 
 /// How we show it.
@@ -49,7 +51,11 @@ pub(super) enum Proof {
 
 impl Identity {
     pub(super) fn public(client_id: &str) -> Identity {
-        Identity { client_id: client_id.to_owned(), proof: Proof::None }
+        Identity::new(client_id, Proof::None)
+    }
+
+    pub(super) fn new(client_id: &str, proof: Proof) -> Identity {
+        Identity { client_id: client_id.to_owned(), proof, other: None }
     }
 
     /// With a secret, shown as `method` says, or as the authorization server takes it.
@@ -70,7 +76,12 @@ impl Identity {
             }
             (Some(secret), _) => Proof::Basic(secret.to_owned()),
         };
-        Identity { client_id: client_id.to_owned(), proof }
+        let is_unsaid = method.is_none() && takes("client_secret_post");
+        let other = match &proof {
+            Proof::Basic(secret) if is_unsaid => Some(Proof::Post(secret.clone())),
+            _ => None,
+        };
+        Identity { other, ..Identity::new(client_id, proof) }
     }
 }
 
@@ -135,30 +146,37 @@ impl Endpoint<'_> {
     ///
     /// The form has the `client_id` beside basic authentication too, as RFC 6749 (3.2.1) allows and Python's `mcp`
     /// demands. Some servers, Okta's among them, take that for a second authentication and refuse it with
-    /// `invalid_request` (5.2), before they look at the grant: they are asked again without it.
+    /// `invalid_request` (5.2), before they look at the grant: they are asked again without it. A client that was
+    /// registered by hand, and did not say how it authenticates, tries both ways that the server lists.
     pub(super) async fn post(&self, who: &Identity, form: &Form) -> Result<Fetched, Error> {
         let mut named = form.clone();
         named.push(("client_id", who.client_id.clone()));
-        let answer = self.send(who, named).await?;
+        let answer = self.send(&who.client_id, &who.proof, named.clone()).await?;
         let is_basic = matches!(who.proof, Proof::Basic(_));
         if is_basic && is_refused_as(&answer, "invalid_request") {
-            return self.send(who, form.clone()).await;
+            return self.send(&who.client_id, &who.proof, form.clone()).await;
+        }
+        if let Some(other) = &who.other
+            && is_refused_as(&answer, "invalid_client")
+        {
+            let second = self.send(&who.client_id, other, named).await?;
+            return Ok(if second.status.is_success() { second } else { answer });
         }
         Ok(answer)
     }
 
     /// Sends a form with the proof of who we are.
-    async fn send(&self, who: &Identity, mut form: Form) -> Result<Fetched, Error> {
+    async fn send(&self, id: &str, proof: &Proof, mut form: Form) -> Result<Fetched, Error> {
         let mut headers = HeaderMap::new();
-        match &who.proof {
+        match proof {
             Proof::None => {}
             Proof::Basic(secret) => {
-                headers.insert(AUTHORIZATION, basic(&who.client_id, secret)?);
+                headers.insert(AUTHORIZATION, basic(id, secret)?);
             }
             Proof::Post(secret) => form.push(("client_secret", secret.clone())),
             Proof::Key(key) => {
                 form.push(("client_assertion_type", ASSERTION.to_owned()));
-                form.push(("client_assertion", self.assertion(&who.client_id, key)?));
+                form.push(("client_assertion", self.assertion(id, key)?));
             }
         }
         if let Some(prover) = self.prover {
