@@ -114,7 +114,7 @@ async fn registered(origin: &str, method: &str) -> (String, String) {
 async fn clients_that_were_registered_by_hand() {
     let (_program, url) = start().await;
     let issuer = url.replace("/mcp", "/");
-    for method in ["client_secret_basic", "client_secret_post"] {
+    for method in ["client_secret_post", "client_secret_basic"] {
         let (id, secret) = registered(&issuer, method).await;
         let browser = Browser::default();
         let auth = Auth::code(browser.clone()).client_secret(id, secret).issuer(&issuer);

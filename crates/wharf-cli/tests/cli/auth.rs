@@ -229,6 +229,7 @@ fn a_header_of_the_users_own_goes_before_a_login() {
     assert_eq!(me.gate.count("refresh_token="), 0);
 }
 
+/// CVE-2025-6514 (mcp-remote): the URL of the page reached a shell.
 #[test]
 fn only_web_pages_are_opened() {
     let me = Somebody::new("auth-hostile");
