@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 #[path = "../../../../crates/wharf/tests/oauth_proxy/pages.rs"]
-#[allow(clippy::unwrap_used, reason = "it is a test's, which fails by panicking")]
+#[allow(clippy::unwrap_used, dead_code, reason = "it is a test's, which fails by panicking")]
 mod pages;
 mod provider;
 
@@ -14,7 +14,7 @@ use std::env;
 
 use http::HeaderMap;
 use wharf::{
-    Endpoint, Server,
+    Endpoint, Error, ErrorKind, Server,
     auth::{fetch::Fetch, proxy::OAuthProxy},
 };
 
@@ -45,7 +45,11 @@ async fn serve() -> wharf::Result<()> {
 async fn agree(url: &str) -> wharf::Result<()> {
     let decided = pages::decide(url, "allow").await;
     let signed_in = Fetch::new().get(&decided.onward, HeaderMap::new()).await?;
-    let back = signed_in.location().ok_or("the provider sends nobody back")?;
+    let nowhere = || {
+        let problem = "the provider sends the browser nowhere";
+        Error::new(ErrorKind::AuthorizationFailed).with_message(problem)
+    };
+    let back = signed_in.location().ok_or_else(nowhere)?;
     let client = pages::come_back(back, decided.cookies).await;
     Fetch::new().get(&client, HeaderMap::new()).await?;
     Ok(())
