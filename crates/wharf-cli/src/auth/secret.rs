@@ -25,6 +25,7 @@ pub(crate) fn read(option: &str, place: &str) -> Result<String, Fail> {
                     .to_owned(),
             )
         })?;
+        check_mode(&file, place).map_err(&wrong)?;
         let mut text = String::new();
         file.take(LONGEST)
             .read_to_string(&mut text)
@@ -38,9 +39,48 @@ pub(crate) fn read(option: &str, place: &str) -> Result<String, Fail> {
     Ok(secret.to_owned())
 }
 
+/// Refuses a file that other users can read. Pipes, as a shell's `<(…)` makes them, have no others.
+#[cfg(unix)]
+fn check_mode(file: &fs::File, path: &str) -> Result<(), String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let about = file.metadata().map_err(|error| format!("the file cannot be read: {error}"))?;
+    if about.is_file() && about.mode() & 0o077 != 0 {
+        return Err(format!(
+            "other users can read the file: chmod 600 {path} (or, if the file is not yours, give - and \
+             `< {path}`)"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_mode(_: &fs::File, _: &str) -> Result<(), String> {
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_secret_that_others_can_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = std::env::temp_dir().join(format!("wharf-secret-{}", std::process::id()));
+        fs::write(&path, "hunter2\n").unwrap();
+        let place = path.to_str().unwrap();
+        for (mode, is_taken) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            match read("--client-secret", place) {
+                Ok(secret) => assert!(is_taken && secret == "hunter2", "{mode:o}"),
+                Err(fail) => {
+                    let fail = fail.json();
+                    assert!(!is_taken && fail.contains(&format!("chmod 600 {place}")), "{fail}");
+                }
+            }
+        }
+        fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn a_secret_on_the_command_line_is_not_repeated() {

@@ -99,6 +99,7 @@ fn templates_match_what_they_make() {
     }
 }
 
+/// python-sdk#2353 and CVE-2026-32871: what was decoded after it was matched, or not encoded again, left its segment.
 #[test]
 fn encoded_slashes_do_not_smuggle() {
     assert_eq!(found("x://{id}", "x://..%2Fetc"), None);
@@ -138,7 +139,8 @@ fn variables_stand_in_order() {
     assert_eq!(template.variables().collect::<Vec<_>>(), ["a", "b", "c", "d", "e"]);
 }
 
-/// Each cell of the table is filled once, so the work is the size of the table.
+/// CVE-2026-0621: a template that became a regular expression could be matched for ever. Each cell of the table is filled
+/// once, so the work is the size of the table.
 #[test]
 fn hostile_input_costs_the_size_of_the_table() {
     let hostile =
@@ -151,6 +153,7 @@ fn hostile_input_costs_the_size_of_the_table() {
     assert!(started.elapsed().as_secs() < 2, "{:?}", started.elapsed());
 }
 
+/// CVE-2025-53109 and CVE-2025-53110: links, and neighbours whose names begin alike, led out of the folder.
 #[test]
 fn joined_paths_stay_inside() {
     let base = std::env::temp_dir().join(format!("wharf-safe-join-{}", std::process::id()));
@@ -170,9 +173,14 @@ fn joined_paths_stay_inside() {
         };
         link(&base, "out");
         link(&base.join("not yet"), "dangling");
+        fs::create_dir_all(base.join("in-secret")).unwrap();
+        link(&base.join("in-secret"), "neighbour");
         link(&real.join("deep"), "fine");
         assert!(safe_join(&real, "out").is_err() && safe_join(&real, "out/file").is_err());
         assert!(safe_join(&real, "dangling").is_err());
+        assert!(safe_join(&real, "neighbour").is_err() && safe_join(&real, "neighbour/x").is_err());
+        assert!(safe_join(&real, "../in-secret").is_err());
+        assert!(safe_join(&real, &format!("{}-secret", real.display())).is_err());
         assert_eq!(safe_join(&real, "fine/file").unwrap(), real.join("deep/file"));
     }
     fs::remove_dir_all(base).unwrap();
