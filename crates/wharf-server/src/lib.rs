@@ -49,6 +49,7 @@ mod middleware;
 mod page;
 mod park;
 mod prepare;
+mod private_file;
 mod progress;
 mod prompt;
 mod registry;
@@ -89,6 +90,7 @@ pub use crate::{
     middleware::{
         Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, Tracing, layered,
     },
+    private_file::read_private,
     prompt::Prompt,
     registry::Registry,
     resource::Resource,

@@ -1,6 +1,6 @@
 //! Secrets that never stand on the command line.
 
-use std::{fs, io::Read as _};
+use std::io::Read as _;
 
 use crate::fail::Fail;
 
@@ -19,17 +19,12 @@ pub(crate) fn read(option: &str, place: &str) -> Result<String, Fail> {
             .map_err(|_| wrong(format!("the environment variable {variable} is not set")))?
     } else {
         // What stands in the place of a file's name may be the secret itself: it is not repeated.
-        let file = fs::File::open(place).map_err(|error| {
+        wharf::read_private(place).map_err(|error| {
             wrong(format!("the file cannot be read: {error}")).hint(
                 "Put the secret into a file and give its name, or @env:NAME, or - for stdin."
                     .to_owned(),
             )
-        })?;
-        let mut text = String::new();
-        file.take(LONGEST)
-            .read_to_string(&mut text)
-            .map_err(|error| wrong(format!("the file cannot be read: {error}")))?;
-        text
+        })?
     };
     let secret = text.trim_end_matches(['\r', '\n']);
     if secret.is_empty() {

@@ -10,7 +10,7 @@ use crate::{
     fail::Fail,
     show::{Lists, wrapped},
     target,
-    terminal::{Paint, clean_line},
+    terminal::{Paint, clean, clean_line, labelled},
 };
 
 /// All about a server.
@@ -56,6 +56,9 @@ impl Run for Inspect {
     }
 }
 
+/// How wide the names in front of what comes before the lists are.
+const LABELS: usize = 14;
+
 /// What comes before the lists.
 fn heading(about: &About, columns: usize, paint: Paint) -> Vec<String> {
     let info = &about.info;
@@ -65,10 +68,7 @@ fn heading(about: &About, columns: usize, paint: Paint) -> Vec<String> {
     lines.extend(info.description.iter().flat_map(|text| wrapped(text, columns)));
     lines.extend(info.website_url.iter().map(|url| clean_line(url).into_owned()));
     let mut row = |name: &str, text: String| {
-        for (at, line) in wrapped(&text, columns - 14).into_iter().enumerate() {
-            let name = if at == 0 { name } else { "" };
-            lines.push(format!("{} {line}", paint.cyan(&format!("{name:<13}"))));
-        }
+        lines.extend(labelled(name, &clean(&text), LABELS, columns, paint));
     };
     row("Speaks", spoken(about));
     row("Capabilities", capabilities(&about.discovery.capabilities));

@@ -24,4 +24,6 @@ mod tasks;
 #[cfg(unix)]
 mod terminal;
 mod transports;
+#[cfg(unix)]
+mod trust;
 mod verbs;
