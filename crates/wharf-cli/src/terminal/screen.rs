@@ -154,13 +154,11 @@ impl Screen {
 /// `[working] 7 of 20: day 7 at sea`
 fn draw_task(state: &mut State) {
     let Some((status, message)) = &state.task else { return };
-    let parts = [state.progress.as_deref().unwrap_or_default(), message.as_str()];
-    // Servers that send no message often say the figures in its place.
-    let parts: Vec<&str> = match parts[0] == parts[1] {
-        true => vec![parts[1]],
-        false => parts.into_iter().filter(|part| !part.is_empty()).collect(),
-    };
-    let line = cut(&format!("[{status}] {}", parts.join(": ")), columns() - 1);
+    // Servers often say the figures in their message, too.
+    let steps = state.progress.as_deref().filter(|steps| !message.starts_with(steps));
+    let parts: Vec<&str> = steps.into_iter().chain([message.as_str()]).collect();
+    let line = format!("[{status}] {}", parts.join(": "));
+    let line = cut(line.trim_end_matches([' ', ':']), columns() - 1);
     draw(state, line);
 }
 
