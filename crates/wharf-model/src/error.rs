@@ -285,7 +285,9 @@ pub struct Error {
     pub message: Cow<'static, str>,
     /// Details for programs.
     pub data: Option<Box<Value>>,
-    /// A code that the server defined itself, passed through as it is.
+    /// The JSON-RPC code, where there is one beside the kind: the code that a peer sent with this
+    /// error, as it came, or one that the server defined itself ([`Error::custom`]). None for
+    /// failures that no peer reported, such as a timeout.
     pub code: Option<i32>,
 }
 

@@ -78,7 +78,7 @@ pub use wharf_server::*;
 /// What a server keeps: in memory, in SQLite, on Redis.
 pub use wharf_store as store;
 #[cfg(feature = "client")]
-pub use wharf_transport::client::{ChildCommand, LinkLimits, Stderr, Traced};
+pub use wharf_transport::client::{ChildCommand, Environment, LinkLimits, Stderr, Traced};
 #[cfg(feature = "tls")]
 pub use wharf_transport::http::Tls;
 #[cfg(feature = "http")]
