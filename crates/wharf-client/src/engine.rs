@@ -61,8 +61,12 @@ pub(crate) async fn run(
         }
         What::Wait(handle) => {
             let end = handle.follow(&mut hooks, idle);
-            let result = wait::within(timer, total, "total", end).await?;
-            check(caller, handle.tool(), &result)?;
+            let checked = async {
+                let result = end.await?;
+                check(caller, handle.tool(), &result, idle).await?;
+                Ok(result)
+            };
+            let result = wait::within(timer, total, "total", checked).await?;
             Ok(Done::Reply(Reply::Tool(result)))
         }
         What::Raw { method, params } => {
@@ -159,7 +163,7 @@ impl<'a> Call<'a> {
                 },
             };
             if let Reply::Tool(result) = &reply {
-                check(self.caller, self.spec.target.as_deref(), result)?;
+                check(self.caller, self.spec.target.as_deref(), result, self.idle).await?;
             }
             return Ok((reply, self.asked || self.retry.is_some()));
         }
@@ -180,7 +184,7 @@ impl<'a> Call<'a> {
         match self.end().await? {
             Ended::Task(task) => Ok(Started::Task(task)),
             Ended::Reply(Reply::Tool(result)) => {
-                check(self.caller, self.spec.target.as_deref(), &result)?;
+                check(self.caller, self.spec.target.as_deref(), &result, self.idle).await?;
                 Ok(Started::Result(result))
             }
             Ended::Reply(_) => Err(crate::read::unexpected()),
@@ -191,6 +195,12 @@ impl<'a> Call<'a> {
     async fn end(&mut self) -> Result<Ended, Error> {
         loop {
             match self.once().await? {
+                Outcome::Complete(Reply::Tool(result))
+                    if wants::may_mean_task(self.caller, self.tasking, &result)
+                        && self.runs_only_as_task().await =>
+                {
+                    self.tasking = Tasking::Wanted(None);
+                }
                 Outcome::Complete(reply) => return Ok(Ended::Reply(reply)),
                 Outcome::Task(task) if self.spec.method == Method::CallTool => {
                     return Ok(Ended::Task(task));
@@ -285,12 +295,17 @@ impl<'a> Call<'a> {
 
     /// The tool may run only as a task, which nobody knew: nothing ran, and it is called as one.
     async fn as_task(&mut self, error: Error) -> Result<(), Error> {
-        let tool = self.spec.target.as_deref().unwrap_or_default();
-        if wants::support(self.caller, tool).await? != TaskSupport::Required {
+        if !self.runs_only_as_task().await {
             return Err(error);
         }
         self.tasking = Tasking::Wanted(None);
         Ok(())
+    }
+
+    /// Whether the server lists the tool as one that runs only as a task.
+    async fn runs_only_as_task(&mut self) -> bool {
+        let tool = self.spec.target.as_deref().unwrap_or_default();
+        wants::support(self.caller, tool).await.is_ok_and(|it| it == TaskSupport::Required)
     }
 
     fn can_list_again(&self) -> bool {
@@ -353,13 +368,26 @@ pub(crate) fn put_off(times: usize) -> Duration {
 }
 
 /// Holds structured content against the tool's schema, where the tool was listed.
-fn check(caller: &Caller, tool: Option<&str>, result: &ToolResult) -> Result<(), Error> {
-    match tool {
-        Some(tool) if caller.options().validate_output => {
-            caller.memory().check_output(tool, result)
+async fn check(
+    caller: &Caller,
+    tool: Option<&str>,
+    result: &ToolResult,
+    idle: Duration,
+) -> Result<(), Error> {
+    let tool = tool.filter(|_| caller.options().validate_output && !result.is_error);
+    let Some(known) = tool.and_then(|tool| caller.memory().known(tool)) else { return Ok(()) };
+    let unchecked = match known.is_light(result) {
+        true => known.check_output(result.structured.as_ref())?,
+        false => {
+            let structured = result.structured.clone();
+            let checked = wait::aside(move || known.check_output(structured.as_ref()));
+            wait::within(caller.timer(), idle, "timeout", checked).await?
         }
-        _ => Ok(()),
+    };
+    if let (Some(unchecked), Some(tool)) = (unchecked, tool) {
+        unchecked.warn(tool);
     }
+    Ok(())
 }
 
 /// Sends one request and waits for its end: how it ended, and whether anything was asked.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf_model::{Error, ErrorKind, Method, Outcome, TaskSupport, Tasking};
+use wharf_model::{Content, Error, ErrorKind, Method, Outcome, TaskSupport, Tasking, ToolResult};
 
 use super::Manner;
 use crate::{
@@ -38,6 +38,19 @@ pub(crate) fn may_want_task(
             error.kind,
             MethodNotFound | CapabilityNotSupported | InvalidRequest | TaskRequired
         )
+}
+
+/// Whether a failure of the tool may mean that it runs only as a task: not every server says so with
+/// an error. What it says decides only whether the list is looked at once more.
+pub(crate) fn may_mean_task(caller: &Caller, tasking: Tasking, result: &ToolResult) -> bool {
+    let names_tasks = |text: &str| text.to_ascii_lowercase().contains("task");
+    tasking == Tasking::Declined
+        && result.is_error
+        && caller.manner() == Manner::Fetched
+        && result.content.iter().take(8).filter_map(Content::as_text).any(|text| {
+            // Such a text is short, and a long one must not be copied.
+            text.len() <= 4096 && names_tasks(text)
+        })
 }
 
 /// Whether the tool runs as a task, by its own account, for which it is asked if nobody has it. A

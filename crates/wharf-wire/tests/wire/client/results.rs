@@ -319,12 +319,12 @@ fn metadata_of_the_protocol_is_not_the_users() {
     let Ok(Outcome::Complete(Reply::Tool(it))) = read(MODERN, Method::CallTool, &result) else {
         panic!()
     };
-    assert_eq!(Value::Object(*it.meta.unwrap()), json!({"k": 1}));
+    assert_eq!(json!(it.meta.unwrap()), json!({"k": 1}));
     let Ok(Outcome::Complete(Reply::Tool(it))) = read("2025-06-18", Method::CallTool, &result)
     else {
         panic!()
     };
-    assert_eq!(Value::Object(*it.meta.unwrap()), meta, "there, it means nothing");
+    assert_eq!(json!(it.meta.unwrap()), meta, "there, it means nothing");
 }
 
 #[test]
