@@ -235,6 +235,7 @@ impl<'a> Call<'a> {
         // Progress shows that a tool is still at work, whether anybody looks at it or not.
         request.progress = self.hooks.progress.is_some() || request.method == Method::CallTool;
         let link = caller.link();
+        request.scope = link.scope();
         if let (Some(tool), true) = (&self.spec.target, request.method == Method::CallTool) {
             let arguments = self.spec.arguments.as_deref().unwrap_or("{}");
             request.mirrored = caller.memory().mirrored(tool, arguments, link.mirrors())?;

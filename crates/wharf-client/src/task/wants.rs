@@ -78,5 +78,6 @@ pub(crate) async fn plain_with(
     let mut request = spec.build(retry).from_peer(caller.peer().clone());
     request.tasking = Tasking::Welcome;
     let (link, mut hooks) = (caller.link(), Hooks::default());
+    request.scope = link.scope();
     engine::exchange(caller, &*link, request, &mut hooks, idle).await.0
 }

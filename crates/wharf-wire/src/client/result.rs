@@ -27,8 +27,17 @@ const MOST_QUESTIONS: usize = 1_000;
 /// times the room of their text. What stays text does not count.
 const MOST_VALUES: usize = 250_000;
 const MOST_LISTED: usize = 1_000_000;
-/// What stays text in a result, and in an item of a list.
-const TEXTS: [&str; 5] = ["structuredContent", "_meta", "inputSchema", "outputSchema", "icons"];
+/// What does not stay text in a result, and in an item of a list.
+const STRUCTURED: [&str; 8] = [
+    "content",
+    "contents",
+    "messages",
+    "completion",
+    "capabilities",
+    "arguments",
+    "annotations",
+    "execution",
+];
 /// What a value weighs beside its text.
 const VALUE: usize = 32;
 
@@ -134,13 +143,11 @@ impl<'a> Text<'a> {
         if spans.len() > MOST_ITEMS {
             return Err(self.too_many(MOST_ITEMS, "items on one page"));
         }
-        if items.len() >= MOST_LISTED {
-            let each = spans.iter().filter_map(|span| span.of(items));
-            if each.map(values_of).sum::<usize>() > MOST_LISTED {
-                return Err(self.too_many(MOST_LISTED, "values on one page"));
-            }
+        let values: usize = spans.iter().filter_map(|span| span.of(items)).map(values_of).sum();
+        if values > MOST_LISTED {
+            return Err(self.too_many(MOST_LISTED, "values on one page"));
         }
-        let weight = items.len() + VALUE * count_values(items);
+        let weight = items.len() + VALUE * values;
         let texts = spans.iter().filter_map(|span| span.of(items)).enumerate();
         let read = |(index, json)| self.parse(json, format_args!("{key}[{index}]")).map(Arc::new);
         let items: Vec<Arc<T>> = texts.map(read).collect::<Result<_, _>>()?;
@@ -310,18 +317,18 @@ impl<'a> Text<'a> {
 
     pub(super) fn too_many(&self, most: usize, what: &str) -> Error {
         Error::new(ErrorKind::ContentTooLarge).with_message(format!(
-            "The result of {} has more than {most} {what}",
+            "The result of {} has more than {most} {what}: ask for less",
             self.method.name()
         ))
     }
 }
 
-/// How many values an object has beside those that stay text.
+/// How many values an object has, where what stays text is one.
 fn values_of(json: &str) -> usize {
     let mut values = 1;
     let walked = scan::each_member(json, |key, value| {
         let key = unquote(key).unwrap_or_default();
-        values += if TEXTS.contains(&&*key) { 1 } else { count_values(value) };
+        values += if STRUCTURED.contains(&&*key) { count_values(value) } else { 1 };
     });
     walked.map_or_else(|_| count_values(json), |()| values)
 }
