@@ -15,7 +15,7 @@ use crate::{
     round::{Own, Round},
     spec::{Retry, Spec},
     task::{Ending, Leash, Manner, Watch, follow, wants},
-    wait,
+    tools, wait,
 };
 
 /// How long to wait before an overloaded server is asked again, at first and at most.
@@ -343,13 +343,15 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Whether the tool is safe to repeat. What was known of it may be forgotten, for a server that was
-/// started again may be another.
+/// Whether the tool is safe to repeat, by its own account. It is looked up if nobody listed it, or if
+/// the list has changed: a server that was started again may be another.
 async fn is_repeatable(caller: &Caller, tool: &str) -> bool {
-    if caller.memory().forgot(tool) {
-        let _ = look_up(caller, tool).await;
+    if let Some(known) = caller.memory().known(tool) {
+        return known.is_repeatable();
     }
-    caller.memory().is_repeatable(tool)
+    // What was listed while the list changed is not remembered, and counts here nevertheless.
+    let listed = look_up(caller, tool).await;
+    listed.is_ok_and(|tool| tool.is_some_and(|info| tools::is_repeatable(&info)))
 }
 
 /// Lists tools afresh until `name` is among them. If the list changes meanwhile, nobody remembers it.

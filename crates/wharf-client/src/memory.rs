@@ -112,16 +112,6 @@ impl Memory {
         known.map_or_else(|| Ok(Mirrored::default()), |known| known.mirrored(arguments)).map(Some)
     }
 
-    /// Whether the tool may have been known before its server said that tools have changed.
-    pub(crate) fn forgot(&self, tool: &str) -> bool {
-        let state = self.lock();
-        state.generations[Method::ListTools as usize] > 0 && state.tools.get(tool).is_none()
-    }
-
-    pub(crate) fn is_repeatable(&self, tool: &str) -> bool {
-        self.lock().tools.get(tool).is_some_and(|known| known.is_repeatable())
-    }
-
     /// Whether the tool runs as a task, by its own account; `None` if nobody listed it.
     pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
         self.lock().tools.task_support(tool)

@@ -94,6 +94,13 @@ fn may_be_mirrored(schema: &str) -> bool {
     schema.contains(header::ANNOTATION) || schema.contains('\\')
 }
 
+/// Whether calling a tool again does no harm, by its own account.
+pub(crate) fn is_repeatable(info: &ToolInfo) -> bool {
+    info.annotations.as_ref().is_some_and(|hints| {
+        hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
+    })
+}
+
 /// Whether a tool runs as a task, by its own account.
 pub(crate) fn task_support(info: &ToolInfo) -> TaskSupport {
     let said = info.execution.as_ref().and_then(|it| it.task_support.clone());
@@ -139,9 +146,7 @@ impl Known {
 
     /// Whether calling it again does no harm, by its own account.
     pub(crate) fn is_repeatable(&self) -> bool {
-        self.info.annotations.as_ref().is_some_and(|hints| {
-            hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
-        })
+        is_repeatable(&self.info)
     }
 
     /// How many bytes its large texts have.
