@@ -8,8 +8,8 @@ use std::{
 
 use tokio::task::JoinSet;
 use wharf::{
-    Answers, Calling, Client, ClientBuilder, Error, ErrorKind, Implementation, Stderr, Target,
-    Traced, auth::client::Auth,
+    Answers, Calling, Client, ClientBuilder, Deadline, Error, ErrorKind, Implementation, Stderr,
+    Target, Traced, auth::client::Auth,
 };
 
 use crate::{
@@ -52,6 +52,8 @@ pub(crate) struct Context {
     pub(crate) out: Out,
     pub(crate) screen: Arc<Screen>,
     pub(crate) questions: Questions,
+    /// The time that `--timeout` gives the whole command.
+    pub(crate) clock: Deadline,
     /// The connections, once there are any.
     clients: OnceLock<Vec<Client>>,
     /// The server, if it is on the web.
@@ -61,9 +63,11 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(shared: Shared) -> Self {
         let screen = Arc::new(Screen::new());
+        let clock = Deadline::new(shared.timeout);
         Context {
             out: Out::new(shared.json),
-            questions: Questions::new(screen.clone()),
+            questions: Questions::new(screen.clone(), clock.clone()),
+            clock,
             screen,
             shared,
             clients: OnceLock::new(),
@@ -260,6 +264,13 @@ impl Context {
         let result = calling.await;
         self.screen.clear();
         Ok(result?)
+    }
+
+    /// That the time of `--timeout` is up.
+    pub(crate) fn out_of_time(&self) -> Fail {
+        let limit = self.shared.timeout.unwrap_or_default();
+        let message = format!("The command took longer than {limit:?}");
+        Error::new(ErrorKind::RequestTimeout).with_message(message).into()
     }
 
     /// Ends every conversation there is, side by side.

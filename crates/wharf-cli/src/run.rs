@@ -19,8 +19,10 @@ use crate::{
     verbs::{Run, configured},
 };
 
-/// How long a server has to say goodbye. A child that does not end is killed meanwhile.
+/// How long a server has to say goodbye, and after the time of `--timeout` is up. A child that does
+/// not end is killed meanwhile.
 const GOODBYE: Duration = Duration::from_secs(6);
+const SHORT_GOODBYE: Duration = Duration::from_millis(500);
 
 /// Which log lines a server writes, unless `RUST_LOG` says otherwise.
 const SERVED: &str = "warn";
@@ -127,9 +129,10 @@ async fn interruptible(verb: &Verb, context: &Context) -> Result<(), Fail> {
         verb => until_enough(verb, context).await,
     };
     context.screen.clear();
+    let goodbye = if context.clock.is_up() { SHORT_GOODBYE } else { GOODBYE };
     tokio::select! {
         () = context.close() => {}
-        () = tokio::time::sleep(GOODBYE) => {}
+        () = tokio::time::sleep(goodbye) => {}
         _ = enough() => {}
     }
     result.map_err(|fail| context.advised(fail))
@@ -141,12 +144,18 @@ async fn until_enough(verb: &Verb, context: &Context) -> Result<(), Fail> {
     tokio::select! {
         biased;
         result = work => result,
+        () = context.clock.up(), if is_bounded(verb) => Err(context.out_of_time()),
         enough = enough() => {
             context.questions.end();
             Err(enough)
         }
     }
     // The end drops the call, and that cancels it.
+}
+
+/// Whether `--timeout` is for the whole command: what listens goes on until somebody ends it.
+fn is_bounded(verb: &Verb) -> bool {
+    !matches!(verb, Verb::Listen(_))
 }
 
 /// Waits until somebody says that it is enough. Being told to end is heard too, because a server

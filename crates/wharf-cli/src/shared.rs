@@ -19,7 +19,7 @@ pub(crate) struct Shared {
     /// Speak only this: modern, legacy, or a revision by its date
     #[arg(long, value_parser = Speak::parse, value_name = "ERA", help_heading = "Every verb that speaks with a server")]
     pub(crate) era: Option<Speak>,
-    /// Give up after this long without a sign of life [default: 60]
+    /// Give up when the whole command has taken this long; without it, after 60 seconds without a sign of life
     #[arg(long, value_parser = seconds, value_name = "SECONDS", help_heading = "Every verb that speaks with a server")]
     pub(crate) timeout: Option<Duration>,
     /// Send this header, 'Name: value'; @env:VARIABLE at its end is read from the environment

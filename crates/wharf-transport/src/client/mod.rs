@@ -7,6 +7,7 @@
 mod backoff;
 mod child;
 mod connection;
+mod deadline;
 mod desk;
 mod dial;
 #[cfg(feature = "http")]
@@ -31,6 +32,7 @@ use wharf_model::Error;
 pub use self::http::connect_http;
 pub use self::{
     child::{ChildCommand, Environment, Stderr},
+    deadline::{Deadline, Pause},
     options::{LinkLimits, LinkOptions, Orphans, Trace, Traced},
     verdicts::Verdicts,
 };

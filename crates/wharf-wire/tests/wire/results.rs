@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
-    Annotations, CacheHint, Completion, Content, Execution, Icon, Meta, Outcome, Page, PageBody,
-    PromptArgument, PromptInfo, PromptMessage, PromptResult, ReadResult, Reply, ResourceContents,
-    ResourceInfo, Role, TaskSupport, TemplateInfo, ToolAnnotations, ToolInfo, ToolResult,
+    Annotations, CacheHint, Completion, Content, Execution, Icon, LazyJson, Meta, Outcome, Page,
+    PageBody, PromptArgument, PromptInfo, PromptMessage, PromptResult, ReadResult, Reply,
+    ResourceContents, ResourceInfo, Role, TaskSupport, TemplateInfo, ToolAnnotations, ToolInfo,
+    ToolResult,
 };
 
 use crate::{common::*, schema};
 
-fn meta() -> Option<Box<Meta>> {
-    Some(Box::new(json!({"com.example/k": 1}).as_object().unwrap().clone()))
+fn meta() -> Option<Box<LazyJson<Meta>>> {
+    Some(Box::new(json!({"com.example/k": 1}).as_object().unwrap().clone().into()))
 }
 
 fn page<T>(items: Vec<T>) -> Page<T> {
@@ -174,7 +175,8 @@ fn the_server_speaks_for_itself_in_metadata() {
         json!({"io.modelcontextprotocol/serverInfo": {"name": "fake"}, "a\"b": 1})
             .as_object()
             .unwrap()
-            .clone(),
+            .clone()
+            .into(),
     ));
     let (message, _) = encoded(&codec(MODERN, "tools/call", json!({"name": "t"})), result);
     let meta = &message["result"]["_meta"];

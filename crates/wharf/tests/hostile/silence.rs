@@ -1,0 +1,50 @@
+//! Servers that are there and say nothing: connecting has an end (`ClientBuilder::timeout`).
+
+use std::time::Duration;
+
+use tokio::{io::AsyncWriteExt, net::TcpListener, time::Instant};
+use wharf::Client;
+
+const LIMIT: Duration = Duration::from_millis(1500);
+
+/// Connects to a server that accepts, and then sends `drip` now and then, or nothing. The clock is
+/// the test's own, so nothing is waited for.
+async fn gives_up(scheme: &str, drip: &'static [u8]) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        let mut streams = Vec::new();
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            if drip.is_empty() {
+                streams.push(stream);
+                continue;
+            }
+            tokio::spawn(async move {
+                while stream.write_all(drip).await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            });
+        }
+    });
+    let begun = Instant::now();
+    let client = Client::builder().timeout(LIMIT).connect(format!("{scheme}://{address}")).await;
+    let error = client.unwrap_err();
+    assert!(error.kind.is_request_timeout(), "{scheme}: {error:?}");
+    assert!(begun.elapsed() <= LIMIT + Duration::from_millis(100), "{:?}", begun.elapsed());
+    server.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_accepts_and_says_nothing() {
+    for scheme in ["tcp", "http", "ws"] {
+        gives_up(scheme, b"").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_drips() {
+    for scheme in ["tcp", "http", "ws"] {
+        gives_up(scheme, b" ").await;
+    }
+}
