@@ -434,7 +434,10 @@ async fn a_message_that_does_not_end_is_not_waited_for() {
     client.0.send(Message::Frame(part)).await.unwrap();
     let began = tokio::time::Instant::now();
     let refusal = client.next().await;
-    assert!(refusal["error"]["message"].as_str().unwrap().contains("too long to come"), "{refusal}");
+    assert!(
+        refusal["error"]["message"].as_str().unwrap().contains("too long to come"),
+        "{refusal}"
+    );
     assert_eq!(client.closed().await, Some(CloseCode::Normal));
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     bed.until_nothing_is_left().await;

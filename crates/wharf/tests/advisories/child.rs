@@ -44,9 +44,20 @@ pub struct Process {
 
 impl Process {
     pub async fn start() -> Process {
+        Process::start_with(&[]).await
+    }
+
+    /// With an allocator that gives back what is large and free, whatever lies around it: what is measured then is what
+    /// the server keeps.
+    pub async fn start_tidy() -> Process {
+        Process::start_with(&[("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_ARENA_MAX", "1")]).await
+    }
+
+    async fn start_with(variables: &[(&str, &str)]) -> Process {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child::the_child_serves_until_it_is_killed", "--nocapture"])
             .env(ROLE, "yes")
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
