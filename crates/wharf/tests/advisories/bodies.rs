@@ -285,7 +285,7 @@ fn places_of_openings(flood: &str) -> Vec<(&'static str, String)> {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_client_says_about_itself_stays_small() {
-    const OPENINGS: usize = 20;
+    const OPENINGS: usize = 10;
     const KEPT: usize = 32_000;
     // What a connection takes that lasts, beside what its client said: buffers and tasks.
     const CONNECTION: usize = 64_000;

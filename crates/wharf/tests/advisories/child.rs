@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, process::Stdio};
 
 use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    process::{Child, Command},
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
 };
 use wharf::Endpoint;
 
@@ -32,7 +32,7 @@ async fn the_child_serves_until_it_is_killed() {
     println!("address {}", listener.local_addr().unwrap());
     let serving =
         async { tokio::join!(endpoint.serve_http_on(listener), endpoint.serve_listener(lines)) };
-    let _ = tokio::time::timeout(2 * PATIENCE, serving).await;
+    let _ = tokio::time::timeout(5 * PATIENCE, serving).await;
 }
 
 pub struct Process {
@@ -40,6 +40,8 @@ pub struct Process {
     pub address: SocketAddr,
     /// Where it speaks lines over TCP.
     pub lines: SocketAddr,
+    /// Kept open: after a minute the test harness of the child says that it takes long, and ends if it cannot.
+    _stdout: Lines<BufReader<ChildStdout>>,
 }
 
 impl Process {
@@ -70,8 +72,9 @@ impl Process {
                 over_tcp = Some(address.parse().unwrap());
             }
             if let Some(address) = line.strip_prefix("address ") {
-                let lines = over_tcp.expect("where it speaks lines");
-                return Process { child, address: address.parse().unwrap(), lines };
+                let address = address.parse().unwrap();
+                let over_tcp = over_tcp.expect("where it speaks lines");
+                return Process { child, address, lines: over_tcp, _stdout: lines };
             }
         }
     }
