@@ -1,8 +1,12 @@
 //! One call of one connection, from its first poll to its reply.
 
 use std::{
+    fmt,
     future::poll_fn,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
@@ -10,12 +14,18 @@ use wharf_model::{Event, Exchange, Outcome, Reply, Request};
 use wharf_wire::Codec;
 
 use crate::{
-    Host, Shutdown, asks::Asks, batch::Batch, flight::Flight, output::Output,
+    Host, Shutdown,
+    asks::Asks,
+    batch::Batch,
+    flight::Flight,
+    output::{Output, make_room},
+    room::Taken,
     shutdown::shutting_down,
 };
 
 /// How much a call may say before it has to make room for the next message.
 const EVENTS_IN_PLACE: usize = 64;
+const BYTES_IN_PLACE: usize = 32 << 10;
 
 /// What the reader, the writer and the calls of one connection share.
 pub(crate) struct Shared {
@@ -24,6 +34,21 @@ pub(crate) struct Shared {
     pub(crate) flight: Flight,
     /// Set when nothing more is read.
     pub(crate) closing: Shutdown,
+    /// Whether the client has sent anything since somebody looked.
+    pub(crate) used: AtomicBool,
+}
+
+impl Shared {
+    /// Whether the client has sent anything since the last look.
+    pub(crate) fn was_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("flight", &self.flight).finish_non_exhaustive()
+    }
 }
 
 /// One call under way.
@@ -37,6 +62,8 @@ pub(crate) struct Call {
     seat: Option<u64>,
     /// Whether its reply is still to be written.
     owes: bool,
+    /// What a large message takes of the endpoint's budget, until the call ends.
+    taken: Option<Taken>,
 }
 
 impl Call {
@@ -48,18 +75,31 @@ impl Call {
     ) -> Self {
         let host = &shared.host;
         let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
-        Call { shared, exchange, codec, batch, asks: Asks::default(), seat: None, owes: true }
+        Call {
+            shared,
+            exchange,
+            codec,
+            batch,
+            asks: Asks::default(),
+            seat: None,
+            owes: true,
+            taken: None,
+        }
     }
 
     /// Polls the call where it is. False if it goes on.
     pub(crate) fn run_in_place(&mut self, out: &mut Vec<u8>) -> bool {
         // Nobody need be woken: a call that goes on is polled again at once, by its task.
         let mut cx = Context::from_waker(Waker::noop());
+        let before = out.len();
         for _ in 0..EVENTS_IN_PLACE {
             match self.exchange.poll_event(&mut cx) {
                 Poll::Ready(event) => {
                     if self.write(event, out) {
                         return true;
+                    }
+                    if out.len() - before >= BYTES_IN_PLACE {
+                        return false;
                     }
                 }
                 Poll::Pending => return false,
@@ -68,13 +108,15 @@ impl Call {
         false
     }
 
-    /// Hands the call, which keeps `held` bytes of its message, to the runtime.
-    pub(crate) fn launch(mut self, held: usize) {
+    /// Hands the call, which keeps `held` bytes of its message, to the runtime. A large message counts as `taken` until
+    /// the call ends.
+    pub(crate) fn launch(mut self, held: usize, taken: Option<Taken>) {
         let shared = self.shared.clone();
         let id = (!self.codec.is_silent()).then(|| self.codec.id());
         let listen = self.is_listen();
         shared.flight.board(id, listen, held, |number| {
             self.seat = Some(number);
+            self.taken = taken;
             tokio::spawn(self.run(number)).abort_handle()
         });
     }
@@ -119,6 +161,7 @@ impl Call {
     fn write(&mut self, event: Event, out: &mut Vec<u8>) -> bool {
         match event {
             Event::Notify(notification) => {
+                make_room(out, &notification);
                 if self.codec.notify(&notification, out) {
                     out.push(b'\n');
                 }

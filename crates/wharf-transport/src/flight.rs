@@ -97,6 +97,12 @@ impl Flight {
         self.named.store(table.ids.len(), Ordering::Release);
     }
 
+    /// Whether calls are under way, listens aside.
+    pub(crate) fn has_calls(&self) -> bool {
+        let table = self.lock();
+        table.calls.len() > table.listens
+    }
+
     /// How many calls are under way, listens aside.
     #[cfg(feature = "http")]
     pub(crate) fn calls(&self) -> usize {
@@ -189,6 +195,17 @@ impl Flight {
         }
         self.count(&table);
         !cancelled
+    }
+
+    /// Gives the memory back that calls needed, if there are none.
+    #[cfg(feature = "http")]
+    pub(crate) fn shrink(&self) {
+        let mut table = self.lock();
+        if table.calls.is_empty() {
+            table.calls.shrink_to_fit();
+            table.ids.shrink_to_fit();
+            table.asks.shrink_to_fit();
+        }
     }
 
     /// Gives the call's seat back.

@@ -10,7 +10,7 @@ use wharf_model::Error;
 use wharf_model::{Event, Exchange, Request};
 use wharf_wire::{Codec, Received};
 
-use crate::Host;
+use crate::{Host, output::make_room};
 
 /// What comes of one message that stands alone: its notifications, then its reply. A message
 /// without a reply, such as a notification, says nothing.
@@ -81,6 +81,7 @@ impl Replies {
             match event {
                 Event::Notify(notification) => {
                     let mut message = Vec::new();
+                    make_room(&mut message, &notification);
                     if codec.notify(&notification, &mut message) {
                         self.ready.push_back(Said { message, end: false });
                         return false;

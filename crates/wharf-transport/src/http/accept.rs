@@ -20,7 +20,6 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::OwnedSemaphorePermit,
     time::{Instant, timeout, timeout_at},
 };
 
@@ -36,7 +35,10 @@ use super::{
     streams::Streams,
     turn::{Turn, Turns},
 };
-use crate::sockets::welcome;
+use crate::{
+    seats::{Sitting, Spoken},
+    sockets::{Admission, welcome},
+};
 
 /// What an HTTP/2 connection begins with.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -50,6 +52,10 @@ const PROBE: Duration = Duration::from_secs(15);
 const PING: Duration = Duration::from_secs(30);
 /// How long the last words may take once the grace is over.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// What a client is told that finds no place among the connections.
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
+content-type: application/json\r\ncontent-length: 117\r\n\r\n\
+{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":\"The server is full: all connections are in use. Try again later\"}}";
 /// How many bytes wait in a connection for its peer to read them.
 const BUFFER: usize = 64 << 10;
 
@@ -59,8 +65,11 @@ pub async fn serve(service: HttpService, listener: TcpListener) {
     let site = service.site;
     let limits = site.http.limits;
     let client = |stream, scope, seat| connection(site.clone(), stream, scope, seat);
-    let (shutdown, shortage) = (&site.shutdown, &site.shortage);
-    let mut clients = welcome(listener, limits.connections, shutdown, shortage, client).await;
+    // A client that expects TLS could not read it in the clear.
+    let refusal = if site.http.is_encrypted() { &[][..] } else { REFUSAL };
+    let admission =
+        Admission { connections: limits.connections, refusal, shortage: &site.shortage };
+    let mut clients = welcome(listener, admission, &site.shutdown, client).await;
     // Calls that are cut off when the grace is over are answered, which takes a moment.
     let deadline = Instant::now() + limits.grace + FAREWELL;
     let ended = async { while clients.join_next().await.is_some() {} };
@@ -81,7 +90,7 @@ impl HttpService {
     }
 }
 
-async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: OwnedSemaphorePermit) {
+async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: Sitting) {
     // Replies are written whole, so waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
     // A client that is gone without a word would hold its streams for as long as they are silent.
@@ -145,13 +154,8 @@ async fn turn_down(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), why: &str
     let _ = timeout(FAREWELL, telling).await;
 }
 
-async fn speak<S>(
-    site: &Arc<Site>,
-    mut stream: S,
-    agreed: Agreed,
-    scope: Scope,
-    seat: OwnedSemaphorePermit,
-) where
+async fn speak<S>(site: &Arc<Site>, mut stream: S, agreed: Agreed, mut scope: Scope, seat: Sitting)
+where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let limits = site.http.limits;
@@ -163,7 +167,9 @@ async fn speak<S>(
         Some("") => return,
         Some(why) => return turn_down(&mut stream, why).await,
     }
-    let (scope, turns) = (scope.shared(), Turns::default());
+    let (place, turns) = (seat.seat().clone(), Turns::default());
+    scope.insert(place.clone());
+    let scope = scope.shared();
     // The streams of HTTP/2 see to it themselves that nobody stays who asks for nothing.
     let head = (!is_http2).then(|| (limits.head, turns.clone()));
     let patience = Patience { head, write: limits.write };
@@ -196,10 +202,12 @@ async fn speak<S>(
     }
     if is_http2 {
         let streams = Streams::new(limits.write);
+        place.speaks(Spoken::Http2(streams.clone()));
         let connection = http2(&limits, &streams).serve_connection(io, answer);
         let idle = |patience| streams.idle(patience);
         drive!(connection, idle, streams.idle(Duration::ZERO));
     } else {
+        place.speaks(Spoken::Http1(turns.clone()));
         let connection = http1(&limits).serve_connection(io, answer).with_upgrades();
         drive!(connection, |_| pending(), ready(()));
     }

@@ -11,12 +11,12 @@ use bytes::{Buf, BufMut, Bytes};
 use memchr::memchr;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::OwnedSemaphorePermit,
     task::coop::unconstrained,
     time::{Instant, Sleep, sleep, sleep_until},
 };
 
 use super::turn::Turns;
+use crate::seats::Sitting;
 
 /// How long a peer that is still sending may go on when nothing more is written to it.
 const LINGER: Duration = Duration::from_secs(1);
@@ -51,16 +51,11 @@ pub(crate) struct Io<S> {
     /// A request line that has begun to come.
     line: Vec<u8>,
     /// Its place among the connections, whatever protocol it changes to.
-    _seat: OwnedSemaphorePermit,
+    _seat: Sitting,
 }
 
 impl<S> Io<S> {
-    pub(crate) fn new(
-        stream: S,
-        begun: Bytes,
-        patience: Patience,
-        seat: OwnedSemaphorePermit,
-    ) -> Self {
+    pub(crate) fn new(stream: S, begun: Bytes, patience: Patience, seat: Sitting) -> Self {
         let (alarm, stalled, lingers) = (None, None, None);
         let (left, line) = (LEFT, Vec::new());
         Io { stream, begun, patience, alarm, stalled, lingers, left, line, _seat: seat }

@@ -34,6 +34,9 @@ mod turn;
 #[cfg(feature = "websocket")]
 mod websocket;
 
+pub(crate) use streams::Streams;
+pub(crate) use turn::Turns;
+
 pub use accept::serve;
 pub use body::HttpBody;
 pub use options::{Http, HttpLimits, Streaming};

@@ -308,7 +308,8 @@ pub(crate) const READY: &str = "/ready";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpLimits {
-    /// Connections at a time; more of them wait.
+    /// Connections at a time. For one more, the connection is closed that was idle for longest, of the caller that has
+    /// most; if all of them are in use, it is refused.
     pub connections: usize,
     /// Requests at a time on one HTTP/2 connection.
     pub streams: usize,
@@ -319,15 +320,21 @@ pub struct HttpLimits {
     pub head: Duration,
     /// How long a request's body may take to come, beside what it needs at 64 KiB a second.
     pub body: Duration,
-    /// Bytes in all bodies that are being read or answered.
+    /// Bytes that all bodies take which are being read or answered. One of more than 64 KiB counts three times: as it
+    /// came, as the arguments that are read from it, and as the reply. It waits for its turn for as long as `body` says, and
+    /// one caller gets no more than is left for the others.
     pub bodies: usize,
     /// How long a client may read nothing of what is sent to it.
     pub write: Duration,
     /// After how long a silent stream shows that it is alive.
     pub keep_alive: Duration,
-    /// Legacy sessions at a time. Where several processes share them, those of one principal, in all
-    /// processes together, and those that one process has in its memory.
+    /// Legacy sessions at a time. For one more, the session ends that was idle for longest, of the caller that has
+    /// most, and of those first that the client never came back to; if all of them are in use, it is refused. Where several processes share them, those of one principal, in
+    /// all processes together, and those that one process has in its memory.
     pub sessions: usize,
+    /// Bytes that legacy sessions keep of what clients said about themselves. Each session counts as its part of it at
+    /// least, so that there are never more than `sessions`.
+    pub session_bytes: usize,
     /// Legacy sessions of callers whom nobody authenticated, where several processes share them, in
     /// all processes together.
     pub anonymous_sessions: usize,
@@ -339,12 +346,22 @@ pub struct HttpLimits {
     pub replay_events: usize,
     /// Bytes that one stream of a legacy session keeps for a client that comes back.
     pub replay_bytes: usize,
-    /// Bytes that all legacy sessions keep for clients that come back.
+    /// How long a stream of a legacy session that has ended is kept for a client that comes back.
+    pub replay_time: Duration,
+    /// Bytes that all legacy sessions keep for clients that come back, with what clients have yet to read. Beyond it,
+    /// streams that have ended are forgotten, the first to end first, then calls wait for their clients to read.
     pub replay_total: usize,
     /// How long a client should wait before it comes back to a stream.
     pub retry: Duration,
     /// How long calls under way may go on once the server shuts down.
     pub grace: Duration,
+}
+
+impl HttpLimits {
+    /// How many bytes a session counts as at least.
+    pub(crate) fn session_unit(&self) -> usize {
+        (self.session_bytes / self.sessions.max(1)).max(1)
+    }
 }
 
 impl Default for HttpLimits {
@@ -359,11 +376,13 @@ impl Default for HttpLimits {
             write: Duration::from_secs(10),
             keep_alive: Duration::from_secs(15),
             sessions: 10_000,
+            session_bytes: 64 << 20,
             anonymous_sessions: 100_000,
             session_idle: Duration::from_secs(30 * 60),
             session_calls: 1024,
             replay_events: 1_000,
             replay_bytes: 1 << 20,
+            replay_time: Duration::from_secs(5 * 60),
             replay_total: 256 << 20,
             retry: Duration::from_secs(1),
             grace: Duration::from_secs(5),

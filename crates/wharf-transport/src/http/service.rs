@@ -23,13 +23,17 @@ use super::{
     heads::Seen,
     options,
     proxies::Contradiction,
-    read::{Room, Taken, Unread, read, turned_away},
+    read::{Unread, read, turned_away},
     respond::{self, Due, Reply},
     session::Sessions,
     sse2024::Sse2024,
     tasks::Tasks,
 };
-use crate::{Host, LineLimits, Shutdown, shortage::Shortage};
+use crate::{
+    Host, LineLimits, Shutdown,
+    room::{Attached, Room, Taken},
+    shortage::Shortage,
+};
 
 /// One server over HTTP: a tower service that answers `http::Request`s.
 ///
@@ -85,7 +89,7 @@ impl HttpService {
         });
         let sse = (legacy && http.sse_2024)
             .then(|| Sse2024::new(host.clone(), http.limits, tasks.clone(), shutdown.clone()));
-        let room = Room::new(http.limits.bodies);
+        let room = Room::new(http.limits.bodies, host.limits.unfinished());
         let shortage = Shortage::default();
         let site = Site { host, http, shutdown, tasks, room, sessions, sse, fleet, shortage };
         HttpService { site: Arc::new(site) }
@@ -156,7 +160,7 @@ impl Site {
                 return turned_away(reply, parts, body).await;
             }
             if path.ends_with(options::MESSAGES) {
-                return match self.read_post(parts, seen, body, &mut taken).await {
+                return match self.read_post(parts, seen, body, &mut taken, &scope).await {
                     Ok(message) => sse.post(parts.uri.query(), message, scope).await,
                     Err(refusal) => *refusal,
                 };
@@ -164,13 +168,19 @@ impl Site {
         }
         let reply = match (&parts.method, &self.sessions) {
             (&Method::POST, _) => {
-                return match self.read_post(parts, seen, body, &mut taken).await {
-                    Ok(message) => match self.post(seen, message, scope) {
-                        Due::Now(reply) => reply,
-                        Due::Later(reply) => reply.await,
-                    },
-                    Err(refusal) => *refusal,
+                let message = match self.read_post(parts, seen, body, &mut taken, &scope).await {
+                    Ok(message) => message,
+                    Err(refusal) => return *refusal,
                 };
+                let (message, taken) = taken.attach(message);
+                let mut reply = match self.post(seen, message, scope) {
+                    Due::Now(reply) => reply,
+                    Due::Later(reply) => reply.await,
+                };
+                if let Attached::Large(share) = taken {
+                    reply.body_mut().charge(share);
+                }
+                return reply;
             }
             #[cfg(feature = "websocket")]
             (&Method::GET, _) if self.http.websocket && super::websocket::is_asked(parts) => {
@@ -230,11 +240,13 @@ impl Site {
         seen: &Seen<'_>,
         body: Pin<&mut B>,
         taken: &mut Taken,
+        scope: &Scope,
     ) -> Result<Bytes, Box<Reply>> {
         if let Some(refusal) = self.unreadable(parts, seen) {
             return Err(Box::new(turned_away(refusal, parts, body).await));
         }
-        let read = read(body, self.host.limits.message, self.http.limits.body, taken).await;
+        let (limit, patience) = (self.host.limits.message, self.http.limits.body);
+        let read = read(body, limit, patience, taken, scope).await;
         read.map_err(|unread| Box::new(self.unread(unread)))
     }
 

@@ -13,7 +13,7 @@ use wharf_model::{Event, Exchange, Outcome, Reply};
 use wharf_wire::{Codec, sse};
 
 use super::door::{Until, expired};
-use crate::{Replies, Said, Shutdown, shutdown::shutting_down};
+use crate::{Replies, Said, Shutdown, output::make_room, shutdown::shutting_down};
 
 /// How much of a stream leaves at once.
 pub(crate) const FULL: usize = 32 << 10;
@@ -158,6 +158,7 @@ impl CallStream {
     fn write(&mut self, event: Event) -> bool {
         match event {
             Event::Notify(notification) => {
+                make_room(&mut self.said, &notification);
                 let before = self.said.len();
                 sse::open(&mut self.said);
                 let told = self.codec.notify(&notification, &mut self.said);

@@ -17,6 +17,8 @@ mod cuts;
 mod doors;
 mod endings;
 mod expiry;
+mod fairness;
+mod ids;
 #[path = "../../../wharf-auth/tests/server/bed.rs"]
 #[allow(dead_code, reason = "the tests of authorities use the rest")]
 mod issuer;
@@ -31,9 +33,11 @@ mod rights;
 mod scopes;
 mod server;
 mod sessions;
+mod shares;
 mod slow;
 mod statuses;
 mod strict;
 mod tls;
+mod unread;
 #[path = "../behaviour/web.rs"]
 mod web;

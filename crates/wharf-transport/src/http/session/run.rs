@@ -24,8 +24,12 @@ use crate::{
         door::{Until, expired},
         tasks::Tasks,
     },
+    output::make_room,
     shutdown::shutting_down,
 };
+
+/// How much memory a call keeps for what it says next.
+const REUSED: usize = 4 << 10;
 
 /// One call that was begun.
 pub(crate) struct Begun {
@@ -179,7 +183,9 @@ impl Call {
     /// Writes what `event` says to the client. False if that is nothing.
     fn write(&mut self, event: Event) -> bool {
         let (flight, message) = (self.session.flight(), &mut self.message);
+        // The memory of a long message is not kept for what may be a short one.
         message.clear();
+        message.shrink_to(REUSED);
         // Whether the client reads nothing but the reply.
         let quiet = self.tally.as_ref().is_some_and(|tally| tally.quiet);
         match event {
@@ -188,7 +194,10 @@ impl Call {
                 false
             }
             _ if quiet => false,
-            Event::Notify(notification) => self.codec.notify(&notification, message),
+            Event::Notify(notification) => {
+                make_room(message, &notification);
+                self.codec.notify(&notification, message)
+            }
             Event::Ask(id, ask) => {
                 let answers = self.exchange.answers();
                 self.asks.put(flight, answers, &self.codec, id, &ask, message)
