@@ -136,3 +136,30 @@ async fn a_full_store_is_called_full() {
     assert!(refused.message.contains("full"), "{}", refused.message);
     assert!(refused.data.unwrap()["retryAfterMs"].as_u64().unwrap() > 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn waits_of_one_caller_leave_room_for_those_of_others() {
+    let options = TaskOptions { waiting: 8, ..TaskOptions::default() };
+    let tool = Tool::new("never", async || std::future::pending::<()>().await);
+    let tool = tool.task(TaskMode::optional());
+    let router = World::new().server().tasks(options).add(tool).build().unwrap();
+    let wait = async |client: &Client| {
+        let id = client.task("never").await.id;
+        let request = wharf_model::RequestBuilder::new(wharf_model::Method::TaskResult);
+        let mut waiting = client.start(client.request(request.target(&id)));
+        let refused = tokio::time::timeout(seconds(1), done(&mut waiting)).await.ok();
+        (waiting, refused.map(error))
+    };
+    let legacy = client(&router).saying(Tasking::Wanted(None));
+    let hog = legacy.named("hog");
+    let mut waiting = Vec::new();
+    let refused = loop {
+        match wait(&hog).await {
+            (going, None) => waiting.push(going),
+            (_, Some(refused)) => break refused,
+        }
+    };
+    assert_eq!(waiting.len(), 6);
+    assert!(refused.kind.is_overloaded(), "{refused:?}");
+    assert!(wait(&legacy.named("alice")).await.1.is_none());
+}
