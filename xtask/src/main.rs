@@ -2,6 +2,7 @@
 
 mod bench;
 mod conformance;
+mod features;
 mod files;
 mod foreign;
 mod node;
@@ -41,6 +42,11 @@ const TASKS: &[Task] = &[
         name: "lint",
         about: "the format and clippy alone",
         stages: &[stage::FORMAT, stage::CLIPPY],
+    },
+    Task {
+        name: "features",
+        about: "checks that the crates build without a warning with the features that users take",
+        stages: &[stage::FEATURES],
     },
     Task {
         name: "foreign",

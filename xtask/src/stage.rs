@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::bench;
 use crate::conformance;
+use crate::features;
 use crate::foreign;
 use crate::redis;
 use crate::sqlite;
@@ -30,6 +31,12 @@ pub(crate) const CLIPPY: Stage = Stage {
         workspace.cargo("clippy --workspace --all-targets --all-features -- -D warnings")
     },
     advice: "mend what it printed above (if cargo has no clippy: `rustup component add clippy`)",
+};
+
+pub(crate) const FEATURES: Stage = Stage {
+    name: "features",
+    run: features::run,
+    advice: "mend what it printed above; `cargo xtask features` tries again",
 };
 
 pub(crate) const FOREIGN: Stage = Stage {

@@ -51,6 +51,7 @@ mod notice;
 mod page;
 mod park;
 mod prepare;
+mod private_file;
 mod progress;
 mod prompt;
 mod registry;
@@ -92,6 +93,7 @@ pub use crate::{
     middleware::{
         Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, Tracing, layered,
     },
+    private_file::read_private,
     prompt::Prompt,
     registry::Registry,
     resource::Resource,

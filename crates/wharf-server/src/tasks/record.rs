@@ -336,10 +336,17 @@ impl TaskRecord {
 impl Update {
     /// The same in words.
     fn text(&self) -> String {
-        match (&self.message, self.total) {
-            (Some(message), _) => message.clone(),
-            (None, Some(total)) => format!("{} of {total}", self.progress),
-            (None, None) => self.progress.to_string(),
+        let steps = match self.total {
+            Some(total) => format!("{} of {total}", self.progress),
+            None => self.progress.to_string(),
+        };
+        match &self.message {
+            None => steps,
+            // The status message is all that clients of 2026-07-28 see of a task's progress.
+            Some(message) if self.total.is_some() && !message.contains(&steps) => {
+                format!("{steps}: {message}")
+            }
+            Some(message) => message.clone(),
         }
     }
 }

@@ -106,7 +106,7 @@ async fn a_server_that_was_thought_dead_says_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_shuts_down_lives_until_its_last_call_is_over() {
-    let bed = Bed::new();
+    let bed = Bed::with(|limits| limits.grace = Duration::from_secs(600));
     let client = bed.client(NEWEST).await;
     bed.only(0);
     let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
@@ -125,8 +125,23 @@ async fn a_server_that_shuts_down_lives_until_its_last_call_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_of_a_server_that_shuts_down_is_cancelled_at_another() {
+async fn a_call_that_outlasts_the_grace_of_its_server_is_answered_at_another() {
     let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
+    let last = answer.message().await.unwrap().id;
+    drop(answer);
+    bed.shutdown.stop();
+    bed.only(1);
+    let messages = client.get(Some(&last)).await.messages().await;
+    assert_eq!((messages.len(), &messages[0].data["error"]["code"]), (1, &json!(1008)));
+    assert_eq!(bed.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_server_that_shuts_down_is_cancelled_at_another() {
+    let bed = Bed::with(|limits| limits.grace = Duration::from_secs(600));
     let client = bed.client(NEWEST).await;
     bed.only(0);
     let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;

@@ -17,6 +17,8 @@ mod cuts;
 mod doors;
 mod endings;
 mod expiry;
+mod fairness;
+mod ids;
 #[path = "../../../wharf-auth/tests/server/bed.rs"]
 #[allow(dead_code, reason = "the tests of authorities use the rest")]
 mod issuer;
@@ -24,6 +26,7 @@ mod leaks;
 mod openings;
 mod panics;
 mod proofs;
+mod proxied;
 mod raw;
 mod readings;
 mod rights;
@@ -33,6 +36,8 @@ mod sessions;
 mod shares;
 mod slow;
 mod statuses;
+mod strict;
 mod tls;
+mod unread;
 #[path = "../behaviour/web.rs"]
 mod web;
