@@ -56,6 +56,7 @@ struct Listener {
     /// None if the client said only with this listen who it is: nothing else is known of that one.
     peer: Option<Arc<Peer>>,
     pending: Mutex<Pending>,
+    admitted: Admitted,
 }
 
 /// A place among the listeners, given up when dropped.
@@ -63,7 +64,6 @@ pub(crate) struct Listening {
     hub: Arc<Hub>,
     number: u64,
     listener: Arc<Listener>,
-    _admitted: Admitted,
 }
 
 impl Hub {
@@ -117,7 +117,7 @@ impl Hub {
             missed = filter.read(|filter| updates.missed(&filter.uris, since));
         }
         let pending = Mutex::new(pending);
-        let listener = Arc::new(Listener { filter, peer, pending });
+        let listener = Arc::new(Listener { filter, peer, pending, admitted });
         listeners.all.insert(number, listener.clone());
         drop(listeners);
         // Code of others, which may come back here: not while anything is locked.
@@ -127,7 +127,7 @@ impl Hub {
         if since.is_some() {
             self.tell_of_elicitations(&listener);
         }
-        Listening { hub: self.clone(), number, listener, _admitted: admitted }
+        Listening { hub: self.clone(), number, listener }
     }
 
     /// Tells every listener that wants to hear it and that `may_hear` it, in all processes.
@@ -275,7 +275,7 @@ impl Listener {
                 if pending.said.len() >= subscriptions {
                     self.filter.read(|filter| pending.forget(|id| !filter.tasks.contains(id)));
                 }
-                if !pending.add_task(notification) {
+                if !pending.add_task(notification, |bytes| self.admitted.room(bytes)) {
                     return;
                 }
             }

@@ -29,8 +29,9 @@ pub struct Limits {
     /// Bytes of the URIs and task ids that one listen can follow; the rest are left out of the
     /// acknowledgement.
     pub subscription_bytes: usize,
-    /// Bytes of what all listens follow, with 64 more for each URI or id. One caller gets as much as
-    /// is still free; past that, the rest are left out of the acknowledgement.
+    /// Bytes of what all listens follow, with 64 more for each URI or id, and of the tasks that their
+    /// clients have yet to be told of. One caller gets as much as is still free; past that, the rest
+    /// are left out of the acknowledgement, and the client is not told of a task: it has to look.
     pub subscription_total: usize,
     /// Blocking handlers at work or in line, those included whose call was cancelled; three quarters
     /// of them for one caller at most.

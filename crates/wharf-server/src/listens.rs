@@ -27,6 +27,7 @@ pub(crate) struct Listens {
 /// One listen; given back when dropped.
 pub(crate) struct Admitted {
     listens: Arc<Listens>,
+    caller: Caller,
     _share: Share,
     _bytes: Option<Held>,
 }
@@ -68,12 +69,13 @@ impl Listens {
         let _share = self.places.claim(*open, &caller)?;
         *open += 1;
         drop(open);
-        let mut admitted = Admitted { listens: self.clone(), _share, _bytes: None };
-        admitted._bytes = match filter.read(|filter| self.take(&caller, filter)) {
+        let mut admitted = Admitted { listens: self.clone(), caller, _share, _bytes: None };
+        let caller = &admitted.caller;
+        admitted._bytes = match filter.read(|filter| self.take(caller, filter)) {
             Ok(held) => Some(held),
             // Its client has been told that it follows them: nothing can be left out.
             Err(Full) if request.since.is_some() => return None,
-            Err(Full) => filter.edit(|filter| self.cut(&caller, filter)),
+            Err(Full) => filter.edit(|filter| self.cut(caller, filter)),
         };
         Some(admitted)
     }
@@ -118,6 +120,20 @@ impl Listens {
 
 fn text_bytes(filter: &Filter) -> usize {
     filter.uris.iter().chain(&filter.tasks).map(String::len).sum()
+}
+
+impl Admitted {
+    /// Room for what the listener has yet to be told; `None` if its caller has used its share up.
+    pub(crate) fn room(&self, bytes: usize) -> Option<Held> {
+        let held = self.listens.bytes.take(&self.caller, bytes).ok();
+        if held.is_none() && self.listens.cut.is_due() {
+            tracing::warn!(
+                bytes,
+                "a listener is not told of a task: too much waits for its caller"
+            );
+        }
+        held
+    }
 }
 
 impl Drop for Admitted {

@@ -93,7 +93,7 @@ fn keys_come_from_a_file() {
     // Audit 17: on Unix, a file that others can read is refused.
     #[cfg(unix)]
     {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::os::unix::fs::PermissionsExt;
         let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
         mode(0o644);
         let error = KeyRing::from_file(&path).unwrap_err().to_string();

@@ -136,3 +136,63 @@ async fn a_full_store_is_called_full() {
     assert!(refused.message.contains("full"), "{}", refused.message);
     assert!(refused.data.unwrap()["retryAfterMs"].as_u64().unwrap() > 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn waits_of_one_caller_leave_room_for_those_of_others() {
+    let options = TaskOptions { waiting: 8, ..TaskOptions::default() };
+    let tool = Tool::new("never", async || std::future::pending::<()>().await);
+    let tool = tool.task(TaskMode::optional());
+    let router = World::new().server().tasks(options).add(tool).build().unwrap();
+    let wait = async |client: &Client| {
+        let id = client.task("never").await.id;
+        let request = wharf_model::RequestBuilder::new(wharf_model::Method::TaskResult);
+        let mut waiting = client.start(client.request(request.target(&id)));
+        let refused = tokio::time::timeout(seconds(1), done(&mut waiting)).await.ok();
+        (waiting, refused.map(error))
+    };
+    let legacy = client(&router).saying(Tasking::Wanted(None));
+    let hog = legacy.named("hog");
+    let mut waiting = Vec::new();
+    let refused = loop {
+        match wait(&hog).await {
+            (going, None) => waiting.push(going),
+            (_, Some(refused)) => break refused,
+        }
+    };
+    assert_eq!(waiting.len(), 6);
+    assert!(refused.kind.is_overloaded(), "{refused:?}");
+    assert!(wait(&legacy.named("alice")).await.1.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_a_listener_has_yet_to_hear_of_are_counted() {
+    let limits = wharf_server::Limits { subscription_total: 100_000, ..Default::default() };
+    let tool = Tool::new("big", async || "x".repeat(10_000)).task(TaskMode::optional());
+    let router = World::new().server().limits(limits).add(tool).build().unwrap();
+    let hog = client(&router).named("hog");
+    let mut ids = Vec::new();
+    for _ in 0..10 {
+        ids.push(hog.task("big").await.id);
+    }
+    settle().await;
+    let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+    let told = async |listen: &mut wharf_model::Exchange| {
+        let mut told = 0;
+        while tokio::time::timeout(seconds(1), next(listen)).await.is_ok() {
+            told += 1;
+        }
+        told
+    };
+    // Nobody reads the first while the second begins: together they get half of all bytes, and not 20 results.
+    let (mut first, agreed) = hog.listen(&ids).await;
+    assert_eq!(agreed.len(), 10);
+    let (mut second, _) = hog.listen(&ids).await;
+    let heard = told(&mut first).await + told(&mut second).await;
+    // What has left for a client is counted elsewhere.
+    assert!((3..=12).contains(&heard), "{heard}");
+    // It can look, and hears the rest when there is room.
+    assert_eq!(hog.get(ids[9]).await.status(), TaskStatus::Completed);
+    let (mut other, _) = client(&router).named("alice").listen(&[]).await;
+    assert_eq!(told(&mut other).await, 0);
+    assert!(told(&mut hog.listen(&ids[9..]).await.0).await == 1);
+}

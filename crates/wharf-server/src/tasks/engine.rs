@@ -18,6 +18,7 @@ pub(crate) use self::guards::{Place, Running, Waiting, Watch};
 use crate::{
     core::Core,
     seal::random_name,
+    shares::Shares,
     tasks::{
         bell::{Bell, spawn},
         ledger::{Ledger, TOPIC, WORK},
@@ -56,6 +57,7 @@ pub(crate) struct Engine {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) options: Arc<TaskOptions>,
     pub(crate) room: Room,
+    waits: Shares,
     reach: Reach,
     node: OnceLock<String>,
     stage: Arc<Stage>,
@@ -94,6 +96,7 @@ impl Engine {
         Arc::new(Engine {
             ledger: Arc::new(Ledger::new(store, bus)),
             room: Room::new(options.bytes),
+            waits: Shares::new(options.waiting),
             options,
             reach,
             node: OnceLock::new(),
@@ -278,12 +281,11 @@ impl Engine {
     }
 
     /// A place among those who wait for the end of a task.
-    pub(crate) fn wait(self: &Arc<Self>) -> Option<Waiting> {
+    pub(crate) fn wait(self: &Arc<Self>, caller: &Caller) -> Option<Waiting> {
         let mut state = self.lock();
-        (state.waiting < self.options.waiting).then(|| {
-            state.waiting += 1;
-            Waiting(self.clone())
-        })
+        let _share = self.waits.claim(state.waiting, caller)?;
+        state.waiting += 1;
+        Some(Waiting { engine: self.clone(), _share })
     }
 
     fn hear(&self, message: &[u8]) {

@@ -43,7 +43,8 @@ pub struct TaskOptions {
     pub arguments: usize,
     /// Tasks that this process works on at the same time; the others wait.
     pub running: usize,
-    /// Calls that wait for the end of a task at the same time.
+    /// Calls that wait for the end of a task at the same time; three quarters of them for one caller at
+    /// most.
     pub waiting: usize,
     /// Bytes of a result. A tool that returns more has failed.
     pub result: usize,
