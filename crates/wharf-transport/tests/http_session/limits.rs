@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::bed::{Bed, Client, NEWEST, tool};
 
@@ -195,6 +196,22 @@ async fn a_stream_that_ends_unread_can_be_forgotten_for_others() {
     }
     assert_eq!(client.get(Some("1-0")).await.status, 400);
     assert_eq!(kept(&client, 3).await.len(), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_has_ended_is_kept_for_its_time_only() {
+    let minute = Duration::from_secs(60);
+    let bed = Bed::with(|limits| limits.replay_time = minute);
+    let client = bed.client(NEWEST).await;
+    count_unread(&bed, &client, 1).await;
+    sleep(minute / 2).await;
+    count_unread(&bed, &client, 1).await;
+    assert_eq!(client.get(Some("1-0")).await.status, 200);
+    sleep(minute * 3 / 4).await;
+    // It is looked at when another one ends.
+    count_unread(&bed, &client, 1).await;
+    assert_eq!(client.get(Some("1-0")).await.status, 400);
+    assert_eq!(kept(&client, 2).await.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -140,13 +140,11 @@ impl Log {
 
     fn has_room(&self) -> bool {
         // Half of it: the other half may be on its way to the client.
-        let most = match self.common.kept.is_full() {
-            // Readers that keep up still get every event, one after the other.
-            true => 1,
-            false => self.common.host.limits.output.div_ceil(2),
-        };
+        let most = self.common.host.limits.output.div_ceil(2);
+        // Readers that keep up still get every event, one after the other.
+        let unread = if self.common.kept.is_full() { 1 } else { most };
         let state = self.lock();
-        state.reader.as_ref().is_none_or(|reader| reader.unread < most)
+        state.reader.as_ref().is_none_or(|reader| reader.unread < unread)
             && state.storing.as_ref().is_none_or(|storing| storing.waiting < most)
     }
 
