@@ -12,6 +12,7 @@ use crate::{
     cli::{Cli, Verb},
     context::Context,
     fail::Fail,
+    logging,
     shared::Shared,
     show::Out,
     terminal::Screen,
@@ -20,6 +21,9 @@ use crate::{
 
 /// How long a server has to say goodbye. A child that does not end is killed meanwhile.
 const GOODBYE: Duration = Duration::from_secs(6);
+
+/// Which log lines a server writes, unless `RUST_LOG` says otherwise.
+const SERVED: &str = "warn";
 
 pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -88,10 +92,8 @@ fn told(result: Result<(), Fail>, json: bool, screen: &Screen) -> ExitCode {
 }
 
 fn serve_until_end(serve: crate::serve::Serve) -> ExitCode {
-    let served = match runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(serve.run()),
-        Err(error) => Err(error.into()),
-    };
+    let built = runtime::Builder::new_multi_thread().enable_all().build();
+    let served = logging::start(Some(SERVED)).and_then(|()| built?.block_on(serve.run()));
     told(served, false, &Screen::new())
 }
 
@@ -99,6 +101,9 @@ fn with_server(mut verb: Verb) -> ExitCode {
     let Some(shared) = shared(&mut verb) else { return ExitCode::FAILURE };
     let context = Context::new(shared);
     let json = context.shared.json;
+    if let Err(fail) = logging::start(None) {
+        return told(Err(fail), json, &context.screen);
+    }
     // One call needs one thread, which starts sooner than many.
     let mut runtime = match verb {
         Verb::Bench(_) => runtime::Builder::new_multi_thread(),

@@ -32,6 +32,9 @@ pub(crate) struct Serve {
     /// Let pages of this origin in, and read the replies
     #[arg(long, requires = "http", value_name = "ORIGIN")]
     allow_origin: Vec<String>,
+    /// Take the client's address from what this reverse proxy says (an address or a network such as 10.0.0.0/8)
+    #[arg(long, requires = "http", value_name = "ADDRESS")]
+    trusted_proxy: Vec<String>,
     /// Serve clients of 2024-11-05 too, at /sse
     #[arg(long, requires = "http")]
     sse: bool,
@@ -45,8 +48,9 @@ pub(crate) struct Serve {
     stored: Stored,
 }
 
-const HTTP: &str = "Give clients the address below; Ctrl-C ends it.";
-const LINES: &str = "Connect and send one JSON-RPC message a line.";
+// Said before the address is bound, which may fail: neither says that it is served.
+const HTTP: &str = "Ctrl-C ends it.";
+const LINES: &str = "It reads and writes one JSON-RPC message a line; Ctrl-C ends it.";
 
 /// What to put into the configuration of a client that starts its servers.
 fn client_configuration() -> String {
@@ -60,9 +64,17 @@ fn client_configuration() -> String {
 
 impl Serve {
     pub(crate) async fn run(self) -> Result<(), Fail> {
+        self.has_private_key()?;
         let server = self.stored.keep(demo::server()).await?;
         // What keeps it from serving is an address, a path or a file that the command line names.
         self.serve(server).await.map_err(|failure| Fail::usage(failure.to_string()))
+    }
+
+    /// The key of the certificate is as secret as any other.
+    fn has_private_key(&self) -> Result<(), Fail> {
+        let Some(file) = &self.tls_key else { return Ok(()) };
+        let read = wharf::read_private(file).map(drop);
+        read.map_err(|error| Fail::usage(format!("--tls-key {}: {error}", file.display())))
     }
 
     async fn serve(self, server: Server) -> wharf::Result<()> {
@@ -85,7 +97,7 @@ impl Serve {
 
     fn options(&self) -> wharf::Result<Http> {
         let http = self.allow_host.iter().fold(Http::new(), |http, host| http.host(host));
-        let http = http.cors(&self.allow_origin);
+        let http = http.cors(&self.allow_origin).trusted_proxies(&self.trusted_proxy)?;
         let http = if self.sse { http.sse_2024() } else { http };
         Ok(match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => http.tls(Tls::from_pem_files(certificate, key)?),

@@ -1,6 +1,6 @@
 //! Secrets that never stand on the command line.
 
-use std::{fs, io::Read as _};
+use std::io::Read as _;
 
 use crate::fail::Fail;
 
@@ -19,43 +19,18 @@ pub(crate) fn read(option: &str, place: &str) -> Result<String, Fail> {
             .map_err(|_| wrong(format!("the environment variable {variable} is not set")))?
     } else {
         // What stands in the place of a file's name may be the secret itself: it is not repeated.
-        let file = fs::File::open(place).map_err(|error| {
+        wharf::read_private(place).map_err(|error| {
             wrong(format!("the file cannot be read: {error}")).hint(
                 "Put the secret into a file and give its name, or @env:NAME, or - for stdin."
                     .to_owned(),
             )
-        })?;
-        check_mode(&file, place).map_err(&wrong)?;
-        let mut text = String::new();
-        file.take(LONGEST)
-            .read_to_string(&mut text)
-            .map_err(|error| wrong(format!("the file cannot be read: {error}")))?;
-        text
+        })?
     };
     let secret = text.trim_end_matches(['\r', '\n']);
     if secret.is_empty() {
         return Err(wrong("there is nothing in it".to_owned()));
     }
     Ok(secret.to_owned())
-}
-
-/// Refuses a file that other users can read. Pipes, as a shell's `<(…)` makes them, have no others.
-#[cfg(unix)]
-fn check_mode(file: &fs::File, path: &str) -> Result<(), String> {
-    use std::os::unix::fs::MetadataExt as _;
-    let about = file.metadata().map_err(|error| format!("the file cannot be read: {error}"))?;
-    if about.is_file() && about.mode() & 0o077 != 0 {
-        return Err(format!(
-            "other users can read the file: chmod 600 {path} (or, if the file is not yours, give - and \
-             `< {path}`)"
-        ));
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn check_mode(_: &fs::File, _: &str) -> Result<(), String> {
-    Ok(())
 }
 
 #[cfg(test)]
@@ -65,7 +40,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_secret_that_others_can_read_is_refused() {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::{fs, os::unix::fs::PermissionsExt as _};
         let path = std::env::temp_dir().join(format!("wharf-secret-{}", std::process::id()));
         fs::write(&path, "hunter2\n").unwrap();
         let place = path.to_str().unwrap();

@@ -77,6 +77,9 @@ impl Bed {
         for name in ["BROWSER", "COLUMNS", "DISPLAY", "NO_COLOR", "TERM", "WAYLAND_DISPLAY"] {
             command.env_remove(name);
         }
+        for name in ["LANG", "LC_ALL", "LC_CTYPE", "RUST_LOG"] {
+            command.env_remove(name);
+        }
         // The user's own keychain is none of our business.
         command.env("WHARF_VAULT", "file");
         command
@@ -102,6 +105,10 @@ impl Bed {
         let file = self.dir.join(name);
         fs::create_dir_all(file.parent().expect("it has a folder")).expect("a folder");
         fs::write(&file, text).expect("a file");
+        // Files with secrets are refused if others can read them.
+        #[cfg(unix)]
+        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .expect("it is ours");
         file.to_string_lossy().into_owned()
     }
 

@@ -26,4 +26,6 @@ mod tasks;
 #[cfg(unix)]
 mod terminal;
 mod transports;
+#[cfg(unix)]
+mod trust;
 mod verbs;

@@ -30,7 +30,7 @@ use wharf_model::Error;
 #[cfg(feature = "http")]
 pub use self::http::connect_http;
 pub use self::{
-    child::{ChildCommand, Stderr},
+    child::{ChildCommand, Environment, Stderr},
     options::{LinkLimits, LinkOptions, Orphans, Trace, Traced},
     verdicts::Verdicts,
 };

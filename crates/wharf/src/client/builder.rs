@@ -20,7 +20,7 @@ use wharf_transport::{
 };
 use wharf_wire::ClientSelf;
 
-use super::{Client, Target};
+use super::{Client, Target, config::masked_url};
 use crate::{Endpoint, Era, Pin};
 
 /// What an address may begin with only in a build that has the feature for it.
@@ -269,6 +269,11 @@ impl ClientBuilder {
             Some("ws" | "wss") => {
                 links::connect_websocket(url, self.headers.clone(), options).await
             }
+            Some("tcp") if url.contains('@') => Err(unusable(&format!(
+                "{} has a user or a password, which lines over TCP cannot use: write \
+                 tcp://HOST:PORT",
+                masked_url(url)
+            ))),
             Some("tcp") if rest("tcp:").starts_with("//") => {
                 links::connect_tcp(rest("tcp://"), options).await
             }
@@ -283,8 +288,9 @@ impl ClientBuilder {
                   `websocket` and `tls` can",
             )),
             _ => Err(unusable(&format!(
-                "{url:?} is no address of a server: write http://…, https://…, ws://…, wss://…, \
-                 tcp://HOST:PORT or unix:PATH, or give a command to start"
+                "{:?} is no address of a server: write http://…, https://…, ws://…, wss://…, \
+                 tcp://HOST:PORT or unix:PATH, or give a command to start",
+                masked_url(url)
             ))),
         }
     }
