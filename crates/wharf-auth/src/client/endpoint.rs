@@ -157,7 +157,7 @@ impl Endpoint<'_> {
             return self.send(&who.client_id, &who.proof, form.clone()).await;
         }
         if let Some(other) = &who.other
-            && is_refused_as(&answer, "invalid_client")
+            && is_unknown_client(&answer)
         {
             let second = self.send(&who.client_id, other, named).await?;
             return Ok(if second.status.is_success() { second } else { answer });
@@ -262,6 +262,13 @@ impl Granted {
 fn is_refused_as(answer: &Fetched, error: &str) -> bool {
     matches!(answer.status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED)
         && answer.json::<Refused>().is_ok_and(|it| it.error == error)
+}
+
+/// Whether an endpoint did not take our word for who we are. Python's `mcp` has another code for it at revocation.
+fn is_unknown_client(answer: &Fetched) -> bool {
+    let is_other = answer.status == StatusCode::UNAUTHORIZED;
+    is_refused_as(answer, "invalid_client")
+        || is_other && is_refused_as(answer, "unauthorized_client")
 }
 
 /// What an endpoint said that refused.
