@@ -77,7 +77,8 @@ fn refused(entry: &Entry) -> Fail {
 fn description(entry: &Entry) -> Result<String, Fail> {
     let file = entry.source.display();
     let config = Config::read(&entry.source).map_err(|error| Fail::usage(error.to_string()))?;
-    let mut lines = vec![format!("{} is a file of a project. Its servers:", clean_line(&file.to_string()))];
+    let mut lines =
+        vec![format!("{} is a file of a project. Its servers:", clean_line(&file.to_string()))];
     for entry in config.entries.iter().filter(|it| it.problem().is_none()) {
         lines.push(format!("  {}", clean_line(&entry.name)));
         lines.extend(facts(entry).into_iter().map(|fact| format!("    {}", clean_line(&fact))));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    bed::{Bed, Served},
+    bed::{Bed, Served, finished},
     tasks::{ERAS, sail},
 };
 
