@@ -2,10 +2,12 @@
 
 mod bench;
 mod conformance;
+mod features;
 mod files;
 mod foreign;
 mod node;
 mod redis;
+mod sqlite;
 mod stage;
 mod workspace;
 
@@ -42,6 +44,11 @@ const TASKS: &[Task] = &[
         stages: &[stage::FORMAT, stage::CLIPPY],
     },
     Task {
+        name: "features",
+        about: "checks that the crates build without a warning with the features that users take",
+        stages: &[stage::FEATURES],
+    },
+    Task {
         name: "foreign",
         about: "installs the clients and servers of other people that the tests run, into target/foreign",
         stages: &[stage::FOREIGN],
@@ -50,6 +57,11 @@ const TASKS: &[Task] = &[
         name: "redis",
         about: "installs the redis-server that the tests of stores start, if there is none",
         stages: &[stage::REDIS],
+    },
+    Task {
+        name: "sqlite",
+        about: "checks that the SQLite store builds beside sqlx and the last rusqlites: after a change of their versions",
+        stages: &[stage::SQLITE],
     },
     Task {
         name: "conformance",

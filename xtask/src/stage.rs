@@ -4,8 +4,10 @@ use std::time::Instant;
 
 use crate::bench;
 use crate::conformance;
+use crate::features;
 use crate::foreign;
 use crate::redis;
+use crate::sqlite;
 use crate::workspace::Workspace;
 
 /// One step of a task.
@@ -31,6 +33,12 @@ pub(crate) const CLIPPY: Stage = Stage {
     advice: "mend what it printed above (if cargo has no clippy: `rustup component add clippy`)",
 };
 
+pub(crate) const FEATURES: Stage = Stage {
+    name: "features",
+    run: features::run,
+    advice: "mend what it printed above; `cargo xtask features` tries again",
+};
+
 pub(crate) const FOREIGN: Stage = Stage {
     name: "foreign programs",
     run: foreign::install,
@@ -41,6 +49,12 @@ pub(crate) const REDIS: Stage = Stage {
     name: "redis",
     run: redis::install,
     advice: "install Redis 6 or newer, so that `redis-server` is on the PATH, then run `cargo xtask redis`",
+};
+
+pub(crate) const SQLITE: Stage = Stage {
+    name: "sqlite",
+    run: sqlite::check,
+    advice: "change the range of rusqlite in Cargo.toml, or the store's code, so that each of them builds",
 };
 
 pub(crate) const TESTS: Stage =

@@ -32,6 +32,9 @@ pub(crate) struct Serve {
     /// Let pages of this origin in, and read the replies
     #[arg(long, requires = "http", value_name = "ORIGIN")]
     allow_origin: Vec<String>,
+    /// Take the client's address from what this reverse proxy says (an address or a network such as 10.0.0.0/8)
+    #[arg(long, requires = "http", value_name = "ADDRESS")]
+    trusted_proxy: Vec<String>,
     /// Serve clients of 2024-11-05 too, at /sse
     #[arg(long, requires = "http")]
     sse: bool,
@@ -94,7 +97,7 @@ impl Serve {
 
     fn options(&self) -> wharf::Result<Http> {
         let http = self.allow_host.iter().fold(Http::new(), |http, host| http.host(host));
-        let http = http.cors(&self.allow_origin);
+        let http = http.cors(&self.allow_origin).trusted_proxies(&self.trusted_proxy)?;
         let http = if self.sse { http.sse_2024() } else { http };
         Ok(match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => http.tls(Tls::from_pem_files(certificate, key)?),

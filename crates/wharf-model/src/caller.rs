@@ -27,7 +27,7 @@ pub struct RemoteAddress(pub SocketAddr);
 /// assert_eq!(Caller::of(&scope), Caller::Principal("alice".into()));
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Caller {
     /// An authenticated principal, by its identifier.
     Principal(Arc<str>),

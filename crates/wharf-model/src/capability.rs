@@ -1,10 +1,11 @@
 //! What each side can do.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::builders::setters;
-use crate::{Extra, Meta};
+use crate::json_object::Flag;
+use crate::{Extra, JsonObject, Meta};
 
 /// What a client can do.
 ///
@@ -30,13 +31,13 @@ pub struct ClientCapabilities {
     pub elicitation: Option<ElicitationCapability>,
     /// The tasks capability of legacy clients, as it came.
     #[serde(default, deserialize_with = "tolerant", skip_serializing_if = "Option::is_none")]
-    pub tasks: Option<Box<Meta>>,
+    pub tasks: Option<JsonObject>,
     /// Extensions by identifier, with their settings.
-    #[serde(default, deserialize_with = "object", skip_serializing_if = "Meta::is_empty")]
-    pub extensions: Meta,
+    #[serde(default, skip_serializing_if = "JsonObject::is_empty")]
+    pub extensions: JsonObject,
     /// Whatever is outside the specification.
-    #[serde(default, deserialize_with = "object", skip_serializing_if = "Meta::is_empty")]
-    pub experimental: Meta,
+    #[serde(default, skip_serializing_if = "JsonObject::is_empty")]
+    pub experimental: JsonObject,
 }
 
 setters! { ClientCapabilities {
@@ -308,10 +309,6 @@ impl ClientCapability {
     }
 }
 
-fn absent(value: &Value) -> bool {
-    matches!(value, Value::Null | Value::Bool(false))
-}
-
 /// Peers disagree on how to spell a capability without settings: whatever is
 /// not `null` or `false` declares it.
 fn tolerant<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
@@ -319,12 +316,14 @@ where
     D: Deserializer<'de>,
     T: for<'a> Deserialize<'a> + Default,
 {
-    let value = Value::deserialize(from)?;
-    if absent(&value) {
-        return Ok(None);
-    }
-    let value = if value.is_object() { value } else { json!({}) };
-    Ok(Some(T::deserialize(value).unwrap_or_default()))
+    // As text, because a tree of what is not even read may be many times as large.
+    let raw = Box::<RawValue>::deserialize(from)?;
+    let settings = match raw.get() {
+        "null" | "false" => return Ok(None),
+        json if json.starts_with('{') => json,
+        _ => "{}",
+    };
+    Ok(Some(serde_json::from_str(settings).unwrap_or_default()))
 }
 
 fn object<'de, D: Deserializer<'de>>(from: D) -> Result<Meta, D::Error> {
@@ -335,7 +334,7 @@ fn object<'de, D: Deserializer<'de>>(from: D) -> Result<Meta, D::Error> {
 }
 
 fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    Ok(!absent(&Value::deserialize(from)?))
+    Flag::deserialize(from).map(|flag| flag.0)
 }
 
 fn mark<S: Serializer>(_: &bool, to: S) -> Result<S::Ok, S::Error> {

@@ -173,6 +173,7 @@ kinds! {
     InvalidCompletionArgument is_invalid_completion_argument "Invalid completion argument" (-32112) [CALLER TOOL];
     CompletionFailed is_completion_failed "Completion failed" (-32113) [TOOL];
 
+    InvalidRequestState is_invalid_request_state "Invalid or expired requestState" - [CALLER];
     HeaderMismatch is_header_mismatch "Header mismatch" - [CALLER];
     MissingClientCapability is_missing_client_capability "Missing required client capability" - [CALLER];
     UnsupportedProtocolVersion is_unsupported_protocol_version "Unsupported protocol version" - [CALLER];

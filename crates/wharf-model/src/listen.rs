@@ -70,6 +70,28 @@ pub enum Notification {
     },
 }
 
+impl Notification {
+    /// Whether it only reports on a call that goes on, so that its loss is one of detail.
+    pub(crate) fn is_report(&self) -> bool {
+        matches!(self, Notification::Progress { .. } | Notification::Log { .. })
+    }
+
+    /// The bytes that its texts take.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::capacity);
+        match self {
+            Notification::Progress { message, .. } => text(message),
+            Notification::Log { logger, data, .. } => text(logger) + data.get().len(),
+            Notification::TaskProgress { id, token, message, .. } => {
+                id.capacity() + token.get().len() + text(message)
+            }
+            Notification::ElicitationComplete { id } => id.capacity(),
+            // Changes are few: who sends them puts those together that are alike.
+            _ => 0,
+        }
+    }
+}
+
 /// Which notifications a listener wants.
 ///
 /// ```

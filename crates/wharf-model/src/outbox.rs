@@ -16,8 +16,15 @@ use std::{
 
 use crate::{Ask, AskId, Error, ErrorKind, Notification, Release, Timer};
 
-/// How many messages may wait before handlers are held back.
+/// How many messages may wait before handlers are held back, and how many bytes.
 const ROOM: usize = 256;
+const ROOM_BYTES: usize = 32 << 10;
+/// From how many waiting bytes on reports are dropped, if their sender does not wait for room.
+const FULL_BYTES: usize = 256 << 10;
+
+/// For operators, beside how many.
+const UNREAD: &str = "progress and log messages of a call were dropped: its client reads more slowly than it sends, and \
+                      it does not wait for room (Outbox::room)";
 
 /// How long a call may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +54,17 @@ pub enum Message {
     LetGo,
 }
 
+impl Message {
+    /// The memory that it takes while it waits. Questions are not measured: their senders wait for the answer.
+    fn bytes(&self) -> usize {
+        size_of::<Message>()
+            + match self {
+                Message::Notify(notification) => notification.heap_bytes(),
+                _ => 0,
+            }
+    }
+}
+
 /// Where a service puts what happens while it works on a call. Clones share one box.
 #[derive(Clone)]
 pub struct Outbox {
@@ -73,6 +91,10 @@ struct Queue {
 #[derive(Default)]
 struct Busy {
     messages: VecDeque<Message>,
+    /// How many bytes they take.
+    bytes: usize,
+    /// How many reports were dropped because their sender did not wait for room.
+    dropped: u64,
     waiting_for_room: Vec<Waker>,
     waiting_for_close: Vec<Waker>,
     asks: Vec<Slot>,
@@ -82,13 +104,19 @@ struct Busy {
     held_more: Vec<Arc<dyn Release>>,
 }
 
+impl Busy {
+    fn has_room(&self) -> bool {
+        self.messages.len() < ROOM && self.bytes < ROOM_BYTES
+    }
+}
+
 impl Queue {
     fn busy(&mut self) -> &mut Busy {
         self.busy.get_or_insert_default()
     }
 
-    fn messages(&self) -> usize {
-        self.busy.as_ref().map_or(0, |busy| busy.messages.len())
+    fn has_room(&self) -> bool {
+        self.busy.as_ref().is_none_or(|busy| busy.has_room())
     }
 
     fn asks(&mut self) -> &mut [Slot] {
@@ -132,25 +160,39 @@ impl Outbox {
     }
 
     /// Sends a notification. After the call is over, nothing is sent.
+    ///
+    /// Await [`room`](Outbox::room) as well: progress and log messages are dropped while 256 KiB wait for the client.
     pub fn notify(&self, notification: Notification) {
-        self.send(self.lock(), Message::Notify(notification));
+        let mut queue = self.lock();
+        if let Some(busy) = &mut queue.busy
+            && busy.bytes >= FULL_BYTES
+            && notification.is_report()
+        {
+            busy.dropped += 1;
+            queue.touched = true;
+            return;
+        }
+        self.send(queue, Message::Notify(notification));
     }
 
-    /// Completes once the box has room again: await it after sending, to go no faster than the
+    /// Completes once the box has room: await it before or after sending, to go no faster than the
     /// client reads.
     pub fn room(&self) -> impl Future<Output = ()> + Send + use<> {
-        let outbox = self.clone();
+        // Most often there is room, and no need for a handle.
+        let full = (!self.has_room()).then(|| self.clone());
         std::future::poll_fn(move |cx| {
-            if !outbox.shared.dirty.load(Ordering::Acquire) {
-                return Poll::Ready(());
-            }
+            let Some(outbox) = &full else { return Poll::Ready(()) };
             let mut queue = outbox.lock();
-            if queue.messages() < ROOM || outbox.is_closed() {
+            if queue.has_room() || outbox.is_closed() {
                 return Poll::Ready(());
             }
             wait(&mut queue.busy().waiting_for_room, cx.waker());
             Poll::Pending
         })
+    }
+
+    fn has_room(&self) -> bool {
+        !self.shared.dirty.load(Ordering::Acquire) || self.lock().has_room()
     }
 
     /// Sends a question to the client and waits for the answer: the JSON text of its result.
@@ -249,7 +291,8 @@ impl Outbox {
         let mut queue = self.lock();
         let busy = queue.busy.as_mut()?;
         let message = busy.messages.pop_front();
-        if busy.messages.len() < ROOM {
+        busy.bytes -= message.as_ref().map_or(0, Message::bytes);
+        if busy.has_room() {
             let waiting = mem::take(&mut busy.waiting_for_room);
             drop(queue);
             waiting.into_iter().for_each(Waker::wake);
@@ -295,6 +338,10 @@ impl Outbox {
         if let Some(busy) = busy {
             let Busy { messages, waiting_for_room, waiting_for_close, asks, held_more, .. } = *busy;
             drop(messages);
+            if busy.dropped > 0 {
+                let dropped = busy.dropped;
+                tracing::warn!(dropped, "{UNREAD}");
+            }
             held_more.into_iter().for_each(|held| held.release());
             let asking = asks.into_iter().filter_map(|slot| slot.waker);
             let waiting = waiting_for_close.into_iter().chain(waiting_for_room).chain(asking);
@@ -306,12 +353,13 @@ impl Outbox {
         if self.is_closed() {
             return;
         }
-        let messages = &mut queue.busy().messages;
-        if messages.capacity() == 0 {
+        let busy = queue.busy();
+        if busy.messages.capacity() == 0 {
             // A listen says one thing when it begins, and may stay silent for as long as it lives.
-            messages.reserve_exact(1);
+            busy.messages.reserve_exact(1);
         }
-        messages.push_back(message);
+        busy.bytes += message.bytes();
+        busy.messages.push_back(message);
         queue.touched = true;
         self.shared.dirty.store(true, Ordering::Release);
         self.wake_reader(queue);

@@ -12,8 +12,8 @@ use std::{
 };
 
 use wharf_model::{
-    Ask, BoxFuture, Deadlines, Error, ErrorKind, Event, Exchange, Method, Notification, Outbox,
-    Outcome, Release, Reply, Request, RequestBuilder, Service, Timer, ToolResult,
+    Ask, BoxFuture, Deadlines, Error, ErrorKind, Event, Exchange, LogLevel, Method, Notification,
+    Outbox, Outcome, Release, Reply, Request, RequestBuilder, Service, Timer, ToolResult,
 };
 
 /// A clock that stands still until it is told to move.
@@ -282,6 +282,60 @@ fn a_handler_goes_no_faster_than_the_client_reads() {
         }
     }
     assert_eq!(received, 10_000);
+}
+
+fn log(size: usize) -> Notification {
+    let data = serde_json::value::to_raw_value(&"x".repeat(size)).unwrap();
+    Notification::Log { level: LogLevel::Info, logger: None, data }
+}
+
+#[test]
+fn a_handler_that_sends_long_messages_is_held_back_by_their_bytes() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = sent.clone();
+    let mut exchange = start(Method::CallTool, &Clock::new(), move |outbox| {
+        let sent = count.clone();
+        async move {
+            for _ in 0..20 {
+                outbox.notify(log(100_000));
+                sent.fetch_add(1, Ordering::SeqCst);
+                outbox.room().await;
+            }
+            done()
+        }
+    });
+    let mut received = 0;
+    loop {
+        assert!(sent.load(Ordering::SeqCst) <= received + 1);
+        match next(&mut exchange) {
+            Poll::Ready(Event::Notify(_)) => received += 1,
+            Poll::Ready(Event::Done(_)) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(received, 20);
+}
+
+#[test]
+fn reports_of_a_handler_that_does_not_wait_for_room_are_dropped_but_nothing_else() {
+    let mut exchange = start(Method::CallTool, &Clock::new(), move |outbox| async move {
+        for _ in 0..1_000 {
+            outbox.notify(log(10_000));
+        }
+        outbox.notify(Notification::ToolsChanged);
+        done()
+    });
+    let (mut bytes, mut changes) = (0, 0);
+    loop {
+        match next(&mut exchange) {
+            Poll::Ready(Event::Notify(Notification::Log { data, .. })) => bytes += data.get().len(),
+            Poll::Ready(Event::Notify(Notification::ToolsChanged)) => changes += 1,
+            Poll::Ready(Event::Done(_)) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!((200_000..300_000).contains(&bytes), "{bytes}");
+    assert_eq!(changes, 1);
 }
 
 #[test]

@@ -199,6 +199,8 @@ impl Ctx {
         };
         match sent {
             Some(update) => {
+                // Before, or a handler that reports from many futures at once would never be held back.
+                outbox.room().await;
                 outbox.notify(update.into());
                 outbox.room().await;
             }
@@ -248,6 +250,8 @@ impl Ctx {
         if wanted.is_none_or(|least| level < least) || !declared() {
             return outbox.touch();
         }
+        // Before the message is made, however many futures of the handler log at once.
+        outbox.room().await;
         let logger = self.logger.as_deref().map(str::to_owned);
         match to_raw_value(&data) {
             Ok(data) => outbox.notify(Notification::Log { level, logger, data }),

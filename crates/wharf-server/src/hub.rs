@@ -14,7 +14,7 @@ use std::{
 };
 
 use wharf_model::{
-    Filter, LiveFilter, Moment, Notification, Outbox, Peer, Principal, ServerCapabilities,
+    Filter, LiveFilter, Moment, Notification, Outbox, Peer, Principal, Request, ServerCapabilities,
     TASKS_EXTENSION,
 };
 
@@ -22,11 +22,13 @@ use self::{
     elicitations::{ELICITATIONS, Elicitation},
     pending::Pending,
 };
-use crate::fleet::{self, TellOthers, Updates};
+use crate::{
+    fleet::{self, TellOthers, Updates},
+    listens::Admitted,
+};
 
 /// All listeners of one server.
 pub(crate) struct Hub {
-    limit: usize,
     subscriptions: usize,
     closed: AtomicBool,
     listeners: Mutex<Listeners>,
@@ -51,7 +53,8 @@ struct Listeners {
 /// happens, and whoever publishes never waits.
 struct Listener {
     filter: LiveFilter,
-    peer: Arc<Peer>,
+    /// None if the client said only with this listen who it is: nothing else is known of that one.
+    peer: Option<Arc<Peer>>,
     pending: Mutex<Pending>,
 }
 
@@ -60,12 +63,12 @@ pub(crate) struct Listening {
     hub: Arc<Hub>,
     number: u64,
     listener: Arc<Listener>,
+    _admitted: Admitted,
 }
 
 impl Hub {
-    pub(crate) fn new(limit: usize, subscriptions: usize) -> Arc<Self> {
+    pub(crate) fn new(subscriptions: usize) -> Arc<Self> {
         Arc::new(Hub {
-            limit,
             subscriptions,
             closed: AtomicBool::new(false),
             listeners: Mutex::new(Listeners {
@@ -95,20 +98,17 @@ impl Hub {
         lock(&self.listeners).time()
     }
 
-    /// Takes a listener in, who hears of what has changed since then; `None` if there are too many.
+    /// Takes a listener in, who hears of what has changed since the moment that `request` names.
     pub(crate) fn listen(
         self: &Arc<Self>,
         filter: LiveFilter,
-        since: Option<Moment>,
-        principal: Option<&Principal>,
-        peer: Arc<Peer>,
+        request: &Request,
+        admitted: Admitted,
         may_follow: impl Fn(Option<&Principal>, &str) -> bool,
-    ) -> Option<Listening> {
+    ) -> Listening {
+        let (since, peer) = (request.since, request.known_peer().cloned());
         let mut listeners = lock(&self.listeners);
-        if listeners.all.len() >= self.limit {
-            return None;
-        }
-        filter.begin_as(principal);
+        filter.begin_as(request.principal());
         let mut missed = BTreeSet::new();
         let number = listeners.next;
         listeners.next += 1;
@@ -127,7 +127,7 @@ impl Hub {
         if since.is_some() {
             self.tell_of_elicitations(&listener);
         }
-        Some(Listening { hub: self.clone(), number, listener })
+        Listening { hub: self.clone(), number, listener, _admitted: admitted }
     }
 
     /// Tells every listener that wants to hear it and that `may_hear` it, in all processes.
@@ -350,13 +350,6 @@ pub(crate) fn restrict(filter: &mut Filter, capabilities: &ServerCapabilities) {
     }
     if !capabilities.extensions.contains_key(TASKS_EXTENSION) {
         filter.tasks.clear();
-    }
-}
-
-/// Leaves of `filter` no more than `most` URIs.
-pub(crate) fn bound(filter: &mut Filter, most: usize) {
-    while filter.uris.len() > most {
-        filter.uris.pop_last();
     }
 }
 

@@ -1,18 +1,31 @@
 //! One call of one connection, from its first poll to its reply.
 
 use std::{
+    fmt,
     future::poll_fn,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
 use wharf_model::{Event, Exchange, Outcome, Reply, Request};
 use wharf_wire::Codec;
 
-use crate::{Host, Shutdown, asks::Asks, batch::Batch, flight::Flight, output::Output};
+use crate::{
+    Host, Shutdown,
+    asks::Asks,
+    batch::Batch,
+    flight::Flight,
+    output::{Output, make_room},
+    room::Taken,
+    shutdown::shutting_down,
+};
 
 /// How much a call may say before it has to make room for the next message.
 const EVENTS_IN_PLACE: usize = 64;
+const BYTES_IN_PLACE: usize = 32 << 10;
 
 /// What the reader, the writer and the calls of one connection share.
 pub(crate) struct Shared {
@@ -21,6 +34,21 @@ pub(crate) struct Shared {
     pub(crate) flight: Flight,
     /// Set when nothing more is read.
     pub(crate) closing: Shutdown,
+    /// Whether the client has sent anything since somebody looked.
+    pub(crate) used: AtomicBool,
+}
+
+impl Shared {
+    /// Whether the client has sent anything since the last look.
+    pub(crate) fn was_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("flight", &self.flight).finish_non_exhaustive()
+    }
 }
 
 /// One call under way.
@@ -30,6 +58,12 @@ pub(crate) struct Call {
     codec: Codec,
     batch: Option<Arc<Batch>>,
     asks: Asks,
+    /// Its place among the calls under way.
+    seat: Option<u64>,
+    /// Whether its reply is still to be written.
+    owes: bool,
+    /// What a large message takes of the endpoint's budget, until the call ends.
+    taken: Option<Taken>,
 }
 
 impl Call {
@@ -41,18 +75,31 @@ impl Call {
     ) -> Self {
         let host = &shared.host;
         let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
-        Call { shared, exchange, codec, batch, asks: Asks::default() }
+        Call {
+            shared,
+            exchange,
+            codec,
+            batch,
+            asks: Asks::default(),
+            seat: None,
+            owes: true,
+            taken: None,
+        }
     }
 
     /// Polls the call where it is. False if it goes on.
     pub(crate) fn run_in_place(&mut self, out: &mut Vec<u8>) -> bool {
         // Nobody need be woken: a call that goes on is polled again at once, by its task.
         let mut cx = Context::from_waker(Waker::noop());
+        let before = out.len();
         for _ in 0..EVENTS_IN_PLACE {
             match self.exchange.poll_event(&mut cx) {
                 Poll::Ready(event) => {
                     if self.write(event, out) {
                         return true;
+                    }
+                    if out.len() - before >= BYTES_IN_PLACE {
+                        return false;
                     }
                 }
                 Poll::Pending => return false,
@@ -61,27 +108,32 @@ impl Call {
         false
     }
 
-    /// Hands the call, which keeps `held` bytes of its message, to the runtime.
-    pub(crate) fn launch(self, held: usize) {
+    /// Hands the call, which keeps `held` bytes of its message, to the runtime. A large message counts as `taken` until
+    /// the call ends.
+    pub(crate) fn launch(mut self, held: usize, taken: Option<Taken>) {
         let shared = self.shared.clone();
         let id = (!self.codec.is_silent()).then(|| self.codec.id());
         let listen = self.is_listen();
         shared.flight.board(id, listen, held, |number| {
-            let seat = Seat { shared: self.shared.clone(), number };
-            tokio::spawn(self.run(seat)).abort_handle()
+            self.seat = Some(number);
+            self.taken = taken;
+            tokio::spawn(self.run(number)).abort_handle()
         });
     }
 
-    async fn run(mut self, seat: Seat) {
+    async fn run(mut self, number: u64) {
         let mut out = Vec::new();
         loop {
             let event = self.next().await;
-            if matches!(event, Event::Done(_)) && !seat.shared.flight.land(seat.number) {
-                return;
+            if matches!(event, Event::Done(_)) {
+                self.owes = false;
+                if !self.shared.flight.land(number) {
+                    return;
+                }
             }
             let done = self.write(event, &mut out);
             // The call is not polled again before there is room, which holds its handler back.
-            seat.shared.output.send(&mut out).await;
+            self.shared.output.send(&mut out).await;
             if done {
                 return;
             }
@@ -109,6 +161,7 @@ impl Call {
     fn write(&mut self, event: Event, out: &mut Vec<u8>) -> bool {
         match event {
             Event::Notify(notification) => {
+                make_room(out, &notification);
                 if self.codec.notify(&notification, out) {
                     out.push(b'\n');
                 }
@@ -166,25 +219,26 @@ impl Call {
     }
 }
 
-/// A call that is dropped half-way must not leave its questions open at the client.
+/// A call that is dropped half-way must not leave its questions open at the client, and one that the end of the server
+/// cuts off is answered. Its place is given back however it ends.
 impl Drop for Call {
     fn drop(&mut self) {
+        let mut out = Vec::new();
         if !self.asks.is_empty() {
-            let mut out = Vec::new();
             self.withdraw_all(&mut out);
+        }
+        let flight = &self.shared.flight;
+        let is_cut = |number: &u64| self.owes && flight.is_cut() && flight.land(*number);
+        if self.seat.as_ref().is_some_and(is_cut) {
+            self.reply(&shutting_down().into(), &mut out);
+        }
+        if !out.is_empty() {
             self.shared.output.push(&out);
         }
-    }
-}
-
-/// A call's place among those under way, given back however the call ends.
-struct Seat {
-    shared: Arc<Shared>,
-    number: u64,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.shared.flight.leave(self.number);
+        // The last member of a batch sends the replies of all, before the connection sees that all is said.
+        drop(self.batch.take());
+        if let Some(number) = self.seat {
+            self.shared.flight.leave(number);
+        }
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Flight {
     reading: AtomicBool,
     /// Whether somebody may wait for the end of it.
     closing: AtomicBool,
+    /// Whether calls that are dropped from now on are answered.
+    cut: AtomicBool,
     changed: Notify,
 }
 
@@ -93,6 +95,12 @@ impl Flight {
     fn count(&self, table: &Table) {
         self.aboard.store(table.calls.len(), Ordering::Release);
         self.named.store(table.ids.len(), Ordering::Release);
+    }
+
+    /// Whether calls are under way, listens aside.
+    pub(crate) fn has_calls(&self) -> bool {
+        let table = self.lock();
+        table.calls.len() > table.listens
     }
 
     /// How many calls are under way, listens aside.
@@ -189,6 +197,17 @@ impl Flight {
         !cancelled
     }
 
+    /// Gives the memory back that calls needed, if there are none.
+    #[cfg(feature = "http")]
+    pub(crate) fn shrink(&self) {
+        let mut table = self.lock();
+        if table.calls.is_empty() {
+            table.calls.shrink_to_fit();
+            table.ids.shrink_to_fit();
+            table.asks.shrink_to_fit();
+        }
+    }
+
     /// Gives the call's seat back.
     pub(crate) fn leave(&self, number: u64) {
         let mut table = self.lock();
@@ -218,6 +237,17 @@ impl Flight {
         if let Some(task) = task {
             task.abort();
         }
+    }
+
+    /// Drops every call, and whatever comes aboard later. Each of them answers that the server stops.
+    pub(crate) fn cut_all(&self) {
+        self.cut.store(true, Ordering::Release);
+        self.abort_all();
+    }
+
+    /// Whether a call that is dropped should answer that the server stops.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::Acquire)
     }
 
     /// Drops every call, and whatever comes aboard later.

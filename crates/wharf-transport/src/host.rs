@@ -5,6 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use wharf_model::{Deadlines, Service, Timer};
 use wharf_wire::Wire;
 
+use crate::room::Room;
+
 /// What a transport serves: a service, the wire that speaks for it, and the limits of one line of
 /// messages.
 #[derive(Clone)]
@@ -46,6 +48,28 @@ pub struct LineLimits {
     pub output: usize,
     /// How long calls under way may go on once the client is gone or the server shuts down.
     pub grace: Duration,
+    /// How long a message may take from its first byte to its last, beside what it needs at 64 KiB a second, and how
+    /// long nothing of it may come. Over stdio it may take as long as it likes.
+    pub arrival: Duration,
+    /// Bytes of all messages that have begun to come and have not ended, on all connections of a listening socket or of
+    /// an HTTP endpoint; at least twice the longest message. One caller alone gets half of it. What finds no room is
+    /// answered with an error.
+    pub unfinished: usize,
+    /// Bytes of all messages that are being read or answered, on all connections of a listening socket. WebSockets
+    /// share `HttpLimits::bodies` instead.
+    pub messages: usize,
+}
+
+impl LineLimits {
+    /// Bytes of all messages that have not ended. One caller must be able to send the longest.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.unfinished.max(self.message.saturating_mul(2))
+    }
+
+    /// Room for the messages of a listening socket.
+    pub(crate) fn room(&self) -> Arc<Room> {
+        Room::new(self.messages.max(self.unfinished()), self.unfinished())
+    }
 }
 
 impl Default for LineLimits {
@@ -58,6 +82,9 @@ impl Default for LineLimits {
             held: 64 << 20,
             output: 256 << 10,
             grace: Duration::from_secs(5),
+            arrival: Duration::from_secs(10),
+            unfinished: 64 << 20,
+            messages: 256 << 20,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     future::{Future, poll_fn},
     mem,
     pin::pin,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     task::Poll,
     time::Duration,
 };
@@ -15,7 +15,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     time::{Instant, timeout},
 };
-use wharf_model::{Error, Method, Request, Scope};
+use wharf_model::{Error, ErrorKind, Method, Request, Scope};
 use wharf_wire::{Codec, Connection, Line, Lines, Received};
 
 use crate::{
@@ -23,6 +23,7 @@ use crate::{
     call::{Call, Shared},
     flight::{id_taken, no_place},
     outgoing::{Sink, write},
+    room::{RATE, Room, Taken, Unfinished},
 };
 
 /// How much is read at once.
@@ -57,6 +58,20 @@ pub(crate) struct Incoming<W> {
     /// How many messages to read ahead: one after the other where calls take long, lest they hold
     /// back each other's replies.
     few: usize,
+    /// What messages may take that have not ended; over stdio they may take what they like.
+    room: Option<Arc<Room>>,
+    /// The message that has begun to come, if any.
+    begun: Option<Box<Begun>>,
+    /// What the message at hand takes, if it is a large one.
+    taken: Option<Taken>,
+}
+
+/// How far a message has come that has not ended.
+#[derive(Default)]
+struct Begun {
+    /// For how long it may still be waited for its next bytes. None before it was waited for at all.
+    left: Option<Duration>,
+    takes: Option<Unfinished>,
 }
 
 impl<W: AsyncWrite + Unpin> Incoming<W> {
@@ -73,13 +88,23 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
             out: Vec::with_capacity(CHUNK),
             ahead: VecDeque::new(),
             few: 1,
+            room: None,
+            begun: None,
+            taken: None,
         }
+    }
+
+    /// Lets messages take no more time and room than limits grant.
+    pub(crate) fn bounded(mut self, room: Arc<Room>) -> Self {
+        self.room = Some(room);
+        self
     }
 
     pub(crate) async fn run(mut self, mut reader: impl AsyncRead + Unpin) {
         let shared = self.shared.clone();
         let mut closing = pin!(shared.closing.stopped());
         loop {
+            let patience = self.patience();
             let buffer = self.lines.buffer();
             if buffer.capacity() - buffer.len() < NARROW {
                 buffer.reserve(CHUNK);
@@ -89,10 +114,27 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
                 Poll::Pending => closing.as_mut().poll(cx).map(|()| None),
                 read => read.map(Some),
             });
-            let Some(read) = read.await else { return };
+            let read = match patience {
+                None => read.await,
+                Some(patience) => {
+                    let began = Instant::now();
+                    let Ok(read) = timeout(patience, read).await else {
+                        return self.too_slow().await;
+                    };
+                    let left = patience.saturating_sub(began.elapsed());
+                    self.begun.get_or_insert_default().left = Some(left);
+                    read
+                }
+            };
+            let Some(read) = read else { return };
             // A client that is gone without a word is no different from one that closed its end.
-            let ended = read.unwrap_or(0) == 0;
+            let size = read.unwrap_or(0);
+            let ended = size == 0;
+            if patience.is_some() {
+                self.grant(size);
+            }
             shared.flight.reading(true);
+            shared.used.store(true, Ordering::Relaxed);
             let closed = shared.closing.is_stopped();
             if !closed {
                 self.drain(ended).await;
@@ -104,9 +146,67 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
         }
     }
 
+    /// How long the next bytes may take of a message that has begun to come.
+    fn patience(&self) -> Option<Duration> {
+        self.room.as_ref()?;
+        if self.lines.is_between() {
+            return None;
+        }
+        let left = self.begun.as_ref().and_then(|begun| begun.left);
+        Some(left.unwrap_or(self.shared.host.limits.arrival))
+    }
+
+    /// Grants a message more time for the `size` bytes of it that came, but never more than it had at first: one that
+    /// came fast and then stops does not stay for longer.
+    fn grant(&mut self, size: usize) {
+        if let Some(left) = self.begun.as_mut().and_then(|begun| begun.left.as_mut()) {
+            let more = Duration::from_millis(size as u64 * 1000 / RATE);
+            *left = left.saturating_add(more).min(self.shared.host.limits.arrival);
+        }
+    }
+
+    /// Counts what has come of a message that has not ended. If there is no room for it, it is dropped.
+    async fn count(&mut self) {
+        let Some(room) = &self.room else { return };
+        let length = self.lines.buffer().len();
+        if length <= NARROW {
+            return;
+        }
+        let begun = self.begun.get_or_insert_default();
+        let counted = match &mut begun.takes {
+            Some(takes) => takes.grow_to(length, &self.scope),
+            None => {
+                Unfinished::new(room, length, &self.scope).map(|takes| begun.takes = Some(takes))
+            }
+        };
+        if counted.is_err() {
+            begun.takes = None;
+            self.lines.abandon();
+            self.refuse(&no_room()).await;
+        }
+    }
+
+    /// Says why a message is not read of which nothing is known.
+    async fn refuse(&mut self, error: &Error) {
+        if let Received::Reply(reply, _) = self.connection.refuse(error) {
+            self.reply(&reply, None);
+        }
+        self.flush().await;
+    }
+
+    async fn too_slow(&mut self) {
+        let problem = "The message took too long to come: send it whole within 10 seconds and what \
+                       it needs at 64 KiB a second";
+        self.refuse(&Error::new(ErrorKind::InvalidRequest).with_message(problem)).await;
+    }
+
     /// Works on every line there is, then writes what came of it.
     async fn drain(&mut self, ended: bool) {
         while self.read_ahead(ended) {
+            // Large messages are the first to end with what was just read.
+            if let Some(begun) = self.begun.take() {
+                self.taken = begun.takes.map(Unfinished::ended);
+            }
             // The last reply is held back by nothing.
             let more = self.ahead.len() > 1 || !self.lines.buffer().is_empty();
             let (mut began, mut quick) = (more.then(Instant::now), true);
@@ -134,8 +234,12 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
             if more {
                 self.few = if quick { AHEAD.min(2 * self.few) } else { 1 };
             }
+            self.taken = None;
         }
         self.flush().await;
+        if !self.lines.buffer().is_empty() {
+            self.count().await;
+        }
     }
 
     /// Reads the next few messages. False if there is none.
@@ -257,7 +361,7 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
         if self.out.len() > before || call.is_listen() {
             self.flush().await;
         }
-        call.launch(held);
+        call.launch(held, self.taken.take());
     }
 
     /// Writes what has gathered: here if the client is ready for it, else behind what waits.
@@ -273,6 +377,13 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
         self.out.clear();
         self.out.shrink_to(2 * FULL);
     }
+}
+
+/// There is no room for a message that has begun to come.
+fn no_room() -> Error {
+    no_place().with_message(
+        "The server is full: there is no room for a message of this length now. Try again later",
+    )
 }
 
 /// Whether what began then took long; what comes next begins now.

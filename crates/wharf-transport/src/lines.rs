@@ -1,6 +1,10 @@
 //! One connection of lines: read, poll in place, write when the input is drained.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use tokio::{
     io::{self as async_io, AsyncRead, AsyncWrite},
@@ -17,6 +21,8 @@ use crate::{
     incoming::Incoming,
     outgoing::{Outgoing, Sink},
     output::Output,
+    room::Room,
+    seats::{Seat, Spoken},
 };
 
 /// How long the last bytes may take to be read once the calls are over.
@@ -47,7 +53,13 @@ pub async fn serve_lines<R, W>(
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
+    let room = scope.get::<Arc<Room>>().cloned().unwrap_or_else(|| host.limits.room());
+    let seat = scope.get::<Arc<Seat>>().cloned();
     let (line, incoming, outgoing) = open(host, scope, writer);
+    if let Some(seat) = seat {
+        seat.speaks(Spoken::Lines(Arc::downgrade(&line.0)));
+    }
+    let incoming = incoming.bounded(room);
     let (ended, end) = oneshot::channel::<()>();
     let mut reading = Owned(tokio::spawn(async move {
         incoming.run(&mut reader).await;
@@ -88,6 +100,7 @@ pub(crate) fn open<W: AsyncWrite + Unpin>(
         output: Output::new(host.limits.output),
         flight: Flight::default(),
         closing: Shutdown::new(),
+        used: AtomicBool::new(false),
         host,
     });
     let sink = Arc::new(Sink::new(writer));
@@ -107,7 +120,7 @@ impl Supervisor {
         said: impl Future<Output = ()>,
         shutdown: Shutdown,
     ) {
-        let Shared { host, output, flight, closing } = &*self.0;
+        let Shared { host, output, flight, closing, .. } = &*self.0;
         tokio::select! {
             () = reading => {}
             () = shutdown.stopped() => {}
@@ -122,7 +135,11 @@ impl Supervisor {
                 () = output.broken() => {}
             }
         };
-        let _ = timeout_at(deadline, drained).await;
+        if timeout_at(deadline, drained).await.is_err() {
+            // Calls answer as they are dropped. One that does not yield cannot be, and is not waited for.
+            flight.cut_all();
+            let _ = timeout_at(deadline + FAREWELL / 2, flight.idle()).await;
+        }
         flight.abort_all();
         output.close();
         let _ = timeout_at(deadline + FAREWELL, said).await;

@@ -52,6 +52,7 @@ pub(crate) async fn write(writer: &mut (impl AsyncWrite + Unpin), output: &Outpu
     let written = async {
         if !waiting.is_empty() {
             writer.write_all(&waiting).await?;
+            output.written();
         }
         if !last.is_empty() {
             writer.write_all(last).await?;

@@ -10,8 +10,23 @@ use std::{
 };
 
 use tokio::sync::Notify;
+use wharf_model::Notification;
 
 use crate::Shutdown;
+
+/// From how many bytes on a message is moved instead of copied, and its buffer not kept for the next one.
+const LONG: usize = 4 << 10;
+/// What a long log message takes beside its data.
+const ENVELOPE: usize = 512;
+
+/// Makes exactly as much room in `out` as a long log message needs: growing step by step takes up to twice as much.
+pub(crate) fn make_room(out: &mut Vec<u8>, notification: &Notification) {
+    if let Notification::Log { data, .. } = notification
+        && data.get().len() >= LONG
+    {
+        out.reserve_exact(data.get().len() + ENVELOPE);
+    }
+}
 
 /// A queue of bytes with a bound: whoever fills it waits for the client to read.
 #[derive(Debug)]
@@ -19,6 +34,7 @@ pub(crate) struct Output {
     queue: Mutex<Queue>,
     /// Whether anything is queued, so that a quiet connection never takes the lock.
     waiting: AtomicBool,
+    /// From how many queued bytes on senders wait.
     limit: usize,
     ready: Notify,
     room: Notify,
@@ -28,10 +44,13 @@ pub(crate) struct Output {
 #[derive(Debug, Default)]
 struct Queue {
     bytes: Vec<u8>,
+    /// How many bytes were taken and have yet to be written.
+    taken: usize,
     closed: bool,
 }
 
 impl Output {
+    /// A queue in which `limit` bytes may wait, those included that are being written.
     pub(crate) fn new(limit: usize) -> Self {
         Output {
             queue: Mutex::default(),
@@ -46,7 +65,17 @@ impl Output {
     /// Queues `bytes`, as soon as there is room, and leaves them empty.
     pub(crate) async fn send(&self, bytes: &mut Vec<u8>) {
         if !bytes.is_empty() {
-            self.when_room(|queue| self.append(queue, bytes)).await;
+            self.when_room(|queue| {
+                // A long message is not there twice, not even for a moment.
+                match queue.bytes.is_empty() && bytes.len() >= LONG && !queue.closed {
+                    true => self.put(queue, mem::take(bytes)),
+                    false => self.append(queue, bytes),
+                }
+            })
+            .await;
+            if bytes.capacity() > LONG {
+                *bytes = Vec::new();
+            }
             bytes.clear();
         }
     }
@@ -62,7 +91,7 @@ impl Output {
             room.as_mut().enable();
             {
                 let mut queue = self.lock();
-                if queue.closed || queue.bytes.len() < self.limit {
+                if queue.closed || queue.bytes.len() + queue.taken < self.limit {
                     return act(&mut queue);
                 }
             }
@@ -78,12 +107,21 @@ impl Output {
     fn append(&self, queue: &mut Queue, bytes: &[u8]) {
         if !queue.closed {
             queue.bytes.extend_from_slice(bytes);
-            self.waiting.store(true, Ordering::Release);
-            self.ready.notify_one();
+            self.tell();
         }
     }
 
-    /// Takes what is queued.
+    fn put(&self, queue: &mut Queue, bytes: Vec<u8>) {
+        queue.bytes = bytes;
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.waiting.store(true, Ordering::Release);
+        self.ready.notify_one();
+    }
+
+    /// Takes what is queued. Tell with [`written`](Output::written) when it is written.
     pub(crate) fn take(&self) -> Vec<u8> {
         if !self.waiting.load(Ordering::Acquire) {
             return Vec::new();
@@ -91,11 +129,19 @@ impl Output {
         let mut queue = self.lock();
         self.waiting.store(false, Ordering::Release);
         let bytes = mem::take(&mut queue.bytes);
+        queue.taken = bytes.len();
+        bytes
+    }
+
+    /// What was taken is written: others find room.
+    pub(crate) fn written(&self) {
+        let mut queue = self.lock();
+        let was_full = queue.bytes.len() + queue.taken >= self.limit;
+        queue.taken = 0;
         drop(queue);
-        if bytes.len() >= self.limit {
+        if was_full {
             self.room.notify_waiters();
         }
-        bytes
     }
 
     /// Completes when something is queued; false once there never will be.

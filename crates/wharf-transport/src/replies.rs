@@ -5,10 +5,12 @@ use std::{
     task::{Context, Poll},
 };
 
+#[cfg(feature = "http")]
+use wharf_model::Error;
 use wharf_model::{Event, Exchange, Request};
 use wharf_wire::{Codec, Received};
 
-use crate::Host;
+use crate::{Host, output::make_room};
 
 /// What comes of one message that stands alone: its notifications, then its reply. A message
 /// without a reply, such as a notification, says nothing.
@@ -79,6 +81,7 @@ impl Replies {
             match event {
                 Event::Notify(notification) => {
                     let mut message = Vec::new();
+                    make_room(&mut message, &notification);
                     if codec.notify(&notification, &mut message) {
                         self.ready.push_back(Said { message, end: false });
                         return false;
@@ -96,6 +99,16 @@ impl Replies {
             }
         }
         false
+    }
+
+    /// Ends every call that is under way with this error.
+    #[cfg(feature = "http")]
+    pub(crate) fn cut(&mut self, error: &Error) {
+        for (_, codec) in std::mem::take(&mut self.calls) {
+            let mut message = Vec::new();
+            codec.encode(&error.clone().into(), &mut message);
+            self.reply(message);
+        }
     }
 
     /// The next message to the client; none after the last.

@@ -8,6 +8,9 @@ use std::{
 };
 
 use tokio::{sync::watch, task::coop::unconstrained};
+use wharf_model::{Error, ErrorKind};
+
+use crate::flight::RETRY_AFTER;
 
 /// Asks whatever serves with it to stop in good order. Clones stop together.
 ///
@@ -57,6 +60,30 @@ impl Shutdown {
                 changed.as_mut().poll(cx).map(|_| ())
             })
             .await;
+        }
+    }
+}
+
+/// What a call is answered with that is still under way when the grace period is over.
+pub(crate) fn shutting_down() -> Error {
+    let mut error = Error::overloaded(RETRY_AFTER);
+    error.kind = ErrorKind::TemporarilyUnavailable;
+    error.with_message(
+        "The server is shutting down, and the call did not end in time: send it again if repeating it does no harm",
+    )
+}
+
+#[cfg(feature = "http")]
+impl Shutdown {
+    /// Completes when calls that are under way have had their grace period.
+    pub(crate) fn cuts(
+        &self,
+        grace: std::time::Duration,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let stopped = self.stopped();
+        async move {
+            stopped.await;
+            tokio::time::sleep(grace).await;
         }
     }
 }

@@ -3,18 +3,23 @@
 use crate::Shutdown;
 
 /// Stops `shutdown` when the process is told to end, by SIGINT or SIGTERM or by what the platform
-/// has instead. Told again, the process ends at once.
+/// has instead, and completes then, or when `shutdown` is stopped otherwise. The next signal ends the process at once.
 ///
-/// From this call on, signals do not end the process by themselves. Must be called within a tokio
+/// From this call on, signals do not end the process by themselves. Must be called and awaited within a tokio
 /// runtime.
 pub fn watch(shutdown: Shutdown) -> impl Future<Output = ()> + Send {
-    let signals = Signals::new();
+    let (signals, stopped) = (Signals::new(), shutdown.stopped());
     async move {
-        let Some(mut signals) = signals else { return };
-        signals.next().await;
-        shutdown.stop();
-        let signal = signals.next().await;
-        std::process::exit(128 + signal);
+        let Some(mut signals) = signals else { return stopped.await };
+        tokio::select! {
+            _ = signals.next() => shutdown.stop(),
+            () = stopped => {}
+        }
+        // Never aborted: as long as the process goes on, another signal must be able to end it.
+        tokio::spawn(async move {
+            let signal = signals.next().await;
+            std::process::exit(128 + signal);
+        });
     }
 }
 

@@ -37,7 +37,7 @@ pub async fn bind(address: impl ToSocketAddrs, reach: Reach) -> io::Result<TcpLi
     TcpListener::bind(&*addresses).await.map_err(about(shown))
 }
 
-/// Serves every client that comes, at most `connections` at a time, until `shutdown` stops.
+/// Serves every client that comes, at most `connections` at a time (see [`CONNECTIONS`]), until `shutdown` stops.
 pub async fn serve(host: Arc<Host>, listener: TcpListener, connections: usize, shutdown: Shutdown) {
     sockets::serve(host, listener, connections, shutdown).await;
 }

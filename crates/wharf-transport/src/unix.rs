@@ -52,7 +52,7 @@ async fn is_dead(path: &Path) -> bool {
     refused.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Serves every client that comes, at most `connections` at a time, until `shutdown` stops.
+/// Serves every client that comes, at most `connections` at a time (see [`CONNECTIONS`]), until `shutdown` stops.
 pub async fn serve(host: Arc<Host>, socket: Socket, connections: usize, shutdown: Shutdown) {
     sockets::serve(host, socket, connections, shutdown).await;
 }

@@ -268,12 +268,14 @@ async fn one_listen_too_many_is_refused_and_takes_no_calls_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_outlasts_its_grace_is_dropped() {
+async fn a_call_that_outlasts_its_grace_is_dropped_and_answered() {
     let mut bed = Bed::new(|limits| limits.grace = Duration::from_secs(5));
     bed.tool(1, "gate").await;
     bed.tool(2, "now").await;
     assert_eq!(bed.id().await, 2);
     bed.shutdown.stop();
+    let cut = bed.next().await.unwrap();
+    assert_eq!((&cut["id"], &cut["error"]["code"]), (&json!(1), &json!(1008)));
     assert_eq!(bed.next().await, None);
     bed.serving.await.unwrap();
 }
@@ -445,4 +447,56 @@ async fn a_client_that_reads_nothing_gets_one_grace_not_two() {
     assert!(bed.is_held_back(&format!("{ping}\n").repeat(100)).await);
     bed.shutdown.stop();
     assert!(timeout(grace * 3 / 2, bed.serving).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_does_not_end_is_not_waited_for() {
+    // However much of it came before.
+    for begun in [1, 100, 100_000] {
+        let mut bed = Bed::new(|_| {});
+        bed.tool(1, "now").await;
+        assert_eq!(bed.id().await, 1);
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        bed.writer.write_all(&vec![b' '; begun]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(9_900)).await;
+        let error = timeout(Duration::from_secs(1), bed.next()).await.unwrap().unwrap();
+        assert!(
+            error["error"]["message"].as_str().unwrap().contains("too long to come"),
+            "{error}"
+        );
+        assert_eq!(bed.next().await, None);
+        bed.serving.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_byte_now_and_then_buys_no_time() {
+    let mut bed = Bed::new(|_| {});
+    bed.writer.write_all(&[b' '; 50_000]).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let drip = async {
+        while bed.writer.write_all(b" ").await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let ended = async {
+        bed.reader.next_line().await.unwrap();
+        began.elapsed()
+    };
+    let waited = tokio::select! {
+        () = drip => began.elapsed(),
+        waited = ended => waited,
+    };
+    assert!(waited < Duration::from_secs(12), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_may_take_the_time_that_it_needs() {
+    let mut bed = Bed::new(|limits| limits.arrival = Duration::from_secs(1));
+    for _ in 0..100 {
+        bed.writer.write_all(&[b' '; 8 << 10]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(110)).await;
+    }
+    bed.tool(1, "now").await;
+    assert_eq!(bed.id().await, 1);
 }

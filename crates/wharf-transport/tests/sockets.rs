@@ -1,11 +1,11 @@
 //! Listening sockets: who may come, how many at a time, and what is left behind.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{io::ErrorKind, sync::Arc, time::Duration};
+use std::{io::ErrorKind, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     time::timeout,
 };
 use wharf_model::{
@@ -17,8 +17,13 @@ use wharf_wire::Wire;
 struct Hello;
 
 impl Service for Hello {
-    fn call(&self, _: Request, _: Outbox) -> BoxFuture<Outcome> {
-        Box::pin(async { ToolResult::text("hello").into() })
+    fn call(&self, request: Request, _: Outbox) -> BoxFuture<Outcome> {
+        Box::pin(async move {
+            if request.target() == "never" {
+                std::future::pending::<()>().await;
+            }
+            ToolResult::text("hello").into()
+        })
     }
 }
 
@@ -32,6 +37,11 @@ fn host() -> Arc<Host> {
     })
 }
 
+/// How long anything may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A call that does not end.
+const NEVER: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"never\",\"_meta\":{\
+\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}}}}\n";
 const PING: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
 
 /// Asks for a sign of life and waits for it.
@@ -46,25 +56,112 @@ async fn pong(stream: &mut (impl AsyncRead + Unpin)) {
     assert!(line.contains("result"), "{line}");
 }
 
-#[tokio::test]
-async fn one_client_too_many_waits_until_another_leaves() {
+/// A connection from this address of the loopback network.
+async fn connect_from(address: &str, to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::new(address.parse().unwrap(), 0)).unwrap();
+    socket.connect(to).await.unwrap()
+}
+
+/// A server at `address` with so many connections at a time.
+async fn serving(limits: LineLimits, connections: usize) -> (SocketAddr, Shutdown) {
     let listener = tcp::bind("127.0.0.1:0", tcp::Reach::Loopback).await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown::new();
-    let serving = tokio::spawn(tcp::serve(host(), listener, 2, shutdown.clone()));
+    let host = Arc::new(Host { limits, ..(*host()).clone() });
+    tokio::spawn(tcp::serve(host, listener, connections, shutdown.clone()));
+    (address, shutdown)
+}
+
+#[tokio::test]
+async fn for_one_client_too_many_the_longest_idle_connection_is_closed() {
+    let (address, shutdown) = serving(LineLimits::default(), 2).await;
     let mut first = TcpStream::connect(address).await.unwrap();
     let mut second = TcpStream::connect(address).await.unwrap();
     ping(&mut first).await;
     ping(&mut second).await;
     let mut third = TcpStream::connect(address).await.unwrap();
-    third.write_all(PING).await.unwrap();
-    let waits = timeout(Duration::from_millis(100), pong(&mut third)).await;
-    assert!(waits.is_err(), "a third client was served");
-    drop(first);
-    pong(&mut third).await;
+    ping(&mut third).await;
+    // Which of the two is not said: both were idle for no time.
+    let ended = async {
+        let (mut one, mut two) = ([0], [0]);
+        tokio::select! {
+            ended = first.read(&mut one) => ended,
+            ended = second.read(&mut two) => ended,
+        }
+    };
+    assert_eq!(timeout(PATIENCE, ended).await.unwrap().unwrap_or(0), 0);
+    ping(&mut third).await;
     shutdown.stop();
-    serving.await.unwrap();
-    assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_connection_with_a_call_is_closed_only_for_a_caller_that_has_less_than_half() {
+    let (address, shutdown) = serving(LineLimits::default(), 4).await;
+    let mut busy = Vec::new();
+    for _ in 0..4 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(NEVER).await.unwrap();
+        ping(&mut stream).await;
+        busy.push(stream);
+    }
+    let mut refused = String::new();
+    let mut one_more = TcpStream::connect(address).await.unwrap();
+    timeout(PATIENCE, one_more.read_to_string(&mut refused)).await.unwrap().unwrap();
+    assert!(refused.contains("full") && refused.contains("retryAfterMs"), "{refused}");
+    for stream in &mut busy {
+        ping(stream).await;
+    }
+    let mut others = Vec::new();
+    for _ in 0..2 {
+        let mut other = connect_from("127.0.0.2", address).await;
+        ping(&mut other).await;
+        other.write_all(NEVER).await.unwrap();
+        ping(&mut other).await;
+        others.push(other);
+    }
+    // Each has half now.
+    let mut refused = String::new();
+    let mut third = connect_from("127.0.0.3", address).await;
+    timeout(PATIENCE, third.read_to_string(&mut refused)).await.unwrap().unwrap();
+    assert!(refused.contains("full"), "{refused}");
+    for stream in &mut others {
+        ping(stream).await;
+    }
+    shutdown.stop();
+}
+
+#[tokio::test]
+async fn unfinished_messages_of_one_caller_leave_room_for_those_of_others() {
+    const MESSAGE: usize = 1 << 20;
+    let mut limits = LineLimits::default();
+    (limits.message, limits.unfinished) = (MESSAGE, 4 * MESSAGE);
+    let (address, shutdown) = serving(limits, 100).await;
+    let unfinished = vec![b' '; MESSAGE - 1000];
+    let mut streams = Vec::new();
+    let mut refusals = 0;
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(&unfinished).await.unwrap();
+        let mut refusal = [0; 256];
+        // What is refused is refused at once; for the others nothing comes.
+        if let Ok(size) = timeout(Duration::from_millis(200), stream.read(&mut refusal)).await {
+            let refusal = String::from_utf8_lossy(&refusal[..size.unwrap()]).into_owned();
+            assert!(refusal.contains("full") && refusal.contains("retryAfterMs"), "{refusal}");
+            refusals += 1;
+        }
+        streams.push(stream);
+    }
+    assert_eq!(refusals, 6);
+    let mut other = connect_from("127.0.0.2", address).await;
+    other.write_all(&unfinished).await.unwrap();
+    ping(&mut other).await;
+    // One that was refused goes on with its next message, and one that was not with its rest.
+    for stream in streams.iter_mut().rev() {
+        stream.write_all(b"\n").await.unwrap();
+        ping(stream).await;
+    }
+    shutdown.stop();
 }
 
 #[tokio::test]

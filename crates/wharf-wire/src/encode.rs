@@ -17,7 +17,7 @@ use crate::{
     revision::Feature,
     task,
     text::{self, Object},
-    translate,
+    translate, wrap,
 };
 
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -132,13 +132,12 @@ impl Codec {
         result: &mut Object<'_>,
     ) -> (Option<CacheHint>, Option<&'a Meta>) {
         let structured = it.structured.as_ref().map(JsonText::get);
-        let fits = |json: &str| match self.revision.has(Feature::AnyJson) {
-            true => true,
-            false => json.starts_with('{') && self.revision.has(Feature::Structured),
-        };
+        let fits = |json: &str| self.revision.has(Feature::AnyJson) || json.starts_with('{');
+        let carried = structured.filter(|_| self.revision.has(Feature::Structured));
         let out = result.key("content");
-        match structured.filter(|json| it.content.is_empty() && !fits(json)) {
-            // What the revision cannot carry as structure must not get lost.
+        let is_missed = |json: &&str| it.content.is_empty() && (carried.is_none() || !fits(json));
+        match structured.filter(is_missed) {
+            // What the revision cannot carry as structure, or as it is, must not get lost.
             Some(json) => text::array(out, [Content::text(json)], |out, item| {
                 write_content(out, &item, self.revision);
             }),
@@ -146,8 +145,14 @@ impl Codec {
                 write_content(out, item, self.revision);
             }),
         }
-        if let Some(json) = structured.filter(|json| fits(json)) {
-            result.raw("structuredContent", json);
+        match carried {
+            Some(json) if fits(json) => result.raw("structuredContent", json),
+            Some(json) => {
+                let mut wrapper = result.object("structuredContent");
+                wrapper.raw(wrap::KEY, json);
+                wrapper.close();
+            }
+            None => {}
         }
         if it.is_error {
             result.plain("isError", "true");

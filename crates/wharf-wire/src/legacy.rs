@@ -14,7 +14,10 @@ use crate::{
     codec::{Owner, Role},
     introductions::introduction,
     members::{Members, Slot},
-    message::{Message, bad_field, invalid_request, too_many_subscriptions, unknown_method},
+    message::{
+        Message, Refusal, bad_field, invalid_request, subscriptions_too_long,
+        too_many_subscriptions, unknown_method,
+    },
     offer::{Handshake, Offer, Opening},
     origin::Origin,
     revision::{Feature, Verb},
@@ -79,6 +82,12 @@ impl Connection {
         self.is_open() && self.session.as_ref().is_some_and(polls)
     }
 
+    /// About how many bytes the session keeps of what its client said about itself.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.session.as_ref().map_or(0, |session| session.kept as usize)
+    }
+
     /// Lets the session's listen, which it was about to begin, wait until it is
     /// [due](Connection::due_listen). It will hear of what changes from `since` on.
     pub fn put_off_listen(&mut self, since: Moment) {
@@ -114,6 +123,12 @@ impl Connection {
     pub fn too_long(&self) -> Received {
         self.wire.too_long()
     }
+
+    /// The answer to a message that is refused before anything of it is known.
+    #[must_use]
+    pub fn refuse(&self, error: &Error) -> Received {
+        self.wire.refuse(None, &Refusal::new(error.clone(), Revision::MODERN))
+    }
 }
 
 /// What a client said at `initialize` and since.
@@ -130,6 +145,8 @@ pub(crate) struct Session {
     pub(crate) listen: Listen,
     /// How often the client has changed any of it.
     pub(crate) edits: u32,
+    /// About how many bytes are kept of what the client said about itself.
+    pub(crate) kept: u32,
 }
 
 /// The session's own listen.
@@ -195,7 +212,8 @@ impl Legacy<'_> {
         message.want_client(wire, Slot::Capabilities, "capabilities")?;
         message.want_client(wire, Slot::ClientInfo, "clientInfo")?;
         let revision = negotiate(&version);
-        let said = wire.introductions.share(introduction(message, revision));
+        let (said, kept) = introduction(message, revision, wire.limits.kept)?;
+        let said = wire.introductions.share(said);
         let peer = Arc::new(Peer::introduced(said));
         let id = message.call_id(Slot::Id, wire.limits.id).map(|id| id.detached());
         let mut codec = message.codec(wire, Method::Discover, revision);
@@ -214,6 +232,7 @@ impl Legacy<'_> {
                 level: wire.log_level,
                 listen: Listen::Early,
                 edits: 0,
+                kept: u32::try_from(kept).unwrap_or(u32::MAX),
             });
         }
         Ok(Received::Call(request.from_peer(peer), codec))
@@ -274,23 +293,24 @@ impl Legacy<'_> {
         let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
         message.uri(wire.limits.uri)?;
         let uri = message.text(Slot::Uri).unwrap_or_default();
-        let most = wire.limits.subscriptions;
+        let (most, most_bytes) = (wire.limits.subscriptions, wire.limits.subscription_bytes);
         session.edits += 1;
-        let done = session.follow().edit(|filter| match verb {
+        session.follow().edit(|filter| match verb {
             Verb::Unsubscribe => {
                 filter.uris.remove(&*uri);
-                true
+                Ok(())
             }
-            _ if filter.uris.len() >= most && !filter.uris.contains(&*uri) => false,
+            _ if filter.uris.contains(&*uri) => Ok(()),
+            _ if filter.uris.len() >= most => Err(too_many_subscriptions(most)),
+            _ if uri.len() + filter.uris.iter().map(String::len).sum::<usize>() > most_bytes => {
+                Err(subscriptions_too_long(most_bytes))
+            }
             _ => {
                 filter.uris.insert(uri.into_owned());
-                true
+                Ok(())
             }
-        });
-        match done {
-            true => Ok(message.done()),
-            false => Err(too_many_subscriptions(most)),
-        }
+        })?;
+        Ok(message.done())
     }
 
     /// Takes note of a notification.

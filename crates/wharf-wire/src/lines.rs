@@ -86,6 +86,21 @@ impl Lines {
         self.next()
     }
 
+    /// Drops what has come of a line that has not ended, and its rest when that comes.
+    pub fn abandon(&mut self) {
+        if !self.buffer.is_empty() {
+            self.buffer = BytesMut::new();
+            self.searched = 0;
+            self.skipping = true;
+        }
+    }
+
+    /// Whether no line has begun whose end is still to come.
+    #[must_use]
+    pub fn is_between(&self) -> bool {
+        self.buffer.is_empty() && !self.skipping
+    }
+
     fn give_up_if_too_long(&mut self) -> Option<Line> {
         if self.skipping {
             self.buffer.clear();
@@ -143,6 +158,19 @@ mod tests {
         lines.push(b"x\nok\n");
         found.extend(all(&mut lines));
         assert_eq!(found, [Line::TooLong, Line::Message("ok".into())]);
+    }
+
+    #[test]
+    fn the_rest_of_an_abandoned_line_is_dropped() {
+        let mut lines = Lines::new(64);
+        lines.abandon();
+        lines.push(b"one\ntw");
+        assert_eq!(all(&mut lines), [Line::Message("one".into())]);
+        lines.abandon();
+        assert!(!lines.is_between() && lines.buffer().is_empty());
+        lines.push(b"o\nthree\n");
+        assert_eq!(all(&mut lines), [Line::Message("three".into())]);
+        assert!(lines.is_between());
     }
 
     #[test]

@@ -81,6 +81,7 @@ impl Connection {
     /// processes know by `name`. None if it gave nothing like that.
     #[must_use]
     pub fn restored(wire: Arc<Wire>, saved: &[u8], name: &str) -> Option<Self> {
+        let kept = u32::try_from(saved.len()).unwrap_or(u32::MAX);
         let saved: Saved<'_> = serde_json::from_slice(saved).ok()?;
         let said = wire.introductions.share(Introduction {
             info: saved.info.as_ref().map(|info| info.clone().into_owned()),
@@ -95,6 +96,7 @@ impl Connection {
             level: saved.level,
             listen: Listen::Early,
             edits: 0,
+            kept,
         };
         session.catch_up(saved, wire.limits.subscriptions);
         Some(Connection { wire, session: Some(session) })

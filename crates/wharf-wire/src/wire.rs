@@ -43,13 +43,18 @@ pub struct WireLimits {
     pub id: usize,
     /// Bytes in a URI.
     pub uri: usize,
-    /// Bytes in a client's capabilities, and in its name and version. They become trees of
-    /// values, which take many times the memory of their text.
+    /// Bytes in a client's capabilities, and in what it says about itself beside them.
     pub client: usize,
+    /// Bytes that a legacy session or connection keeps of them, about. What only describes the client is dropped if it
+    /// does not fit, then what is experimental, then the settings of extensions, whose names stay. A name or version
+    /// of more than a quarter of that is refused.
+    pub kept: usize,
     /// Messages in a batch.
     pub batch: usize,
     /// Resources, and tasks, that one listen, or one legacy session, may follow.
     pub subscriptions: usize,
+    /// Bytes of the URIs that one legacy session may follow.
+    pub subscription_bytes: usize,
 }
 
 impl Default for WireLimits {
@@ -60,8 +65,10 @@ impl Default for WireLimits {
             id: 256,
             uri: 8 * 1024,
             client: 256 * 1024,
+            kept: 16 * 1024,
             batch: 1_000,
             subscriptions: 1_000,
+            subscription_bytes: 128 * 1024,
         }
     }
 }

@@ -5,11 +5,13 @@
 //! ```
 //!
 //! Clients reach them at `http://127.0.0.1:8000/weather/mcp` and `http://127.0.0.1:8000/notes/mcp`,
-//! with `Authorization: Bearer alice-secret` or `bob-secret`.
+//! with `Authorization: Bearer alice-secret` or `bob-secret`. The variable `ADDRESS` names another address. Ctrl-C, or
+//! SIGTERM, ends it: streams end, calls have five seconds to do so, and each is answered.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use axum::{
@@ -30,6 +32,16 @@ struct Tenant(&'static str);
 #[tool(read_only)]
 async fn weather(Extension(tenant): Extension<Tenant>) -> String {
     format!("It rains at {}.", tenant.0)
+}
+
+/// Watches the sky for some seconds.
+#[tool(read_only)]
+async fn watch(seconds: u32, ctx: Ctx) -> String {
+    for second in 0..seconds {
+        ctx.progress_of(second.into(), seconds.into()).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    "It still rains.".to_owned()
 }
 
 /// Notes, by whose they are.
@@ -63,7 +75,7 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
 }
 
 fn application() -> wharf::Result<(Router, Vec<Endpoint>)> {
-    let weather = Server::new("weather", "1.0.0").tool::<weather>().build()?;
+    let weather = Server::new("weather", "1.0.0").tool::<weather>().tool::<watch>().build()?;
     let notes = Server::new("notes", "1.0.0").state(Notes::default()).tool::<note>().build()?;
     let servers = Router::new()
         .nest("/weather", weather.axum())
@@ -76,16 +88,27 @@ fn application() -> wharf::Result<(Router, Vec<Endpoint>)> {
 #[tokio::main]
 async fn main() -> wharf::Result<()> {
     let (application, servers) = application()?;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:8000").await?;
-    println!("http://127.0.0.1:8000/weather/mcp and http://127.0.0.1:8000/notes/mcp");
-    // Streams must end for axum to end, so the servers are told first.
+    let address = std::env::var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:8000".to_owned());
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    let address = listener.local_addr()?;
+    println!("http://{address}/weather/mcp and http://{address}/notes/mcp");
+    // Streams must end for axum to end, so all servers are told when the process is.
+    let told = servers.clone();
     let told = async move {
-        servers[0].shutdown_on_signals().await;
-        servers.iter().for_each(Endpoint::shutdown);
+        told[0].shutdown_on_signals().await;
+        told.iter().for_each(Endpoint::shutdown);
     };
     axum::serve(listener, application).with_graceful_shutdown(told).await?;
+    // WebSockets are no longer axum's, but still ours.
+    for server in &servers {
+        server.drained().await;
+    }
     Ok(())
 }
+
+#[cfg(all(test, unix))]
+#[path = "axum/signals.rs"]
+mod signals;
 
 #[cfg(test)]
 mod tests {

@@ -38,6 +38,12 @@ static OPTIONS: &[(&str, &str, &str)] = &[
     #[cfg(feature = "http")]
     ("--allow-origin", "ORIGIN", "with --http: let pages of this origin call and read replies"),
     #[cfg(feature = "http")]
+    (
+        "--trusted-proxy",
+        "ADDRESS",
+        "with --http: take the client's address from this proxy, or network",
+    ),
+    #[cfg(feature = "http")]
     ("--sse", "", "with --http: serve clients of 2024-11-05 at /sse"),
     #[cfg(feature = "tls")]
     ("--tls-cert", "FILE", "with --http: encrypt, with this certificate (PEM)"),
@@ -64,6 +70,7 @@ pub(crate) struct Wanted {
     pub(crate) transport: Transport,
     hosts: Vec<String>,
     origins: Vec<String>,
+    proxies: Vec<String>,
     sse: bool,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
@@ -96,6 +103,7 @@ impl Wanted {
                 "--http" => wanted.transport = Transport::http(&text("127.0.0.1:8000")?)?,
                 "--allow-host" => wanted.hosts.push(text("mcp.example.com")?),
                 "--allow-origin" => wanted.origins.push(text("https://app.example.com")?),
+                "--trusted-proxy" => wanted.proxies.push(text("10.0.0.0/8")?),
                 "--sse" => wanted.sse = true,
                 "--tls-cert" => wanted.certificate = Some(text("cert.pem")?.into()),
                 "--tls-key" => wanted.key = Some(text("key.pem")?.into()),
@@ -116,9 +124,9 @@ impl Wanted {
         let plain = Wanted { transport: self.transport.clone(), ..Wanted::default() };
         match self == plain {
             true => Ok(self),
-            false => {
-                Err(Failure::new("--allow-host, --allow-origin, --sse and --tls-… need --http"))
-            }
+            false => Err(Failure::new(
+                "--allow-host, --allow-origin, --trusted-proxy, --sse and --tls-… need --http",
+            )),
         }
     }
 
@@ -126,7 +134,7 @@ impl Wanted {
     #[cfg(feature = "http")]
     pub(crate) fn allow(&self, mut http: crate::Http) -> Result<crate::Http> {
         http = self.hosts.iter().fold(http, |http, host| http.host(host));
-        http = http.cors(&self.origins);
+        http = http.cors(&self.origins).trusted_proxies(&self.proxies)?;
         if self.sse {
             http = http.sse_2024();
         }
@@ -203,7 +211,10 @@ mod tests {
     fn what_cannot_be_done_says_why() {
         for (line, reason) in [
             #[cfg(feature = "http")]
-            ("--sse", "--allow-host, --allow-origin, --sse and --tls-… need --http"),
+            (
+                "--sse",
+                "--allow-host, --allow-origin, --trusted-proxy, --sse and --tls-… need --http",
+            ),
             ("--tcp", "--tcp needs a value, such as 127.0.0.1:4000"),
             ("--tcp here", "\"here\" is no address and port, such as 127.0.0.1:4000"),
             #[cfg(feature = "http")]
@@ -223,6 +234,10 @@ mod tests {
         let wanted = parse(line).unwrap().unwrap();
         assert_eq!(wanted.hosts, ["a.example", "b.example"]);
         assert!(wanted.sse && wanted.allow(crate::Http::new()).is_ok());
+        let proxies = parse("--http localhost:0 --trusted-proxy 10.0.0.0/8 --trusted-proxy ::1");
+        assert!(proxies.unwrap().unwrap().allow(crate::Http::new()).is_ok());
+        let nonsense = parse("--http localhost:0 --trusted-proxy everybody").unwrap().unwrap();
+        assert!(nonsense.allow(crate::Http::new()).is_err());
         #[cfg(feature = "tls")]
         {
             let half = parse("--http localhost:0 --tls-cert a.pem").unwrap().unwrap();

@@ -179,17 +179,55 @@ impl Endpoint {
         self.router.shutdown();
     }
 
-    /// Shuts down when the process is told to end (SIGINT, SIGTERM), and ends it at once when told
-    /// again. Runs until then: spawn it beside a transport. Stdio needs none, it does so itself.
+    /// Completes when the server is told to stop: by [`shutdown`](Endpoint::shutdown) or by a
+    /// [signal](Endpoint::shutdown_on_signals). Calls under way have their grace period from then on; for their end see
+    /// [`drained`](Endpoint::drained).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> wharf::Result<()> {
+    /// let server = wharf::Server::new("harbour", "1.0.0").build()?;
+    /// let stopped = server.stopped();
+    /// server.shutdown();
+    /// stopped.await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.shutdown.stopped()
+    }
+
+    /// Completes when the server was told to stop and what outlives its requests has ended, each within its grace
+    /// period: WebSockets, and calls of legacy sessions. Then it [releases](Endpoint::release_tasks) its tasks. The last
+    /// thing to do in an application that serves HTTP itself; [`Server::run`](crate::Server::run) does so.
+    pub async fn drained(&self) {
+        #[cfg(feature = "http")]
+        self.http.drained().await;
+        #[cfg(not(feature = "http"))]
+        self.stopped().await;
+        self.release_tasks().await;
+    }
+
+    /// Shuts down when the process is told to end (SIGINT, SIGTERM), and completes then, or when the server is told to
+    /// stop otherwise. The next signal ends the process at once. Spawn it beside a transport, or let an application shut
+    /// down with it. Stdio needs none, it does so itself.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "axum")]
+    /// # async fn example(listener: tokio::net::TcpListener) -> wharf::Result<()> {
+    /// let server = wharf::Server::new("harbour", "1.0.0").build()?;
+    /// axum::serve(listener, server.axum())
+    ///     .with_graceful_shutdown(server.shutdown_on_signals())
+    ///     .await?;
+    /// server.drained().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn shutdown_on_signals(&self) -> impl Future<Output = ()> + Send + use<> {
         let (watch, router) = (signals::watch(self.shutdown.clone()), self.router.clone());
-        let stopped = self.shutdown.stopped();
         async move {
-            let ending = async {
-                stopped.await;
-                router.shutdown();
-            };
-            tokio::join!(watch, ending);
+            watch.await;
+            router.shutdown();
         }
     }
 

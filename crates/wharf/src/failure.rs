@@ -5,10 +5,10 @@ use std::{error::Error, fmt};
 /// What `main` of a server returns.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Any error, on its way out of `main`.
+/// The error that a server's `main` returns: why it did not start, or ended.
 ///
-/// Everything that is an error becomes one with `?`. It shows itself with its causes, because that
-/// is what the person who started the server sees.
+/// The errors of this crate, of the standard library and of JSON become one with `?`; any other does with
+/// [`Failure::wrap`]. It shows itself with its causes, because that is what the person who started the server sees.
 ///
 /// ```
 /// fn port(text: &str) -> wharf::Result<u16> {
@@ -16,6 +16,19 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 /// }
 ///
 /// assert_eq!(port("many").unwrap_err().to_string(), "invalid digit found in string");
+/// ```
+///
+/// It is an error like any other, so a program with errors of its own returns `Box<dyn Error>`, or what its error crate
+/// has for that:
+///
+/// ```
+/// # use std::error::Error;
+/// fn serve(port: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
+///     wharf::Transport::tcp(port)?;
+///     Ok(())
+/// }
+///
+/// assert!(serve("nowhere").is_err());
 /// ```
 pub struct Failure(Box<dyn Error + Send + Sync>);
 
@@ -25,6 +38,25 @@ impl Failure {
         Failure(text.into().into())
     }
 
+    /// A failure that came from an error of any kind, for `map_err`:
+    ///
+    /// ```
+    /// # #[derive(Debug)] struct Tides;
+    /// # impl std::fmt::Display for Tides {
+    /// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str("low tide") }
+    /// # }
+    /// # impl std::error::Error for Tides {}
+    /// # fn tides() -> Result<(), Tides> { Err(Tides) }
+    /// fn start() -> wharf::Result<()> {
+    ///     tides().map_err(wharf::Failure::wrap)
+    /// }
+    ///
+    /// assert_eq!(start().unwrap_err().to_string(), "low tide");
+    /// ```
+    pub fn wrap(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Failure(error.into())
+    }
+
     /// The error it came from.
     #[must_use]
     pub fn into_inner(self) -> Box<dyn Error + Send + Sync> {
@@ -32,10 +64,57 @@ impl Failure {
     }
 }
 
-impl<E: Error + Send + Sync + 'static> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Failure(Box::new(error))
+/// What it stands for is itself; its causes are those of the error it came from.
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
     }
+}
+
+/// A type that is an error cannot also take every error: `From<Failure>` would be defined twice.
+macro_rules! from {
+    ($($(#[$attribute:meta])* $error:ty),* $(,)?) => {
+        $(
+            $(#[$attribute])*
+            impl From<$error> for Failure {
+                fn from(error: $error) -> Self {
+                    Failure(error.into())
+                }
+            }
+        )*
+    };
+}
+
+from! {
+    Box<dyn Error + Send + Sync>,
+    String,
+    &str,
+    std::io::Error,
+    std::fmt::Error,
+    std::num::ParseIntError,
+    std::num::ParseFloatError,
+    std::str::ParseBoolError,
+    std::str::Utf8Error,
+    std::string::FromUtf8Error,
+    std::net::AddrParseError,
+    std::env::VarError,
+    std::time::SystemTimeError,
+    serde_json::Error,
+    tokio::task::JoinError,
+    wharf_model::Error,
+    wharf_server::AskError,
+    wharf_server::BuildError,
+    wharf_server::KeyError,
+    wharf_server::StepError,
+    crate::UnknownRevision,
+    #[cfg(feature = "http")]
+    wharf_transport::http::InvalidNetwork,
+    #[cfg(feature = "client")]
+    crate::config::ConfigError,
+    #[cfg(feature = "auth")]
+    wharf_auth::jose::JoseError,
+    #[cfg(feature = "auth")]
+    wharf_auth::fetch::FetchError,
 }
 
 impl fmt::Display for Failure {
@@ -54,5 +133,24 @@ impl fmt::Debug for Failure {
             cause = error.source();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_is_an_error_with_the_causes_of_the_one_it_came_from() {
+        let cause = io::Error::new(io::ErrorKind::AddrInUse, "taken");
+        let failure = Failure::wrap(Box::new(io::Error::other(cause)));
+        let boxed: Box<dyn Error + Send + Sync> = failure.into();
+        assert_eq!(boxed.to_string(), "taken");
+        let failure = Failure::from(io::Error::other("full"));
+        assert_eq!(format!("{failure:?}"), "full");
+        fn takes_errors(_: impl Error + Send + Sync + 'static) {}
+        takes_errors(failure);
     }
 }

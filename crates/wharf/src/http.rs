@@ -75,8 +75,8 @@ impl Server {
     /// [Builds](Server::build) the server and [routes](Endpoint::axum) its path to it.
     ///
     /// Streams stay open until the server is told to stop: an application that shuts down in good
-    /// order builds the server itself, keeps the [`Endpoint`], and calls
-    /// [`shutdown`](Endpoint::shutdown) first.
+    /// order builds the server itself, keeps the [`Endpoint`], and ends with
+    /// [`shutdown_on_signals`](Endpoint::shutdown_on_signals) or [`shutdown`](Endpoint::shutdown).
     ///
     /// ```
     /// # fn main() -> wharf::Result<()> {

@@ -65,13 +65,14 @@ pub use wharf_model::{
     Annotations, Ask, Asks, BoxFuture, Budget, CacheHint, CacheScope, ClientCapabilities,
     ClientCapability, Completion, CompletionRef, Content, ElicitAction, ElicitForm, ElicitResult,
     ElicitUrl, EmbeddedResource, Error, ErrorKind, Filter, Icon, Implementation, Introduction,
-    JsonText, ListCapability, LogLevel, Media, Meta, Method, ModelHint, ModelPreferences, Moment,
-    NonceStore, Notification, Outbox, Outcome, Page, Peer, Principal, PromptArgument, PromptInfo,
-    PromptMessage, PromptResult, Rate, RateStore, ReadResult, RemoteAddress, Reply, Request,
-    RequestBuilder, ResourceContents, ResourceInfo, ResourcesCapability, Role, Root,
-    SamplingMessage, SamplingRequest, SamplingResult, Scope, ServerCapabilities, Service,
-    StateSeal, Stores, Task, TaskState, TaskStatus, TaskSupport, TemplateInfo, Text, Timer,
-    Timestamp, ToolAnnotations, ToolChoice, ToolInfo, ToolResult, ToolResultContent, ToolUse,
+    JsonObject, JsonText, ListCapability, LogLevel, Media, Meta, Method, ModelHint,
+    ModelPreferences, Moment, NonceStore, Notification, Outbox, Outcome, Page, Peer, Principal,
+    PromptArgument, PromptInfo, PromptMessage, PromptResult, Rate, RateStore, ReadResult,
+    RemoteAddress, Reply, Request, RequestBuilder, ResourceContents, ResourceInfo,
+    ResourcesCapability, Role, Root, SamplingMessage, SamplingRequest, SamplingResult, Scope,
+    ServerCapabilities, Service, StateSeal, Stores, Task, TaskState, TaskStatus, TaskSupport,
+    TemplateInfo, Text, Timer, Timestamp, ToolAnnotations, ToolChoice, ToolInfo, ToolResult,
+    ToolResultContent, ToolUse,
 };
 pub use wharf_server::*;
 /// What a server keeps: in memory, in SQLite, on Redis.
@@ -81,7 +82,9 @@ pub use wharf_transport::client::{ChildCommand, Environment, LinkLimits, Stderr,
 #[cfg(feature = "tls")]
 pub use wharf_transport::http::Tls;
 #[cfg(feature = "http")]
-pub use wharf_transport::http::{Http, HttpBody, HttpLimits, HttpService, Streaming};
+pub use wharf_transport::http::{
+    Http, HttpBody, HttpLimits, HttpService, InvalidNetwork, Network, Streaming,
+};
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};
 pub use wharf_wire::{ErrorProfile, WireLimits};
 
@@ -101,6 +104,11 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tasks.md")]
 struct TasksGuide;
+
+/// The guide's examples compile.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../../../docs/http.md")]
+struct HttpGuide;
 
 /// The guide's examples compile.
 #[cfg(all(doctest, feature = "auth", feature = "client"))]

@@ -150,6 +150,9 @@ fn scenario_name<'a>(directory: &'a str, side: &Side<'_>) -> &'a str {
     let name = match side {
         Side::Server { .. } => directory.strip_prefix("server-").unwrap_or(directory),
         Side::Client => directory,
+        Side::Authorization { .. } => {
+            directory.strip_prefix("authorization-server-").unwrap_or(directory)
+        }
     };
     name.get(..name.len().saturating_sub(TIME)).unwrap_or(name)
 }

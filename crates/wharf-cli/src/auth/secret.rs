@@ -37,6 +37,26 @@ pub(crate) fn read(option: &str, place: &str) -> Result<String, Fail> {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
+    #[test]
+    fn a_secret_that_others_can_read_is_refused() {
+        use std::{fs, os::unix::fs::PermissionsExt as _};
+        let path = std::env::temp_dir().join(format!("wharf-secret-{}", std::process::id()));
+        fs::write(&path, "hunter2\n").unwrap();
+        let place = path.to_str().unwrap();
+        for (mode, is_taken) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            match read("--client-secret", place) {
+                Ok(secret) => assert!(is_taken && secret == "hunter2", "{mode:o}"),
+                Err(fail) => {
+                    let fail = fail.json();
+                    assert!(!is_taken && fail.contains(&format!("chmod 600 {place}")), "{fail}");
+                }
+            }
+        }
+        fs::remove_file(&path).unwrap();
+    }
+
     #[test]
     fn a_secret_on_the_command_line_is_not_repeated() {
         let fail = read("--client-secret", "hunter2").unwrap_err().json();

@@ -111,6 +111,15 @@ impl Bed {
             .expect("it is ours");
         file.to_string_lossy().into_owned()
     }
+
+    /// The same, in a file that only its owner can read.
+    #[cfg(unix)]
+    pub(crate) fn write_secret(&self, name: &str, text: &str) -> String {
+        let file = self.write(name, text);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(&file, mode).expect("a mode");
+        file
+    }
 }
 
 impl Drop for Bed {
@@ -197,6 +206,14 @@ impl Served {
         let url = std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok())
             .find_map(|line| line.split_whitespace().find(is_address).map(str::to_owned));
         Served { child, url: url.expect("the demo says where it is") }
+    }
+}
+
+impl Served {
+    /// The id of its process.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 }
 

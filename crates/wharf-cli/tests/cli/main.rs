@@ -17,6 +17,8 @@ mod gate;
 mod interrupts;
 #[cfg(unix)]
 mod pty;
+#[cfg(target_os = "linux")]
+mod routes;
 #[cfg(unix)]
 mod stores;
 #[cfg(unix)]

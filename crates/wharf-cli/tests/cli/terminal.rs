@@ -17,7 +17,7 @@ fn lists_are_tables() {
     let (code, shown) = demo(&bed, &["list", "tools"]).end();
     assert_eq!(code, 0);
     assert!(
-        shown.starts_with("Tools (14)\nNAME       ARGUMENTS            DESCRIPTION\n"),
+        shown.starts_with("Tools (15)\nNAME       ARGUMENTS            DESCRIPTION\n"),
         "{shown}"
     );
     assert!(shown.contains("add        a=integer b=integer  Adds two numbers.\n"), "{shown}");

@@ -25,6 +25,7 @@ use crate::{
         ledger::{self, Update},
         record::{Changed, End, Refusal, Said, TaskRecord},
         saved::SavedError,
+        start::WHEN_FULL,
         tell,
     },
 };
@@ -98,6 +99,9 @@ fn unanswered(error: Error) -> Error {
         return error;
     }
     tracing::warn!(%error, "the store of tasks fails");
+    if error.kind.is_overloaded() {
+        return Error::overloaded(WHEN_FULL).with_message("The store of tasks is full");
+    }
     Error::new(ErrorKind::TemporarilyUnavailable)
         .with_message("The store of tasks does not answer")
         .with_data(serde_json::json!({ "retryAfterMs": 1000 }))

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wharf_model::{Bus, Error, Reach, RecordStore, Request, Timer};
+use wharf_model::{Bus, Caller, Error, Reach, RecordStore, Request, Timer};
 use wharf_store::{MemoryBus, MemoryRecords};
 
 use self::guards::{Hearing, Looking};
@@ -25,6 +25,7 @@ use crate::{
         machinery::Stage,
         options::{TaskOptions, millis},
         record::Claim,
+        room::Room,
     },
 };
 
@@ -54,6 +55,7 @@ impl Default for Keeping {
 pub(crate) struct Engine {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) options: Arc<TaskOptions>,
+    pub(crate) room: Room,
     reach: Reach,
     node: OnceLock<String>,
     stage: Arc<Stage>,
@@ -91,6 +93,7 @@ impl Engine {
         let Keeping { store, bus, reach } = keeping;
         Arc::new(Engine {
             ledger: Arc::new(Ledger::new(store, bus)),
+            room: Room::new(options.bytes),
             options,
             reach,
             node: OnceLock::new(),
@@ -181,6 +184,12 @@ impl Engine {
         })
     }
 
+    /// How long a task of this caller is kept, in milliseconds.
+    pub(crate) fn ttl(&self, caller: &Caller, wanted: Option<u64>) -> u64 {
+        let ttl = self.options.ttl(wanted);
+        if self.room.is_tight(caller) { ttl.min(self.options.ttl(None)) } else { ttl }
+    }
+
     /// As whom this process claims tasks.
     pub(crate) fn claim(&self) -> Result<Claim, Error> {
         let node = match self.node.get() {
@@ -221,6 +230,8 @@ impl Engine {
     pub(crate) fn drop_run(&self, id: &str) {
         let link = self.lock().runs.remove(id);
         drop(self.original(id));
+        // Less than it took, for nothing came of it.
+        let _ = self.room.end(id, 0);
         if let Some(link) = link {
             link.stop(Stop::Lost);
         }
@@ -246,6 +257,7 @@ impl Engine {
 
     /// Forgets calls whose tasks expired before there was room for them.
     fn forget_expired(&self, now: Instant) {
+        self.room.forget_expired(now);
         let mut state = self.lock();
         let (gone, kept) = mem::take(&mut state.originals)
             .into_iter()

@@ -263,7 +263,10 @@ impl TaskRecord {
         // Nothing more is kept on behalf of whoever held it.
         self.fence += 1;
         (self.due, self.node) = (None, None);
+        // What only the handler needed: a result may be kept for long.
+        self.call.forget_arguments();
         self.open.clear();
+        (self.asked, self.answers, self.steps) = Default::default();
         self.message = match &end {
             End::Failed(error) => Some(error.message.clone()),
             End::Cancelled => Some("The task was cancelled by request.".into()),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, request::Parts};
 use hyper::{
     body::Incoming,
     server::conn::{http1, http2},
@@ -18,16 +18,16 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::OwnedSemaphorePermit,
     time::{Instant, timeout, timeout_at},
 };
 
 use wharf_model::Scope;
 
 use super::{
-    HttpLimits, HttpService,
+    HttpLimits, HttpService, guard,
+    heads::Seen,
     io::{Io, Patience},
     read::turned_away,
     respond,
@@ -35,16 +35,27 @@ use super::{
     streams::Streams,
     turn::{Turn, Turns},
 };
-use crate::sockets::welcome;
+use crate::{
+    seats::{Sitting, Spoken},
+    sockets::{Admission, welcome},
+};
 
 /// What an HTTP/2 connection begins with.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// What a handshake of TLS begins with.
+const HANDSHAKE: u8 = 0x16;
+/// How much of what a client sends to the wrong port is read.
+const UNREAD: u64 = 64 << 10;
 /// How often the system asks whether a silent client is still there; it is gone after four times.
 const PROBE: Duration = Duration::from_secs(15);
 /// How often a silent HTTP/2 connection is asked whether it is alive.
 const PING: Duration = Duration::from_secs(30);
 /// How long the last words may take once the grace is over.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// What a client is told that finds no place among the connections.
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
+content-type: application/json\r\ncontent-length: 117\r\n\r\n\
+{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":\"The server is full: all connections are in use. Try again later\"}}";
 /// How many bytes wait in a connection for its peer to read them.
 const BUFFER: usize = 64 << 10;
 
@@ -54,16 +65,32 @@ pub async fn serve(service: HttpService, listener: TcpListener) {
     let site = service.site;
     let limits = site.http.limits;
     let client = |stream, scope, seat| connection(site.clone(), stream, scope, seat);
-    let mut clients = welcome(listener, limits.connections, &site.shutdown, client).await;
-    let deadline = Instant::now() + limits.grace;
+    // A client that expects TLS could not read it in the clear.
+    let refusal = if site.http.is_encrypted() { &[][..] } else { REFUSAL };
+    let admission =
+        Admission { connections: limits.connections, refusal, shortage: &site.shortage };
+    let mut clients = welcome(listener, admission, &site.shutdown, client).await;
+    // Calls that are cut off when the grace is over are answered, which takes a moment.
+    let deadline = Instant::now() + limits.grace + FAREWELL;
     let ended = async { while clients.join_next().await.is_some() {} };
     let _ = timeout_at(deadline, ended).await;
     clients.shutdown().await;
-    // Lines have their own grace, after which they say goodbye.
-    site.tasks.finish(deadline + FAREWELL).await;
+    // Lines say goodbye after that.
+    site.tasks.finish(deadline).await;
 }
 
-async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: OwnedSemaphorePermit) {
+impl HttpService {
+    /// Waits until the server is told to stop and what outlives its requests has ended: WebSockets and the calls of
+    /// legacy sessions, each within its grace period. For servers that are mounted in an application of one's own; the
+    /// accept loop of [`serve`] does so itself.
+    pub async fn drained(&self) {
+        let site = &self.site;
+        site.shutdown.stopped().await;
+        site.tasks.finish(Instant::now() + site.http.limits.grace + FAREWELL).await;
+    }
+}
+
+async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: Sitting) {
     // Replies are written whole, so waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
     // A client that is gone without a word would hold its streams for as long as they are silent.
@@ -76,14 +103,62 @@ async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: Owne
             if let Some(certificate) = super::tls::certificate(&stream) {
                 scope.insert(certificate);
             }
-            speak(&site, stream, scope, seat).await;
+            let agreed = super::tls::agreed(&stream);
+            speak(&site, stream, agreed, scope, seat).await;
         }
         return;
     }
-    speak(&site, stream, scope, seat).await;
+    speak(&site, stream, Agreed::Plain, scope, seat).await;
 }
 
-async fn speak<S>(site: &Arc<Site>, mut stream: S, scope: Scope, seat: OwnedSemaphorePermit)
+/// What a client may speak, by what came before its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Agreed {
+    /// Nothing is encrypted: any version of HTTP.
+    Plain,
+    /// Any version of HTTP, because the client of an encrypted connection named none.
+    #[cfg(feature = "tls")]
+    Any,
+    /// The version that the handshake of TLS ended with.
+    #[cfg(feature = "tls")]
+    Http1,
+    #[cfg(feature = "tls")]
+    Http2,
+}
+
+impl Agreed {
+    /// Why a client may not begin like this. An empty text is for one that would not understand it.
+    fn refusal(self, begun: &[u8], is_http2: bool) -> Option<&'static str> {
+        match self {
+            Agreed::Plain if begun[0] == HANDSHAKE => {
+                Some("This port does not speak TLS: use http:// instead of https://")
+            }
+            #[cfg(feature = "tls")]
+            Agreed::Http1 if is_http2 => Some("HTTP/1.1 was agreed on, not HTTP/2"),
+            #[cfg(feature = "tls")]
+            Agreed::Http2 if !is_http2 => Some(""),
+            _ => None,
+        }
+    }
+}
+
+/// Says in plain HTTP/1.1 why a connection ends before its first request.
+async fn turn_down(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), why: &str) {
+    let told = format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{why}\n",
+        why.len() + 1,
+    );
+    let telling = async {
+        stream.write_all(told.as_bytes()).await?;
+        stream.shutdown().await?;
+        // A connection that is closed with input unread takes back what the client has not read yet.
+        tokio::io::copy(&mut stream.take(UNREAD), &mut tokio::io::sink()).await
+    };
+    let _ = timeout(FAREWELL, telling).await;
+}
+
+async fn speak<S>(site: &Arc<Site>, mut stream: S, agreed: Agreed, mut scope: Scope, seat: Sitting)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -91,12 +166,22 @@ where
     let Some(Some((begun, is_http2))) = in_time(site, first_bytes(&mut stream)).await else {
         return;
     };
-    let (scope, turns) = (scope.shared(), Turns::default());
+    match agreed.refusal(&begun, is_http2) {
+        None => {}
+        Some("") => return,
+        Some(why) => return turn_down(&mut stream, why).await,
+    }
+    let (place, turns) = (seat.seat().clone(), Turns::default());
+    scope.insert(place.clone());
+    let scope = scope.shared();
     // The streams of HTTP/2 see to it themselves that nobody stays who asks for nothing.
     let head = (!is_http2).then(|| (limits.head, turns.clone()));
     let patience = Patience { head, write: limits.write };
     let io = TokioIo::new(Io::new(stream, begun, patience, seat));
-    let answer = service_fn(|request| answer(site.clone(), request, scope.clone(), turns.take()));
+    let answer = service_fn(|request| {
+        let well_formed = !turns.has_fragment();
+        answer(site.clone(), request, scope.clone(), turns.take(), well_formed)
+    });
     // Both kinds of connection are driven alike, but have no type in common.
     macro_rules! drive {
         ($connection:expr, $idle:expr, $drained:expr) => {{
@@ -121,10 +206,12 @@ where
     }
     if is_http2 {
         let streams = Streams::new(limits.write);
+        place.speaks(Spoken::Http2(streams.clone()));
         let connection = http2(&limits, &streams).serve_connection(io, answer);
         let idle = |patience| streams.idle(patience);
         drive!(connection, idle, streams.idle(Duration::ZERO));
     } else {
+        place.speaks(Spoken::Http1(turns.clone()));
         let connection = http1(&limits).serve_connection(io, answer).with_upgrades();
         drive!(connection, |_| pending(), ready(()));
     }
@@ -143,6 +230,7 @@ fn http1(limits: &HttpLimits) -> http1::Builder {
     builder
         // The stream beneath it sees to that.
         .header_read_timeout(None)
+        .max_header_size(limits.headers)
         .max_buf_size(limits.headers.max(8 << 10));
     builder
 }
@@ -178,6 +266,17 @@ async fn first_bytes(stream: &mut (impl AsyncRead + Unpin)) -> Option<(Bytes, bo
     }
 }
 
+/// Answers a request for another path than those that are served.
+fn nowhere(site: &Site, parts: &Parts) -> respond::Reply {
+    match guard::check_form(parts, &Seen::of(&parts.headers)) {
+        Err(refusal) => *refusal,
+        Ok(()) => {
+            let problem = format!("There is nothing here: the endpoint is {}", site.http.path);
+            respond::refuse(404, &problem)
+        }
+    }
+}
+
 type Answer = Result<respond::Reply, Infallible>;
 
 /// Answers a request. It is our turn until the answer's end.
@@ -186,15 +285,19 @@ fn answer(
     request: Request<Incoming>,
     mut scope: Scope,
     turn: Turn,
+    well_formed: bool,
 ) -> impl Future<Output = Answer> {
     let (mut parts, mut body) = request.into_parts();
     scope.extend([std::mem::take(&mut parts.extensions)]);
     async move {
-        let mut reply = match site.http.serves(parts.uri.path()) {
+        let mut reply = match well_formed && site.http.serves(parts.uri.path()) {
             true => site.request(&parts, scope, Pin::new(&mut body)).await,
             false => {
-                let problem = format!("There is nothing here: the endpoint is {}", site.http.path);
-                turned_away(respond::refuse(404, &problem), &parts, Pin::new(&mut body)).await
+                let reply = match well_formed {
+                    true => nowhere(&site, &parts),
+                    false => guard::malformed(400, "A request target has no fragment (#…)"),
+                };
+                turned_away(reply, &parts, Pin::new(&mut body)).await
             }
         };
         match reply.status() {

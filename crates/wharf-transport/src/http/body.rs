@@ -4,6 +4,7 @@ use std::{
     convert::Infallible,
     fmt, mem,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -20,6 +21,7 @@ use super::{
     streams,
     turn::Turn,
 };
+use crate::room::Taken;
 
 /// What a response carries: nothing, one message, or a stream of events.
 ///
@@ -30,6 +32,8 @@ pub struct HttpBody {
     inner: Inner,
     /// Given back when the response ends.
     turn: Option<Turn>,
+    /// What the request's body takes, if it is large.
+    share: Option<Arc<Taken>>,
 }
 
 #[derive(Default)]
@@ -96,6 +100,19 @@ impl HttpBody {
         }
     }
 
+    /// Lets the request's body count until the reply is written, too: that may be as long.
+    pub(crate) fn charge(&mut self, share: Arc<Taken>) {
+        match &mut self.inner {
+            Inner::Empty => {}
+            Inner::Whole(message) => *message = share.charge(mem::take(message)),
+            Inner::Events(events) => match events.source {
+                Source::Call(_) | Source::Batch(_) => self.share = Some(share),
+                // The call holds its message itself, and need not end with the response.
+                Source::Session(_) | Source::Stored(_) | Source::Feed(_) => {}
+            },
+        }
+    }
+
     /// Holds a turn until the response ends.
     pub(crate) fn hold(&mut self, turn: Turn) {
         self.turn = Some(turn);
@@ -104,7 +121,7 @@ impl HttpBody {
 
 impl From<Inner> for HttpBody {
     fn from(inner: Inner) -> Self {
-        HttpBody { inner, turn: None }
+        HttpBody { inner, turn: None, share: None }
     }
 }
 

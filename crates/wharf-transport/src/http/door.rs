@@ -16,10 +16,11 @@ use super::{
     HttpBody, cors, guard,
     heads::Seen,
     options::Guarded,
-    read::{Taken, read, turned_away},
+    read::{read, turned_away},
     respond::{self, Reply},
     service::Site,
 };
+use crate::room::Taken;
 
 /// The most bytes that a page takes: forms, and descriptions of clients.
 const PAGE: usize = 64 << 10;
@@ -111,8 +112,11 @@ impl Site {
         if let Err(refusal) = checked {
             return turned_away(*refusal, parts, body).await;
         }
+        if !seen.is_plain() {
+            return turned_away(guard::encoded(), parts, body).await;
+        }
         let mut taken = Taken::nothing(&self.room);
-        let body = match read(body, PAGE, self.http.limits.body, &mut taken).await {
+        let body = match read(body, PAGE, self.http.limits.body, &mut taken, scope).await {
             Ok(body) => body,
             Err(unread) => return self.unread(unread),
         };

@@ -91,6 +91,7 @@ impl Site {
         match form.poll(&mut call, &mut Context::from_waker(Waker::noop())) {
             Poll::Ready(silent) => Due::Now(self.begin(call, form, silent)),
             Poll::Pending => Due::later(async move {
+                call.cut_after(&self.shutdown, self.http.limits.grace);
                 let first = poll_fn(|cx| form.poll(&mut call, cx));
                 let silent = match form {
                     Form::Json => first.await,
@@ -112,20 +113,23 @@ impl Site {
                 return respond::ended(status, &outcome, reply);
             }
             call.end_with(&reply);
+        } else {
+            call.cut_after(&self.shutdown, self.http.limits.grace);
         }
         respond::events(HttpBody::events(Source::Call(call), self.http.limits.keep_alive))
     }
 
     async fn batch(&self, members: Vec<Received>, accept: Accept, scope: Scope) -> Reply {
-        let mut replies = Replies::start(&self.host, Received::Batch(members), &mut |request| {
+        let replies = Replies::start(&self.host, Received::Batch(members), &mut |request| {
             request.scope = scope.clone();
         });
         let form = self.form(accept, false);
-        let mut stream = BatchStream { replies: Replies::default(), said: Vec::new() };
+        let cuts = Box::pin(self.shutdown.cuts(self.http.limits.grace));
+        let mut stream = BatchStream { replies, said: Vec::new(), cuts };
         if form != Form::Events {
             // As for a single call, but for the timer: nobody sends batches any more.
             loop {
-                match poll_fn(|cx| replies.poll_message(cx)).await {
+                match poll_fn(|cx| stream.poll_message(cx)).await {
                     None => return respond::status(202),
                     Some(said) if said.end => return respond::json(200, said.message),
                     Some(said) if form == Form::Smart => {
@@ -136,7 +140,6 @@ impl Site {
                 }
             }
         }
-        stream.replies = replies;
         respond::events(HttpBody::events(Source::Batch(stream), self.http.limits.keep_alive))
     }
 }

@@ -1,6 +1,6 @@
 //! Who may knock: `Host` and `Origin`.
 
-use http::{Uri, request::Parts};
+use http::{HeaderValue, Uri, Version, header, request::Parts};
 use wharf_wire::Field;
 
 use super::{
@@ -8,6 +8,41 @@ use super::{
     heads::Seen,
     respond::{self, Reply},
 };
+
+/// Refuses what is not HTTP as its standard has it, and what servers in a row may read differently: a request without
+/// exactly one host, and a body in another transfer coding than one `chunked`.
+pub(crate) fn check_form(parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
+    let problem = match (seen.host, seen.transfer_encoding) {
+        (Field::Several, _) => (400, "There is more than one Host header"),
+        (Field::Absent, _)
+            if parts.uri.authority().is_none() && parts.version != Version::HTTP_10 =>
+        {
+            (400, "There is no Host header")
+        }
+        (_, Field::Absent) => return Ok(()),
+        (_, Field::One(coding)) if coding.trim_ascii().eq_ignore_ascii_case(b"chunked") => {
+            return Ok(());
+        }
+        (_, Field::One(_)) => (501, "The only Transfer-Encoding that is read here is `chunked`"),
+        (_, Field::Several) => (400, "There is more than one Transfer-Encoding header"),
+    };
+    Err(Box::new(malformed(problem.0, problem.1)))
+}
+
+/// A refusal after which nothing on the connection can be trusted to be a request.
+pub(crate) fn malformed(status: u16, problem: &str) -> Reply {
+    let mut reply = respond::refuse(status, problem);
+    reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    reply
+}
+
+/// A refusal of a body that is compressed or the like: RFC 9110 has the client told what is read.
+pub(crate) fn encoded() -> Reply {
+    let mut reply =
+        respond::refuse(415, "The body must not be encoded: send it without Content-Encoding");
+    reply.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    reply
+}
 
 /// Refuses requests that a page of somebody else's may have made a browser send.
 pub(crate) fn check(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply>> {

@@ -12,6 +12,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) host: Field<'a>,
     pub(crate) origin: Field<'a>,
     pub(crate) content_type: Field<'a>,
+    pub(crate) content_encoding: Field<'a>,
+    pub(crate) transfer_encoding: Field<'a>,
     pub(crate) accept: Accept,
     pub(crate) session: Field<'a>,
     pub(crate) last_event: Field<'a>,
@@ -27,6 +29,8 @@ impl<'a> Seen<'a> {
                 "host" => seen.host.add(value),
                 "origin" => seen.origin.add(value),
                 "content-type" => seen.content_type.add(value),
+                "content-encoding" => seen.content_encoding.add(value),
+                "transfer-encoding" => seen.transfer_encoding.add(value),
                 "accept" => accept.get_or_insert_default().add(value),
                 "mcp-protocol-version" => seen.message.version.add(value),
                 "mcp-method" => seen.message.method.add(value),
@@ -51,6 +55,17 @@ impl<'a> Seen<'a> {
             let ends = matches!(rest.trim_ascii_start(), [] | [b';', ..]);
             ends && essence.eq_ignore_ascii_case(JSON.as_bytes())
         })
+    }
+}
+
+impl Seen<'_> {
+    /// Whether the body is as it is written, not compressed or the like.
+    pub(crate) fn is_plain(&self) -> bool {
+        match self.content_encoding {
+            Field::Absent => true,
+            Field::One(coding) => coding.trim_ascii().eq_ignore_ascii_case(b"identity"),
+            Field::Several => false,
+        }
     }
 }
 

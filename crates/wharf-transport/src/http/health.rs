@@ -28,7 +28,10 @@ impl Site {
 
     async fn is_ready(&self) -> bool {
         let stores = self.http.stores.as_ref();
-        if self.shutdown.is_stopped() || stores.is_some_and(|stores| !stores.health.is_ready()) {
+        if self.shutdown.is_stopped() || self.shortage.is_recent() {
+            return false;
+        }
+        if stores.is_some_and(|stores| !stores.health.is_ready()) {
             return false;
         }
         match &self.fleet {

@@ -8,14 +8,15 @@ use std::{
 };
 
 use bytes::{Buf, BufMut, Bytes};
+use memchr::memchr;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::OwnedSemaphorePermit,
     task::coop::unconstrained,
     time::{Instant, Sleep, sleep, sleep_until},
 };
 
 use super::turn::Turns;
+use crate::seats::Sitting;
 
 /// How long a peer that is still sending may go on when nothing more is written to it.
 const LINGER: Duration = Duration::from_secs(1);
@@ -23,6 +24,8 @@ const LINGER: Duration = Duration::from_secs(1);
 const SHORT: usize = 1 << 10;
 /// How much it may send meanwhile.
 const LEFT: usize = 32 << 20;
+/// The longest request line that is looked at.
+const LINE: usize = 128 << 10;
 
 /// How long a peer may make us wait.
 pub(crate) struct Patience {
@@ -45,19 +48,42 @@ pub(crate) struct Io<S> {
     lingers: Option<Pin<Box<Sleep>>>,
     /// How much may still be read then.
     left: usize,
+    /// A request line that has begun to come.
+    line: Vec<u8>,
     /// Its place among the connections, whatever protocol it changes to.
-    _seat: OwnedSemaphorePermit,
+    _seat: Sitting,
 }
 
 impl<S> Io<S> {
-    pub(crate) fn new(
-        stream: S,
-        begun: Bytes,
-        patience: Patience,
-        seat: OwnedSemaphorePermit,
-    ) -> Self {
+    pub(crate) fn new(stream: S, begun: Bytes, patience: Patience, seat: Sitting) -> Self {
         let (alarm, stalled, lingers) = (None, None, None);
-        Io { stream, begun, patience, alarm, stalled, lingers, left: LEFT, _seat: seat }
+        let (left, line) = (LEFT, Vec::new());
+        Io { stream, begun, patience, alarm, stalled, lingers, left, line, _seat: seat }
+    }
+
+    /// Looks at the request line, if these bytes belong to one, for what the parser does not report.
+    fn look(&mut self, bytes: &[u8]) {
+        let Some((_, turns)) = &self.patience.head else { return };
+        if !turns.awaits_line() {
+            return;
+        }
+        // Empty lines may stand before a request.
+        let skipped = match self.line.is_empty() {
+            true => bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count(),
+            false => 0,
+        };
+        let bytes = &bytes[skipped..];
+        match memchr(b'\n', bytes) {
+            Some(end) if self.line.is_empty() => turns.end_line(has_fragment(&bytes[..end])),
+            Some(end) => {
+                self.line.extend_from_slice(&bytes[..end]);
+                turns.end_line(has_fragment(&self.line));
+                self.line = Vec::new();
+            }
+            // The parser takes no longer one.
+            None if self.line.len() + bytes.len() > LINE => turns.end_line(false),
+            None => self.line.extend_from_slice(bytes),
+        }
     }
 
     /// Notes that the peer sends nothing. Ready when it has owed a request for too long.
@@ -112,8 +138,35 @@ impl<S> Io<S> {
     }
 }
 
+/// Whether a line is a request line whose target has a fragment. A client that does not wait for answers may have sent
+/// something else here.
+fn has_fragment(line: &[u8]) -> bool {
+    if memchr(b'#', line).is_none() {
+        return false;
+    }
+    let mut parts = line.split(|byte| *byte == b' ');
+    let (method, target, version) = (parts.next(), parts.next(), parts.next());
+    method.is_some_and(|it| !it.is_empty() && it.iter().all(u8::is_ascii_alphabetic))
+        && target.is_some_and(|it| it.contains(&b'#'))
+        && version.is_some_and(|it| it.starts_with(b"HTTP/1."))
+        && parts.next().is_none()
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
     fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = self.as_mut().poll_more(cx, buffer);
+        self.look(&buffer.filled()[before..]);
+        read
+    }
+}
+
+impl<S: AsyncRead + Unpin> Io<S> {
+    fn poll_more(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,

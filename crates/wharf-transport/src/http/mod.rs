@@ -19,6 +19,7 @@ mod health;
 mod ids;
 mod io;
 mod options;
+mod proxies;
 mod read;
 mod respond;
 mod service;
@@ -33,9 +34,13 @@ mod turn;
 #[cfg(feature = "websocket")]
 mod websocket;
 
+pub(crate) use streams::Streams;
+pub(crate) use turn::Turns;
+
 pub use accept::serve;
 pub use body::HttpBody;
 pub use options::{Http, HttpLimits, Streaming};
+pub use proxies::{InvalidNetwork, Network};
 pub use service::HttpService;
 #[cfg(feature = "tls")]
 pub use tls::Tls;

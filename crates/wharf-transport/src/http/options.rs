@@ -4,6 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use wharf_model::{Authority, Stores};
 
+use super::proxies::{InvalidNetwork, Proxies};
+
 /// When a reply is a stream of events instead of one JSON object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -40,6 +42,7 @@ pub struct Http {
     pub(crate) stores: Option<Stores>,
     pub(crate) health: bool,
     pub(crate) authority: Option<Guarded>,
+    pub(crate) proxies: Proxies,
     #[cfg(feature = "websocket")]
     pub(crate) websocket: bool,
     #[cfg(feature = "tls")]
@@ -68,6 +71,7 @@ impl Http {
             stores: None,
             health: false,
             authority: None,
+            proxies: Proxies::default(),
             #[cfg(feature = "websocket")]
             websocket: true,
             #[cfg(feature = "tls")]
@@ -152,7 +156,8 @@ impl Http {
     }
 
     /// Answers at `/live` whether the process is alive, and at `/ready` whether it should be sent
-    /// requests: not while it stops, nor while its store is gone. Both are for balancers, whatever
+    /// requests: not while it stops, nor while its store is gone, nor for ten seconds after a connection could not be
+    /// accepted for lack of file descriptors. Both are for balancers, whatever
     /// host they ask for, and say nothing else.
     pub fn health(mut self) -> Self {
         self.health = true;
@@ -164,6 +169,36 @@ impl Http {
         let pages = authority.paths();
         self.authority = Some(Guarded { authority: Arc::new(authority), pages });
         self
+    }
+
+    /// Takes the client's address from what these reverse proxies say, in `Forwarded` (RFC 7239) or else in
+    /// `X-Forwarded-For`. Each is an address or a network in CIDR notation, such as `10.0.0.0/8`.
+    ///
+    /// The right-most address in the header that is not itself a trusted proxy counts: as the
+    /// [`RemoteAddress`](wharf_model::RemoteAddress) of the request, for rates, shares per caller and the limits of an
+    /// OAuth proxy. Requests from other addresses are taken as they come, whatever their headers say. A request whose two
+    /// headers name different clients is refused, because one of them may be the client's own: let the proxy set one and
+    /// remove the other.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_transport::http::*; }
+    /// use wharf::Http;
+    ///
+    /// let http = Http::new().host("mcp.example.com").trusted_proxies(["127.0.0.1", "10.0.0.0/8"])?;
+    /// # Ok::<(), wharf::InvalidNetwork>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If one of them is neither an address nor a network.
+    pub fn trusted_proxies<I>(mut self, proxies: I) -> Result<Self, InvalidNetwork>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        for proxy in proxies {
+            self.proxies.extend([proxy.as_ref().parse()?]);
+        }
+        Ok(self)
     }
 
     /// Whether somebody decides who may come in.
@@ -273,7 +308,8 @@ pub(crate) const READY: &str = "/ready";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpLimits {
-    /// Connections at a time; more of them wait.
+    /// Connections at a time. For one more, the connection is closed that was idle for longest, of the caller that has
+    /// most; if all of them are in use, it is refused.
     pub connections: usize,
     /// Requests at a time on one HTTP/2 connection.
     pub streams: usize,
@@ -284,15 +320,21 @@ pub struct HttpLimits {
     pub head: Duration,
     /// How long a request's body may take to come, beside what it needs at 64 KiB a second.
     pub body: Duration,
-    /// Bytes in all bodies that are being read or answered.
+    /// Bytes that all bodies take which are being read or answered. One of more than 64 KiB counts three times: as it
+    /// came, as the arguments that are read from it, and as the reply. It waits for its turn for as long as `body` says, and
+    /// one caller gets no more than is left for the others.
     pub bodies: usize,
     /// How long a client may read nothing of what is sent to it.
     pub write: Duration,
     /// After how long a silent stream shows that it is alive.
     pub keep_alive: Duration,
-    /// Legacy sessions at a time. Where several processes share them, those of one principal, in all
-    /// processes together, and those that one process has in its memory.
+    /// Legacy sessions at a time. For one more, the session ends that was idle for longest, of the caller that has
+    /// most, and of those first that the client never came back to; if all of them are in use, it is refused. Where several processes share them, those of one principal, in
+    /// all processes together, and those that one process has in its memory.
     pub sessions: usize,
+    /// Bytes that legacy sessions keep of what clients said about themselves. Each session counts as its part of it at
+    /// least, so that there are never more than `sessions`.
+    pub session_bytes: usize,
     /// Legacy sessions of callers whom nobody authenticated, where several processes share them, in
     /// all processes together.
     pub anonymous_sessions: usize,
@@ -304,12 +346,22 @@ pub struct HttpLimits {
     pub replay_events: usize,
     /// Bytes that one stream of a legacy session keeps for a client that comes back.
     pub replay_bytes: usize,
-    /// Bytes that all legacy sessions keep for clients that come back.
+    /// How long a stream of a legacy session that has ended is kept for a client that comes back.
+    pub replay_time: Duration,
+    /// Bytes that all legacy sessions keep for clients that come back, with what clients have yet to read. Beyond it,
+    /// streams that have ended are forgotten, the first to end first, then calls wait for their clients to read.
     pub replay_total: usize,
     /// How long a client should wait before it comes back to a stream.
     pub retry: Duration,
     /// How long calls under way may go on once the server shuts down.
     pub grace: Duration,
+}
+
+impl HttpLimits {
+    /// How many bytes a session counts as at least.
+    pub(crate) fn session_unit(&self) -> usize {
+        (self.session_bytes / self.sessions.max(1)).max(1)
+    }
 }
 
 impl Default for HttpLimits {
@@ -324,11 +376,13 @@ impl Default for HttpLimits {
             write: Duration::from_secs(10),
             keep_alive: Duration::from_secs(15),
             sessions: 10_000,
+            session_bytes: 64 << 20,
             anonymous_sessions: 100_000,
             session_idle: Duration::from_secs(30 * 60),
             session_calls: 1024,
             replay_events: 1_000,
             replay_bytes: 1 << 20,
+            replay_time: Duration::from_secs(5 * 60),
             replay_total: 256 << 20,
             retry: Duration::from_secs(1),
             grace: Duration::from_secs(5),

@@ -1,28 +1,21 @@
 //! A request's body, within its limits.
 
-use std::{
-    future::poll_fn,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::Poll,
-    time::Duration,
-};
+use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderValue, header, request::Parts};
 use http_body::Body;
 use tokio::time::{Instant, timeout, timeout_at};
+use wharf_model::{Full, Scope};
 
 use super::respond::Reply;
+use crate::room::{LARGE, RATE, Taken};
 
-/// What a slow client must at least send a second once its time of grace is over.
-const RATE: u64 = 64 << 10;
 /// The most bytes that are let in of a request that was refused, and how long they may take.
 const UNWANTED: usize = 64 << 10;
 const MOMENT: Duration = Duration::from_secs(1);
+/// From how many bytes on a body gets exactly as much memory as it needs.
+const LONG: usize = 1 << 20;
 
 /// Why there is no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,50 +27,25 @@ pub(crate) enum Unread {
     NoRoom,
 }
 
-/// What all bodies of an endpoint take that are not answered yet.
-#[derive(Debug)]
-pub(crate) struct Room {
-    taken: AtomicUsize,
-    most: usize,
-}
-
-impl Room {
-    pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Room { taken: AtomicUsize::new(0), most })
-    }
-}
-
-/// What one body takes, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Taken(Arc<Room>, usize);
-
-impl Taken {
-    pub(crate) fn nothing(room: &Arc<Room>) -> Self {
-        Taken(room.clone(), 0)
-    }
-
-    fn more(&mut self, size: usize) -> Result<(), Unread> {
-        self.1 += size;
-        let before = self.0.taken.fetch_add(size, Ordering::AcqRel);
-        if before + size > self.0.most { Err(Unread::NoRoom) } else { Ok(()) }
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.0.taken.fetch_sub(self.1, Ordering::AcqRel);
-    }
-}
-
 /// Reads the body, at most `limit` bytes of it, in `patience` and the time that `RATE` grants.
 pub(crate) async fn read<B: Body>(
     mut body: Pin<&mut B>,
     limit: usize,
     patience: Duration,
     taken: &mut Taken,
+    scope: &Scope,
 ) -> Result<Bytes, Unread> {
-    if body.size_hint().lower() > limit as u64 {
+    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if declared > limit {
         return Err(Unread::TooLong);
+    }
+    // Up to which length there is room already.
+    let mut reserved = 0;
+    if declared > LARGE {
+        let amount = declared * taken.copies(limit);
+        // Boxed: most requests need no room for it.
+        Box::pin(taken.wait_for(amount, patience, scope)).await.map_err(|Full| Unread::NoRoom)?;
+        reserved = declared;
     }
     let mut begun = None;
     let mut pieces = Pieces::default();
@@ -99,7 +67,10 @@ pub(crate) async fn read<B: Body>(
         if had + size > limit {
             return Err(Unread::TooLong);
         }
-        taken.more(size)?;
+        if had + size > reserved {
+            let copies = if had + size > LARGE { taken.copies(limit) } else { 1 };
+            taken.more(size * copies, scope).map_err(|Full| Unread::NoRoom)?;
+        }
         let expected = body.size_hint().lower().min(limit as u64) as usize;
         pieces.add(data.copy_to_bytes(size), expected);
     }
@@ -168,8 +139,9 @@ impl Pieces {
         if self.joined.is_empty() {
             let size = self.first.len() + piece.len() + expected;
             // Alike for bodies of about one size: an allocator then keeps the room for the next
-            // one, and the system need not clear new pages for it.
-            self.joined.reserve(size.next_power_of_two());
+            // one, and the system need not clear new pages for it. For long ones that would take too much.
+            let size = if size > LONG { size } else { size.next_power_of_two() };
+            self.joined.reserve(size);
             self.joined.extend_from_slice(&self.first);
         }
         self.joined.extend_from_slice(&piece);

@@ -22,13 +22,18 @@ use super::{
     guard,
     heads::Seen,
     options,
-    read::{Room, Taken, Unread, read, turned_away},
+    proxies::Contradiction,
+    read::{Unread, read, turned_away},
     respond::{self, Due, Reply},
     session::Sessions,
     sse2024::Sse2024,
     tasks::Tasks,
 };
-use crate::{Host, Shutdown};
+use crate::{
+    Host, LineLimits, Shutdown,
+    room::{Attached, Room, Taken},
+    shortage::Shortage,
+};
 
 /// One server over HTTP: a tower service that answers `http::Request`s.
 ///
@@ -52,6 +57,8 @@ pub(crate) struct Site {
     pub(crate) sse: Option<Arc<Sse2024>>,
     /// The other processes that serve the same clients, if there may be any.
     pub(crate) fleet: Option<Arc<Fleet>>,
+    /// Whether connections cannot be accepted.
+    pub(crate) shortage: Shortage,
 }
 
 impl HttpService {
@@ -65,6 +72,14 @@ impl HttpService {
             }
             _ => host,
         };
+        // A WebSocket has no more time at the end than the accept loop gives it.
+        let host = match http.limits.grace < host.limits.grace {
+            true => {
+                let limits = LineLimits { grace: http.limits.grace, ..host.limits };
+                Arc::new(Host { limits, ..(*host).clone() })
+            }
+            false => host,
+        };
         let tasks = Arc::new(Tasks::default());
         let legacy = host.wire.speaks_legacy();
         let fleet = Fleet::new(http.stores.as_ref(), &tasks, &shutdown);
@@ -74,8 +89,9 @@ impl HttpService {
         });
         let sse = (legacy && http.sse_2024)
             .then(|| Sse2024::new(host.clone(), http.limits, tasks.clone(), shutdown.clone()));
-        let room = Room::new(http.limits.bodies);
-        let site = Site { host, http, shutdown, tasks, room, sessions, sse, fleet };
+        let room = Room::new(http.limits.bodies, host.limits.unfinished());
+        let shortage = Shortage::default();
+        let site = Site { host, http, shutdown, tasks, room, sessions, sse, fleet, shortage };
         HttpService { site: Arc::new(site) }
     }
 
@@ -93,13 +109,23 @@ impl Site {
         scope: Scope,
         body: Pin<&mut B>,
     ) -> Reply {
+        let seen = Seen::of(&parts.headers);
+        if let Err(refusal) = guard::check_form(parts, &seen) {
+            return turned_away(*refusal, parts, body).await;
+        }
         // For balancers, who know no host and ask for nothing.
         if self.http.health
             && let Some(reply) = self.health(parts).await
         {
             return turned_away(reply, parts, body).await;
         }
-        let seen = Seen::of(&parts.headers);
+        let mut scope = scope;
+        if !self.http.proxies.is_empty()
+            && let Err(Contradiction) = self.http.proxies.locate(&parts.headers, &mut scope)
+        {
+            let problem = "Forwarded and X-Forwarded-For name different clients: let the proxy set one and remove the other";
+            return turned_away(respond::refuse(400, problem), parts, body).await;
+        }
         // In a box of its own: whoever lets everybody in needs no room for it.
         if let Some(guarded) = &self.http.authority {
             return Box::pin(self.guarded(guarded, parts, &seen, body, scope)).await;
@@ -134,7 +160,7 @@ impl Site {
                 return turned_away(reply, parts, body).await;
             }
             if path.ends_with(options::MESSAGES) {
-                return match self.read_post(parts, seen, body, &mut taken).await {
+                return match self.read_post(parts, seen, body, &mut taken, &scope).await {
                     Ok(message) => sse.post(parts.uri.query(), message, scope).await,
                     Err(refusal) => *refusal,
                 };
@@ -142,13 +168,19 @@ impl Site {
         }
         let reply = match (&parts.method, &self.sessions) {
             (&Method::POST, _) => {
-                return match self.read_post(parts, seen, body, &mut taken).await {
-                    Ok(message) => match self.post(seen, message, scope) {
-                        Due::Now(reply) => reply,
-                        Due::Later(reply) => reply.await,
-                    },
-                    Err(refusal) => *refusal,
+                let message = match self.read_post(parts, seen, body, &mut taken, &scope).await {
+                    Ok(message) => message,
+                    Err(refusal) => return *refusal,
                 };
+                let (message, taken) = taken.attach(message);
+                let mut reply = match self.post(seen, message, scope) {
+                    Due::Now(reply) => reply,
+                    Due::Later(reply) => reply.await,
+                };
+                if let Attached::Large(share) = taken {
+                    reply.body_mut().charge(share);
+                }
+                return reply;
             }
             #[cfg(feature = "websocket")]
             (&Method::GET, _) if self.http.websocket && super::websocket::is_asked(parts) => {
@@ -186,6 +218,9 @@ impl Site {
         if parts.method != Method::POST {
             return Some(respond::not_allowed("POST"));
         }
+        if !seen.is_plain() {
+            return Some(guard::encoded());
+        }
         if !seen.is_json() {
             return refuse(415, "The body must be application/json");
         }
@@ -205,11 +240,13 @@ impl Site {
         seen: &Seen<'_>,
         body: Pin<&mut B>,
         taken: &mut Taken,
+        scope: &Scope,
     ) -> Result<Bytes, Box<Reply>> {
         if let Some(refusal) = self.unreadable(parts, seen) {
             return Err(Box::new(turned_away(refusal, parts, body).await));
         }
-        let read = read(body, self.host.limits.message, self.http.limits.body, taken).await;
+        let (limit, patience) = (self.host.limits.message, self.http.limits.body);
+        let read = read(body, limit, patience, taken, scope).await;
         read.map_err(|unread| Box::new(self.unread(unread)))
     }
 

@@ -17,7 +17,7 @@ use tokio::{
     sync::mpsc,
     time::timeout,
 };
-use wharf_model::{Principal, Scope};
+use wharf_model::{Caller, Principal, Scope};
 use wharf_wire::{Line, Lines, sse};
 
 use super::{
@@ -30,7 +30,12 @@ use super::{
     stream::FULL,
     tasks::Tasks,
 };
-use crate::{Host, Shutdown, lines::unbreak, serve_lines};
+use crate::{
+    Host, Shutdown,
+    lines::unbreak,
+    places::{Places, Use},
+    serve_lines,
+};
 
 /// How much of what the server says is read at once.
 const CHUNK: usize = 4 << 10;
@@ -41,10 +46,18 @@ pub(crate) struct Sse2024 {
     limits: HttpLimits,
     tasks: Arc<Tasks>,
     shutdown: Shutdown,
-    clients: Mutex<HashMap<String, Client, RandomState>>,
+    clients: Mutex<Clients>,
+}
+
+struct Clients {
+    by_id: HashMap<Arc<str>, Client, RandomState>,
+    places: Places<Arc<str>>,
+    /// How many there ever were.
+    count: u64,
 }
 
 struct Client {
+    caller: Caller,
     principal: Option<Principal>,
     /// One at a time, so that no more than a message waits, however long it is.
     messages: mpsc::Sender<Bytes>,
@@ -57,7 +70,9 @@ impl Sse2024 {
         tasks: Arc<Tasks>,
         shutdown: Shutdown,
     ) -> Arc<Self> {
-        Arc::new(Sse2024 { host, limits, tasks, shutdown, clients: Mutex::default() })
+        let places = Places::new(limits.sessions);
+        let clients = Mutex::new(Clients { by_id: HashMap::default(), places, count: 0 });
+        Arc::new(Sse2024 { host, limits, tasks, shutdown, clients })
     }
 
     /// Opens the stream that carries all that the client hears.
@@ -66,9 +81,10 @@ impl Sse2024 {
             return respond::refuse(406, "This is a stream: accept text/event-stream");
         }
         let (messages, posted) = mpsc::channel(1);
-        let client = Client { principal: scope.get().cloned(), messages };
+        let (caller, principal) = (Caller::of(&scope), scope.get().cloned());
+        let client = Client { caller, principal, messages };
         let Some(seat) = self.admit(client) else {
-            return respond::busy("Too many clients listen; try again later");
+            return respond::busy("The server is full: too many clients listen. Try again later");
         };
         let (pipe, writer) = duplex(FULL);
         let reader = Posted { messages: posted, line: Bytes::new() };
@@ -89,14 +105,24 @@ impl Sse2024 {
         }
     }
 
-    /// Gives a client a place under an id that nobody can guess. None if there is no place.
+    /// Gives a client a place under an id that nobody can guess. All have streams open, so only a caller that has more
+    /// than half of the places makes room for another. None if there is no place.
     fn admit(self: &Arc<Self>, client: Client) -> Option<Seat> {
-        let id = unguessable()?;
+        let id: Arc<str> = unguessable()?.into();
         let mut clients = self.lock();
-        if clients.len() >= self.limits.sessions {
-            return None;
+        let Clients { by_id, places, count } = &mut *clients;
+        *count += 1;
+        let mut gone = None;
+        if !places.has_room(1) {
+            let victim = places.victim(&client.caller, *count, |id| used_for(by_id, id))?;
+            gone = clients.take_out(&victim);
         }
-        clients.insert(id.clone(), client);
+        let Clients { by_id, places, count } = &mut *clients;
+        places.add(&client.caller, 1, *count, id.clone());
+        by_id.insert(id.clone(), client);
+        drop(clients);
+        // Its stream ends when nothing more can be posted to it.
+        drop(gone);
         Some(Seat { sse: self.clone(), id })
     }
 
@@ -104,15 +130,28 @@ impl Sse2024 {
     fn find(&self, query: Option<&str>, caller: Option<&Principal>) -> Option<mpsc::Sender<Bytes>> {
         let id = query?.split('&').find_map(|pair| pair.strip_prefix("session="))?;
         let clients = self.lock();
-        let client = clients.get(id)?;
+        let client = clients.by_id.get(id)?;
         // With all its rights: what is posted is done with those of the stream.
         let own = client.principal.as_ref() == caller;
         own.then(|| client.messages.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Client, RandomState>> {
+    fn lock(&self) -> MutexGuard<'_, Clients> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Clients {
+    fn take_out(&mut self, id: &str) -> Option<Client> {
+        let client = self.by_id.remove(id)?;
+        let by_id = &self.by_id;
+        self.places.remove(&client.caller, 1, |id| used_for(by_id, id));
+        Some(client)
+    }
+}
+
+fn used_for(clients: &HashMap<Arc<str>, Client, RandomState>, id: &str) -> Use {
+    if clients.contains_key(id) { Use::Busy } else { Use::Gone }
 }
 
 /// A message as a line.
@@ -127,13 +166,13 @@ fn line(message: &[u8]) -> Bytes {
 /// A client's place, which is free again when its stream ends.
 struct Seat {
     sse: Arc<Sse2024>,
-    id: String,
+    id: Arc<str>,
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         // Its own statement, so that what is removed is dropped without the lock.
-        let removed = self.sse.lock().remove(&self.id);
+        let removed = self.sse.lock().take_out(&self.id);
         drop(removed);
     }
 }

@@ -4,6 +4,7 @@ use std::{
     future::Future,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use wharf_model::{Event, Exchange, Outcome, Reply};
 use wharf_wire::{Codec, sse};
 
 use super::door::{Until, expired};
-use crate::{Replies, Shutdown};
+use crate::{Replies, Said, Shutdown, output::make_room, shutdown::shutting_down};
 
 /// How much of a stream leaves at once.
 pub(crate) const FULL: usize = 32 << 10;
@@ -25,20 +26,29 @@ pub(crate) struct CallStream {
     said: Vec<u8>,
     ended: bool,
     closing: Option<Closing>,
+    /// Whether that includes the end of the grace period.
+    is_cut_short: bool,
 }
 
-/// Completes when a call ends that would wait longer: when the server stops, even if the service of a listen does not
-/// know that, and when the caller's pass does.
-type Closing = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+/// Completes when a call ends that would wait longer, and how: when the server stops, even if the service of a listen
+/// does not know that, when the caller's pass does, and when the grace period is over.
+type Closing = Pin<Box<dyn Future<Output = Outcome> + Send + Sync>>;
 
 fn closing(codec: &Codec, shutdown: &Shutdown, until: Option<Until>) -> Option<Closing> {
     let until = until.filter(|_| codec.waits());
     match (codec.is_listen().then(|| shutdown.stopped()), until) {
-        (Some(stopped), None) => Some(Box::pin(stopped)),
+        (Some(stopped), None) => Some(Box::pin(async move {
+            stopped.await;
+            Reply::Listened.into()
+        })),
         (Some(stopped), Some(Until(until))) => Some(Box::pin(async move {
             let _ = timeout_at(until, stopped).await;
+            Reply::Listened.into()
         })),
-        (None, Some(Until(until))) => Some(Box::pin(sleep_until(until))),
+        (None, Some(Until(until))) => Some(Box::pin(async move {
+            sleep_until(until).await;
+            expired().into()
+        })),
         (None, None) => None,
     }
 }
@@ -52,11 +62,31 @@ impl CallStream {
         until: Option<Until>,
     ) -> Self {
         let closing = closing(&codec, shutdown, until);
-        CallStream { exchange, codec, said: Vec::new(), ended: false, closing }
+        CallStream { exchange, codec, said: Vec::new(), ended: false, closing, is_cut_short: false }
     }
 
     pub(crate) fn codec(&self) -> &Codec {
         &self.codec
+    }
+
+    /// Ends the call with an answer once the server stops and `grace` is over. For calls that did not end at once.
+    pub(crate) fn cut_after(&mut self, shutdown: &Shutdown, grace: Duration) {
+        if self.codec.is_listen() || std::mem::replace(&mut self.is_cut_short, true) {
+            return;
+        }
+        let cuts = shutdown.cuts(grace);
+        self.closing = Some(match self.closing.take() {
+            None => Box::pin(async move {
+                cuts.await;
+                shutting_down().into()
+            }),
+            Some(closing) => Box::pin(async move {
+                tokio::select! {
+                    outcome = closing => outcome,
+                    () = cuts => shutting_down().into(),
+                }
+            }),
+        });
     }
 
     /// How the call ended, if it did so without a word. None once it has something to say.
@@ -119,13 +149,7 @@ impl CallStream {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         let event = self.exchange.poll_event(cx);
         match &mut self.closing {
-            Some(closing) if event.is_pending() => {
-                let outcome = || match self.codec.is_listen() {
-                    true => Reply::Listened.into(),
-                    false => expired().into(),
-                };
-                closing.as_mut().poll(cx).map(|()| Event::Done(outcome()))
-            }
+            Some(closing) if event.is_pending() => closing.as_mut().poll(cx).map(Event::Done),
             _ => event,
         }
     }
@@ -134,6 +158,7 @@ impl CallStream {
     fn write(&mut self, event: Event) -> bool {
         match event {
             Event::Notify(notification) => {
+                make_room(&mut self.said, &notification);
                 let before = self.said.len();
                 sse::open(&mut self.said);
                 let told = self.codec.notify(&notification, &mut self.said);
@@ -157,12 +182,24 @@ impl CallStream {
 pub(crate) struct BatchStream {
     pub(crate) replies: Replies,
     pub(crate) said: Vec<u8>,
+    /// Completes when the server stops and the grace period is over.
+    pub(crate) cuts: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
 }
 
 impl BatchStream {
+    /// The next message; calls that are cut off are answered.
+    pub(crate) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Said>> {
+        let polled = self.replies.poll_message(cx);
+        if polled.is_pending() && self.cuts.as_mut().poll(cx).is_ready() {
+            self.replies.cut(&shutting_down());
+            return self.replies.poll_message(cx);
+        }
+        polled
+    }
+
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         while self.said.len() < FULL {
-            match self.replies.poll_message(cx) {
+            match self.poll_message(cx) {
                 Poll::Ready(Some(said)) => sse::event(&mut self.said, None, &said.message),
                 Poll::Ready(None) => break,
                 Poll::Pending if self.said.is_empty() => return Poll::Pending,

@@ -40,6 +40,11 @@ impl Streams {
         Streams { open: watch::Sender::new(0), patience }
     }
 
+    /// Whether there are streams right now.
+    pub(crate) fn are_open(&self) -> bool {
+        *self.open.borrow() > 0
+    }
+
     /// Waits until there has been no stream for as long as `patience`.
     pub(crate) async fn idle(&self, patience: Duration) {
         let mut open = self.open.subscribe();

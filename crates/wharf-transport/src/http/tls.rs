@@ -20,6 +20,8 @@ use tokio_rustls::{
 };
 use wharf_model::ClientCertificate;
 
+use super::accept::Agreed;
+
 /// A certificate and its key, and what clients are asked for.
 #[derive(Clone)]
 pub struct Tls {
@@ -113,6 +115,15 @@ impl Tls {
 pub(crate) fn certificate(stream: &TlsStream<TcpStream>) -> Option<ClientCertificate> {
     let certificate = stream.get_ref().1.peer_certificates()?.first()?;
     Some(ClientCertificate(certificate.as_ref().into()))
+}
+
+/// The version of HTTP that the handshake ended with.
+pub(super) fn agreed(stream: &TlsStream<TcpStream>) -> Agreed {
+    match stream.get_ref().1.alpn_protocol() {
+        Some(b"h2") => Agreed::Http2,
+        Some(_) => Agreed::Http1,
+        None => Agreed::Any,
+    }
 }
 
 /// Takes every certificate, of whoever has its key.

@@ -1,12 +1,24 @@
 //! Whose turn it is on a connection of HTTP/1.1: the client's to send a request, or ours to answer.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use tokio::time::Instant;
 
 /// The turns of one connection, which alternate. The client has the first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Turns(Arc<Mutex<Whose>>);
+pub(crate) struct Turns(Arc<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    whose: Mutex<Whose>,
+    /// Whether the request line of the client's turn is over.
+    past_line: AtomicBool,
+    /// Whether that line's target has a fragment.
+    fragment: AtomicBool,
+}
 
 #[derive(Debug)]
 enum Whose {
@@ -43,8 +55,26 @@ impl Turns {
         }
     }
 
+    /// Whether what the client sends now belongs to a request line.
+    pub(crate) fn awaits_line(&self) -> bool {
+        !self.0.past_line.load(Ordering::Relaxed)
+    }
+
+    /// Notes the end of a request line, and whether its target has a fragment.
+    pub(crate) fn end_line(&self, fragment: bool) {
+        self.0.past_line.store(true, Ordering::Relaxed);
+        if fragment {
+            self.0.fragment.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the target of the request has a fragment, which the parser leaves out without a word.
+    pub(crate) fn has_fragment(&self) -> bool {
+        self.0.fragment.load(Ordering::Relaxed)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Whose> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.whose.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -62,6 +92,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if let Some(turns) = &self.0 {
+            turns.0.past_line.store(false, Ordering::Relaxed);
             *turns.lock() = Whose::Theirs(None);
         }
     }

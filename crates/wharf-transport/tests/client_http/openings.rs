@@ -245,6 +245,32 @@ async fn without_the_feature_https_says_so() {
     assert!(site.log().is_empty());
 }
 
+/// What people see who wrote https for a server that speaks plain HTTP.
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn https_to_a_plain_port_says_so() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    for (answer, said) in [
+        (
+            "HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n",
+            "does not speak TLS; try http://",
+        ),
+        ("", "if it does not speak TLS, try http://"),
+    ] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let _ = stream.read(&mut [0; 4096]).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        let error = refused(&format!("https://{address}/mcp"), options()).await;
+        let says_where = format!("{said}{address}");
+        says(&error, ErrorKind::TransportError, &[&says_where, &format!("https://{address}")]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_opening_that_is_given_up_ends_its_session() {
     let site = Site::new(|seen: Seen, mut wire: Wire| async move {

@@ -424,22 +424,47 @@ async fn our_own_accept_loop_serves_websockets_over_a_real_socket() {
     bed.until_nothing_is_left().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_message_that_does_not_end_is_not_waited_for() {
+    let bed = Bed::new(Http::new());
+    let mut client = Client::open(&bed).await;
+    assert_eq!(said(&client.reply_to(tool(1, "now")).await), "now");
+    // The first frame of a message, however long it is.
+    let part = Frame::message("x".repeat(1 << 20), OpCode::Data(Data::Text), false);
+    client.0.send(Message::Frame(part)).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let refusal = client.next().await;
+    assert!(
+        refusal["error"]["message"].as_str().unwrap().contains("too long to come"),
+        "{refusal}"
+    );
+    assert_eq!(client.closed().await, Some(CloseCode::Normal));
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    bed.until_nothing_is_left().await;
+}
+
 #[tokio::test]
-async fn a_websocket_keeps_its_place_among_the_connections() {
+async fn a_websocket_keeps_its_place_among_the_connections_while_it_has_calls() {
     let bed = Bed::new(Http::new().limits(limits(|it| it.connections = 1)));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(wharf_transport::http::serve(bed.service.clone(), listener));
     let connect = || tokio::net::TcpStream::connect(address);
     let mut first = Client::over(connect().await.unwrap()).await;
-    let stream = connect().await.unwrap();
-    let second = tokio::spawn(Client::over(stream));
-    for id in 0..50 {
-        assert_eq!(said(&first.reply_to(tool(id, "now")).await), "now");
-    }
-    assert!(!second.is_finished());
-    drop(first);
-    second.await.unwrap();
+    first.send(tool(1, "gate")).await;
+    bed.until_running(1).await;
+    let mut refused = String::new();
+    connect().await.unwrap().read_to_string(&mut refused).await.unwrap();
+    let (head, body) = refused.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 503") && head.contains("retry-after: 1"), "{head}");
+    assert!(head.contains(&format!("content-length: {}", body.len())), "{refused}");
+    assert!(body.contains("full") && serde_json::from_str::<Value>(body).is_ok(), "{body}");
+    bed.gate.add_permits(1);
+    assert_eq!(first.next().await["id"], 1);
+    // Now it is idle, and makes room.
+    let mut second = Client::over(connect().await.unwrap()).await;
+    assert_eq!(said(&second.reply_to(tool(2, "now")).await), "now");
+    assert!(!matches!(first.0.next().await, Some(Ok(_))));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::bed::{Bed, NEWEST, tool};
 
@@ -106,7 +106,7 @@ async fn a_server_that_was_thought_dead_says_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_shuts_down_lives_until_its_last_call_is_over() {
-    let bed = Bed::new();
+    let bed = Bed::with(|limits| limits.grace = Duration::from_secs(600));
     let client = bed.client(NEWEST).await;
     bed.only(0);
     let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
@@ -125,8 +125,23 @@ async fn a_server_that_shuts_down_lives_until_its_last_call_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_of_a_server_that_shuts_down_is_cancelled_at_another() {
+async fn a_call_that_outlasts_the_grace_of_its_server_is_answered_at_another() {
     let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
+    let last = answer.message().await.unwrap().id;
+    drop(answer);
+    bed.shutdown.stop();
+    bed.only(1);
+    let messages = client.get(Some(&last)).await.messages().await;
+    assert_eq!((messages.len(), &messages[0].data["error"]["code"]), (1, &json!(1008)));
+    assert_eq!(bed.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_server_that_shuts_down_is_cancelled_at_another() {
+    let bed = Bed::with(|limits| limits.grace = Duration::from_secs(600));
     let client = bed.client(NEWEST).await;
     bed.only(0);
     let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
@@ -160,6 +175,33 @@ async fn a_stream_of_a_server_long_dead_ends_at_once() {
         let messages = timeout(patience, resumed).await.unwrap();
         assert_eq!(messages[0].data["error"]["code"], -32603);
     }
+}
+
+/// However often they do: what one process finds out about the stores must not be lost with it.
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_dead_server_ends_in_time_while_the_others_restart() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
+    let last = answer.message().await.unwrap().id;
+    sleep(Duration::from_secs(60)).await;
+    bed.kill(0);
+    let died = Instant::now();
+    let messages = loop {
+        for node in [1, 2] {
+            bed.kill(node);
+            bed.restart(node);
+        }
+        bed.only(1);
+        let resumed = client.get(Some(&last)).await.messages();
+        if let Ok(messages) = timeout(Duration::from_secs(6), resumed).await {
+            break messages;
+        }
+        assert!(died.elapsed() <= Duration::from_secs(20), "nobody ends it");
+    };
+    assert_eq!(messages[0].data["error"]["code"], -32603);
+    assert!(died.elapsed() <= Duration::from_secs(20), "{:?}", died.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,13 +79,16 @@ async fn a_session_with_a_call_or_a_stream_is_not_idle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_session_too_many_is_refused_and_says_when_to_try_again() {
+async fn one_session_too_many_is_refused_while_all_are_in_use_and_says_when_to_try_again() {
     let bed = Bed::with(|limits| limits.sessions = 2);
     let clients = [bed.client(NEWEST).await, bed.client(NEWEST).await];
+    let streams = [clients[0].get(None).await, clients[1].get(None).await];
     for _ in 0..3 {
         let refused = bed.stranger(NEWEST).initialize("test").await;
         assert_eq!((refused.status, refused.retry_after.as_deref()), (503, Some("1")));
         assert_eq!(refused.session, None);
+        let refusal = String::from_utf8(refused.whole().await).unwrap();
+        assert!(refusal.contains("full"), "{refusal}");
         sleep(MINUTE).await;
     }
     for client in &clients {
@@ -93,24 +96,75 @@ async fn one_session_too_many_is_refused_and_says_when_to_try_again() {
     }
     clients[0].delete().await;
     bed.client(NEWEST).await;
+    drop(streams);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_nobody_came_back_to_makes_room_after_a_while() {
-    let bed = Bed::with(|limits| limits.sessions = 3);
-    let used = bed.client(NEWEST).await;
+async fn for_one_session_too_many_the_longest_idle_one_ends() {
+    let bed = Bed::with(|limits| limits.sessions = 4);
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        clients.push(bed.client(NEWEST).await);
+        sleep(Duration::from_secs(1)).await;
+    }
     let mut abandoned = bed.stranger(NEWEST);
     abandoned.session = abandoned.initialize("test").await.session;
-    sleep(Duration::from_secs(5)).await;
-    let mut younger = bed.stranger(NEWEST);
-    younger.session = younger.initialize("test").await.session;
-    sleep(Duration::from_secs(24)).await;
-    assert_eq!(bed.stranger(NEWEST).initialize("test").await.status, 503);
-    sleep(Duration::from_secs(8)).await;
-    bed.client(NEWEST).await;
-    assert_eq!(abandoned.tool(1, "now").await.status, 404);
-    assert_eq!(younger.tool(1, "now").await.status, 200);
-    assert_eq!(used.tool(1, "now").await.status, 200);
+    assert_eq!(clients[0].tool(1, "now").await.status, 200);
+    // First the one that nobody came back to, then the one that was idle for longest.
+    clients.push(bed.client(NEWEST).await);
+    clients.push(bed.client(NEWEST).await);
+    let mut status = Vec::new();
+    for client in clients.iter().chain([&abandoned]) {
+        status.push(client.tool(1, "now").await.status);
+    }
+    assert_eq!(status, [200, 404, 200, 200, 200, 404]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_opens_many_sessions_ends_its_own_and_newcomers_find_a_place() {
+    let bed = Bed::with(|limits| limits.sessions = 100);
+    let as_caller = |name: &'static str| {
+        let mut client = bed.stranger(NEWEST);
+        client.principal = Some(name);
+        client
+    };
+    let mut alice = as_caller("alice");
+    alice.open().await;
+    for _ in 0..300 {
+        let mut mallory = as_caller("mallory");
+        mallory.open().await;
+        assert_eq!(mallory.tool(1, "now").await.status, 200);
+    }
+    assert_eq!(alice.tool(1, "now").await.status, 200);
+    let mut bob = as_caller("bob");
+    bob.open().await;
+    for _ in 0..300 {
+        as_caller("mallory").open().await;
+    }
+    for client in [&alice, &bob] {
+        assert_eq!(client.tool(1, "now").await.status, 200);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_keep_much_leave_room_for_fewer() {
+    let bed = Bed::with(|limits| (limits.sessions, limits.session_bytes) = (1000, 100_000));
+    let mut alice = bed.stranger(NEWEST);
+    alice.principal = Some("alice");
+    alice.open().await;
+    let mut sessions = Vec::new();
+    for number in 0..30 {
+        let mut mallory = bed.stranger(NEWEST);
+        mallory.principal = Some("mallory");
+        mallory.session = mallory.initialize(&format!("{number:04000}")).await.session;
+        sessions.push(mallory);
+    }
+    let mut alive = 0;
+    for session in &sessions {
+        alive += usize::from(session.tool(1, "now").await.status == 200);
+    }
+    assert_eq!(alive, 24);
+    assert_eq!(alice.tool(1, "now").await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,7 +27,7 @@ use wharf::{
 };
 
 use crate::{
-    bed::{Bed, PATIENCE},
+    bed::{Bed, PATIENCE, limited},
     caller::{self, Caller, LEGACY, MODERN},
     raw,
     web::{self, AnyBody},
@@ -215,6 +215,41 @@ async fn an_endless_body_is_not_read_to_no_end() {
     Caller::modern(&bed).works().await;
 }
 
+/// What a body takes counts for as long as its call holds it, however early the response began, and one caller does not
+/// get all of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_counts_until_its_call_is_over() {
+    const SIZE: usize = 1 << 20;
+    for legacy in [false, true] {
+        // Room for two, of which one caller gets one.
+        let bed = Bed::with(limited(|limits| {
+            (limits.bodies, limits.body) = (6 * SIZE, Duration::from_millis(300));
+        }))
+        .await;
+        let caller = if legacy { Caller::legacy(&bed).await } else { Caller::modern(&bed) };
+        let large = |id: u32| {
+            let mut call = caller.tool("wait", json!({}));
+            call["params"]["_meta"]["padding"] = "x".repeat(SIZE - 1024).into();
+            call["id"] = id.into();
+            call
+        };
+        let first = caller.send(&large(1)).await;
+        assert_eq!(first.status(), 200);
+        bed.counts.begun.reaches(1).await;
+        let second = caller.send(&large(2)).await;
+        assert_eq!((second.status().as_u16(), bed.counts.begun.get()), (503, 1));
+        assert!(second.headers().contains_key("retry-after"));
+        // Small ones still come in.
+        let mut small = caller.tool("echo", json!({"text": "on"}));
+        small["id"] = 3.into();
+        assert_eq!(caller::text(&caller::reply(caller.send(&small).await).await), "on");
+        bed.counts.gate.add();
+        assert_eq!(caller::text(&caller::reply(first).await), "through");
+        let third = caller.send(&large(4)).await;
+        assert_eq!(caller::text(&caller::reply(third).await), "through");
+    }
+}
+
 /// CVE-2026-111768: four megabytes of tiny elements became gigabytes.
 #[cfg(target_os = "linux")]
 #[tokio::test]
@@ -251,4 +286,104 @@ async fn tiny_elements_do_not_explode() {
     }
     let grown = process.peak() - before;
     assert!(grown <= TIMES * BODY, "{} MiB for {} MiB", grown >> 20, BODY >> 20);
+}
+
+/// Where a client may say as much about itself as it likes: each with what is said there.
+fn places_of_openings(flood: &str) -> Vec<(&'static str, String)> {
+    let opening = |info: &str, capabilities: &str, params: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"{LEGACY}",
+            "clientInfo":{{"name":"c","version":"NUMBER"{info}}},"capabilities":{{{capabilities}}}{params}}}}}"#
+        )
+        .replace('\n', " ")
+    };
+    let text = "x".repeat(flood.len());
+    let icons = format!("[{}]", r#"{"src":""},"#.repeat(flood.len() / 11).trim_end_matches(','));
+    vec![
+        ("nothing", opening("", "", "")),
+        ("experimental", opening("", &format!(r#""experimental":{{"a":{flood}}}"#), "")),
+        ("extensions", opening("", &format!(r#""extensions":{{"a/b":{flood}}}"#), "")),
+        ("tasks", opening("", &format!(r#""tasks":{{"a":{flood}}}"#), "")),
+        ("roots", opening("", &format!(r#""roots":{{"a":{flood}}}"#), "")),
+        ("unknown capabilities", opening("", &format!(r#""a":{flood}"#), "")),
+        ("icons", opening(&format!(r#","icons":{icons}"#), "", "")),
+        ("description", opening(&format!(r#","description":"{text}""#), "", "")),
+        ("title", opening(&format!(r#","title":"{text}""#), "", "")),
+        ("unknown fields", opening(&format!(r#","a":{flood}"#), "", "")),
+        ("_meta", opening("", "", &format!(r#","_meta":{{"a":{flood}}}"#))),
+        ("unknown params", opening("", "", &format!(r#","a":{flood}"#))),
+    ]
+}
+
+/// CVE-2026-111768, in what is kept: 250 kB of `initialize` stayed as 16 MB for as long as its session did.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_client_says_about_itself_stays_small() {
+    const OPENINGS: usize = 30;
+    const KEPT: usize = 32_000;
+    let process = crate::child::Process::start().await;
+    let flood = format!("[{}0]", r#"{"":0},"#.repeat(240_000 / 7));
+    for transport in ["http", "websocket", "lines"] {
+        let mut nothing = 0;
+        for (place, opening) in places_of_openings(&flood) {
+            let open = async |number: usize| {
+                // No two clients say the same, or they would share it.
+                let opening = opening.replace("NUMBER", &number.to_string());
+                open_over(&process, transport, &opening).await
+            };
+            // Once before: what the server allocates for one it keeps for the next.
+            for _ in 0..2 {
+                drop(open(0).await);
+            }
+            let before = process.resident();
+            let mut open_now = Vec::new();
+            for number in 1..=OPENINGS {
+                open_now.push(open(number).await);
+            }
+            let grown = process.resident().saturating_sub(before) / OPENINGS;
+            if place == "nothing" {
+                nothing = grown;
+            }
+            let kept = grown.saturating_sub(nothing);
+            assert!(kept <= KEPT, "{place} over {transport}: {kept} bytes kept");
+        }
+    }
+}
+
+/// Opens a session. Gives back what keeps it open.
+#[cfg(target_os = "linux")]
+async fn open_over(
+    process: &crate::child::Process,
+    transport: &str,
+    opening: &str,
+) -> tokio::net::TcpStream {
+    use crate::shares::{frame, websocket};
+    let address = if transport == "lines" { process.lines } else { process.address };
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mut wanted = "\"result\"";
+    match transport {
+        "http" => {
+            let head = format!(
+                "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json\r\ncontent-type: \
+                 application/json\r\ncontent-length: {}\r\n\r\n",
+                opening.len()
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            wanted = "mcp-session-id";
+        }
+        "websocket" => {
+            stream = websocket(stream).await;
+            stream.write_all(&frame(opening.len())).await.unwrap();
+        }
+        _ => {}
+    }
+    stream.write_all(opening.as_bytes()).await.unwrap();
+    if transport == "lines" {
+        stream.write_all(b"\n").await.unwrap();
+    }
+    let mut reply = vec![0; 64 << 10];
+    let size = timeout(PATIENCE, stream.read(&mut reply)).await.expect("patience").unwrap();
+    let reply = String::from_utf8_lossy(&reply[..size]);
+    assert!(reply.contains(wanted), "{reply}");
+    stream
 }

@@ -1,15 +1,15 @@
 //! A server in a process of its own, whose memory can be measured.
 
-use std::{net::SocketAddr, process::Stdio};
+use std::{net::SocketAddr, process::Stdio, time::Duration};
 
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
 };
-use wharf::Endpoint;
+use wharf::{Endpoint, Http};
 
 use crate::{
-    bed::PATIENCE,
+    bed::{PATIENCE, limited},
     caller::Caller,
     server::{Counts, server},
     web,
@@ -17,39 +17,67 @@ use crate::{
 
 /// Tells the test below that it is the child.
 const ROLE: &str = "WHARF_ADVISORIES_CHILD";
+const PLAIN: &str = "plain";
+const IMPATIENT: &str = "impatient";
+
+/// What streams may keep in a child that is impatient.
+pub const REPLAY_TOTAL: usize = 4 << 20;
 
 /// The child's part; where nobody asks for it, there is nothing to do.
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::print_stdout, reason = "the parent reads where the child is")]
 async fn the_child_serves_until_it_is_killed() {
-    if std::env::var_os(ROLE).is_none() {
-        return;
-    }
-    let endpoint = server(&Counts::default()).build().unwrap();
+    let Some(role) = std::env::var_os(ROLE) else { return };
+    let http = match role == IMPATIENT {
+        true => limited(|it| (it.write, it.replay_total) = (Duration::from_secs(1), REPLAY_TOTAL)),
+        false => Http::new(),
+    };
+    let endpoint = server(&Counts::default()).http(http).build().unwrap();
     let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
-    println!("\naddress {}", listener.local_addr().unwrap());
-    let _ = tokio::time::timeout(2 * PATIENCE, endpoint.serve_http_on(listener)).await;
+    let lines = Endpoint::listen_tcp("127.0.0.1:0").await.unwrap();
+    println!("\nlines {}", lines.local_addr().unwrap());
+    println!("address {}", listener.local_addr().unwrap());
+    let serving =
+        async { tokio::join!(endpoint.serve_http_on(listener), endpoint.serve_listener(lines)) };
+    let _ = tokio::time::timeout(2 * PATIENCE, serving).await;
 }
 
 pub struct Process {
     child: Child,
     pub address: SocketAddr,
+    /// Where it speaks lines over TCP.
+    pub lines: SocketAddr,
 }
 
 impl Process {
+    /// With the default configuration.
     pub async fn start() -> Process {
+        Process::spawn(PLAIN).await
+    }
+
+    /// With one second for clients to read, and less memory for what they have not read.
+    pub async fn impatient() -> Process {
+        Process::spawn(IMPATIENT).await
+    }
+
+    async fn spawn(role: &str) -> Process {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child::the_child_serves_until_it_is_killed", "--nocapture"])
-            .env(ROLE, "yes")
+            .env(ROLE, role)
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut over_tcp = None;
         loop {
             let line = lines.next_line().await.unwrap().expect("an address");
+            if let Some(address) = line.strip_prefix("lines ") {
+                over_tcp = Some(address.parse().unwrap());
+            }
             if let Some(address) = line.strip_prefix("address ") {
-                return Process { child, address: address.parse().unwrap() };
+                let lines = over_tcp.expect("where it speaks lines");
+                return Process { child, address: address.parse().unwrap(), lines };
             }
         }
     }
@@ -68,9 +96,18 @@ impl Process {
 
     /// The most memory it ever had, in bytes.
     pub fn peak(&self) -> usize {
+        self.memory("VmHWM:")
+    }
+
+    /// The memory it has now, in bytes.
+    pub fn resident(&self) -> usize {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, name: &str) -> usize {
         let id = self.child.id().expect("a running child");
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
     }
 }

@@ -4,17 +4,25 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::StreamExt;
+use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
-use tokio::{sync::Barrier, task::JoinSet, time::timeout};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    sync::Barrier,
+    task::JoinSet,
+    time::timeout,
+};
 use tokio_tungstenite::{
     client_async,
     tungstenite::{Message, client::IntoClientRequest},
 };
 
+use wharf::LineLimits;
+
 use crate::{
     bed::{Bed, PATIENCE, limited},
     caller::{Caller, LEGACY},
+    server::{Count, gated},
     web::{self, Events},
 };
 
@@ -96,7 +104,16 @@ async fn thousands_of_streams_do_not_keep_the_server_from_its_end() {
     assert_eq!(ended.len(), count);
 }
 
-/// A call that does not end has its grace, and no more.
+/// What a call says that was cut: the server stops, and the call may be sent again.
+#[track_caller]
+fn assert_cut(reply: &Value) {
+    assert_eq!(reply["error"]["code"], 1008, "{reply}");
+    let message = reply["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("shutting down"), "{reply}");
+    assert!(reply["error"]["data"]["retryAfterMs"].is_u64(), "{reply}");
+}
+
+/// A call that does not end has its grace, and no more. Then it is answered, not dropped.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_does_not_end_does_not_keep_the_server_from_its_end() {
     let bed = Bed::with(limited(|limits| limits.grace = Duration::from_millis(200))).await;
@@ -108,14 +125,102 @@ async fn a_call_that_does_not_end_does_not_keep_the_server_from_its_end() {
             let mut events = Events::of(caller.send(&caller.tool("wait", json!({}))).await);
             begun += 1;
             bed.counts.begun.reaches(begun).await;
-            calls.spawn(async move { while events.next().await.is_some() {} });
+            calls.spawn(async move {
+                let mut last = Value::Null;
+                while let Some(message) = events.message().await {
+                    last = message;
+                }
+                last
+            });
         }
     }
     let counts = bed.counts.clone();
     bed.stop().await;
     counts.ended.reaches(begun).await;
-    timeout(PATIENCE, calls.join_all()).await.expect("patience");
+    for reply in timeout(PATIENCE, calls.join_all()).await.expect("patience") {
+        assert_cut(&reply);
+    }
     assert_eq!(counts.finished.get(), 0);
+}
+
+/// The same where nothing was said before, so that the answer has a status; and in a batch.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_call_that_is_cut_is_answered_with_a_status() {
+    let grace = limited(|limits| limits.grace = Duration::from_millis(200));
+    let gate = Count::default();
+    let held = gated("held", &gate, "never");
+    let bed = Bed::tuned(|server| server.http(grace).add(held)).await;
+    let mut calls = JoinSet::new();
+    for pool in [web::http1, web::http2] {
+        for caller in Caller::both(&bed).await {
+            let caller = Caller { pool: pool(), ..caller };
+            let message = caller.message("tools/call", json!({"name": "held", "arguments": {}}));
+            calls.spawn(async move { caller.send(&message).await });
+        }
+    }
+    // All of them are under way when one more is.
+    let last = Caller::modern(&bed);
+    let mut events = Events::of(last.send(&last.tool("wait", json!({}))).await);
+    bed.counts.begun.reaches(1).await;
+    assert!(events.message().await.is_some());
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    bed.stop().await;
+    for response in timeout(PATIENCE, calls.join_all()).await.expect("patience") {
+        assert_eq!(response.status(), 503);
+        assert!(response.headers().contains_key("retry-after"));
+        assert_cut(&crate::caller::reply(response).await);
+    }
+    assert_cut(&events.message().await.expect("a reply"));
+}
+
+/// The same over lines: sockets, streams and WebSockets, in both eras.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_over_lines_that_is_cut_is_answered() {
+    let grace = Duration::from_millis(200);
+    let mut lines = LineLimits::default();
+    lines.grace = grace;
+    let http = limited(|limits| limits.grace = grace);
+    let bed = Arc::new(Bed::tuned(|server| server.http(http).line_limits(lines)).await);
+    let modern = Caller::modern(&bed);
+    let call = modern.tool("wait", json!({}));
+    let mut request = format!("ws://{}/mcp", bed.address).into_client_request().unwrap();
+    request.headers_mut().insert("sec-websocket-protocol", "mcp".parse().unwrap());
+    let (mut socket, _) = client_async(request, bed.connect().await).await.unwrap();
+    socket.send(Message::text(call.to_string())).await.unwrap();
+    let (mut ours, theirs) = tokio::io::duplex(4 << 10);
+    let (reader, writer) = tokio::io::split(theirs);
+    let endpoint = bed.endpoint.clone();
+    let serving = tokio::spawn(async move { endpoint.serve_stream(reader, writer).await });
+    let legacy = Caller { revision: LEGACY, ..modern.clone() };
+    let batch =
+        json!([legacy.tool("wait", json!({})), {"jsonrpc": "2.0", "id": 2, "method": "ping"}]);
+    let mut old = legacy.initialize();
+    old["params"]["protocolVersion"] = "2025-03-26".into();
+    for message in [old, json!({"jsonrpc": "2.0", "method": "notifications/initialized"}), batch] {
+        ours.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+    bed.counts.begun.reaches(2).await;
+    Arc::into_inner(bed).expect("the last one").stop().await;
+    let mut last = String::new();
+    let mut said = String::new();
+    timeout(PATIENCE, ours.read_to_string(&mut said)).await.expect("patience").unwrap();
+    for line in said.lines() {
+        line.clone_into(&mut last);
+    }
+    let replies: Vec<Value> = serde_json::from_str(&last).unwrap();
+    let cut = replies.iter().find(|it| it["id"] == 1).expect("a reply");
+    assert_cut(cut);
+    assert_eq!(replies.len(), 2, "{last}");
+    timeout(PATIENCE, serving).await.expect("patience").unwrap();
+    let mut last = Value::Null;
+    while let Some(Ok(frame)) = socket.next().await {
+        match frame {
+            Message::Text(text) => last = serde_json::from_str(&text).unwrap(),
+            Message::Close(close) => assert_eq!(close.map(|it| u16::from(it.code)), Some(1001)),
+            _ => {}
+        }
+    }
+    assert_cut(&last);
 }
 
 /// A call that ends within its grace is answered, even if it began before and ends after.

@@ -17,6 +17,8 @@ mod cuts;
 mod doors;
 mod endings;
 mod expiry;
+mod fairness;
+mod ids;
 #[path = "../../../wharf-auth/tests/server/bed.rs"]
 #[allow(dead_code, reason = "the tests of authorities use the rest")]
 mod issuer;
@@ -24,14 +26,18 @@ mod leaks;
 mod openings;
 mod panics;
 mod proofs;
+mod proxied;
 mod raw;
 mod readings;
 mod rights;
 mod scopes;
 mod server;
 mod sessions;
+mod shares;
 mod slow;
 mod statuses;
+mod strict;
 mod tls;
+mod unread;
 #[path = "../behaviour/web.rs"]
 mod web;

@@ -65,6 +65,8 @@ pub fn server(counts: &Counts) -> Server {
         .tool::<wait>()
         .tool::<count>()
         .tool::<chatter>()
+        .tool::<flood>()
+        .tool::<after>()
         .tool::<repeat>()
         .tool::<crash>()
         .tool::<confirm>()
@@ -141,6 +143,24 @@ async fn chatter(lines: u64, State(counts): State<Counts>, ctx: Ctx) -> u64 {
     }
     counts.finished.add();
     lines
+}
+
+/// Logs `lines` messages of `size` bytes.
+#[tool]
+async fn flood(lines: u64, size: usize, State(counts): State<Counts>, ctx: Ctx) -> u64 {
+    let _ended = counts.begin();
+    for _ in 0..lines {
+        ctx.info("x".repeat(size)).await;
+    }
+    counts.finished.add();
+    lines
+}
+
+/// Returns once this many handlers have ended.
+#[tool]
+async fn after(ended: u64, State(counts): State<Counts>) -> u64 {
+    counts.ended.reaches(ended).await;
+    counts.finished.get()
 }
 
 /// Says the same in every way there is.

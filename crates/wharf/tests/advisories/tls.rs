@@ -108,6 +108,23 @@ async fn a_client_that_does_not_encrypt_does_not_hang() {
     assert_eq!(answer, b"");
 }
 
+/// What was agreed on in the handshake is what is spoken (RFC 7301): a proxy in between may go by it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_agreed_on_is_what_is_spoken() {
+    const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let (bed, config) = encrypted().await;
+    let call = raw::modern_call(&bed);
+    for (alpn, sent) in [("http/1.1", PREFACE), ("h2", &*call)] {
+        let mut stream = connect(&bed, &config, &[alpn]).await;
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("closed");
+        // A refusal or nothing, and no frame of settings, which begins with zeros.
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"), "{alpn}: {answer:?}");
+    }
+    bed.stop().await;
+}
+
 /// The same guard stands at this door.
 #[tokio::test(flavor = "multi_thread")]
 async fn https_does_not_open_the_door_for_pages() {

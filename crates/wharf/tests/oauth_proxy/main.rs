@@ -8,11 +8,17 @@ mod idp;
 mod pages;
 mod person;
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
+};
 
+use http::{Request, header};
+use http_body_util::Full;
 use serde_json::json;
+use tower::ServiceExt;
 use wharf::{
-    Client, Endpoint, Server, ToolError,
+    Client, Endpoint, RemoteAddress, Server, ToolError,
     auth::{
         client::Auth,
         proxy::{OAuthProxy, Provider, Upstream},
@@ -47,14 +53,19 @@ async fn write() -> &'static str {
 async fn serve(idp: &Idp) -> String {
     let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
     let public = format!("http://{}", listener.local_addr().unwrap());
-    let proxy = OAuthProxy::new(&public, Provider::oidc(&idp.url, ID, SECRET))
+    let endpoint = endpoint(idp, &public);
+    tokio::spawn(async move { endpoint.serve_http_on(listener).await });
+    public
+}
+
+/// A server that clients know by this URL.
+fn endpoint(idp: &Idp, public: &str) -> Endpoint {
+    let proxy = OAuthProxy::new(public, Provider::oidc(&idp.url, ID, SECRET))
         .scopes(["files:read", "files:write"])
         .first_scopes(["files:read"]);
     let keys: wharf::KeyRing = "00".repeat(32).parse().unwrap();
     let server = Server::new("harbour", "1.0.0").auth(proxy).seal(Arc::new(keys));
-    let endpoint = server.tool::<whoami>().tool::<write>().build().unwrap();
-    tokio::spawn(async move { endpoint.serve_http_on(listener).await });
-    public
+    server.tool::<whoami>().tool::<write>().build().unwrap()
 }
 
 #[tokio::test]
@@ -93,4 +104,29 @@ async fn who_is_not_asked_does_not_get_in() {
     assert_eq!(person.visits.load(Ordering::SeqCst), 1);
     assert!(error.to_string().contains("access_denied"), "{error}");
     assert!(idp.asked().is_empty());
+}
+
+/// Behind a reverse proxy every connection is the proxy's. The client's address is in the scope, where
+/// `Http::trusted_proxies` or a layer of the application puts it: the rate of registrations counts by that one.
+#[tokio::test]
+async fn registrations_are_counted_by_the_address_in_the_scope() {
+    let idp = Idp::start().await;
+    let endpoint = endpoint(&idp, "http://127.0.0.1:8080");
+    let register = async |client: [u8; 4]| {
+        let body = json!({"redirect_uris": ["http://127.0.0.1:33418/callback"]}).to_string();
+        let request = Request::post("/register")
+            .header(header::HOST, "127.0.0.1:8080")
+            .header(header::CONTENT_TYPE, "application/json")
+            .extension(RemoteAddress(SocketAddr::from((client, 1000))))
+            .body(Full::<bytes::Bytes>::from(body))
+            .unwrap();
+        endpoint.http().oneshot(request).await.unwrap().status().as_u16()
+    };
+    let mut statuses = Vec::new();
+    while statuses.last() != Some(&429) {
+        statuses.push(register([203, 0, 113, 7]).await);
+        assert!(statuses.len() <= 1000, "a flood is stemmed some time");
+    }
+    assert!(statuses.len() > 60 && statuses[..60].iter().all(|it| *it == 201), "{statuses:?}");
+    assert_eq!(register([203, 0, 113, 8]).await, 201);
 }

@@ -81,7 +81,19 @@ impl Dialer {
         }
         match self.trust.encrypt(origin.host(), stream).await {
             Ok(stream) => Ok(Stream::Encrypted(Box::new(stream))),
-            Err(error) => Err(DialError(format!("{origin} cannot be trusted ({error})"))),
+            Err(error) => Err(DialError(match super::tls::speaks_plainly(&error) {
+                Some(true) => {
+                    let plain = origin.unencrypted();
+                    format!("the server at {origin} does not speak TLS; try {plain}")
+                }
+                Some(false) => {
+                    let plain = origin.unencrypted();
+                    format!(
+                        "{origin} ended the TLS handshake ({error}); if it does not speak TLS, try {plain}"
+                    )
+                }
+                None => format!("{origin} cannot be trusted ({error})"),
+            })),
         }
     }
 

@@ -99,6 +99,12 @@ impl Origin {
         self.encrypted
     }
 
+    /// The same host and port without encryption.
+    #[cfg(feature = "tls")]
+    pub(crate) fn unencrypted(&self) -> Origin {
+        Origin { encrypted: false, host: self.host.clone(), port: self.port }
+    }
+
     /// The name or address, as a resolver takes it.
     pub(crate) fn host(&self) -> &str {
         self.host.trim_start_matches('[').trim_end_matches(']')

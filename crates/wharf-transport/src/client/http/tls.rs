@@ -6,7 +6,7 @@ use tokio::{net::TcpStream, sync::OnceCell};
 use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
-    rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
+    rustls::{self, ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
 };
 
 pub(super) type Encrypted = TlsStream<TcpStream>;
@@ -55,6 +55,17 @@ fn config(without_http2: bool) -> io::Result<Arc<ClientConfig>> {
     let spoken = &protocols[usize::from(without_http2)..];
     config.alpn_protocols = spoken.iter().map(|it| it.to_vec()).collect();
     Ok(Arc::new(config))
+}
+
+/// Whether a handshake failed because the server does not speak TLS: true if it answered with something else, false if
+/// it hung up, which may have that reason. None if it failed for another one.
+pub(super) fn speaks_plainly(error: &io::Error) -> Option<bool> {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match (inner, error.kind()) {
+        (Some(rustls::Error::InvalidMessage(_)), _) => Some(true),
+        (None, io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => Some(false),
+        _ => None,
+    }
 }
 
 pub(super) fn speaks_http2(stream: &Encrypted) -> bool {

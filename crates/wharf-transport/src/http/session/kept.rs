@@ -6,15 +6,21 @@ use std::{
         Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use super::log::Log;
+
+/// How many streams that ended too long ago are emptied when one ends.
+const EXPIRED_AT_ONCE: usize = 4;
 
 /// How many bytes all streams keep, and which of them can do without first.
 #[derive(Default)]
 pub(crate) struct Kept {
     bytes: AtomicUsize,
     most: usize,
+    /// How long streams that have ended are kept, in milliseconds.
+    time: u64,
     finished: Mutex<Finished>,
 }
 
@@ -22,12 +28,13 @@ pub(crate) struct Kept {
 #[derive(Default)]
 struct Finished {
     next: u64,
-    logs: BTreeMap<u64, Weak<Log>>,
+    logs: BTreeMap<u64, (u64, Weak<Log>)>,
 }
 
 impl Kept {
-    pub(crate) fn new(most: usize) -> Self {
-        Kept { most, ..Kept::default() }
+    pub(crate) fn new(most: usize, time: Duration) -> Self {
+        let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Kept { most, time, ..Kept::default() }
     }
 
     pub(crate) fn add(&self, bytes: usize) {
@@ -38,13 +45,35 @@ impl Kept {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
+    /// Whether streams keep more than they may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes.load(Ordering::Acquire) > self.most
+    }
+
     /// Puts a stream that has ended at the end of the line. Gives its place there.
-    pub(crate) fn line_up(&self, log: Weak<Log>) -> u64 {
+    pub(crate) fn line_up(&self, log: Weak<Log>, now: u64) -> u64 {
         let mut finished = self.lock();
         let place = finished.next;
         finished.next += 1;
-        finished.logs.insert(place, log);
+        finished.logs.insert(place, (now, log));
         place
+    }
+
+    /// Empties streams that ended too long ago. A few at a time: it is done whenever a stream ends.
+    pub(crate) fn expire(&self, now: u64) {
+        for _ in 0..EXPIRED_AT_ONCE {
+            // Its own statement: a stream must not go while the line is locked.
+            let first = {
+                let mut finished = self.lock();
+                let first = finished.logs.first_entry();
+                let late = |ended: u64| now.saturating_sub(ended) >= self.time;
+                first.filter(|first| late(first.get().0)).map(|first| first.remove().1)
+            };
+            let Some(log) = first else { return };
+            if let Some(log) = log.upgrade() {
+                log.forget();
+            }
+        }
     }
 
     /// Takes a stream that is gone out of the line.
@@ -54,10 +83,10 @@ impl Kept {
 
     /// Empties streams that have ended until the others have room. False if that is not enough.
     pub(crate) fn make_room(&self) -> bool {
-        while self.bytes.load(Ordering::Acquire) > self.most {
+        while self.is_full() {
             // Its own statement: a stream must not go while the line is locked.
             let first = self.lock().logs.pop_first();
-            let Some((_, log)) = first else { return false };
+            let Some((_, (_, log))) = first else { return false };
             if let Some(log) = log.upgrade() {
                 log.forget();
             }

@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, VecDeque},
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
@@ -12,7 +12,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use tokio::time::{Instant, timeout};
-use wharf_model::{Principal, Scope};
+use wharf_model::{Caller, Principal, Scope};
 use wharf_wire::Connection;
 
 use super::{journal::Journal, kept::Kept, log::Log, member::Member};
@@ -20,10 +20,13 @@ use crate::{
     Host, Shutdown,
     flight::Flight,
     http::{HttpLimits, ids},
+    places::Use,
 };
 
 /// How many streams that have ended a session keeps.
 const FINISHED: usize = 16;
+/// Added to the moments of sessions that somebody came back to: the others are given up first.
+pub(crate) const USED: u64 = 1 << 63;
 /// The stream of what concerns no call in particular.
 pub(crate) const OWN: u64 = 0;
 
@@ -38,12 +41,12 @@ pub(crate) struct Common {
 
 impl Common {
     pub(crate) fn new(host: Arc<Host>, limits: HttpLimits, shutdown: Shutdown) -> Arc<Self> {
-        let kept = Kept::new(limits.replay_total);
+        let kept = Kept::new(limits.replay_total, limits.replay_time);
         Arc::new(Common { host, limits, shutdown, kept, begun: Instant::now() })
     }
 
     /// The time, in milliseconds since the endpoint began.
-    fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }
@@ -51,8 +54,8 @@ impl Common {
 /// One session. There may be very many that nobody uses, so it holds only what all of them need.
 pub(crate) struct Session {
     pub(crate) common: Arc<Common>,
-    /// Who opened it, if anybody authenticated them.
-    principal: Option<Box<str>>,
+    /// Who opened it.
+    pub(crate) caller: Caller,
     connection: Mutex<Connection>,
     /// What it is to other processes, if they serve it too.
     pub(crate) member: Option<Box<Member>>,
@@ -61,11 +64,13 @@ pub(crate) struct Session {
     /// Made with its first call that does not end at once, or its first stream.
     busy: OnceLock<Box<Busy>>,
     visits: AtomicU32,
+    /// About how many bytes it keeps of what its client said about itself.
+    kept: u32,
     /// When the last visit ended.
     left: AtomicU64,
+    ended: AtomicBool,
     /// Whether the client has come back with the session's id.
     used: AtomicBool,
-    ended: AtomicBool,
 }
 
 /// What only sessions in use need.
@@ -94,26 +99,47 @@ impl Session {
     pub(crate) fn new(
         common: Arc<Common>,
         connection: Connection,
-        principal: Option<Box<str>>,
+        caller: Caller,
         member: Option<Member>,
     ) -> Arc<Self> {
         Arc::new(Session {
-            principal,
+            caller,
+            kept: u32::try_from(connection.kept()).unwrap_or(u32::MAX),
             member: member.map(Box::new),
             polls: connection.polls(),
             connection: Mutex::new(connection),
             busy: OnceLock::new(),
             visits: AtomicU32::new(0),
             left: AtomicU64::new(common.now()),
-            used: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            used: AtomicBool::new(false),
             common,
         })
     }
 
     /// Whether whoever sent this request opened the session.
     pub(crate) fn belongs_to(&self, scope: &Scope) -> bool {
-        self.principal.as_deref() == principal(scope)
+        let opener = match &self.caller {
+            Caller::Principal(id) => Some(&**id),
+            Caller::Address(_) | Caller::Local => None,
+        };
+        opener == principal(scope)
+    }
+
+    /// How many units of the whole table it is worth.
+    pub(crate) fn units(&self) -> usize {
+        self.common.limits.session_unit().max(self.kept as usize)
+    }
+
+    /// What its place in the table is used for.
+    pub(crate) fn used_for(&self) -> Use {
+        match self.is_in_use() {
+            true => Use::Busy,
+            false => {
+                let later = if self.used.load(Ordering::Acquire) { USED } else { 0 };
+                Use::Idle(later | self.left.load(Ordering::Acquire))
+            }
+        }
     }
 
     /// Lets the session hear what whoever sent this request may hear: a new token may be good for less.
@@ -151,11 +177,6 @@ impl Session {
 
     pub(crate) fn is_expired(&self) -> bool {
         self.idle() >= self.common.limits.session_idle
-    }
-
-    /// For how long nobody has come back with the session's id, if nobody ever did.
-    pub(crate) fn unused(&self) -> Option<Duration> {
-        (!self.used.load(Ordering::Acquire)).then(|| self.idle())
     }
 
     pub(crate) fn is_ended(&self) -> bool {
@@ -204,7 +225,7 @@ impl Session {
             None => streams.newest,
         };
         let journal = self.member.as_ref().map(|member| Journal::new(self, member, number));
-        let log = Log::new(number, self.common.clone(), journal);
+        let log = Log::new(number, self.common.clone(), journal, Arc::downgrade(self));
         streams.logs.insert(log.number, log.clone());
         log
     }
@@ -219,8 +240,10 @@ impl Session {
     /// The session's own stream.
     pub(crate) fn own_stream(&self) -> Arc<Log> {
         let mut streams = self.streams();
-        let own =
-            streams.own.get_or_insert_with(|| Log::new(OWN, self.common.clone(), None)).clone();
+        let own = streams
+            .own
+            .get_or_insert_with(|| Log::new(OWN, self.common.clone(), None, Weak::new()))
+            .clone();
         if streams.ended {
             drop(streams);
             own.close();
@@ -258,6 +281,18 @@ impl Session {
         let mut streams = self.streams();
         streams.logs.remove(&number);
         streams.finished.retain(|it| *it != number);
+    }
+
+    /// Forgets a stream of which nothing is kept any more, and with the last one the memory that streams needed.
+    pub(crate) fn release_stream(&self, number: u64) {
+        self.forget_stream(number);
+        let mut streams = self.streams();
+        if streams.logs.is_empty() {
+            streams.logs.shrink_to_fit();
+            streams.finished.shrink_to_fit();
+            drop(streams);
+            self.flight().shrink();
+        }
     }
 
     /// Keeps a stream that has ended, and forgets one that ended long ago.

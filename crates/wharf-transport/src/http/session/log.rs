@@ -6,7 +6,7 @@ use std::{
     collections::VecDeque,
     mem,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll, Waker},
 };
 
@@ -15,11 +15,19 @@ use wharf_model::Error;
 
 use self::storing::Storing;
 pub(crate) use self::storing::Unstored;
-use super::{journal::Journal, life::Common};
+use super::{
+    journal::Journal,
+    life::{Common, Session},
+};
 use crate::http::stream::FULL;
 
-/// What an event takes beside its message.
-const OVERHEAD: usize = 64;
+/// What an event takes beside its message: its place in the queue, which has up to as many free, what the allocator
+/// adds, and what is not worth giving back.
+const OVERHEAD: usize = 128;
+/// How much of a message's memory may be unused before it is given back.
+const UNUSED: usize = 64;
+/// What a stream takes beside its events.
+const STREAM: usize = 512;
 
 /// One stream of a session. Its events are numbered from 1.
 pub(crate) struct Log {
@@ -29,6 +37,8 @@ pub(crate) struct Log {
     room: Notify,
     /// Where its events go before anybody reads them, where several processes serve the session.
     journal: Option<Box<Journal>>,
+    /// The session that has it among the streams of its calls.
+    session: Weak<Session>,
 }
 
 #[derive(Default)]
@@ -93,9 +103,15 @@ pub(crate) enum Read {
 }
 
 impl Log {
-    pub(crate) fn new(number: u64, common: Arc<Common>, journal: Option<Journal>) -> Arc<Self> {
+    pub(crate) fn new(
+        number: u64,
+        common: Arc<Common>,
+        journal: Option<Journal>,
+        session: Weak<Session>,
+    ) -> Arc<Self> {
+        common.kept.add(STREAM);
         let (state, room, journal) = (Mutex::default(), Notify::new(), journal.map(Box::new));
-        Arc::new(Log { number, common, state, room, journal })
+        Arc::new(Log { number, common, state, room, journal, session })
     }
 
     /// Appends a message as soon as the reader, if there is one, has read enough.
@@ -123,7 +139,12 @@ impl Log {
     }
 
     fn has_room(&self) -> bool {
-        let most = self.common.host.limits.output;
+        // Half of it: the other half may be on its way to the client.
+        let most = match self.common.kept.is_full() {
+            // Readers that keep up still get every event, one after the other.
+            true => 1,
+            false => self.common.host.limits.output.div_ceil(2),
+        };
         let state = self.lock();
         state.reader.as_ref().is_none_or(|reader| reader.unread < most)
             && state.storing.as_ref().is_none_or(|storing| storing.waiting < most)
@@ -139,13 +160,18 @@ impl Log {
         self.store();
         if !self.common.kept.make_room() {
             // All that could be dropped elsewhere is dropped.
-            self.trim(&mut self.lock(), 0, 0);
+            let mut state = self.lock();
+            let least = usize::from(state.ended || state.reader.is_some());
+            self.trim(&mut state, least, 0, 0);
         }
     }
 
-    fn append(&self, state: &mut State, message: Vec<u8>) {
+    fn append(&self, state: &mut State, mut message: Vec<u8>) {
         if state.ended {
             return;
+        }
+        if message.capacity() - message.len() > UNUSED {
+            message.shrink_to_fit();
         }
         let size = message.len() + OVERHEAD;
         state.events.push_back(message);
@@ -163,14 +189,15 @@ impl Log {
 
     /// Drops what is too old to be kept.
     fn bound(&self, state: &mut State) {
-        self.trim(state, self.common.limits.replay_events, self.common.limits.replay_bytes);
+        // The newest may be what the client waits for.
+        self.trim(state, 1, self.common.limits.replay_events, self.common.limits.replay_bytes);
     }
 
     /// Drops the oldest events beyond `events` and `bytes`, but neither what the reader has yet to
-    /// read nor the newest, which may be what the client waits for.
-    fn trim(&self, state: &mut State, events: usize, bytes: usize) {
+    /// read nor the newest `least`.
+    fn trim(&self, state: &mut State, least: usize, events: usize, bytes: usize) {
         let before = state.bytes;
-        while state.events.len() > 1 && (state.events.len() > events || state.bytes > bytes) {
+        while state.events.len() > least && (state.events.len() > events || state.bytes > bytes) {
             let oldest = state.oldest();
             if state.reader.as_ref().is_some_and(|reader| reader.at < oldest)
                 || state.visible() < oldest
@@ -179,6 +206,9 @@ impl Log {
             }
             let dropped = state.events.pop_front().unwrap_or_default();
             state.bytes -= dropped.len() + OVERHEAD;
+        }
+        if state.events.capacity() > 4 * state.events.len() + 16 {
+            state.events.shrink_to(2 * state.events.len());
         }
         self.common.kept.remove(before - state.bytes);
     }
@@ -196,6 +226,7 @@ impl Log {
         drop(state);
         wake(waker);
         self.store();
+        self.common.kept.expire(self.common.now());
         self.common.kept.make_room();
     }
 
@@ -228,6 +259,11 @@ impl Log {
         let is_stored = state.storing.as_ref().is_none_or(|storing| storing.ended);
         if state.reader.is_none() && is_stored {
             self.clear(&mut state);
+            drop(state);
+            // What the store has of it is left to time.
+            if let Some(session) = self.session.upgrade() {
+                session.release_stream(self.number);
+            }
         }
     }
 
@@ -239,7 +275,8 @@ impl Log {
 
     fn line_up(self: &Arc<Self>, state: &mut State) {
         if state.ended && !state.forgotten && state.place.is_none() {
-            state.place = Some(self.common.kept.line_up(Arc::downgrade(self)));
+            let now = self.common.now();
+            state.place = Some(self.common.kept.line_up(Arc::downgrade(self), now));
         }
     }
 
@@ -407,7 +444,7 @@ impl State {
 impl Drop for Log {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.common.kept.remove(state.bytes);
+        self.common.kept.remove(state.bytes + STREAM);
         if let Some(place) = state.place {
             self.common.kept.strike(place);
         }

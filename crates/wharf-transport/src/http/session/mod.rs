@@ -26,11 +26,12 @@ mod table;
 use std::{
     future::poll_fn,
     sync::{Arc, Mutex, Once},
+    task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
 use http::HeaderValue;
-use wharf_model::{Exchange, Outcome, Request, Scope};
+use wharf_model::{Caller, Error, Exchange, Outcome, Request, Scope};
 use wharf_wire::{Codec, Connection, Field, Received};
 
 use self::{
@@ -72,7 +73,8 @@ impl Sessions {
         fleet: Option<Arc<Fleet>>,
     ) -> Arc<Self> {
         let common = Common::new(host, limits, shutdown);
-        Arc::new(Sessions { common, tasks, table: Mutex::default(), fleet, joined: Once::new() })
+        let table = Mutex::new(Table::new(&common.limits));
+        Arc::new(Sessions { common, tasks, table, fleet, joined: Once::new() })
     }
 
     /// Answers a message that no modern header goes with.
@@ -174,7 +176,7 @@ impl Sessions {
         let mut connection = Connection::new(self.common.host.wire.clone());
         match connection.receive_http(message, &seen.message) {
             Received::Call(mut request, codec) => {
-                let opener: Option<Box<str>> = life::principal(&scope).map(Into::into);
+                let opener = Caller::of(&scope);
                 request.scope = scope;
                 let (call, outcome) = self.run(request, codec).await;
                 let mut reply = Vec::new();
@@ -191,7 +193,7 @@ impl Sessions {
                 let session = Session::new(self.common.clone(), connection, opener, None);
                 match self.insert(&session) {
                     Some(id) => opened(session, &id, seen, reply),
-                    None => post::refuse(call.codec(), no_place()),
+                    None => post::refuse(call.codec(), full()),
                 }
             }
             Received::Reply(reply, status) => respond::json(status, reply),
@@ -204,9 +206,24 @@ impl Sessions {
         let host = &self.common.host;
         let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
         let mut call = CallStream::new(exchange, codec, &self.common.shutdown, None);
-        let outcome = poll_fn(|cx| call.poll_end(cx)).await;
+        // Nobody need be woken: one that goes on is polled again at once.
+        let first = call.poll_end(&mut Context::from_waker(Waker::noop()));
+        let outcome = match first {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => {
+                call.cut_after(&self.common.shutdown, self.common.limits.grace);
+                poll_fn(|cx| call.poll_end(cx)).await
+            }
+        };
         (call, outcome)
     }
+}
+
+/// There is no place for another session.
+fn full() -> Error {
+    no_place().with_message(
+        "The server is full: it has as many sessions as it may have, and all are in use. Try again later",
+    )
 }
 
 fn unknown_event() -> Reply {

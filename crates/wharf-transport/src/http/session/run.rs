@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tokio::{task::coop::consume_budget, time::sleep_until};
+use tokio::{task::coop::consume_budget, time::timeout_at};
 use wharf_model::{BoxFuture, Event, Exchange, Outcome, Request, Scope};
 use wharf_wire::Codec;
 
@@ -24,7 +24,12 @@ use crate::{
         door::{Until, expired},
         tasks::Tasks,
     },
+    output::make_room,
+    shutdown::shutting_down,
 };
+
+/// How much memory a call keeps for what it says next.
+const REUSED: usize = 4 << 10;
 
 /// One call that was begun.
 pub(crate) struct Begun {
@@ -76,11 +81,32 @@ impl Begun {
         let Begun { exchange, codec, first, beginning, until } = self;
         let id = (!codec.is_silent()).then(|| codec.id());
         let visit = (!codec.is_silent()).then(|| Visit::new(session.clone()));
-        let closing: Option<BoxFuture<()>> = match (codec.is_silent(), until) {
+        let (shutdown, grace) = (&session.common.shutdown, session.common.limits.grace);
+        let closing: BoxFuture<Option<Event>> = match (codec.is_silent(), until) {
             // What it hears is for the session, whose stream ends with the pass of whoever reads it.
-            (true, _) => Some(Box::pin(session.common.shutdown.stopped())),
-            (false, Some(Until(until))) => Some(Box::pin(sleep_until(until))),
-            (false, None) => None,
+            (true, _) => {
+                let stopped = shutdown.stopped();
+                Box::pin(async move {
+                    stopped.await;
+                    None
+                })
+            }
+            (false, until) => {
+                let cuts = shutdown.cuts(grace);
+                Box::pin(async move {
+                    let error = match until {
+                        Some(Until(until)) => match timeout_at(until, cuts).await {
+                            Ok(()) => shutting_down(),
+                            Err(_) => expired(),
+                        },
+                        None => {
+                            cuts.await;
+                            shutting_down()
+                        }
+                    };
+                    Some(Event::Done(error.into()))
+                })
+            }
         };
         // Boxed, or the task would hold it twice: an argument of an async function is kept beside
         // the variable that it becomes.
@@ -107,9 +133,9 @@ impl Begun {
 struct Call {
     session: Arc<Session>,
     exchange: Exchange,
-    /// Ends a listen when the server stops, even if its service does not know that, and what waits when its caller's
-    /// pass ends.
-    closing: Option<BoxFuture<()>>,
+    /// Ends a listen when the server stops, even if its service does not know that, what waits when its caller's
+    /// pass ends, and any call when the grace period is over.
+    closing: BoxFuture<Option<Event>>,
     codec: Codec,
     /// What came of it at once.
     first: Option<Event>,
@@ -148,19 +174,18 @@ impl Call {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(first));
         }
-        match (self.exchange.poll_event(cx), &mut self.closing) {
-            (Poll::Pending, Some(closing)) => {
-                let late = || (!self.codec.is_silent()).then(|| Event::Done(expired().into()));
-                closing.as_mut().poll(cx).map(|()| late())
-            }
-            (event, _) => event.map(Some),
+        match self.exchange.poll_event(cx) {
+            Poll::Pending => self.closing.as_mut().poll(cx),
+            event => event.map(Some),
         }
     }
 
     /// Writes what `event` says to the client. False if that is nothing.
     fn write(&mut self, event: Event) -> bool {
         let (flight, message) = (self.session.flight(), &mut self.message);
+        // The memory of a long message is not kept for what may be a short one.
         message.clear();
+        message.shrink_to(REUSED);
         // Whether the client reads nothing but the reply.
         let quiet = self.tally.as_ref().is_some_and(|tally| tally.quiet);
         match event {
@@ -169,7 +194,10 @@ impl Call {
                 false
             }
             _ if quiet => false,
-            Event::Notify(notification) => self.codec.notify(&notification, message),
+            Event::Notify(notification) => {
+                make_room(message, &notification);
+                self.codec.notify(&notification, message)
+            }
             Event::Ask(id, ask) => {
                 let answers = self.exchange.answers();
                 self.asks.put(flight, answers, &self.codec, id, &ask, message)

@@ -3,16 +3,18 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use wharf_model::{Error, Record, Scope};
+use wharf_model::{Caller, Error, Record, Scope};
 use wharf_wire::{Connection, Field};
 
 use super::{
     Sessions, follow,
     follow::Follower,
+    full,
     life::{self, OWN, Session, Visit},
     member::{Member, SLACK, Unkept},
     post::{self, Posted},
     stored::Stored,
+    table::of_digest,
     unknown_event,
 };
 use crate::{
@@ -38,40 +40,40 @@ impl Sessions {
         self: &Arc<Self>,
         fleet: &Arc<Fleet>,
         connection: &Connection,
-        opener: Option<Box<str>>,
+        opener: Caller,
     ) -> Result<(Arc<Session>, String), Error> {
         self.join(fleet);
         let limits = &self.common.limits;
+        let principal = match &opener {
+            Caller::Principal(id) => Some(&**id),
+            Caller::Address(_) | Caller::Local => None,
+        };
         let name = unguessable().ok_or_else(no_place)?;
         let id = digest(name.as_bytes());
         let sessions = &fleet.stores.sessions;
         let now = fleet.ask(sessions.now()).await.map_err(Away::error)?;
         let record = Record {
             id: hex(&id),
-            owner: owner(opener.as_deref()),
+            owner: owner(principal),
             created: now,
             expires: Some(now + (limits.session_idle.min(UNUSED) + SLACK).as_millis() as u64),
             body: connection.save().ok_or_else(no_place)?,
             ..Record::default()
         };
         // To the store, all callers whom nobody knows are one.
-        let most = if opener.is_some() { limits.sessions } else { limits.anonymous_sessions };
+        let most = if principal.is_some() { limits.sessions } else { limits.anonymous_sessions };
         let inserted = fleet.ask(sessions.insert(record.clone(), most)).await;
         if !inserted.map_err(Away::error)? {
-            return Err(no_place());
+            return Err(full());
         }
         let session = self.restore(fleet, Record { version: 1, ..record }, opener);
-        let session = session.and_then(|session| self.admit(id, &session)).ok_or_else(no_place)?;
+        let session = session.and_then(|session| self.admit(of_digest(&id), &session));
+        let session = session.ok_or_else(full)?;
         Ok((session, name))
     }
 
     /// Goes on with a session that the store has.
-    fn restore(
-        &self,
-        fleet: &Arc<Fleet>,
-        record: Record,
-        opener: Option<Box<str>>,
-    ) -> Option<Arc<Session>> {
+    fn restore(&self, fleet: &Arc<Fleet>, record: Record, opener: Caller) -> Option<Arc<Session>> {
         let wire = self.common.host.wire.clone();
         let connection = Connection::restored(wire, &record.body, &record.id)?;
         let member = Member::new(fleet.clone(), record);
@@ -117,7 +119,7 @@ impl Sessions {
         id: [u8; 32],
         scope: &Scope,
     ) -> Result<Visit, Unkept> {
-        if let Some((visit, idle)) = self.known(&id) {
+        if let Some((visit, idle)) = self.known(&of_digest(&id)) {
             if !visit.belongs_to(scope) {
                 return Err(Unkept::Gone);
             }
@@ -129,8 +131,8 @@ impl Sessions {
         let record = fleet.ask(fleet.stores.sessions.load(&hex(&id))).await?;
         let caller = life::principal(scope);
         let record = record.filter(|record| record.owner == owner(caller)).ok_or(Unkept::Gone)?;
-        let session = self.restore(fleet, record, caller.map(Into::into)).ok_or(Unkept::Gone)?;
-        let visit = Visit::new(self.admit(id, &session).ok_or(Unkept::Crowded)?);
+        let session = self.restore(fleet, record, Caller::of(scope)).ok_or(Unkept::Gone)?;
+        let visit = Visit::new(self.admit(of_digest(&id), &session).ok_or(Unkept::Crowded)?);
         match (visit.belongs_to(scope), visit.is_ended()) {
             (true, false) => Ok(visit),
             // It had to make room at once.

@@ -11,24 +11,26 @@ use tokio::time::sleep;
 use wharf_model::Scope;
 
 use super::{
-    super::ids::unguessable,
+    super::{HttpLimits, ids::unguessable},
     Sessions,
-    life::{Session, Visit},
+    life::{Session, USED, Visit},
 };
-use crate::Shutdown;
+use crate::{
+    Shutdown,
+    places::{Places, Use},
+    seldom::Seldom,
+};
 
-/// How long a session that nobody came back to is safe when there is no place for another.
-const SAFE: Duration = Duration::from_secs(30);
 /// How often sessions are looked through, at most and at least, for those that have expired.
 const SWEEPS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
-/// A session's id, as the client writes it, or its digest where stores know it by that.
-type Id = [u8; 32];
+/// A session's id, of which the client writes the digits, or the first half of its digest where stores know it by that.
+pub(crate) type Id = [u8; 16];
 
 /// The sessions of an endpoint.
-#[derive(Default)]
 pub(crate) struct Table {
     sessions: HashMap<Id, Arc<Session>, RandomState>,
+    places: Places<Id>,
     /// Whether somebody looks for those that have expired.
     swept: bool,
 }
@@ -48,23 +50,22 @@ impl Sessions {
         if let Some(known) = table.sessions.get(&id) {
             return Some(known.clone());
         }
-        let full = table.sessions.len() >= self.common.limits.sessions;
-        let gone = if full { table.evict() } else { None };
-        let free = table.sessions.len() < self.common.limits.sessions;
+        let gone = table.make_room(session, self.common.now());
+        let has_place = table.places.has_room(session.units());
         let mut sweep = false;
-        if free {
+        if has_place {
+            table.places.add(&session.caller, session.units(), self.common.now(), id);
             table.sessions.insert(id, session.clone());
             sweep = !std::mem::replace(&mut table.swept, true);
         }
         drop(table);
-        if let Some(session) = gone {
-            session.end();
-        }
+        note(session, gone.len(), has_place);
+        gone.iter().for_each(|session| session.end());
         if sweep {
             let sweeping = sweep_up(Arc::downgrade(self), self.common.shutdown.clone());
             self.tasks.spawn(sweeping);
         }
-        free.then(|| session.clone())
+        has_place.then(|| session.clone())
     }
 
     /// The session that this process has under a digest, and whether nobody used it here for so
@@ -87,7 +88,7 @@ impl Sessions {
 
     /// Ends a session that the stores know no more by this key.
     pub(super) fn forget(&self, key: &str) {
-        let session = unhex(key).and_then(|id| self.lock().sessions.remove(&id));
+        let session = unhex(key).and_then(|id| self.lock().take_out(&id));
         if let Some(session) = session {
             session.forget_stored();
             session.end();
@@ -103,7 +104,7 @@ impl Sessions {
             session.touch();
             return Some(Visit::new(session.clone()));
         }
-        let session = table.sessions.remove(&id)?;
+        let session = table.take_out(&id)?;
         drop(table);
         session.end();
         None
@@ -111,7 +112,7 @@ impl Sessions {
 
     /// Takes a session out of the table and ends it. False if it is out already.
     pub(crate) fn remove(&self, name: &[u8]) -> bool {
-        let session = id(name).and_then(|id| self.lock().sessions.remove(&id));
+        let session = id(name).and_then(|id| self.lock().take_out(&id));
         session.inspect(|session| session.end()).is_some()
     }
 
@@ -155,20 +156,51 @@ impl Drop for Sessions {
 }
 
 impl Table {
-    fn expired(&mut self) -> Vec<Arc<Session>> {
-        self.sessions.extract_if(|_, it| it.is_expired()).map(|(_, session)| session).collect()
+    /// A table with as much room as there may be sessions.
+    pub(super) fn new(limits: &HttpLimits) -> Self {
+        let most = limits.session_unit().saturating_mul(limits.sessions);
+        Table { sessions: HashMap::default(), places: Places::new(most), swept: false }
     }
 
-    /// Takes out the session that was idle for longest, of those that have expired or that nobody
-    /// came back to.
-    fn evict(&mut self) -> Option<Arc<Session>> {
-        // Other processes have those that they serve too, and this one can have them again.
-        let cached = |it: &Arc<Session>| it.member.is_some() && !it.is_in_use();
-        let unused = |it: &Arc<Session>| it.unused().is_some_and(|it| it > SAFE);
-        let spare = |it: &&Arc<Session>| it.is_expired() || unused(it) || cached(it);
-        let spare = self.sessions.iter().filter(|(_, it)| spare(it));
-        let id = *spare.max_by_key(|(_, it)| it.idle())?.0;
-        self.sessions.remove(&id)
+    fn expired(&mut self) -> Vec<Arc<Session>> {
+        let expired = self.sessions.iter().filter(|(_, it)| it.is_expired());
+        let expired: Vec<_> = expired.map(|(id, _)| *id).collect();
+        expired.iter().filter_map(|id| self.take_out(id)).collect()
+    }
+
+    fn take_out(&mut self, id: &Id) -> Option<Arc<Session>> {
+        let session = self.sessions.remove(id)?;
+        let sessions = &self.sessions;
+        self.places.remove(&session.caller, session.units(), |id| used_for(sessions, id));
+        Some(session)
+    }
+
+    /// Takes out those sessions that must end so that there is a place for this one, as far as any may.
+    fn make_room(&mut self, session: &Session, now: u64) -> Vec<Arc<Session>> {
+        let mut gone = Vec::new();
+        while !self.places.has_room(session.units()) {
+            let sessions = &self.sessions;
+            let look = |id: &Id| used_for(sessions, id);
+            let Some(id) = self.places.victim(&session.caller, USED | now, look) else { break };
+            gone.extend(self.take_out(&id));
+        }
+        gone
+    }
+}
+
+fn used_for(sessions: &HashMap<Id, Arc<Session>, RandomState>, id: &Id) -> Use {
+    sessions.get(id).map_or(Use::Gone, |session| session.used_for())
+}
+
+/// Tells the operator that sessions have to make room for others.
+fn note(session: &Session, gone: usize, has_place: bool) {
+    static SAID: Seldom = Seldom::new();
+    if (gone > 0 || !has_place) && SAID.is_due() {
+        let caller = &session.caller;
+        match has_place {
+            true => tracing::warn!(?caller, "the table of sessions is full: idle sessions end"),
+            false => tracing::warn!(?caller, "the table of sessions is full: one was refused"),
+        }
     }
 }
 
@@ -191,18 +223,22 @@ async fn sweep_up(sessions: Weak<Sessions>, shutdown: Shutdown) {
     }
 }
 
+/// The id that a client writes as these digits.
 fn id(name: &[u8]) -> Option<Id> {
-    name.try_into().ok()
+    let digit = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+    let digits = str::from_utf8(name).ok().filter(|it| it.len() == 32)?;
+    let number = digits.as_bytes().iter().all(digit).then(|| u128::from_str_radix(digits, 16));
+    Some(number?.ok()?.to_be_bytes())
 }
 
-/// The digest that these are the digits of.
+/// What this process knows a session by whose digest this is.
+pub(super) fn of_digest(digest: &[u8; 32]) -> Id {
+    let mut id = Id::default();
+    id.copy_from_slice(&digest[..16]);
+    id
+}
+
+/// The same, of a digest that these are the digits of.
 fn unhex(key: &str) -> Option<Id> {
-    let mut id = [0; 32];
-    if !key.is_ascii() || key.len() != 2 * id.len() {
-        return None;
-    }
-    for (byte, digits) in id.iter_mut().zip(key.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(id)
+    id(key.as_bytes().get(..32).filter(|_| key.len() == 64)?)
 }

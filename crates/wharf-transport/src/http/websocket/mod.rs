@@ -19,6 +19,7 @@ use super::{
     respond::{self, Reply},
     service::Site,
 };
+use crate::seats::Seat;
 
 /// The subprotocol that clients must offer.
 const MCP: &str = "mcp";
@@ -55,11 +56,16 @@ pub(crate) fn upgrade(site: &Arc<Site>, parts: &Parts, mut scope: Scope) -> Repl
         return respond::status(500);
     };
     let (host, limits, shutdown) = (site.host.clone(), site.http.limits, site.shutdown.clone());
-    site.tasks.spawn(async move {
+    scope.insert(site.room.clone());
+    let seat = scope.get::<Arc<Seat>>().cloned();
+    let serving = site.tasks.spawn(async move {
         if let Ok(stream) = upgraded.await {
             connection::serve(host, scope, TokioIo::new(stream), limits, shutdown).await;
         }
     });
+    if let Some(seat) = seat {
+        seat.ends_with(serving);
+    }
     let mut reply = respond::status(101);
     switch(&mut reply);
     reply.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, accept);

@@ -1,0 +1,259 @@
+//! The memory of messages that come in, until they are answered.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+#[cfg(feature = "http")]
+use std::{pin::pin, time::Duration};
+
+#[cfg(feature = "http")]
+use bytes::Bytes;
+use tokio::sync::Notify;
+#[cfg(feature = "http")]
+use tokio::time::timeout;
+use wharf_model::{Budget, Caller, Full, Held, Scope};
+
+use crate::seldom::Seldom;
+
+/// What a slow client must at least send a second once its time of grace is over.
+pub(crate) const RATE: u64 = 64 << 10;
+/// From this length on a message counts for its caller too, not only for all callers together.
+pub(crate) const LARGE: usize = 64 << 10;
+/// How often a large body counts: as it came, as the arguments that are read from it, and as the reply.
+#[cfg(feature = "http")]
+const COPIES: usize = 3;
+
+/// What all messages of an endpoint take that are being read or answered.
+#[derive(Debug)]
+pub(crate) struct Room {
+    taken: AtomicUsize,
+    most: usize,
+    /// What large messages take, by caller.
+    large: Arc<Budget>,
+    /// What messages on lines and WebSockets take that have not ended.
+    unfinished: Arc<Budget>,
+    /// Notified when a large message is gone.
+    freed: Notify,
+}
+
+impl Room {
+    /// Room for `most` bytes, of which messages that have not ended may take `unfinished` on lines.
+    pub(crate) fn new(most: usize, unfinished: usize) -> Arc<Self> {
+        let (large, unfinished) = (Budget::new(most), Budget::new(unfinished));
+        Arc::new(Room { taken: AtomicUsize::new(0), most, large, unfinished, freed: Notify::new() })
+    }
+}
+
+/// What one message takes, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    room: Arc<Room>,
+    amount: usize,
+    /// Boxed, because most messages are small.
+    large: Option<Box<Held>>,
+}
+
+impl Taken {
+    pub(crate) fn nothing(room: &Arc<Room>) -> Self {
+        Taken { room: room.clone(), amount: 0, large: None }
+    }
+
+    /// Takes `size` bytes more, for the caller of this scope.
+    pub(crate) fn more(&mut self, size: usize, scope: &Scope) -> Result<(), Full> {
+        self.grow(size, scope).map_err(full)
+    }
+
+    /// The same; whose room is used up if there is none. Then nothing has changed.
+    fn grow(&mut self, size: usize, scope: &Scope) -> Result<(), &'static str> {
+        let before = self.room.taken.fetch_add(size, Ordering::AcqRel);
+        self.amount += size;
+        let grown = match before + size <= self.room.most {
+            false => Err("all callers"),
+            true if self.amount <= LARGE => Ok(()),
+            true => self.hold(scope).map_err(|Full| "one caller"),
+        };
+        if grown.is_err() {
+            self.amount -= size;
+            self.room.taken.fetch_sub(size, Ordering::AcqRel);
+        }
+        grown
+    }
+
+    fn hold(&mut self, scope: &Scope) -> Result<(), Full> {
+        match &mut self.large {
+            Some(held) => held.grow(self.amount - held.amount()),
+            None => {
+                let held = self.room.large.take(&Caller::of(scope), self.amount)?;
+                self.large = Some(Box::new(held));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// For bodies of HTTP requests.
+#[cfg(feature = "http")]
+impl Taken {
+    /// How often a large body counts where none is longer than `limit`: once, where it would find no room else.
+    pub(crate) fn copies(&self, limit: usize) -> usize {
+        if limit.saturating_mul(COPIES) <= self.room.most / 2 { COPIES } else { 1 }
+    }
+
+    /// Takes `amount` bytes as soon as there is room for them, if that is in time.
+    pub(crate) async fn wait_for(
+        &mut self,
+        amount: usize,
+        patience: Duration,
+        scope: &Scope,
+    ) -> Result<(), Full> {
+        // No caller ever gets more than half.
+        if amount > self.room.most / 2 {
+            return self.more(amount, scope);
+        }
+        let (room, mut whose) = (self.room.clone(), "");
+        let taking = async {
+            loop {
+                let mut freed = pin!(room.freed.notified());
+                freed.as_mut().enable();
+                match self.grow(amount, scope) {
+                    Ok(()) => return,
+                    Err(full) => whose = full,
+                }
+                freed.await;
+            }
+        };
+        let taken = timeout(patience, taking).await;
+        taken.map_err(|_| full(whose))
+    }
+
+    /// Lets a large body count for as long as anything holds a part of it.
+    pub(crate) fn attach(self, body: Bytes) -> (Bytes, Attached) {
+        match self.large {
+            None => (body, Attached::Small(self)),
+            Some(_) => {
+                let taken = Arc::new(self);
+                (taken.charge(body), Attached::Large(taken))
+            }
+        }
+    }
+
+    /// Bytes that count for as long as there are any of them.
+    pub(crate) fn charge(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(Charged { bytes, _taken: self.clone() })
+    }
+}
+
+/// What a body takes: a small one until the answer begins, a large one until its bytes and those of the reply are gone.
+#[cfg(feature = "http")]
+pub(crate) enum Attached {
+    Small(#[expect(dead_code, reason = "held")] Taken),
+    Large(Arc<Taken>),
+}
+
+#[cfg(feature = "http")]
+struct Charged {
+    bytes: Bytes,
+    _taken: Arc<Taken>,
+}
+
+#[cfg(feature = "http")]
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.room.taken.fetch_sub(self.amount, Ordering::AcqRel);
+        if self.large.take().is_some() {
+            self.room.freed.notify_waiters();
+        }
+    }
+}
+
+/// What a message on a line takes that has not ended.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    whole: Taken,
+    held: Held,
+}
+
+impl Unfinished {
+    /// Takes `size` bytes for a message that has begun.
+    pub(crate) fn new(room: &Arc<Room>, size: usize, scope: &Scope) -> Result<Self, Full> {
+        let held = room.unfinished.take(&Caller::of(scope), size);
+        let held = held.map_err(|Full| full("unfinished messages"))?;
+        let mut whole = Taken::nothing(room);
+        whole.more(size, scope)?;
+        Ok(Unfinished { whole, held })
+    }
+
+    /// Takes so much more that it is `size` bytes in all.
+    pub(crate) fn grow_to(&mut self, size: usize, scope: &Scope) -> Result<(), Full> {
+        let more = size.saturating_sub(self.held.amount());
+        self.held.grow(more).map_err(|Full| full("unfinished messages"))?;
+        self.whole.more(more, scope)
+    }
+
+    /// The message has ended; what it takes until it is answered.
+    pub(crate) fn ended(self) -> Taken {
+        self.whole
+    }
+}
+
+fn full(whose: &'static str) -> Full {
+    static SAID: Seldom = Seldom::new();
+    if SAID.is_due() {
+        tracing::warn!(whose, "a message was refused: there is no room for more bytes");
+    }
+    Full
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_model::Principal;
+
+    use super::*;
+
+    fn scope(name: &str) -> Scope {
+        let mut scope = Scope::new();
+        scope.insert(Principal::new(name));
+        scope
+    }
+
+    #[test]
+    fn one_callers_large_messages_leave_room_for_others() {
+        let room = Room::new(1 << 20, 1 << 20);
+        let (mallory, alice) = (scope("mallory"), scope("alice"));
+        let mut held = Vec::new();
+        loop {
+            let mut taken = Taken::nothing(&room);
+            if taken.more(100 << 10, &mallory).is_err() {
+                break;
+            }
+            held.push(taken);
+        }
+        assert_eq!(held.len(), 5);
+        let mut other = Taken::nothing(&room);
+        assert!(other.more(100 << 10, &alice).is_ok());
+        drop((held, other));
+        assert_eq!((room.taken.load(Ordering::Acquire), room.large.total()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_unfinished_counts_twice_until_it_ends() {
+        let room = Room::new(1 << 20, 100 << 10);
+        let mallory = scope("mallory");
+        let mut unfinished = Unfinished::new(&room, 10 << 10, &mallory).unwrap();
+        assert!(unfinished.grow_to(50 << 10, &mallory).is_ok());
+        assert!(unfinished.grow_to(51 << 10, &mallory).is_err());
+        assert!(Unfinished::new(&room, 1, &mallory).is_err());
+        assert!(Unfinished::new(&room, 20 << 10, &scope("alice")).is_ok());
+        let taken = unfinished.ended();
+        assert_eq!((room.unfinished.total(), taken.amount), (0, 50 << 10));
+        drop(taken);
+        assert_eq!(room.taken.load(Ordering::Acquire), 0);
+    }
+}

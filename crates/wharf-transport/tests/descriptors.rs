@@ -1,0 +1,132 @@
+//! A process that has no file descriptors left says so, goes on, and recovers. One test alone: it lowers the limit of its
+//! process.
+#![cfg(all(feature = "http", unix))]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    fmt,
+    os::fd::AsRawFd,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    time::{sleep, timeout},
+};
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+use wharf_model::{BoxFuture, Deadlines, Implementation, Outbox, Outcome, Reply, Request, Service};
+use wharf_transport::{
+    Host, LineLimits, Shutdown, TokioTimer,
+    http::{Http, HttpService, serve},
+};
+use wharf_wire::Wire;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Writes every error down as text.
+#[derive(Clone, Default)]
+struct Record(Arc<Mutex<Vec<String>>>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0 += &format!(" {field}={value:?}");
+    }
+}
+
+impl Subscriber for Record {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("wharf_transport") && *metadata.level() == Level::ERROR
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+struct Toy;
+
+impl Service for Toy {
+    fn call(&self, _: Request, _: Outbox) -> BoxFuture<Outcome> {
+        Box::pin(async { Reply::Discover(Box::default()).into() })
+    }
+}
+
+async fn status(stream: &mut TcpStream) -> u16 {
+    stream.write_all(b"GET /ready HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(timeout(PATIENCE, stream.read_u8()).await.expect("patience").unwrap());
+    }
+    String::from_utf8(head).unwrap().split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_shortage_of_descriptors_is_logged_and_reported() {
+    let record = Record::default();
+    tracing::subscriber::set_global_default(record.clone()).unwrap();
+    let host = Host {
+        wire: Arc::new(Wire::new(Implementation::new("toy", "1"))),
+        service: Arc::new(Toy),
+        timer: Arc::new(TokioTimer),
+        deadlines: Deadlines { idle: None, total: None },
+        limits: LineLimits::default(),
+    };
+    let service = HttpService::new(Arc::new(host), Http::new().health(), Shutdown::new());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(serve(service, listener));
+    // Those that are there already are served on.
+    let mut known = TcpStream::connect(address).await.unwrap();
+    assert_eq!(status(&mut known).await, 200);
+
+    // They wait to be accepted, because the server has no turn before this is done: it finds room for a few of them.
+    let before = getrlimit(Resource::Nofile);
+    let connect = |_| std::net::TcpStream::connect(address).unwrap();
+    let others: Vec<_> = (0..40).map(connect).collect();
+    let last = others.iter().map(AsRawFd::as_raw_fd).max().unwrap();
+    let current = Some(u64::try_from(last).unwrap() + 5);
+    setrlimit(Resource::Nofile, Rlimit { current, ..before }).unwrap();
+    let logged = async {
+        while record.0.lock().unwrap().is_empty() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, logged).await.expect("a line in the log");
+    assert_eq!(status(&mut known).await, 503);
+    // It is tried again now and then, and not said again each time.
+    sleep(Duration::from_millis(500)).await;
+    let lines = record.0.lock().unwrap().clone();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("ulimit -n") && lines[0].contains("connections"), "{lines:?}");
+    assert_eq!(status(&mut known).await, 503);
+
+    drop(others);
+    setrlimit(Resource::Nofile, before).unwrap();
+    let mut newcomer = TcpStream::connect(address).await.unwrap();
+    status(&mut newcomer).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(11)).await;
+    tokio::time::resume();
+    let mut newcomer = TcpStream::connect(address).await.unwrap();
+    assert_eq!(status(&mut newcomer).await, 200);
+}

@@ -1,0 +1,197 @@
+//! One caller must not use up what all of them need: sessions, connections, the room for messages.
+//!
+//! Callers are told apart by their addresses here: 127.0.0.1 means harm, 127.0.0.2 does not.
+
+use std::net::SocketAddr;
+
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
+use tower_service::Service;
+use wharf::RemoteAddress;
+
+use crate::{
+    bed::{Bed, PATIENCE, limited},
+    caller::{Caller, LEGACY, SESSION},
+    raw,
+    server::{Counts, server},
+    web,
+};
+
+const NEWCOMER: &str = "127.0.0.2";
+
+/// A connection from another address than everybody else's.
+pub async fn connect_as_newcomer(to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind(SocketAddr::new(NEWCOMER.parse().expect("an address"), 0)).expect("loopback");
+    timeout(PATIENCE, socket.connect(to)).await.expect("patience").expect("a connection")
+}
+
+/// Asks the server to speak WebSocket.
+pub async fn websocket(mut stream: TcpStream) -> TcpStream {
+    let knock = "GET /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+                 sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+                 sec-websocket-protocol: mcp\r\n\r\n";
+    stream.write_all(knock.as_bytes()).await.expect("the server reads");
+    assert_eq!(raw::answer(&mut stream).await.expect("an answer").status, 101);
+    stream
+}
+
+/// The head of a text frame of so many bytes, masked with zeros, so that the text stays as it is.
+pub fn frame(length: usize) -> Vec<u8> {
+    let mut head = vec![0x81, 0xff];
+    head.extend((length as u64).to_be_bytes());
+    head.extend([0; 4]);
+    head
+}
+
+/// Whether the server answers a modern call of a newcomer over HTTP.
+async fn newcomer_works(bed: &Bed) {
+    let mut stream = connect_as_newcomer(bed.address).await;
+    stream.write_all(raw::modern_call(bed).as_bytes()).await.expect("the server reads");
+    assert_eq!(raw::answer(&mut stream).await.expect("an answer").status, 200);
+}
+
+/// Ten thousand sessions of one caller, each of them used, kept all other clients out for half an hour.
+#[tokio::test]
+async fn ten_thousand_sessions_of_one_caller_keep_nobody_else_out() {
+    let mut service = server(&Counts::default()).build().expect("a server").http();
+    let mut post = async |address: &str, session: Option<&str>, message: serde_json::Value| {
+        let mut request = web::post("http://localhost/mcp", LEGACY, message.to_string());
+        let address = SocketAddr::new(address.parse().expect("an address"), 1);
+        request.extensions_mut().insert(RemoteAddress(address));
+        request.headers_mut().extend(session.map(|it| (SESSION, it.parse().expect("text"))));
+        let Ok(response) = service.call(request).await;
+        let session =
+            response.headers().get(SESSION).map(|it| it.to_str().expect("text").to_owned());
+        (response.status().as_u16(), session)
+    };
+    let info = json!({"name": "a", "version": "1"});
+    let params = json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info});
+    let opening = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+    let mut first = None;
+    for _ in 0..10_000 {
+        let (status, session) = post("127.0.0.1", None, opening.clone()).await;
+        assert_eq!(status, 200);
+        assert_eq!(post("127.0.0.1", session.as_deref(), ping.clone()).await.0, 200);
+        first = first.or(session);
+    }
+    // All of them are there, and still there is a place for another caller.
+    assert_eq!(post("127.0.0.1", first.as_deref(), ping.clone()).await.0, 200);
+    let (status, session) = post(NEWCOMER, None, opening.clone()).await;
+    assert_eq!(status, 200);
+    for _ in 0..100 {
+        assert_eq!(post("127.0.0.1", None, opening.clone()).await.0, 200);
+    }
+    assert_eq!(post(NEWCOMER, session.as_deref(), ping.clone()).await.0, 200);
+}
+
+/// The same where every session has a stream open, so that none is idle.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_in_use_of_one_caller_keep_nobody_else_out() {
+    let bed = Bed::with(limited(|limits| limits.sessions = 8)).await;
+    let fresh = Caller { revision: LEGACY, ..Caller::modern(&bed) };
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        let caller = fresh.clone().opened().await;
+        streams.push(caller.listen().await);
+    }
+    let refused = fresh.send(&fresh.initialize()).await;
+    assert_eq!(refused.status(), 503);
+    assert!(refused.headers().contains_key("retry-after"));
+    let mut newcomer = connect_as_newcomer(bed.address).await;
+    let opening = raw::post(&bed, &[], &fresh.initialize().to_string());
+    newcomer.write_all(opening.as_bytes()).await.expect("the server reads");
+    assert_eq!(raw::answer(&mut newcomer).await.expect("an answer").status, 200);
+}
+
+/// Idle connections of one caller, of any kind, kept newcomers waiting for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_of_one_caller_keep_nobody_else_out() {
+    const PLACES: usize = 16;
+    let bed = Bed::with(limited(|limits| limits.connections = PLACES)).await;
+    for kind in ["nothing", "http", "websocket"] {
+        let mut idle = Vec::new();
+        for _ in 0..PLACES {
+            let mut stream = bed.connect().await;
+            match kind {
+                "http" => {
+                    stream.write_all(raw::modern_call(&bed).as_bytes()).await.expect("reads");
+                    assert_eq!(raw::answer(&mut stream).await.expect("an answer").status, 200);
+                }
+                "websocket" => stream = websocket(stream).await,
+                _ => {}
+            }
+            idle.push(stream);
+        }
+        newcomer_works(&bed).await;
+        // Nor do those who come later from the same address wait.
+        Caller::modern(&bed).works().await;
+    }
+}
+
+/// A connection on which a call is under way is not given up for those of the same caller.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_with_a_call_is_not_closed_for_idle_ones() {
+    let bed = Bed::with(limited(|limits| limits.connections = 4)).await;
+    let caller = Caller::modern(&bed);
+    let nap = caller.tool("nap", json!({"milliseconds": 1_000, "nonce": "kept"})).to_string();
+    let heads = [raw::VERSION, ("mcp-method", "tools/call"), ("mcp-name", "nap")];
+    let mut busy = bed.connect().await;
+    busy.write_all(raw::post(&bed, &heads, &nap).as_bytes()).await.expect("the server reads");
+    bed.counts.begun.reaches(1).await;
+    let mut idle = Vec::new();
+    for _ in 0..20 {
+        idle.push(websocket(bed.connect().await).await);
+    }
+    let answer = raw::answer(&mut busy).await.expect("an answer");
+    assert!(String::from_utf8_lossy(&answer.body).contains("kept"), "{}", answer.head);
+}
+
+/// Messages that never end, on many WebSockets or lines, took sixteen megabytes each for as long as they liked. When
+/// they end is tested where time can stand still: `wharf-transport/tests/{lines,http_doors}`.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_messages_take_little_and_leave_room() {
+    const SOCKETS: usize = 200;
+    const LENGTH: usize = 3_900_000;
+    let process = crate::child::Process::start().await;
+    process.caller(LEGACY).opened().await.works().await;
+    let part = vec![b' '; LENGTH];
+    for lines in [false, true] {
+        let before = process.resident();
+        let mut streams = Vec::new();
+        for _ in 0..SOCKETS {
+            let address = if lines { process.lines } else { process.address };
+            let mut stream = TcpStream::connect(address).await.expect("a connection");
+            if !lines {
+                stream = websocket(stream).await;
+                stream.write_all(&frame(2 * LENGTH)).await.expect("the server reads");
+            }
+            stream.write_all(&part).await.expect("the server reads");
+            streams.push(stream);
+        }
+        let kept = process.resident().saturating_sub(before);
+        assert!(kept <= 64_000_000, "lines: {lines}, kept: {} MB", kept / 1_000_000);
+        // Another caller's message, as long, finds room.
+        let address = if lines { process.lines } else { process.address };
+        let mut newcomer = connect_as_newcomer(address).await;
+        let ping = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
+        let mut long = " ".repeat(LENGTH) + ping;
+        if lines {
+            long.push('\n');
+        } else {
+            newcomer = websocket(newcomer).await;
+            newcomer.write_all(&frame(long.len())).await.expect("the server reads");
+        }
+        newcomer.write_all(long.as_bytes()).await.expect("the server reads");
+        let mut reply = [0; 64];
+        let size = timeout(PATIENCE, newcomer.read(&mut reply)).await.expect("patience");
+        let reply = String::from_utf8_lossy(&reply[..size.expect("a reply")]).into_owned();
+        assert!(reply.contains("\"id\":7,\"result\""), "{reply}");
+    }
+}
