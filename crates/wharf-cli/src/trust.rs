@@ -27,6 +27,9 @@ const MOST: usize = 1000;
 
 /// The entry, if its file may be used: it is the user's own, was trusted before, or is now.
 pub(crate) async fn agreed(entry: Entry, context: &Context) -> Result<Entry, Fail> {
+    for warning in entry.warnings() {
+        context.tell(&warning.to_string());
+    }
     // What is disabled or cannot be used is told without a question.
     if entry.is_trusted() || entry.is_disabled() || entry.problem().is_some() {
         return Ok(entry);
