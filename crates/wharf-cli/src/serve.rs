@@ -12,6 +12,9 @@ use crate::{demo, fail::Fail, stored::Stored};
 
 /// How to reach the demo server.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Log lines go to stderr: warnings, or what RUST_LOG says, such as RUST_LOG=info."
+)]
 pub(crate) struct Serve {
     /// Serve the client at stdin and stdout (the default)
     #[arg(long, group = "transport")]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use wharf::{
     Target,
     auth::client::FileVault,
-    config::{Config, Entry},
+    config::{Config, Entry, masked_url},
 };
 
 use crate::{
@@ -27,6 +27,9 @@ const MOST: usize = 1000;
 
 /// The entry, if its file may be used: it is the user's own, was trusted before, or is now.
 pub(crate) async fn agreed(entry: Entry, context: &Context) -> Result<Entry, Fail> {
+    for warning in entry.warnings() {
+        context.tell(&warning.to_string());
+    }
     // What is disabled or cannot be used is told without a question.
     if entry.is_trusted() || entry.is_disabled() || entry.problem().is_some() {
         return Ok(entry);
@@ -77,7 +80,8 @@ fn refused(entry: &Entry) -> Fail {
 fn description(entry: &Entry) -> Result<String, Fail> {
     let file = entry.source.display();
     let config = Config::read(&entry.source).map_err(|error| Fail::usage(error.to_string()))?;
-    let mut lines = vec![format!("{} is a file of a project:", clean_line(&file.to_string()))];
+    let mut lines =
+        vec![format!("{} is a file of a project. Its servers:", clean_line(&file.to_string()))];
     for entry in config.entries.iter().filter(|it| it.problem().is_none()) {
         lines.push(format!("  {}", clean_line(&entry.name)));
         lines.extend(facts(entry).into_iter().map(|fact| format!("    {}", clean_line(&fact))));
@@ -106,7 +110,7 @@ fn facts(entry: &Entry) -> Vec<String> {
             named("sets", command.env.into_iter().map(|(name, _)| name).collect());
             named("reads the file", entry.env_file().map(str::to_owned).into_iter().collect());
         }
-        other => named("connects to", vec![other.to_string()]),
+        other => named("connects to", vec![masked_url(&other.to_string())]),
     }
     named("sends the headers", headers.into_iter().map(|(name, _)| name).collect());
     named("reads the variables", entry.variables());

@@ -54,7 +54,7 @@ impl Screen {
 
     /// Writes one line above the progress. That nobody reads it is no failure.
     pub(crate) fn line(&self, text: &str) {
-        let text = shown(text);
+        let text = if self.terminal { shown(text) } else { text.into() };
         let mut state = self.lock();
         let again = state.line.take();
         let _ = if again.is_some() {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    bed::{Bed, Served},
+    bed::{Bed, Served, finished},
     tasks::{ERAS, sail},
 };
 
@@ -114,4 +114,21 @@ fn what_serve_says_is_true() {
     told("Host header");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn log_lines_are_written_as_rust_log_says() {
+    let bed = Bed::new("rust-log");
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    let err = |level: Option<&str>| {
+        let mut command = bed.command(&["serve"]);
+        command.envs(level.map(|level| ("RUST_LOG", level)));
+        finished(command, &format!("{call}\n")).err
+    };
+    assert!(err(Some("info")).contains("call finished"));
+    assert!(!err(None).contains("call finished"));
+    let mut command = bed.command(&["serve"]);
+    command.env("RUST_LOG", "wharf=loud");
+    let error = finished(command, "").error(1);
+    assert!(error["message"].as_str().unwrap().starts_with("RUST_LOG: "), "{error}");
 }

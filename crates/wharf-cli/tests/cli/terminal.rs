@@ -1,7 +1,7 @@
 //! The command line, as somebody at a terminal sees it.
 
 use crate::{
-    bed::{Bed, WHARF},
+    bed::{Bed, WHARF, finished},
     pty::Pty,
 };
 
@@ -233,6 +233,10 @@ fn a_terminal_without_utf8_gets_ascii() {
             assert!(shown.is_ascii(), "{name}={value} {words:?}:\n{shown}");
         }
     }
+    // Programs that read a pipe get UTF-8, whatever the locale is.
+    let mut command = bed.command(&["call", "fail", "reason=ü", "--", WHARF, "serve"]);
+    command.env("LC_ALL", "C");
+    assert_eq!(finished(command, "").told(5)["message"], "ü");
     let mut command = bed.command(&["call", "echo", "text=ü", "--", WHARF, "serve"]);
     command.env("LC_ALL", "C.UTF-8");
     assert_eq!(Pty::start(command).end().1, "ü\n");

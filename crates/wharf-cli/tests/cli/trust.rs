@@ -66,7 +66,7 @@ fn a_file_is_asked_about_once_until_it_changes() {
     let bed = Bed::new("asked-once");
     bed.write(".mcp.json", &marking(&bed));
     let mut pty = at_terminal(&bed);
-    pty.until(".mcp.json is a file of a project").until("starts sh -c").until("sets A");
+    pty.until(".mcp.json is a file of a project.").until("starts sh -c").until("sets A");
     pty.until("reads the variables WHARF_TEST_A").until("Use it, until it changes?").type_line("n");
     let (code, shown) = pty.end();
     assert!(code == 1 && shown.contains("was not trusted"), "{shown}");
