@@ -100,7 +100,8 @@ impl Asked {
         // Of 350 scripts, it takes too long to ask for each of them about all others' characters.
         let rare = if name.starts_with("sc") { 16 } else { 1 };
         let is_end = |at: usize| at > 0 && members[at] != members[at - 1];
-        let is_asked = |at: usize| members[at] || at % rare == 0 || is_end(at) || is_end(at + 1);
+        let is_asked =
+            |at: usize| members[at] || at.is_multiple_of(rare) || is_end(at) || is_end(at + 1);
         let last = self.all.len() - 1;
         let mut all = self.all[..last].iter().copied().enumerate();
         let found = all.find(|(at, char)| {
