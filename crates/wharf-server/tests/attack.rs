@@ -233,7 +233,7 @@ fn a_state_is_bound_to_arguments_to_the_last_digit() {
         let Outcome::InputRequired(required) = asking(first, None) else { panic!() };
         let state = required.state.unwrap();
         assert_eq!(text(asking(first, Some(&state))), r#"{"a":"b"}"#, "{first}");
-        assert_eq!(kind(asking(second, Some(&state))), ErrorKind::InvalidParams, "{second}");
+        assert_eq!(kind(asking(second, Some(&state))), ErrorKind::InvalidRequestState, "{second}");
     }
 }
 
