@@ -99,7 +99,7 @@ fn a_call_that_takes_too_long_is_given_up() {
     assert!(error["hint"].as_str().unwrap().contains("--timeout"));
 }
 
-/// The handshake is answered, and the list never is: the time is for the whole command.
+/// A server that reads and never answers, and one that shows progress: the time is for the whole command.
 #[test]
 fn a_timeout_is_for_the_whole_command() {
     let bed = Bed::new("whole-timeout");
