@@ -103,7 +103,7 @@ export async function run(driver) {
         'list tools': async () => {
             const { tools } = await client.listTools();
             assert.deepEqual(names(tools), [
-                'add', 'countdown', 'deploy', 'echo', 'fail', 'gallery', 'poem', 'set_bonus', 'sign_in', 'sleep',
+                'add', 'countdown', 'deploy', 'echo', 'fail', 'forecast', 'gallery', 'poem', 'set_bonus', 'sign_in', 'sleep',
                 'touch', 'voyage', 'weather', 'workspace',
             ]);
             const add = tools.find(tool => tool.name === 'add');

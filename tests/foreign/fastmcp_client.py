@@ -105,7 +105,7 @@ async def _(d):
 @check("list tools")
 async def _(d):
     tools = [tool.name for tool in await d.client.list_tools()]
-    expected = "add countdown deploy echo fail gallery poem set_bonus sign_in sleep touch voyage weather workspace"
+    expected = "add countdown deploy echo fail forecast gallery poem set_bonus sign_in sleep touch voyage weather workspace"
     same(sorted(tools), expected.split())
 
 

@@ -48,7 +48,7 @@ const checks = {
     'list tools, strictly': async () => {
         const { tools } = await result('tools/list', '--strict');
         assert.deepEqual(sorted(tools, 'name'), [
-            'add', 'countdown', 'deploy', 'echo', 'fail', 'gallery', 'poem', 'set_bonus', 'sign_in', 'sleep', 'touch',
+            'add', 'countdown', 'deploy', 'echo', 'fail', 'forecast', 'gallery', 'poem', 'set_bonus', 'sign_in', 'sleep', 'touch',
             'voyage', 'weather', 'workspace',
         ]);
     },

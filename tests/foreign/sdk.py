@@ -149,7 +149,7 @@ async def _(d):
 @check("list tools")
 async def _(d):
     tools = {tool.name: tool for tool in (await d.client.list_tools()).tools}
-    expected = "add countdown deploy echo fail gallery poem set_bonus sign_in sleep touch voyage weather workspace"
+    expected = "add countdown deploy echo fail forecast gallery poem set_bonus sign_in sleep touch voyage weather workspace"
     same(sorted(tools), expected.split())
     assert tools["add"].description, "add has no description"
     same(tools["add"].input_schema["properties"]["a"]["type"], "integer")

@@ -1,5 +1,6 @@
-//! Runs the official conformance suite against `everything-server` and `everything-client`.
+//! Runs the official conformance suite against `everything-server`, `everything-client` and `everything-authority`.
 
+mod authorization;
 mod report;
 mod scenario;
 mod server;
@@ -33,6 +34,9 @@ impl Set {
 
 const ALL: &str = "all";
 
+/// How the server is told to choose a port.
+const SERVE: &[&str] = &["--http", "127.0.0.1:0"];
+
 const SERVER_SETS: [Set; 3] = [
     Set { name: "2025-11-25", scenarios: 33 },
     Set { name: "2026-07-28", scenarios: 50 },
@@ -45,18 +49,23 @@ const CLIENT_SETS: [Set; 3] = [
     Set { name: ALL, scenarios: 48 },
 ];
 
+/// The suite has no requirement set for authorization servers: all that it has, by the revision that it is for.
+const AUTHORIZATION_SETS: [Set; 2] =
+    [Set { name: "2025-11-25", scenarios: 2 }, Set { name: "2026-07-28", scenarios: 2 }];
+
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     let home = workspace.target.join("conformance");
     let suite = Suite::install(workspace, &home)?;
     workspace.cargo(
-        "build --workspace --all-features --bin everything-server --bin everything-client",
+        "build --workspace --all-features --bin everything-server --bin everything-client --bin everything-authority",
     )?;
     remove_directory(&suite.results)?;
     let mut report = Report::default();
-    let mut server = Server::start(&workspace.program("everything-server"))?;
+    let mut server = Server::start(&workspace.program("everything-server"), SERVE)?;
     println!("everything-server: {}", server.url);
     run_server(&suite, &server.url, &mut report).inspect_err(|_| server.explain())?;
     run_client(&suite, &mut report)?;
+    run_authorization(&suite, workspace, &mut report)?;
     let path = home.join("report.md");
     write(&path, &report.to_string())?;
     println!("\n{report}\n{}", path.display());
@@ -67,6 +76,25 @@ fn run_server(suite: &Suite, url: &str, report: &mut Report) -> Result<(), Strin
     for set in &SERVER_SETS {
         let scenarios = run_set(suite, &Side::Server { url }, set)?;
         report.rows.extend(scenarios.into_iter().map(|it| Row::new("server", set.name, it)));
+    }
+    Ok(())
+}
+
+/// Against the OAuth proxy. The same program is the person who agrees.
+fn run_authorization(
+    suite: &Suite,
+    workspace: &Workspace,
+    report: &mut Report,
+) -> Result<(), String> {
+    let program = workspace.program("everything-authority");
+    let mut proxy = Server::start(&program, &[])?;
+    println!("everything-authority: {}", proxy.url);
+    for set in &AUTHORIZATION_SETS {
+        let url = proxy.url.clone();
+        let side = Side::Authorization { url: &url, person: &program };
+        let scenarios = run_set(suite, &side, set).inspect_err(|_| proxy.explain())?;
+        let rows = scenarios.into_iter().map(|it| Row::new("authorization", set.name, it));
+        report.rows.extend(rows);
     }
     Ok(())
 }
@@ -92,7 +120,11 @@ fn run_client(suite: &Suite, report: &mut Report) -> Result<(), String> {
 
 fn run_set(suite: &Suite, side: &Side<'_>, set: &Set) -> Result<Vec<Scenario>, String> {
     let began = Instant::now();
-    let mut scenarios = suite.run_set(side, set.name, &set.arguments())?;
+    let which = match side {
+        Side::Authorization { .. } => ["--spec-version", set.name],
+        _ => set.arguments(),
+    };
+    let mut scenarios = suite.run_set(side, set.name, &which)?;
     let (found, expected) = (scenarios.len(), set.scenarios);
     if found != expected {
         scenarios.push(Scenario::lost(format!("{found} of {expected} have results")));

@@ -7,6 +7,7 @@ mod files;
 mod foreign;
 mod node;
 mod redis;
+mod sqlite;
 mod stage;
 mod workspace;
 
@@ -56,6 +57,11 @@ const TASKS: &[Task] = &[
         name: "redis",
         about: "installs the redis-server that the tests of stores start, if there is none",
         stages: &[stage::REDIS],
+    },
+    Task {
+        name: "sqlite",
+        about: "checks that the SQLite store builds beside sqlx and the last rusqlites: after a change of their versions",
+        stages: &[stage::SQLITE],
     },
     Task {
         name: "conformance",

@@ -7,6 +7,7 @@ use crate::conformance;
 use crate::features;
 use crate::foreign;
 use crate::redis;
+use crate::sqlite;
 use crate::workspace::Workspace;
 
 /// One step of a task.
@@ -48,6 +49,12 @@ pub(crate) const REDIS: Stage = Stage {
     name: "redis",
     run: redis::install,
     advice: "install Redis 6 or newer, so that `redis-server` is on the PATH, then run `cargo xtask redis`",
+};
+
+pub(crate) const SQLITE: Stage = Stage {
+    name: "sqlite",
+    run: sqlite::check,
+    advice: "change the range of rusqlite in Cargo.toml, or the store's code, so that each of them builds",
 };
 
 pub(crate) const TESTS: Stage =

@@ -149,6 +149,25 @@ fn no_algorithm_that_needs_no_private_key() {
 }
 
 #[test]
+fn what_is_said_twice_is_not_read() {
+    let parse = |header: &str, claims: &str| {
+        let token = format!("{}.{}.AAAA", b64(header), b64(claims));
+        Unverified::parse(&token).map(drop)
+    };
+    let (header, claims) = (r#"{"alg":"ES256"}"#, r#"{"sub":"alice","aud":["a","a"]}"#);
+    assert_eq!(parse(header, claims), Ok(()));
+    for (header, claims) in [
+        (header, r#"{"sub":"alice","sub":"mallory"}"#),
+        (header, r#"{"aud":"a","exp":1,"\u0061ud":"b"}"#),
+        (r#"{"alg":"ES256","alg":"RS256"}"#, claims),
+        (r#"{"alg":"ES256","kid":"1","kid":"1"}"#, claims),
+        (header, "[]"),
+    ] {
+        assert_eq!(parse(header, claims), Err(JoseError::Malformed), "{header} {claims}");
+    }
+}
+
+#[test]
 fn extensions_that_must_be_understood_are_not() {
     let key = SigningKey::generate().unwrap();
     for crit in [json!(["b64"]), json!([]), json!("exp")] {

@@ -8,8 +8,8 @@ use std::{
 
 use tokio::task::JoinSet;
 use wharf::{
-    Answers, Calling, Client, ClientBuilder, Error, ErrorKind, Implementation, Stderr, Target,
-    Traced, auth::client::Auth,
+    Answers, Calling, Client, ClientBuilder, Deadline, Error, ErrorKind, Implementation, Stderr,
+    Target, Traced, auth::client::Auth,
 };
 
 use crate::{
@@ -20,10 +20,15 @@ use crate::{
     show::Out,
     terminal::{Screen, clean_line},
     trace::Trace,
+    trust,
 };
 
 /// How long the whole of a call may take, unless `--timeout` is longer.
 const TOTAL: Duration = Duration::from_mins(10);
+
+/// What a program may need that ended before it spoke.
+const VARIABLES: &str = "It got only a few variables of your environment (PATH, HOME, ...): \
+                         --env NAME gives it another.";
 
 /// A server, the headers that go to it, and how to get in.
 struct Found {
@@ -47,6 +52,8 @@ pub(crate) struct Context {
     pub(crate) out: Out,
     pub(crate) screen: Arc<Screen>,
     pub(crate) questions: Questions,
+    /// The time that `--timeout` gives the whole command.
+    pub(crate) clock: Deadline,
     /// The connections, once there are any.
     clients: OnceLock<Vec<Client>>,
     /// The server, if it is on the web.
@@ -56,9 +63,11 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(shared: Shared) -> Self {
         let screen = Arc::new(Screen::new());
+        let clock = Deadline::new(shared.timeout);
         Context {
             out: Out::new(shared.json),
-            questions: Questions::new(screen.clone()),
+            questions: Questions::new(screen.clone(), clock.clone()),
+            clock,
             screen,
             shared,
             clients: OnceLock::new(),
@@ -71,7 +80,8 @@ impl Context {
         self.questions.server_is(&target.to_string());
         let found = self.found(target).await?;
         let builder = self.prepared(&found, self.questions.answers())?;
-        let client = builder.connect(found.target).await.map_err(Fail::connecting)?;
+        let connecting = builder.connect(found.target.clone()).await;
+        let client = connecting.map_err(|error| Self::connecting(&found.target, error))?;
         self.questions.server_is(&client.about().info.name);
         let client = &self.clients.get_or_init(|| vec![client])[0];
         if let Some(level) = self.shared.log_level.filter(|_| client.capabilities().logging) {
@@ -92,14 +102,15 @@ impl Context {
             Ok::<_, Fail>(builder.connect(found.target.clone()))
         };
         // What the first finds out about the server, the others need not.
-        let mut clients = vec![connect()?.await.map_err(Fail::connecting)?];
+        let failed = |error| Self::connecting(&found.target, error);
+        let mut clients = vec![connect()?.await.map_err(failed)?];
         let mut others = JoinSet::new();
         for _ in 1..count {
             others.spawn(connect()?);
         }
         while let Some(client) = others.join_next().await {
             let client = client.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)));
-            clients.push(client.map_err(Fail::connecting)?);
+            clients.push(client.map_err(failed)?);
         }
         Ok(self.clients.get_or_init(|| clients))
     }
@@ -115,6 +126,10 @@ impl Context {
     /// The server, and how to get in there.
     async fn found(&self, target: Target) -> Result<Found, Fail> {
         let word = target.to_string();
+        let target = match target {
+            Target::Entry(entry) => trust::agreed(*entry, self).await?.into(),
+            target => target,
+        };
         let (target, headers) = self.located(target)?;
         let mut way = None;
         if let Target::Url(url) = &target {
@@ -166,6 +181,7 @@ impl Context {
             }
             target => target,
         };
+        let target = self.with_variables(target)?;
         let web = matches!(&target, Target::Url(url)
             if url.get(..4).is_some_and(|it| it.eq_ignore_ascii_case("http"))
                 || url.get(..2).is_some_and(|it| it.eq_ignore_ascii_case("ws")));
@@ -173,6 +189,30 @@ impl Context {
             return Err(Fail::usage("--header is for servers at http, https, ws and wss URLs"));
         }
         Ok((target, headers))
+    }
+
+    /// A server that is started gets the variables of `--env`, which go before those of a file.
+    fn with_variables(&self, target: Target) -> Result<Target, Fail> {
+        match target {
+            Target::Command(mut command) => {
+                command.env.extend(self.shared.env.iter().cloned());
+                Ok(Target::Command(command))
+            }
+            _ if !self.shared.env.is_empty() => {
+                Err(Fail::usage("--env is for servers that are started"))
+            }
+            target => Ok(target),
+        }
+    }
+
+    /// What happened, with a hint for a program that may miss a variable.
+    fn connecting(target: &Target, error: Error) -> Fail {
+        let ended = matches!(target, Target::Command(_)) && error.message.contains("it ended with");
+        let fail = Fail::connecting(error);
+        match ended {
+            true => fail.hint(VARIABLES.to_owned()),
+            false => fail,
+        }
     }
 
     fn builder(&self, answers: Answers) -> Result<ClientBuilder, Fail> {
@@ -224,6 +264,13 @@ impl Context {
         let result = calling.await;
         self.screen.clear();
         Ok(result?)
+    }
+
+    /// That the time of `--timeout` is up.
+    pub(crate) fn out_of_time(&self) -> Fail {
+        let limit = self.shared.timeout.unwrap_or_default();
+        let message = format!("The command took longer than {limit:?}");
+        Error::new(ErrorKind::RequestTimeout).with_message(message).into()
     }
 
     /// Ends every conversation there is, side by side.

@@ -16,6 +16,7 @@ pub(crate) fn server() -> Server {
         .tool::<tools::add>()
         .tool::<tools::echo>()
         .tool::<tools::weather>()
+        .tool::<tools::forecast>()
         .tool::<tools::countdown>()
         .tool::<tools::deploy>()
         .tool::<tools::poem>()

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, io};
 
 use serde_json::{Map, Value};
-use wharf::{Error, ErrorKind, auth::client::Challenge};
+use wharf::{Error, ErrorKind, auth::client::Challenge, config::masked_url};
 
 use crate::terminal::{Paint, Screen, clean, clean_json};
 
@@ -37,18 +37,30 @@ pub(crate) struct Fail {
     message: Cow<'static, str>,
     hint: Option<String>,
     code: Option<i32>,
+    /// Whether people are shown kind and code, too.
+    shows_code: bool,
     data: Option<Box<Value>>,
 }
 
 impl Fail {
     fn new(exit: Exit, kind: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
-        Fail { exit, kind, message, hint: None, code: None, data: None }
+        Fail { exit, kind, message, hint: None, code: None, shows_code: false, data: None }
     }
 
     /// The command line is not right.
     pub(crate) fn usage(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Exit::Usage, "usage", message)
+    }
+
+    /// A configuration file of a project that was not trusted.
+    pub(crate) fn untrusted(message: String) -> Self {
+        Self::new(Exit::Usage, "untrusted_file", message)
+    }
+
+    /// Shows the kind of the error and its JSON-RPC code, to people too.
+    pub(crate) fn with_code(self) -> Self {
+        Fail { shows_code: true, ..self }
     }
 
     /// A name of the server's that does not exist.
@@ -63,6 +75,8 @@ impl Fail {
 
     /// Says how to log in at the server that the user calls `word`, if that helps.
     pub(crate) fn needs_login(self, word: &str) -> Self {
+        // The word may be a URL with a token in it; a name stays as it is.
+        let word = &masked_url(word);
         // What the status line says is of no use to people.
         let bare = self.message.contains(" answered with HTTP");
         let message =
@@ -143,12 +157,12 @@ impl Fail {
     pub(crate) fn json(&self) -> String {
         let mut error = Map::new();
         error.insert("kind".into(), self.kind.into());
+        if let Some(code) = self.code {
+            error.insert("code".into(), code.into());
+        }
         error.insert("message".into(), self.message.as_ref().into());
         if let Some(hint) = &self.hint {
             error.insert("hint".into(), hint.as_str().into());
-        }
-        if let Some(code) = self.code {
-            error.insert("code".into(), code.into());
         }
         if let Some(data) = &self.data {
             error.insert("data".into(), (**data).clone());
@@ -163,6 +177,9 @@ impl Fail {
             return self.message.to_string();
         }
         let mut text = format!("{} {}", paint.red("error:"), clean(&self.message));
+        if let (true, Some(code)) = (self.shows_code, self.code) {
+            text = format!("{text} ({}, {code})", self.kind);
+        }
         if let Some(hint) = &self.hint {
             text = format!("{text}\n{}", clean(hint));
         }
@@ -308,6 +325,18 @@ mod tests {
         let expected = json!({"error": {"kind": "refused_custom", "message": "two\nlines",
             "hint": "Try again.", "code": 42, "data": {"a": 1}, "exit": 5}});
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn kind_and_code_stand_beside_each_other() {
+        let mut error = Error::new(ErrorKind::InvalidParams).with_message("no");
+        error.code = Some(-32602);
+        let fail = Fail::from(error);
+        let start = r#"{"error":{"kind":"invalid_params","code":-32602,"message":"no""#;
+        assert!(fail.json().starts_with(start), "{}", fail.json());
+        assert_eq!(fail.text(Paint::PLAIN), "error: no");
+        let text = fail.with_code().text(Paint::PLAIN);
+        assert_eq!(text, "error: no (invalid_params, -32602)");
     }
 
     #[test]

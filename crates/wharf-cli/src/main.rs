@@ -8,6 +8,7 @@ mod context;
 mod demo;
 mod fail;
 mod form;
+mod logging;
 mod questions;
 mod run;
 mod serve;
@@ -18,6 +19,7 @@ mod suggest;
 mod target;
 mod terminal;
 mod trace;
+mod trust;
 mod verbs;
 
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
-use wharf::{Answers, ElicitForm, ElicitUrl, Error, ErrorKind};
+use wharf::{Answers, Deadline, ElicitForm, ElicitUrl, Error, ErrorKind};
 
 use crate::{
     fail::Fail,
@@ -19,14 +19,15 @@ pub(crate) struct Questions {
     screen: Arc<Screen>,
     server: Arc<Mutex<String>>,
     one_at_a_time: Arc<Mutex<()>>,
+    clock: Deadline,
     /// Nobody is to be told anything any more.
     over: Arc<AtomicBool>,
 }
 
 impl Questions {
-    pub(crate) fn new(screen: Arc<Screen>) -> Self {
+    pub(crate) fn new(screen: Arc<Screen>, clock: Deadline) -> Self {
         let (server, one_at_a_time, over) = Default::default();
-        Questions { screen, server, one_at_a_time, over }
+        Questions { screen, server, one_at_a_time, clock, over }
     }
 
     /// Ends all questions without a word.
@@ -96,6 +97,8 @@ impl Questions {
         T: Send + 'static,
         F: FnOnce(&mut dyn Dialog) -> T + Send + 'static,
     {
+        // People take their time, which is not the server's.
+        let _paused = self.clock.pause();
         let state: Arc<AtomicU8> = Arc::default();
         let _withdrawn = Withdrawn { questions: self.clone(), state: state.clone(), last };
         let (screen, one) = (self.screen.clone(), self.one_at_a_time.clone());

@@ -12,14 +12,20 @@ use crate::{
     cli::{Cli, Verb},
     context::Context,
     fail::Fail,
+    logging,
     shared::Shared,
     show::Out,
     terminal::Screen,
     verbs::{Run, configured},
 };
 
-/// How long a server has to say goodbye. A child that does not end is killed meanwhile.
+/// How long a server has to say goodbye, and after the time of `--timeout` is up. A child that does
+/// not end is killed meanwhile.
 const GOODBYE: Duration = Duration::from_secs(6);
+const SHORT_GOODBYE: Duration = Duration::from_millis(500);
+
+/// Which log lines a server writes, unless `RUST_LOG` says otherwise.
+const SERVED: &str = "warn";
 
 pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -88,10 +94,8 @@ fn told(result: Result<(), Fail>, json: bool, screen: &Screen) -> ExitCode {
 }
 
 fn serve_until_end(serve: crate::serve::Serve) -> ExitCode {
-    let served = match runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(serve.run()),
-        Err(error) => Err(error.into()),
-    };
+    let built = runtime::Builder::new_multi_thread().enable_all().build();
+    let served = logging::start(Some(SERVED)).and_then(|()| built?.block_on(serve.run()));
     told(served, false, &Screen::new())
 }
 
@@ -99,6 +103,9 @@ fn with_server(mut verb: Verb) -> ExitCode {
     let Some(shared) = shared(&mut verb) else { return ExitCode::FAILURE };
     let context = Context::new(shared);
     let json = context.shared.json;
+    if let Err(fail) = logging::start(None) {
+        return told(Err(fail), json, &context.screen);
+    }
     // One call needs one thread, which starts sooner than many.
     let mut runtime = match verb {
         Verb::Bench(_) => runtime::Builder::new_multi_thread(),
@@ -122,9 +129,10 @@ async fn interruptible(verb: &Verb, context: &Context) -> Result<(), Fail> {
         verb => until_enough(verb, context).await,
     };
     context.screen.clear();
+    let goodbye = if context.clock.is_up() { SHORT_GOODBYE } else { GOODBYE };
     tokio::select! {
         () = context.close() => {}
-        () = tokio::time::sleep(GOODBYE) => {}
+        () = tokio::time::sleep(goodbye) => {}
         _ = enough() => {}
     }
     result.map_err(|fail| context.advised(fail))
@@ -136,12 +144,18 @@ async fn until_enough(verb: &Verb, context: &Context) -> Result<(), Fail> {
     tokio::select! {
         biased;
         result = work => result,
+        () = context.clock.up(), if is_bounded(verb) => Err(context.out_of_time()),
         enough = enough() => {
             context.questions.end();
             Err(enough)
         }
     }
     // The end drops the call, and that cancels it.
+}
+
+/// Whether `--timeout` is for the whole command: what listens goes on until somebody ends it.
+fn is_bounded(verb: &Verb) -> bool {
+    !matches!(verb, Verb::Listen(_))
 }
 
 /// Waits until somebody says that it is enough. Being told to end is heard too, because a server

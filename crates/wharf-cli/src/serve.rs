@@ -12,6 +12,9 @@ use crate::{demo, fail::Fail, stored::Stored};
 
 /// How to reach the demo server.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Log lines go to stderr: warnings, or what RUST_LOG says, such as RUST_LOG=info."
+)]
 pub(crate) struct Serve {
     /// Serve the client at stdin and stdout (the default)
     #[arg(long, group = "transport")]
@@ -48,8 +51,9 @@ pub(crate) struct Serve {
     stored: Stored,
 }
 
-const HTTP: &str = "Give clients the address below; Ctrl-C ends it.";
-const LINES: &str = "Connect and send one JSON-RPC message a line.";
+// Said before the address is bound, which may fail: neither says that it is served.
+const HTTP: &str = "Ctrl-C ends it.";
+const LINES: &str = "It reads and writes one JSON-RPC message a line; Ctrl-C ends it.";
 
 /// What to put into the configuration of a client that starts its servers.
 fn client_configuration() -> String {
@@ -63,9 +67,17 @@ fn client_configuration() -> String {
 
 impl Serve {
     pub(crate) async fn run(self) -> Result<(), Fail> {
+        self.has_private_key()?;
         let server = self.stored.keep(demo::server()).await?;
         // What keeps it from serving is an address, a path or a file that the command line names.
         self.serve(server).await.map_err(|failure| Fail::usage(failure.to_string()))
+    }
+
+    /// The key of the certificate is as secret as any other.
+    fn has_private_key(&self) -> Result<(), Fail> {
+        let Some(file) = &self.tls_key else { return Ok(()) };
+        let read = wharf::read_private(file).map(drop);
+        read.map_err(|error| Fail::usage(format!("--tls-key {}: {error}", file.display())))
     }
 
     async fn serve(self, server: Server) -> wharf::Result<()> {

@@ -19,7 +19,7 @@ pub(crate) struct Shared {
     /// Speak only this: modern, legacy, or a revision by its date
     #[arg(long, value_parser = Speak::parse, value_name = "ERA", help_heading = "Every verb that speaks with a server")]
     pub(crate) era: Option<Speak>,
-    /// Give up after this long without a sign of life [default: 60]
+    /// Give up when the whole command has taken this long; without it, after 60 seconds without a sign of life
     #[arg(long, value_parser = seconds, value_name = "SECONDS", help_heading = "Every verb that speaks with a server")]
     pub(crate) timeout: Option<Duration>,
     /// Send this header, 'Name: value'; @env:VARIABLE at its end is read from the environment
@@ -31,9 +31,15 @@ pub(crate) struct Shared {
     /// Let the server know that it may work in this directory
     #[arg(long, value_name = "DIR", help_heading = "Every verb that speaks with a server")]
     pub(crate) root: Vec<PathBuf>,
-    /// Show the server's log messages from this level on: debug, info, notice, warning, error …
+    /// Show the server's log messages from this level on: debug, info, notice, warning, error ...
     #[arg(long, value_parser = level, value_name = "LEVEL", help_heading = "Every verb that speaks with a server")]
     pub(crate) log_level: Option<LogLevel>,
+    /// Give this variable to a server that is started: NAME as it is here, or NAME=VALUE
+    #[arg(long, value_parser = variable, value_name = "NAME[=VALUE]", help_heading = "Every verb that speaks with a server")]
+    pub(crate) env: Vec<(String, String)>,
+    /// Use a configuration file of a project without a question, this time
+    #[arg(long, help_heading = "Every verb that speaks with a server")]
+    pub(crate) trust: bool,
     /// Show what a server that is started writes to its stderr
     #[arg(long, help_heading = "Every verb that speaks with a server")]
     pub(crate) stderr: bool,
@@ -89,6 +95,24 @@ pub(crate) fn seconds_or_none(text: &str) -> Result<Duration, String> {
 fn level(text: &str) -> Result<LogLevel, String> {
     let names = LogLevel::ALL.map(LogLevel::as_str).join(", ");
     text.to_lowercase().parse().map_err(|_| format!("the levels are {names}"))
+}
+
+/// `NAME`, which must be set here, or `NAME=VALUE`.
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, with_secret(value)?),
+        None => match std::env::var(text) {
+            Ok(value) => (text, value),
+            Err(std::env::VarError::NotUnicode(_)) => {
+                return Err(format!("the environment variable {text} is not UTF-8"));
+            }
+            Err(_) => return Err(format!("the environment variable {text} is not set")),
+        },
+    };
+    match name.is_empty() || name.contains('\0') {
+        true => Err("write it as NAME or NAME=VALUE".to_owned()),
+        false => Ok((name.to_owned(), value)),
+    }
 }
 
 fn header(text: &str) -> Result<(String, String), String> {
@@ -154,6 +178,16 @@ mod tests {
         for wrong in ["none", ": x", "a b: c", "a: b\r\nc: d", "a: @env:WHARF_NOT_SET"] {
             assert!(header(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn variables_are_taken_from_here_or_as_they_are_written() {
+        let path = std::env::var("PATH").unwrap();
+        assert_eq!(variable("PATH"), Ok(("PATH".into(), path.clone())));
+        assert_eq!(variable("A=b=c"), Ok(("A".into(), "b=c".into())));
+        assert_eq!(variable("A=@env:PATH"), Ok(("A".into(), path)));
+        assert!(variable("WHARF_NOT_SET").is_err_and(|it| it.contains("is not set")));
+        assert!(variable("=x").is_err());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::{fail::Fail, shared::with_secret};
 /// Where tasks are kept, and what seals them.
 #[derive(Debug, Args)]
 pub(crate) struct Stored {
-    /// Keep tasks there: memory:, sqlite:PATH, redis://HOST:PORT/DB or rediss://…, which several
+    /// Keep tasks there: memory:, sqlite:PATH, redis://HOST:PORT/DB or rediss://..., which several
     /// processes share. @env:VARIABLE is read from the environment, where a password belongs
     #[arg(long, value_name = "URL", value_parser = with_secret)]
     store: Option<String>,

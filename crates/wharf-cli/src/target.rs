@@ -48,9 +48,11 @@ pub(crate) fn find(word: &str) -> Result<Target, Fail> {
     }
     if word.contains("://") {
         let hint = "An address begins with http://, https://, ws://, wss://, tcp:// or unix:.";
-        return Err(
-            Fail::usage(format!("`{word}` is no address of a server")).hint(hint.to_owned())
-        );
+        return Err(Fail::usage(format!(
+            "`{}` is no address of a server",
+            config::masked_url(word)
+        ))
+        .hint(hint.to_owned()));
     }
     if let Some((file, name)) = word.rsplit_once('#').filter(|(file, _)| is_json(file)) {
         return entry_of(file, Some(name)).map(Into::into);

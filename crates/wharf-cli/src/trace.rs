@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use wharf::Traced;
 
-use crate::terminal::{Screen, clean_line};
+use crate::terminal::{Screen, clean_line, ellipsis};
 
 /// What the note of a line of a server's stderr begins with.
 const STDERR: &str = "stderr: ";
@@ -54,6 +54,6 @@ impl Trace {
         let shown = if self.screen.is_terminal() { all.min(LONGEST) } else { all };
         let text = String::from_utf8_lossy(&message[..shown]);
         let line = clean_line(text.trim_end());
-        if shown < all { format!("{line}… ({all} bytes)") } else { line.into_owned() }
+        if shown < all { format!("{line}{} ({all} bytes)", ellipsis()) } else { line.into_owned() }
     }
 }

@@ -48,6 +48,11 @@ clients! {
     fastmcp_legacy_http: "fastmcp_client.py" "--legacy" over Http;
     fastmcp_legacy_sse: "fastmcp_client.py" "--legacy" over Sse;
     fastmcp_modern_http: "fastmcp_client.py" "--modern" over Http;
+    python_rounds_modern_stdio: "rounds.py" "--modern" over Stdio;
+    python_rounds_modern_http: "rounds.py" "--modern" over Http;
+    typescript2_schemas_legacy_http: "schemas.mjs" "--legacy" over Http;
+    typescript2_schemas_modern_http: "schemas.mjs" "--modern" over Http;
+    typescript2_schemas_modern_stdio: "schemas.mjs" "--modern" over Stdio;
     typescript1_tasks_stdio: "tasks1.mjs" "--legacy" over Stdio;
     typescript1_tasks_http: "tasks1.mjs" "--legacy" over Http;
     extension_tasks_legacy_http: "tasks2.mjs" "--legacy" over Http;

@@ -119,7 +119,8 @@ impl Caller {
     }
 
     /// Calls a tool and reads what it returns: its structured content, else its one text, as JSON
-    /// where that fits and as a string where it does not. A failure of the tool is an error.
+    /// where that fits and as a string where it does not. A value that a server had to wrap as
+    /// `{"result": …}`, because it is no object, is unwrapped. A failure of the tool is an error.
     pub fn call_as<T: DeserializeOwned>(
         &self,
         tool: impl Into<String>,

@@ -15,7 +15,7 @@ use crate::{
     round::{Own, Round},
     spec::{Retry, Spec},
     task::{Ending, Leash, Manner, Watch, follow, wants},
-    wait,
+    tools, wait,
 };
 
 /// How long to wait before an overloaded server is asked again, at first and at most.
@@ -61,8 +61,12 @@ pub(crate) async fn run(
         }
         What::Wait(handle) => {
             let end = handle.follow(&mut hooks, idle);
-            let result = wait::within(timer, total, "total", end).await?;
-            check(caller, handle.tool(), &result)?;
+            let checked = async {
+                let result = end.await?;
+                check(caller, handle.tool(), &result, idle).await?;
+                Ok(result)
+            };
+            let result = wait::within(timer, total, "total", checked).await?;
             Ok(Done::Reply(Reply::Tool(result)))
         }
         What::Raw { method, params } => {
@@ -159,7 +163,7 @@ impl<'a> Call<'a> {
                 },
             };
             if let Reply::Tool(result) = &reply {
-                check(self.caller, self.spec.target.as_deref(), result)?;
+                check(self.caller, self.spec.target.as_deref(), result, self.idle).await?;
             }
             return Ok((reply, self.asked || self.retry.is_some()));
         }
@@ -180,7 +184,7 @@ impl<'a> Call<'a> {
         match self.end().await? {
             Ended::Task(task) => Ok(Started::Task(task)),
             Ended::Reply(Reply::Tool(result)) => {
-                check(self.caller, self.spec.target.as_deref(), &result)?;
+                check(self.caller, self.spec.target.as_deref(), &result, self.idle).await?;
                 Ok(Started::Result(result))
             }
             Ended::Reply(_) => Err(crate::read::unexpected()),
@@ -191,6 +195,12 @@ impl<'a> Call<'a> {
     async fn end(&mut self) -> Result<Ended, Error> {
         loop {
             match self.once().await? {
+                Outcome::Complete(Reply::Tool(result))
+                    if wants::may_mean_task(self.caller, self.tasking, &result)
+                        && self.runs_only_as_task().await =>
+                {
+                    self.tasking = Tasking::Wanted(None);
+                }
                 Outcome::Complete(reply) => return Ok(Ended::Reply(reply)),
                 Outcome::Task(task) if self.spec.method == Method::CallTool => {
                     return Ok(Ended::Task(task));
@@ -225,6 +235,7 @@ impl<'a> Call<'a> {
         // Progress shows that a tool is still at work, whether anybody looks at it or not.
         request.progress = self.hooks.progress.is_some() || request.method == Method::CallTool;
         let link = caller.link();
+        request.scope = link.scope();
         if let (Some(tool), true) = (&self.spec.target, request.method == Method::CallTool) {
             let arguments = self.spec.arguments.as_deref().unwrap_or("{}");
             request.mirrored = caller.memory().mirrored(tool, arguments, link.mirrors())?;
@@ -285,12 +296,17 @@ impl<'a> Call<'a> {
 
     /// The tool may run only as a task, which nobody knew: nothing ran, and it is called as one.
     async fn as_task(&mut self, error: Error) -> Result<(), Error> {
-        let tool = self.spec.target.as_deref().unwrap_or_default();
-        if wants::support(self.caller, tool).await? != TaskSupport::Required {
+        if !self.runs_only_as_task().await {
             return Err(error);
         }
         self.tasking = Tasking::Wanted(None);
         Ok(())
+    }
+
+    /// Whether the server lists the tool as one that runs only as a task.
+    async fn runs_only_as_task(&mut self) -> bool {
+        let tool = self.spec.target.as_deref().unwrap_or_default();
+        wants::support(self.caller, tool).await.is_ok_and(|it| it == TaskSupport::Required)
     }
 
     fn can_list_again(&self) -> bool {
@@ -327,13 +343,15 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Whether the tool is safe to repeat. What was known of it may be forgotten, for a server that was
-/// started again may be another.
+/// Whether the tool is safe to repeat, by its own account. It is looked up if nobody listed it, or if
+/// the list has changed: a server that was started again may be another.
 async fn is_repeatable(caller: &Caller, tool: &str) -> bool {
-    if caller.memory().forgot(tool) {
-        let _ = look_up(caller, tool).await;
+    if let Some(known) = caller.memory().known(tool) {
+        return known.is_repeatable();
     }
-    caller.memory().is_repeatable(tool)
+    // What was listed while the list changed is not remembered, and counts here nevertheless.
+    let listed = look_up(caller, tool).await;
+    listed.is_ok_and(|tool| tool.is_some_and(|info| tools::is_repeatable(&info)))
 }
 
 /// Lists tools afresh until `name` is among them. If the list changes meanwhile, nobody remembers it.
@@ -353,13 +371,26 @@ pub(crate) fn put_off(times: usize) -> Duration {
 }
 
 /// Holds structured content against the tool's schema, where the tool was listed.
-fn check(caller: &Caller, tool: Option<&str>, result: &ToolResult) -> Result<(), Error> {
-    match tool {
-        Some(tool) if caller.options().validate_output => {
-            caller.memory().check_output(tool, result)
+async fn check(
+    caller: &Caller,
+    tool: Option<&str>,
+    result: &ToolResult,
+    idle: Duration,
+) -> Result<(), Error> {
+    let tool = tool.filter(|_| caller.options().validate_output && !result.is_error);
+    let Some(known) = tool.and_then(|tool| caller.memory().known(tool)) else { return Ok(()) };
+    let unchecked = match known.is_light(result) {
+        true => known.check_output(result.structured.as_ref())?,
+        false => {
+            let structured = result.structured.clone();
+            let checked = wait::aside(move || known.check_output(structured.as_ref()));
+            wait::within(caller.timer(), idle, "timeout", checked).await?
         }
-        _ => Ok(()),
+    };
+    if let (Some(unchecked), Some(tool)) = (unchecked, tool) {
+        unchecked.warn(tool);
     }
+    Ok(())
 }
 
 /// Sends one request and waits for its end: how it ended, and whether anything was asked.

@@ -40,7 +40,7 @@ pub use calling::{Calling, LogMessage, Progress};
 pub use link::{About, Ear, Errand, Link};
 pub use listening::Listening;
 pub use listing::{Listed, Listing};
-pub use local::local;
+pub use local::{local, local_with};
 pub use options::CallOptions;
 pub use task::{TaskChanges, TaskHandle, task_json};
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    BoxFuture, Discovery, Error, Implementation, LogLevel, Notification, Outbox, Service,
+    BoxFuture, Discovery, Error, Implementation, LogLevel, Notification, Outbox, Scope, Service,
 };
 
 /// What a server said about itself.
@@ -69,6 +69,12 @@ pub trait Link: Service {
 
     /// Lets `ear` hear what the server says outside of calls, as long as anybody else holds it.
     fn listen_in(&self, ear: Weak<dyn Ear>);
+
+    /// What requests of the caller's own carry beside their message, for a service in the same
+    /// process. Requests that are relayed for others carry what theirs did.
+    fn scope(&self) -> Scope {
+        Scope::new()
+    }
 
     /// Whether arguments are mirrored into headers, so that tools with annotations nobody can
     /// follow must not be used.

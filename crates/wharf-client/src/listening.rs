@@ -47,6 +47,7 @@ pub struct Listening {
 impl Listening {
     pub(crate) async fn begin(caller: &Caller, filter: Filter) -> Result<Self, Error> {
         let mut request = Spec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
+        request.scope = caller.link().scope();
         if !filter.tasks.is_empty() {
             request.tasking = Tasking::Welcome;
         }

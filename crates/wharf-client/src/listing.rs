@@ -8,6 +8,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::{Duration, Instant},
 };
 
 use futures_core::Stream;
@@ -20,9 +21,10 @@ use crate::{
     Caller,
     caller::offers,
     calling::{Done, Hooks, What},
-    engine,
+    engine::{self, Limits},
     read::unexpected,
     spec::Spec,
+    wait,
 };
 
 /// What can be listed.
@@ -100,10 +102,13 @@ pub struct Listing<T: Listed> {
 
 type Fetching<T> = BoxFuture<Result<(Page<T>, u64), Error>>;
 
+/// How long all pages of one listing may take is `CallOptions::total`.
+const KNOB: &str = "CallOptions::total";
+
 enum Step<T> {
     /// The page at this cursor comes next; the first has none.
     Next(Option<String>),
-    Fetching(Fetching<T>),
+    Fetching(Fetching<T>, Instant),
     /// It ends with this, after the items there are.
     Fail(Error),
     Over,
@@ -114,6 +119,9 @@ enum Step<T> {
 struct Seen {
     pages: usize,
     items: usize,
+    weight: usize,
+    /// How long the server has taken so far.
+    time: Duration,
     cursors: HashSet<String>,
     names: HashSet<String>,
     /// The state of the list when its first page was asked for.
@@ -182,14 +190,12 @@ impl<T: Listed> Listing<T> {
             self.step = match mem::replace(&mut self.step, Step::Over) {
                 Step::Over => return Poll::Ready(None),
                 Step::Fail(error) => return Poll::Ready(Some(Err(error))),
-                Step::Next(cursor) => {
-                    Step::Fetching(Box::pin(fetch(self.caller.clone(), cursor, self.cached)))
-                }
-                Step::Fetching(mut fetching) => match fetching.as_mut().poll(cx) {
-                    Poll::Ready(Ok((page, generation))) => self.take(page, generation),
+                Step::Next(cursor) => self.ask(cursor),
+                Step::Fetching(mut fetching, since) => match fetching.as_mut().poll(cx) {
+                    Poll::Ready(Ok((page, generation))) => self.take(page, generation, since),
                     Poll::Ready(Err(error)) => Step::Fail(error),
                     Poll::Pending => {
-                        self.step = Step::Fetching(fetching);
+                        self.step = Step::Fetching(fetching, since);
                         return Poll::Pending;
                     }
                 },
@@ -197,9 +203,26 @@ impl<T: Listed> Listing<T> {
         }
     }
 
-    fn take(&mut self, page: Page<T>, generation: u64) -> Step<T> {
+    /// Asks for a page, in the time that the pages before have left.
+    fn ask(&self, cursor: Option<String>) -> Step<T> {
+        let total = self.caller.options().total;
+        let left = total.saturating_sub(self.seen.time);
+        if left.is_zero() {
+            return Step::Fail(wait::out_of_time(total, KNOB));
+        }
+        let now = self.caller.timer().now();
+        let limits = Limits { total: left, cached: self.cached, ..Limits::of(&self.caller) };
+        Step::Fetching(Box::pin(fetch(self.caller.clone(), cursor, limits)), now)
+    }
+
+    fn take(&mut self, page: Page<T>, generation: u64, since: Instant) -> Step<T> {
         let (options, seen) = (self.caller.options(), &mut self.seen);
         seen.pages += 1;
+        seen.time += self.caller.timer().now().saturating_duration_since(since);
+        seen.weight = seen.weight.saturating_add(page.body.weight);
+        if seen.weight > options.listed {
+            return endless(T::METHOD, format!("more than {} bytes", options.listed));
+        }
         seen.items = seen.items.saturating_add(page.items().len());
         if seen.items > options.items {
             return endless(T::METHOD, format!("more than {} items", options.items));
@@ -234,7 +257,7 @@ impl Seen {
 fn endless<T>(method: Method, what: String) -> Step<T> {
     let message = format!(
         "{}: the server gave {what}, so the listing was stopped; \
-         `CallOptions::pages` and `CallOptions::items` say how much is read",
+         `CallOptions::{{pages, items, listed}}` say how much is read",
         method.name()
     );
     Step::Fail(Error::new(ErrorKind::ContentTooLarge).with_message(message))
@@ -244,11 +267,10 @@ fn endless<T>(method: Method, what: String) -> Step<T> {
 async fn fetch<T: Listed>(
     caller: Caller,
     cursor: Option<String>,
-    cached: bool,
+    limits: Limits,
 ) -> Result<(Page<T>, u64), Error> {
     let generation = caller.memory().generation(T::METHOD);
     let spec = Spec { cursor, ..Spec::new(T::METHOD) };
-    let limits = engine::Limits { cached, ..engine::Limits::of(&caller) };
     match engine::run(&caller, What::Call(spec), Hooks::default(), limits).await? {
         Done::Reply(reply) => T::page(reply).map(|it| (it, generation)).ok_or_else(unexpected),
         _ => Err(unexpected()),

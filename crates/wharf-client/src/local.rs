@@ -10,7 +10,8 @@ use std::{
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
     BoxFuture, Deadlines, Direction, Error, Implementation, InputRequired, Method, Outbox, Outcome,
-    Page, Reply, Request, RequestBuilder, Service, Task, Tasking, Timer, ToolResult,
+    Page, Reply, Request, RequestBuilder, Scope, Service, Task, Tasking, Timer, ToolResult,
+    Trusted,
 };
 
 use crate::{
@@ -19,7 +20,8 @@ use crate::{
     task::{asks_json, task_json},
 };
 
-/// A link to a server in the same process: no bytes, no revision.
+/// A link to a server in the same process: no bytes, no revision. The server takes the caller for one
+/// of its own process: see [`Trusted`].
 ///
 /// # Errors
 /// If the service does not say what it can do.
@@ -40,11 +42,28 @@ pub async fn local(
     service: Arc<dyn Service>,
     info: Implementation,
 ) -> Result<Arc<dyn Link>, Error> {
-    let request = RequestBuilder::new(Method::Discover).build();
+    let mut scope = Scope::new();
+    scope.insert(Trusted);
+    local_with(service, info, scope).await
+}
+
+/// The same for a caller whose requests carry `scope`: a [`Principal`](wharf_model::Principal), for
+/// one.
+///
+/// # Errors
+/// If the service does not say what it can do.
+pub async fn local_with(
+    service: Arc<dyn Service>,
+    info: Implementation,
+    scope: Scope,
+) -> Result<Arc<dyn Link>, Error> {
+    let scope = scope.shared();
+    let mut request = RequestBuilder::new(Method::Discover).build();
+    request.scope = scope.clone();
     let outbox = Outbox::new(Arc::new(NoTimer), Deadlines { idle: None, total: None });
     match service.call(request, outbox).await {
         Outcome::Complete(Reply::Discover(discovery)) => {
-            Ok(Arc::new(Local { about: Arc::new(About::new(info, *discovery)), service }))
+            Ok(Arc::new(Local { about: Arc::new(About::new(info, *discovery)), service, scope }))
         }
         Outcome::Failed(error) => Err(*error),
         _ => Err(unexpected()),
@@ -54,6 +73,8 @@ pub async fn local(
 struct Local {
     service: Arc<dyn Service>,
     about: Arc<About>,
+    /// What requests of the caller's own carry.
+    scope: Scope,
 }
 
 impl Service for Local {
@@ -97,7 +118,10 @@ impl Link for Local {
             (None, _) => Err(Error::method_not_found(&method)),
         };
         let about = self.about.clone();
-        let call = request.map(|request| self.service.call(request, outbox));
+        let call = request.map(|mut request| {
+            request.scope = self.scope.clone();
+            self.service.call(request, outbox)
+        });
         Box::pin(async move {
             match call?.await {
                 Outcome::Complete(reply) => text(result(reply, &about)?),
@@ -107,6 +131,10 @@ impl Link for Local {
                 _ => Err(unexpected()),
             }
         })
+    }
+
+    fn scope(&self) -> Scope {
+        self.scope.clone()
     }
 
     /// A service in the same process is always there, and hears of new roots from its peer.

@@ -10,9 +10,7 @@ use std::{
     time::Instant,
 };
 
-use wharf_model::{
-    Error, METHODS, Method, Mirrored, Notification, Reply, TaskSupport, ToolInfo, ToolResult,
-};
+use wharf_model::{Error, METHODS, Method, Mirrored, Notification, Reply, TaskSupport, ToolInfo};
 
 use crate::{
     Answer, Ear,
@@ -91,8 +89,9 @@ impl Memory {
             }
             let usable = reason.is_none();
             let mut state = self.lock();
-            if state.generations[Method::ListTools as usize] == generation {
-                state.tools.insert(known);
+            match state.generations[Method::ListTools as usize] == generation {
+                true => state.tools.insert(known),
+                false => state.tools.doubt(info),
             }
             usable
         });
@@ -113,24 +112,14 @@ impl Memory {
         known.map_or_else(|| Ok(Mirrored::default()), |known| known.mirrored(arguments)).map(Some)
     }
 
-    /// Whether the tool may have been known before its server said that tools have changed.
-    pub(crate) fn forgot(&self, tool: &str) -> bool {
-        let state = self.lock();
-        state.generations[Method::ListTools as usize] > 0 && state.tools.get(tool).is_none()
-    }
-
-    pub(crate) fn is_repeatable(&self, tool: &str) -> bool {
-        self.lock().tools.get(tool).is_some_and(|known| known.is_repeatable())
-    }
-
     /// Whether the tool runs as a task, by its own account; `None` if nobody listed it.
     pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
-        self.lock().tools.get(tool).map(|known| known.task_support())
+        self.lock().tools.task_support(tool)
     }
 
-    pub(crate) fn check_output(&self, tool: &str, result: &ToolResult) -> Result<(), Error> {
-        let known = self.lock().tools.get(tool);
-        known.map_or(Ok(()), |known| known.check_output(result))
+    /// What is known of a tool that was listed.
+    pub(crate) fn known(&self, tool: &str) -> Option<Arc<Known>> {
+        self.lock().tools.get(tool)
     }
 
     /// Completes when the server has said that all of these pages were visited.

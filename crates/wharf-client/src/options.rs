@@ -36,6 +36,9 @@ pub struct CallOptions {
     pub pages: usize,
     /// How many items one listing reads: 100,000.
     pub items: usize,
+    /// How much one listing reads, all pages together: 64 MiB, to which each JSON value adds 32
+    /// bytes beside its text. All pages together take no longer than `total`.
+    pub listed: usize,
 }
 
 impl Default for CallOptions {
@@ -50,6 +53,7 @@ impl Default for CallOptions {
             tasks: true,
             pages: 1_000,
             items: 100_000,
+            listed: 64 << 20,
         }
     }
 }
@@ -86,4 +90,6 @@ setters! {
     pages: usize;
     /// Sets how many items one listing reads.
     items: usize;
+    /// Sets how much one listing reads, in bytes.
+    listed: usize;
 }

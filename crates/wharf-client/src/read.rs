@@ -1,6 +1,6 @@
 //! Results as callers want them.
 
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 use wharf_model::{
     Completion, Content, Error, ErrorKind, PromptResult, ReadResult, Reply, ToolResult, excerpt,
@@ -56,6 +56,13 @@ pub(crate) fn raw(done: Done) -> Result<Box<RawValue>, Error> {
     }
 }
 
+/// How revisions before 2026-07-28 carry structured content that is no object.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound = "T: DeserializeOwned")]
+struct Wrapped<T> {
+    result: T,
+}
+
 pub(crate) fn tool_as<T: DeserializeOwned>(done: Done) -> Result<T, Error> {
     let result = tool(done)?;
     let texts: Vec<&str> = result.content.iter().filter_map(Content::as_text).collect();
@@ -67,8 +74,10 @@ pub(crate) fn tool_as<T: DeserializeOwned>(done: Done) -> Result<T, Error> {
         return Err(Error::new(ErrorKind::ToolExecutionFailed).with_message(message));
     }
     if let Some(structured) = &result.structured {
-        return serde_json::from_str(structured.get())
-            .map_err(|error| misread(&error, structured.get()));
+        let json = structured.get();
+        let unwrapped = || serde_json::from_str::<Wrapped<T>>(json).map(|it| it.result);
+        return serde_json::from_str(json)
+            .or_else(|error| unwrapped().map_err(|_| misread(&error, json)));
     }
     if result.content.is_empty() {
         return serde_json::from_value(Value::Null).map_err(|error| misread(&error, ""));

@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use wharf_model::{Error, ErrorKind, Mirrored, TaskSupport, ToolInfo, ToolResult, excerpt};
+use serde_json::Value;
+use wharf_model::{
+    Error, ErrorKind, JsonText, LazyJson, Mirrored, TaskSupport, ToolInfo, ToolResult, excerpt,
+};
 use wharf_schema::{
     header,
     mirror::Mirrors,
@@ -18,9 +21,26 @@ const DEPTH: usize = 64;
 /// How many tools are remembered: as many as a listing reads.
 const MOST: usize = 100_000;
 
+/// How many bytes their texts may have together.
+const MOST_TEXT: usize = 64 << 20;
+
+/// A schema and a result of this many bytes together are checked where the call is polled; what is
+/// larger is checked off the runtime's threads.
+const LIGHT: usize = 4 << 10;
+
+/// How long a schema may be that results are held against.
+const LONGEST_SCHEMA: usize = 256 << 10;
+
 /// What is known of a server's tools, by name.
 #[derive(Default)]
-pub(crate) struct Tools(HashMap<String, Arc<Known>>);
+pub(crate) struct Tools {
+    known: HashMap<String, Arc<Known>>,
+    /// How many bytes the texts of `known` have.
+    text: usize,
+    /// How tools run that were listed while the list changed: it may be another list by now, so
+    /// nothing else of them counts.
+    doubtful: HashMap<String, TaskSupport>,
+}
 
 /// One tool that was listed.
 pub(crate) struct Known {
@@ -33,19 +53,52 @@ pub(crate) struct Known {
 
 impl Tools {
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Known>> {
-        self.0.get(name).cloned()
+        self.known.get(name).cloned()
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        *self = Tools::default();
     }
 
     pub(crate) fn insert(&mut self, known: Arc<Known>) {
-        let name = &known.info.name;
-        if self.0.len() < MOST || self.0.contains_key(name) {
-            self.0.insert(name.clone(), known);
+        let (name, text) = (&known.info.name, known.text());
+        if text > MOST_TEXT || (self.known.len() >= MOST && !self.known.contains_key(name)) {
+            return;
+        }
+        if self.text + text > MOST_TEXT {
+            // A server that lists other tools every time must not fill the memory with them.
+            self.clear();
+        }
+        self.text += text;
+        if let Some(before) = self.known.insert(name.clone(), known) {
+            self.text -= before.text();
         }
     }
+
+    /// Takes note of a tool whose list may be out of date.
+    pub(crate) fn doubt(&mut self, info: &ToolInfo) {
+        if self.doubtful.len() < MOST {
+            self.doubtful.insert(info.name.clone(), task_support(info));
+        }
+    }
+
+    /// Whether the tool runs as a task, as far as anything is known of it.
+    pub(crate) fn task_support(&self, name: &str) -> Option<TaskSupport> {
+        let known = self.known.get(name).map(|known| task_support(&known.info));
+        known.or_else(|| self.doubtful.get(name).cloned())
+    }
+}
+
+/// Whether the text of a schema may have annotations, however they are written.
+fn may_be_mirrored(schema: &str) -> bool {
+    schema.contains(header::ANNOTATION) || schema.contains('\\')
+}
+
+/// Whether calling a tool again does no harm, by its own account.
+pub(crate) fn is_repeatable(info: &ToolInfo) -> bool {
+    info.annotations.as_ref().is_some_and(|hints| {
+        hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
+    })
 }
 
 /// Whether a tool runs as a task, by its own account.
@@ -57,11 +110,15 @@ pub(crate) fn task_support(info: &ToolInfo) -> TaskSupport {
 impl Known {
     /// `mirrored`: whether the link mirrors arguments, so that annotations matter.
     pub(crate) fn new(info: Arc<ToolInfo>, mirrored: bool) -> Arc<Self> {
-        let mirrors = match mirrored {
-            true => match header::problems(&info.input_schema, DEPTH).into_iter().next() {
-                Some(problem) => Err(problem),
-                None => Ok(Mirrors::of(&info.input_schema, DEPTH)),
-            },
+        let mirrors = match mirrored && may_be_mirrored(&info.input_schema.text()) {
+            true => {
+                // Read once and not kept: a list may have many.
+                let schema = info.input_schema.read();
+                match header::problems(&schema, DEPTH).into_iter().next() {
+                    Some(problem) => Err(problem),
+                    None => Ok(Mirrors::of(&schema, DEPTH)),
+                }
+            }
             false => Ok(Mirrors::default()),
         };
         Arc::new(Known { info, mirrors, output: OnceLock::new() })
@@ -89,44 +146,80 @@ impl Known {
 
     /// Whether calling it again does no harm, by its own account.
     pub(crate) fn is_repeatable(&self) -> bool {
-        self.info.annotations.as_ref().is_some_and(|hints| {
-            hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
-        })
+        is_repeatable(&self.info)
     }
 
-    /// Whether it runs as a task, by its own account.
-    pub(crate) fn task_support(&self) -> TaskSupport {
-        task_support(&self.info)
+    /// How many bytes its large texts have.
+    fn text(&self) -> usize {
+        let info = &self.info;
+        let output = info.output_schema.as_ref().map_or(0, |schema| schema.text().len());
+        let meta = info.meta.as_ref().map_or(0, |meta| meta.text().len());
+        let words = info.description.as_ref().map_or(0, String::len) + info.name.len();
+        info.input_schema.text().len() + output + meta + words
     }
 
-    pub(crate) fn check_output(&self, result: &ToolResult) -> Result<(), Error> {
-        let (Some(schema), false) = (&self.info.output_schema, result.is_error) else {
-            return Ok(());
-        };
-        let tool = &*self.info.name;
-        let compile = || match Checker::new(schema) {
+    /// Whether checking this result takes next to no time.
+    pub(crate) fn is_light(&self, result: &ToolResult) -> bool {
+        let schema = self.info.output_schema.as_ref().map_or(0, |schema| schema.text().len());
+        let result = result.structured.as_ref().map_or(0, |json| json.get().len());
+        result == 0 || schema == 0 || schema + result <= LIGHT
+    }
+
+    /// Holds a result, which is no failure of the tool, against the tool's schema. Gives the reason
+    /// why that was not done, where it is news: this may run on any thread, and the caller logs it.
+    pub(crate) fn check_output(
+        &self,
+        structured: Option<&JsonText>,
+    ) -> Result<Option<Unchecked>, Error> {
+        let Some(schema) = &self.info.output_schema else { return Ok(None) };
+        let mut news = None;
+        let compile = || match compile(schema) {
             Ok(checker) => Some(checker),
             Err(reason) => {
-                tracing::warn!(tool, reason, "results are not checked against the output schema");
+                news = Some(Unchecked::Results(reason));
                 None
             }
         };
-        let Some(checker) = self.output.get_or_init(compile) else { return Ok(()) };
-        let problem = match &result.structured {
+        let Some(checker) = self.output.get_or_init(compile) else { return Ok(news) };
+        let problem = match structured {
             None => "- there is no structured content".into(),
             Some(structured) => match checker.check(structured.get()) {
-                Verdict::Fits => return Ok(()),
-                Verdict::Unchecked(reason) => {
-                    tracing::warn!(tool, reason, "a result was not checked");
-                    return Ok(());
-                }
+                Verdict::Fits => return Ok(None),
+                Verdict::Unchecked(reason) => return Ok(Some(Unchecked::Result(reason))),
                 Verdict::Misfit(problem) => problem,
             },
         };
         let message = format!(
             "The result of `{}` does not match its own output schema:\n{problem}",
-            excerpt(tool)
+            excerpt(&self.info.name)
         );
         Err(Error::new(ErrorKind::OutputSchemaMismatch).with_message(message))
+    }
+}
+
+/// Why a result was not held against its schema.
+pub(crate) enum Unchecked {
+    /// No result of the tool can be.
+    Results(String),
+    /// This one cannot.
+    Result(String),
+}
+
+impl Unchecked {
+    pub(crate) fn warn(self, tool: &str) {
+        match self {
+            Unchecked::Results(reason) => {
+                tracing::warn!(tool, reason, "results are not checked against the output schema");
+            }
+            Unchecked::Result(reason) => tracing::warn!(tool, reason, "a result was not checked"),
+        }
+    }
+}
+
+/// The schema, compiled. Its tree is not even built if it is too long for that.
+fn compile(schema: &LazyJson<Arc<Value>>) -> Result<Checker, String> {
+    match schema.text().len() > LONGEST_SCHEMA {
+        true => Err(format!("the schema has more than {LONGEST_SCHEMA} bytes")),
+        false => Checker::new(&schema.read()),
     }
 }

@@ -38,6 +38,20 @@ pub(crate) fn out_of_time(limit: Duration, knob: &str) -> Error {
     Error::new(ErrorKind::RequestTimeout).with_message(message)
 }
 
+/// Does work that takes the processor for long on a thread that no call is polled on: timeouts and
+/// cancellation go on. If nobody waits any more the work goes on to its end, so it must have one.
+pub(crate) async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => {
+            let done = runtime.spawn_blocking(work).await;
+            done.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
+        }
+        Err(_) => work(),
+    }
+}
+
 /// Completes after `pause`.
 pub(crate) async fn sleep(timer: &Arc<dyn Timer>, pause: Duration) {
     match timer.now().checked_add(pause) {

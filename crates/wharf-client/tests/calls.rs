@@ -70,6 +70,9 @@ async fn results_are_read_as_the_type_that_is_wanted() {
         .then(ToolResult::default())
         .then(ToolResult::error("no such crate"))
         .then(text("x").structured(raw(json!("x"))))
+        .then(text("[1]").structured(raw(json!({"result": [1]}))))
+        .then(text("{}").structured(raw(json!({"result": 1}))))
+        .then(text("{}").structured(raw(json!({"result": [1], "more": 2}))))
         .link();
     let caller = caller(&link);
     let structured: BTreeMap<String, u8> = caller.call_as("t", ()).await.unwrap();
@@ -84,6 +87,11 @@ async fn results_are_read_as_the_type_that_is_wanted() {
     let error = caller.call_as::<String>("t", ()).await.unwrap_err();
     assert!(error.kind.is_tool_execution_failed() && error.message == "no such crate");
     assert!(caller.call_as::<u8>("t", ()).await.unwrap_err().kind.is_validation_failed());
+    // What a server had to wrap, and what only looks like it.
+    assert_eq!(caller.call_as::<Vec<u8>>("t", ()).await.unwrap(), [1]);
+    let object: BTreeMap<String, u8> = caller.call_as("t", ()).await.unwrap();
+    assert_eq!(object["result"], 1);
+    assert!(caller.call_as::<Vec<u8>>("t", ()).await.is_err());
 }
 
 #[tokio::test]

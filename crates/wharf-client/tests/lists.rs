@@ -186,3 +186,41 @@ async fn links_without_headers_mirror_nothing() {
     caller.call("t", json!({"region": "a"})).await.unwrap();
     assert!(link.sent()[1].mirrored.is_none());
 }
+
+/// Pages of this weight, without end; each comes after `pause`.
+fn heavy(weight: usize, pause: std::time::Duration) -> Arc<Fake> {
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let link = Fake::default().always_does(move |_, _| {
+        let n = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst).to_string();
+        let mut page = page([ToolInfo::without_parameters(&*n)], Some(&n), 0);
+        let items = page.body.items.clone();
+        page.body = Arc::new(wharf_model::PageBody { weight, ..wharf_model::PageBody::new(items) });
+        Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            Reply::Tools(page).into()
+        })
+    });
+    link.link()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_has_a_limit_in_bytes() {
+    let link = heavy(1 << 20, std::time::Duration::ZERO);
+    let error = caller(&link).tools().all().await.unwrap_err();
+    assert!(error.kind.is_content_too_large() && error.message.contains("bytes"), "{error}");
+    assert_eq!(link.count(), 65);
+    let link = heavy(10, std::time::Duration::ZERO);
+    let options = CallOptions::default().listed(25);
+    caller_with(&link, Answers::new(), options).tools().all().await.unwrap_err();
+    assert_eq!(link.count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_pages_together_have_one_deadline() {
+    let link = heavy(1, 10 * support::SECOND);
+    let begun = tokio::time::Instant::now();
+    let options = CallOptions::default().total(35 * support::SECOND);
+    let error = caller_with(&link, Answers::new(), options).tools().all().await.unwrap_err();
+    assert!(error.kind.is_request_timeout(), "{error}");
+    assert_eq!((begun.elapsed(), link.count()), (35 * support::SECOND, 4));
+}

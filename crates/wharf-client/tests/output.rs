@@ -187,3 +187,24 @@ async fn results_that_would_take_too_long_to_check_pass() {
     let schema = json!({"type": "array", "items": {"enum": choices}});
     called(schema, result(&json!(picked))).await.unwrap();
 }
+
+/// A large result is checked on another thread: the call is pending meanwhile, where a small one is
+/// done at once.
+#[tokio::test]
+async fn large_results_are_checked_off_the_runtimes_threads() {
+    for (size, at_once) in [(10, true), (100_000, false)] {
+        let info = ToolInfo::without_parameters("t").output_schema(numbers());
+        let structured = result(&json!({"n": 0, "text": "x".repeat(size)}));
+        let link = Fake::default().then(tool(info)).then(structured).link();
+        let caller = caller(&link);
+        caller.tools().all().await.unwrap();
+        let mut call = caller.call("t", ()).into_future();
+        let first = support::poll_once(&mut call);
+        assert_eq!(first.is_ready(), at_once, "{size}");
+        let error = match first {
+            std::task::Poll::Ready(end) => end.unwrap_err(),
+            std::task::Poll::Pending => call.await.unwrap_err(),
+        };
+        assert!(error.kind.is_output_schema_mismatch(), "{error}");
+    }
+}

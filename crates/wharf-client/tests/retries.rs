@@ -48,9 +48,10 @@ async fn reads_are_sent_again_when_the_connection_breaks() {
 
 #[tokio::test(start_paused = true)]
 async fn tools_are_sent_again_only_if_that_does_no_harm() {
-    let link = Fake::default().then(lost()).link();
+    let link = Fake::default().then(lost()).then(listed(ToolAnnotations::default())).link();
     let error = caller(&link).call("t", ()).await.unwrap_err();
     assert!(error.kind.is_connection_closed() && error.message.contains("not sent again"));
+    assert_eq!(link.count(), 2);
 
     let hints = ToolAnnotations::default;
     for (hints, again) in [
@@ -65,6 +66,24 @@ async fn tools_are_sent_again_only_if_that_does_no_harm() {
         assert_eq!(caller.call("t", ()).await.is_ok(), again);
         assert_eq!(link.count(), if again { 3 } else { 2 });
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_was_never_listed_is_looked_up_before_it_is_sent_again() {
+    let safe = ToolAnnotations::default().read_only(true);
+    let link = Fake::default()
+        .then(lost())
+        .then(listed(safe))
+        .then(lost())
+        .then(ToolResult::text("done"))
+        .link();
+    caller(&link).call("t", ()).await.unwrap();
+    let sent: Vec<_> = link.sent().iter().map(|it| it.method.name()).collect();
+    assert_eq!(sent, ["tools/call", "tools/list", "tools/call", "tools/call"]);
+    // A server that does not list it says nothing about it.
+    let link = Fake::default().then(lost()).then(support::tools(&["other"], None)).link();
+    let error = caller(&link).call("t", ()).await.unwrap_err();
+    assert!(error.message.contains("not sent again"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

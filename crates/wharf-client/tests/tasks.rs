@@ -292,6 +292,43 @@ async fn a_tool_that_nobody_listed_is_looked_up_when_it_refuses() {
     assert_eq!(methods(&link), [Method::CallTool, Method::ListTools]);
 }
 
+/// The first TypeScript SDK answers with a failure of the tool, not with an error.
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_fails_for_want_of_a_task_is_called_as_one() {
+    let refusal = || ToolResult::error("MCP error -32601: Tool slow requires task augmentation");
+    let link = Played::fetched([completed("")]).result("fetched").link();
+    link.lists(tool("required"));
+    link.fail_plain_calls(refusal());
+    assert_eq!(text(&caller(&link).call("slow", ()).await.unwrap()), "fetched");
+    use Method::{CallTool, GetTask, ListTools, TaskResult};
+    assert_eq!(methods(&link), [CallTool, ListTools, CallTool, GetTask, TaskResult]);
+
+    // The same words may mean something else, and others lead nowhere.
+    for (support, said, asked) in
+        [("optional", refusal(), 2), ("required", ToolResult::error("no"), 1)]
+    {
+        let link = Played::fetched([]).link();
+        link.lists(tool(support));
+        link.fail_plain_calls(said);
+        assert!(caller(&link).call("slow", ()).await.unwrap().is_error);
+        assert_eq!(methods(&link).len(), asked);
+    }
+}
+
+/// That the list changed while it was listed says nothing against what it said about tasks.
+#[tokio::test(start_paused = true)]
+async fn a_tool_listed_while_the_list_changes_is_called_as_a_task() {
+    let link = Played::fetched([completed("")]).result("fetched").link();
+    link.lists(tool("required"));
+    link.changes_while_listed();
+    let caller = caller(&link);
+    let mut tools = caller.tools();
+    assert_eq!(tools.next().await.unwrap().unwrap().name, "slow");
+    assert_eq!(text(&caller.call("slow", ()).await.unwrap()), "fetched");
+    use Method::{CallTool, GetTask, ListTools, TaskResult};
+    assert_eq!(methods(&link), [ListTools, CallTool, GetTask, TaskResult]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn whoever_fetches_a_result_is_asked() {
     let looks = [asking(&[]), working("thinking"), working("thinking"), completed("")];

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::builders::{meta_setter, or_default, setters};
-use crate::{Extra, Meta};
+use crate::{Extra, LazyJson, Meta};
 
 /// The most values that one answer may hold.
 const MAX_VALUES: usize = 100;
@@ -169,7 +169,7 @@ pub struct Completion {
     pub has_more: Option<bool>,
     /// The `_meta` object of the result, which stands beside the completion and not in it.
     #[serde(skip)]
-    pub meta: Option<Box<Meta>>,
+    pub meta: Option<Box<LazyJson<Meta>>>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,

@@ -1,15 +1,16 @@
 //! Content: what tools return, prompts say and models read.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
-use crate::builders::{open_enum, or_default, setters};
-use crate::{Extra, ResourceContents, ResourceInfo, ToolResultContent, ToolUse};
+use crate::builders::{open_enum, setters};
+use crate::extra::reads_extra;
+use crate::{Extra, LazyJson, ResourceContents, ResourceInfo, ToolResultContent, ToolUse};
 
 /// The free-form `_meta` object that most protocol objects may carry.
 pub type Meta = serde_json::Map<String, Value>;
@@ -53,28 +54,34 @@ pub enum Content {
     /// What that tool answered; in sampling only.
     ToolResult(Box<ToolResultContent>),
     /// A type this version of Wharf does not know, kept whole.
-    Other(Box<Meta>),
+    Other(LazyJson<Meta>),
 }
 
 /// Text content.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Text {
     /// The text.
     pub text: String,
     /// Hints for the client.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// The `_meta` object.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Box<Meta>>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Box<LazyJson<Meta>>>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
+reads_extra! { Text {
+    text "text" must,
+    annotations "annotations" maybe,
+    meta "_meta" maybe,
+} tag "type" }
+
 /// Image or audio content.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Media {
@@ -83,51 +90,70 @@ pub struct Media {
     /// The media type, such as `image/png`.
     pub mime_type: String,
     /// Hints for the client.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// The `_meta` object.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Box<Meta>>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Box<LazyJson<Meta>>>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
+reads_extra! { Media {
+    data "data" must,
+    mime_type "mimeType" must,
+    annotations "annotations" maybe,
+    meta "_meta" maybe,
+} tag "type" }
+
 /// A resource inside a message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct EmbeddedResource {
     /// The resource's contents.
     pub resource: ResourceContents,
     /// Hints for the client.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// The `_meta` object.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Box<Meta>>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Box<LazyJson<Meta>>>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
+reads_extra! { EmbeddedResource {
+    resource "resource" must,
+    annotations "annotations" maybe,
+    meta "_meta" maybe,
+} tag "type" }
+
 /// Hints on how a client may use or show something.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Annotations {
     /// Whom it is meant for.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub audience: Vec<Role>,
     /// From 0 (optional) to 1 (effectively required).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<f64>,
     /// When it last changed, in ISO 8601.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+reads_extra! { Annotations {
+    audience "audience" or_default,
+    priority "priority" maybe,
+    last_modified "lastModified" maybe,
+} }
 
 setters! { Annotations {
     /// Adds one reader it is meant for.
@@ -206,11 +232,12 @@ impl Content {
             Self::Resource(it) => &mut it.meta,
             Self::ToolUse(it) => &mut it.meta,
             Self::ToolResult(it) => &mut it.meta,
-            Self::Other(map) => {
-                let meta = map.entry("_meta").or_insert_with(|| Meta::new().into());
-                if let Value::Object(meta) = meta {
+            Self::Other(fields) => {
+                let mut meta = fields.get("_meta").cloned().unwrap_or_else(|| Meta::new().into());
+                if let Value::Object(meta) = &mut meta {
                     meta.insert(key.into(), value.into());
                 }
+                fields.insert("_meta".into(), meta);
                 return self;
             }
         };
@@ -270,7 +297,7 @@ impl Serialize for Content {
             Self::Resource(it) => Tagged::Resource(it),
             Self::ToolUse(it) => Tagged::ToolUse(it),
             Self::ToolResult(it) => Tagged::ToolResult(it),
-            Self::Other(map) => return map.serialize(to),
+            Self::Other(fields) => return fields.serialize(to),
         };
         tagged.serialize(to)
     }
@@ -278,22 +305,30 @@ impl Serialize for Content {
 
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        fn read<T: DeserializeOwned, E: serde::de::Error>(mut map: Meta) -> Result<T, E> {
-            // The variant says it already.
-            map.remove("type");
-            T::deserialize(Value::Object(map)).map_err(E::custom)
+        #[derive(Deserialize)]
+        struct Kind<'a> {
+            #[serde(rename = "type", borrow)]
+            kind: Cow<'a, str>,
         }
-        let map = Meta::deserialize(from)?;
-        match map.get("type").and_then(Value::as_str) {
-            Some("text") => read(map).map(Self::Text),
-            Some("image") => read(map).map(Self::Image),
-            Some("audio") => read(map).map(Self::Audio),
-            Some("resource_link") => read(map).map(Self::Link),
-            Some("resource") => read(map).map(Self::Resource),
-            Some("tool_use") => read(map).map(Self::ToolUse),
-            Some("tool_result") => read(map).map(Self::ToolResult),
-            Some(_) => Ok(Self::Other(Box::new(map))),
-            None => Err(D::Error::missing_field("type")),
+        fn read<T: DeserializeOwned, E: serde::de::Error>(json: &RawValue) -> Result<T, E> {
+            serde_json::from_str(json.get()).map_err(E::custom)
+        }
+        let json = Box::<RawValue>::deserialize(from)?;
+        let Kind { kind } = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+        match &*kind {
+            "text" => read(&json).map(Self::Text),
+            "image" => read(&json).map(Self::Image),
+            "audio" => read(&json).map(Self::Audio),
+            "resource_link" => {
+                let mut link: Box<ResourceInfo> = read(&json)?;
+                // The variant says it already.
+                link.extra.remove("type");
+                Ok(Self::Link(link))
+            }
+            "resource" => read(&json).map(Self::Resource),
+            "tool_use" => read(&json).map(Self::ToolUse),
+            "tool_result" => read(&json).map(Self::ToolResult),
+            _ => read(&json).map(Self::Other),
         }
     }
 }

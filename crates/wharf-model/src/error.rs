@@ -173,6 +173,7 @@ kinds! {
     InvalidCompletionArgument is_invalid_completion_argument "Invalid completion argument" (-32112) [CALLER TOOL];
     CompletionFailed is_completion_failed "Completion failed" (-32113) [TOOL];
 
+    InvalidRequestState is_invalid_request_state "Invalid or expired requestState" - [CALLER];
     HeaderMismatch is_header_mismatch "Header mismatch" - [CALLER];
     MissingClientCapability is_missing_client_capability "Missing required client capability" - [CALLER];
     UnsupportedProtocolVersion is_unsupported_protocol_version "Unsupported protocol version" - [CALLER];
@@ -284,7 +285,9 @@ pub struct Error {
     pub message: Cow<'static, str>,
     /// Details for programs.
     pub data: Option<Box<Value>>,
-    /// A code that the server defined itself, passed through as it is.
+    /// The JSON-RPC code, where there is one beside the kind: the code that a peer sent with this
+    /// error, as it came, or one that the server defined itself ([`Error::custom`]). None for
+    /// failures that no peer reported, such as a timeout.
     pub code: Option<i32>,
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::{
-    Ask, CacheHint, Completion, Error, Meta, PromptInfo, PromptResult, ReadResult, ResourceInfo,
-    ServerCapabilities, Task, TemplateInfo, ToolInfo, ToolResult,
+    Ask, CacheHint, Completion, Error, LazyJson, Meta, PromptInfo, PromptResult, ReadResult,
+    ResourceInfo, ServerCapabilities, Task, TemplateInfo, ToolInfo, ToolResult,
 };
 
 /// How a call ended.
@@ -115,7 +115,7 @@ pub struct Page<T> {
     /// How long this stays true, and for whom.
     pub cache: CacheHint,
     /// The user's own metadata.
-    pub meta: Option<Box<Meta>>,
+    pub meta: Option<Box<LazyJson<Meta>>>,
 }
 
 impl<T> Page<T> {
@@ -131,6 +131,9 @@ impl<T> Page<T> {
 pub struct PageBody<T> {
     /// The items.
     pub items: Vec<Arc<T>>,
+    /// What they weigh: the bytes of their JSON text, and 32 for each value in it, for what is made
+    /// of them takes more room than text. 0 if they never were text.
+    pub weight: usize,
     /// Their encoded forms, filled in by whoever encodes.
     pub memo: Memo,
 }
@@ -139,7 +142,7 @@ impl<T> PageBody<T> {
     /// A page body with nothing encoded yet.
     #[must_use]
     pub fn new(items: Vec<Arc<T>>) -> Self {
-        PageBody { items, memo: Memo::default() }
+        PageBody { items, weight: 0, memo: Memo::default() }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Prompts: messages that a user can pick.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::builders::{meta_setter, or_default, setters};
-use crate::{Content, Extra, Icon, Meta, Role};
+use crate::builders::{meta_setter, setters};
+use crate::extra::reads_extra;
+use crate::{Content, Extra, Icon, LazyJson, Meta, Role};
 
 /// A prompt as `prompts/list` shows it.
 ///
@@ -14,30 +15,39 @@ use crate::{Content, Extra, Icon, Meta, Role};
 /// let review = PromptInfo::new("code_review").argument(PromptArgument::new("code").required(true));
 /// assert!(review.arguments[0].required);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PromptInfo {
     /// Its name in code.
     pub name: String,
     /// Its name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// What it is for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// What it can be given.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<PromptArgument>,
     /// Pictures to show it with.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    pub icons: Vec<Icon>,
+    #[serde(skip_serializing_if = "LazyJson::<Vec<Icon>>::is_empty")]
+    pub icons: LazyJson<Vec<Icon>>,
     /// The `_meta` object.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Box<Meta>>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Box<LazyJson<Meta>>>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+reads_extra! { PromptInfo {
+    name "name" must,
+    title "title" maybe,
+    description "description" maybe,
+    arguments "arguments" or_default,
+    icons "icons" or_default,
+    meta "_meta" maybe,
+} }
 
 impl PromptInfo {
     /// A prompt without arguments.
@@ -58,24 +68,31 @@ setters! { PromptInfo {
 } }
 
 /// One argument of a prompt.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PromptArgument {
     /// Its name in code.
     pub name: String,
     /// Its name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// What it means.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Whether the prompt needs it.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+reads_extra! { PromptArgument {
+    name "name" must,
+    title "title" maybe,
+    description "description" maybe,
+    required "required" or_default,
+} }
 
 impl PromptArgument {
     /// An optional argument.
@@ -101,7 +118,7 @@ setters! { PromptArgument {
 ///
 /// assert_eq!(PromptMessage::user("Review this").role, Role::User);
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PromptMessage {
     /// Who says it.
@@ -112,6 +129,11 @@ pub struct PromptMessage {
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+reads_extra! { PromptMessage {
+    role "role" must,
+    content "content" must,
+} }
 
 impl PromptMessage {
     /// What the user says.
@@ -126,22 +148,27 @@ impl PromptMessage {
 }
 
 /// The answer to `prompts/get`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PromptResult {
     /// What the prompt is for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The messages, in order.
-    #[serde(default, deserialize_with = "or_default")]
     pub messages: Vec<PromptMessage>,
     /// The `_meta` object.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Box<Meta>>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Box<LazyJson<Meta>>>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+reads_extra! { PromptResult {
+    description "description" maybe,
+    messages "messages" or_default,
+    meta "_meta" maybe,
+} }
 
 impl PromptResult {
     /// A result with these messages.

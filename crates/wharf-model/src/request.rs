@@ -287,6 +287,24 @@ impl Request {
         Arc::new(Peer::new(info, capabilities))
     }
 
+    /// The client at the other end, if it said earlier who it is.
+    #[must_use]
+    pub fn known_peer(&self) -> Option<&Arc<Peer>> {
+        self.peer.as_ref()
+    }
+
+    /// How many bytes the message has that the call came in, or was written as.
+    #[must_use]
+    pub fn message_len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Forgets the message: its parameters and its metadata. A call that lasts, such as a listen, would
+    /// otherwise keep the memory that the message takes.
+    pub fn forget_message(&mut self) {
+        (self.body, self.parts) = (ByteString::default(), Parts::default());
+    }
+
     fn text(&self, span: Span) -> Option<Cow<'_, str>> {
         let quoted = self.json(span)?;
         let inside = quoted.strip_prefix('"')?.strip_suffix('"')?;

@@ -6,8 +6,9 @@ use serde::de::Error as _;
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::builders::{meta_setter, or_default, setters};
-use crate::{Annotations, CacheHint, Extra, Icon, Meta};
+use crate::builders::{meta_setter, setters};
+use crate::extra::reads_extra;
+use crate::{Annotations, CacheHint, Extra, Icon, LazyJson, Meta};
 
 /// A resource as `resources/list` shows it.
 ///
@@ -18,7 +19,7 @@ use crate::{Annotations, CacheHint, Extra, Icon, Meta};
 /// let log = ResourceInfo::new("file:///var/log/app", "app").title("Log").mime_type("text/plain");
 /// assert_eq!(log.title.as_deref(), Some("Log"));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceInfo {
@@ -27,30 +28,42 @@ pub struct ResourceInfo {
     /// Its name in code.
     pub name: String,
     /// Its name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// What it holds; models read this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Pictures to show it with.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    pub icons: Vec<Icon>,
+    #[serde(skip_serializing_if = "LazyJson::<Vec<Icon>>::is_empty")]
+    pub icons: LazyJson<Vec<Icon>>,
     /// Its media type.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// Hints for the client.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// Its raw size in bytes, before any encoding.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     /// The `_meta` object.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Box<Meta>>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Box<LazyJson<Meta>>>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+reads_extra! { ResourceInfo {
+    uri "uri" must,
+    name "name" must,
+    title "title" maybe,
+    description "description" maybe,
+    icons "icons" or_default,
+    mime_type "mimeType" maybe,
+    annotations "annotations" maybe,
+    size "size" maybe,
+    meta "_meta" maybe,
+} }
 
 impl ResourceInfo {
     /// A resource at `uri`.
@@ -75,7 +88,7 @@ setters! { ResourceInfo {
 } }
 
 /// A family of resources, addressed by an RFC 6570 template.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct TemplateInfo {
@@ -84,27 +97,38 @@ pub struct TemplateInfo {
     /// Its name in code.
     pub name: String,
     /// Its name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// What it is for; models read this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Pictures to show it with.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    pub icons: Vec<Icon>,
+    #[serde(skip_serializing_if = "LazyJson::<Vec<Icon>>::is_empty")]
+    pub icons: LazyJson<Vec<Icon>>,
     /// The media type, when all that match share it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// Hints for the client.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// The `_meta` object.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Box<Meta>>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Box<LazyJson<Meta>>>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+reads_extra! { TemplateInfo {
+    uri_template "uriTemplate" must,
+    name "name" must,
+    title "title" maybe,
+    description "description" maybe,
+    icons "icons" or_default,
+    mime_type "mimeType" maybe,
+    annotations "annotations" maybe,
+    meta "_meta" maybe,
+} }
 
 impl TemplateInfo {
     /// A template such as `file:///{path}`.
@@ -145,7 +169,7 @@ pub struct ResourceContents {
     /// The text or the bytes.
     pub body: Body,
     /// The `_meta` object.
-    pub meta: Option<Box<Meta>>,
+    pub meta: Option<Box<LazyJson<Meta>>>,
     /// Fields that this version of Wharf does not know, kept as they came.
     pub extra: Extra,
 }
@@ -203,18 +227,21 @@ impl Serialize for ResourceContents {
 
 impl<'de> Deserialize<'de> for ResourceContents {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
         struct Fields {
             uri: String,
             mime_type: Option<String>,
             text: Option<String>,
             blob: Option<String>,
-            #[serde(rename = "_meta")]
-            meta: Option<Box<Meta>>,
-            #[serde(flatten)]
+            meta: Option<Box<LazyJson<Meta>>>,
             extra: Extra,
         }
+        reads_extra! { Fields {
+            uri "uri" must,
+            mime_type "mimeType" maybe,
+            text "text" maybe,
+            blob "blob" maybe,
+            meta "_meta" maybe,
+        } }
         let Fields { uri, mime_type, text, blob, meta, extra } = Fields::deserialize(from)?;
         let body = text.map(Body::Text).or(blob.map(Body::Blob));
         let body =
@@ -224,23 +251,27 @@ impl<'de> Deserialize<'de> for ResourceContents {
 }
 
 /// The answer to `resources/read`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ReadResult {
     /// What was read.
-    #[serde(default, deserialize_with = "or_default")]
     pub contents: Vec<ResourceContents>,
     /// How long it may be kept. Not part of the JSON here: whether a peer
     /// knows these fields is for the wire to say.
     #[serde(skip)]
     pub cache: Option<CacheHint>,
     /// The `_meta` object.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Box<Meta>>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Box<LazyJson<Meta>>>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+reads_extra! { ReadResult {
+    contents "contents" or_default,
+    meta "_meta" maybe,
+} skip cache }
 
 impl ReadResult {
     /// A result with these contents.

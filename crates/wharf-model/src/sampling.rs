@@ -1,15 +1,11 @@
 //! Sampling: asking the client's language model.
 
-use std::fmt;
-
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::{Value, value::RawValue};
 
 use crate::builders::{meta_setter, open_enum, or_default, setters};
 use crate::tool::present;
-use crate::{Content, Meta, Role, ToolInfo};
+use crate::{Content, LazyJson, Meta, Role, ToolInfo};
 
 /// A question to the client's model.
 ///
@@ -247,7 +243,7 @@ pub struct ToolUse {
     pub input: Value,
     /// The `_meta` object.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Box<Meta>>,
+    pub meta: Option<Box<LazyJson<Meta>>>,
 }
 
 impl ToolUse {
@@ -280,7 +276,7 @@ pub struct ToolResultContent {
     pub is_error: bool,
     /// The `_meta` object.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Box<Meta>>,
+    pub meta: Option<Box<LazyJson<Meta>>>,
 }
 
 impl ToolResultContent {
@@ -326,25 +322,12 @@ mod one_or_many {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Vec<Content>, D::Error> {
-        from.deserialize_any(OneOrMany)
-    }
-
-    struct OneOrMany;
-
-    impl<'de> Visitor<'de> for OneOrMany {
-        type Value = Vec<Content>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a content object or an array of them")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-            Content::deserialize(MapAccessDeserializer::new(map)).map(|item| vec![item])
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-            Vec::deserialize(SeqAccessDeserializer::new(seq))
-        }
+        let json = Box::<RawValue>::deserialize(from)?;
+        let items = match json.get().starts_with('[') {
+            true => serde_json::from_str(json.get()),
+            false => serde_json::from_str(json.get()).map(|item| vec![item]),
+        };
+        items.map_err(D::Error::custom)
     }
 }
 

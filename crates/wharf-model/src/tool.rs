@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
-use crate::builders::{meta_setter, open_enum, or_default, setters};
-use crate::{Content, Extra, Icon, JsonText, Meta};
+use crate::builders::{meta_setter, open_enum, setters};
+use crate::extra::reads_extra;
+use crate::{Content, Extra, Icon, JsonText, LazyJson, Meta};
 
 /// A tool as `tools/list` shows it.
 ///
@@ -20,40 +21,51 @@ use crate::{Content, Extra, Icon, JsonText, Meta};
 ///     .annotations(ToolAnnotations::default().read_only(true));
 /// assert_eq!(serde_json::to_value(&add).unwrap()["annotations"]["readOnlyHint"], true);
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolInfo {
     /// Its name in code.
     pub name: String,
     /// Its name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// What it does; models read this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The JSON Schema of its arguments.
-    #[serde(with = "shared")]
-    pub input_schema: Arc<Value>,
+    /// The JSON Schema of its arguments. One that came from a server stays text until it is read.
+    pub input_schema: LazyJson<Arc<Value>>,
     /// The JSON Schema of its structured content.
-    #[serde(default, with = "shared_option", skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Arc<Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<LazyJson<Arc<Value>>>,
     /// Hints on how it behaves.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<ToolAnnotations>,
     /// Pictures to show it with.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    pub icons: Vec<Icon>,
+    #[serde(skip_serializing_if = "LazyJson::<Vec<Icon>>::is_empty")]
+    pub icons: LazyJson<Vec<Icon>>,
     /// How it may be run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<Execution>,
     /// The `_meta` object.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Box<Meta>>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Box<LazyJson<Meta>>>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+reads_extra! { ToolInfo {
+    name "name" must,
+    title "title" maybe,
+    description "description" maybe,
+    input_schema "inputSchema" must,
+    output_schema "outputSchema" maybe,
+    annotations "annotations" maybe,
+    icons "icons" or_default,
+    execution "execution" maybe,
+    meta "_meta" maybe,
+} }
 
 impl ToolInfo {
     /// A tool that takes what `input_schema` describes.
@@ -62,14 +74,21 @@ impl ToolInfo {
             name: name.into(),
             title: None,
             description: None,
-            input_schema: input_schema.into(),
+            input_schema: input_schema.into().into(),
             output_schema: None,
             annotations: None,
-            icons: Vec::new(),
+            icons: LazyJson::default(),
             execution: None,
             meta: None,
             extra: Extra::default(),
         }
+    }
+
+    /// Sets the JSON Schema of its structured content.
+    #[must_use]
+    pub fn output_schema(mut self, schema: impl Into<Arc<Value>>) -> Self {
+        self.output_schema = Some(schema.into().into());
+        self
     }
 
     /// A tool without parameters.
@@ -83,8 +102,6 @@ setters! { ToolInfo {
     title(title: some String);
     /// Says what it does.
     description(description: some String);
-    /// Sets the JSON Schema of its structured content.
-    output_schema(output_schema: some Arc<Value>);
     /// Sets the hints on how it behaves.
     annotations(annotations: some ToolAnnotations);
     /// Adds an icon.
@@ -94,29 +111,37 @@ setters! { ToolInfo {
 } }
 
 /// Hints on how a tool behaves. A client must not trust them blindly.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolAnnotations {
     /// Its name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// It changes nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
     /// It may destroy something.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
     /// Calling it twice does no more than calling it once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent_hint: Option<bool>,
     /// It reaches out to the world.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+reads_extra! { ToolAnnotations {
+    title "title" maybe,
+    read_only_hint "readOnlyHint" maybe,
+    destructive_hint "destructiveHint" maybe,
+    idempotent_hint "idempotentHint" maybe,
+    open_world_hint "openWorldHint" maybe,
+} }
 
 setters! { ToolAnnotations {
     /// Sets the name for people.
@@ -132,17 +157,21 @@ setters! { ToolAnnotations {
 } }
 
 /// How a tool may be run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Execution {
     /// Whether it may run as a task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_support: Option<TaskSupport>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+reads_extra! { Execution {
+    task_support "taskSupport" maybe,
+} }
 
 setters! { Execution {
     /// Says whether it may run as a task.
@@ -174,31 +203,32 @@ open_enum! {
 /// );
 /// assert!(ToolResult::error("no such crate").is_error);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolResult {
     /// What the model reads.
-    #[serde(default, deserialize_with = "or_default")]
     pub content: Vec<Content>,
     /// What programs read.
-    #[serde(
-        default,
-        rename = "structuredContent",
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "structuredContent", skip_serializing_if = "Option::is_none")]
     pub structured: Option<JsonText>,
     /// Whether the tool failed.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
     /// The `_meta` object.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Box<Meta>>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Box<LazyJson<Meta>>>,
     /// Fields that this version of Wharf does not know, kept as they came.
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+reads_extra! { ToolResult {
+    content "content" or_default,
+    structured "structuredContent" present,
+    is_error "isError" or_default,
+    meta "_meta" maybe,
+} }
 
 impl ToolResult {
     /// A result with this content.
@@ -241,39 +271,6 @@ where
     T: Deserialize<'de>,
 {
     T::deserialize(from).map(Some)
-}
-
-/// `Arc` without serde's `rc` feature, which every crate of a build would get.
-mod shared {
-    use super::*;
-
-    pub(super) fn serialize<S: serde::Serializer>(
-        value: &Arc<Value>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        (**value).serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Value>, D::Error> {
-        Value::deserialize(from).map(Arc::new)
-    }
-}
-
-mod shared_option {
-    use super::*;
-
-    pub(super) fn serialize<S: serde::Serializer>(
-        value: &Option<Arc<Value>>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        value.as_deref().serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Arc<Value>>, D::Error> {
-        Ok(Option::<Value>::deserialize(from)?.map(Arc::new))
-    }
 }
 
 #[cfg(test)]

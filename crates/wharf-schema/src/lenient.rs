@@ -1,6 +1,6 @@
 //! JSON as clients write it: a whole number may come as `1.0`, and a key may come twice.
 
-use std::{borrow::Cow, fmt, str::Bytes};
+use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer,
@@ -15,8 +15,7 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 /// text, so this only looks at what stands between the values.
 #[must_use]
 pub fn is_within(json: &str, most: usize) -> bool {
-    // Every value but the first has a byte before it.
-    json.len() < most || count(json) <= most
+    wharf_model::has_at_most(json, most)
 }
 
 /// What is wrong with a text that [`is_within`] refuses.
@@ -28,25 +27,7 @@ pub fn too_many(most: usize) -> String {
 /// How many values a tree of `json` has.
 #[must_use]
 pub fn count(json: &str) -> usize {
-    let (mut values, mut bytes) = (1, json.bytes());
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b',' | b'[' | b'{' => values += 1,
-            b'"' => skip_string(&mut bytes),
-            _ => {}
-        }
-    }
-    values
-}
-
-fn skip_string(bytes: &mut Bytes<'_>) {
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => return,
-            b'\\' => drop(bytes.next()),
-            _ => {}
-        }
-    }
+    wharf_model::count_values(json)
 }
 
 /// Reads `json` as it stands; if that fails, once more with whole floats as integers, for which

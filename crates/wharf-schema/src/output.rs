@@ -19,6 +19,9 @@ const BOUNDS: Bounds = Bounds { depth: 64, subschemas: 1024 };
 const LENGTH: usize = 256 * 1024;
 const SIZE: usize = 65_536;
 
+/// How long a name in it may be, in bytes: a property's, an anchor's, a definition's.
+const NAME: usize = 1024;
+
 /// How many values one result may have.
 const VALUES: usize = 250_000;
 
@@ -38,6 +41,9 @@ impl Checker {
         }
         if lenient::count(&text) > SIZE {
             return Err(format!("the schema has more than {SIZE} values"));
+        }
+        if survey::has_longer_name(schema, NAME) {
+            return Err(format!("a name in the schema is longer than {NAME} bytes"));
         }
         if let Some(problem) = survey::problems(schema, BOUNDS).first() {
             return Err(problems::shorten(problem.to_string()));

@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt};
 
 use serde_json::{Map, Value};
 
-use crate::validate::{dialect::Draft, uri};
+use crate::validate::{dialect::Draft, document::LONGEST_ADDRESS, metaschema, uri};
 
 /// How a keyword holds subschemas.
 enum Holds {
@@ -70,9 +70,6 @@ pub struct Bounds {
     pub subschemas: usize,
 }
 
-/// How long a `$id` or a `$ref` may be: each may be made whole with another.
-const ADDRESS: usize = 2048;
-
 /// Why a schema cannot be used as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -85,7 +82,7 @@ pub enum Problem {
     NoSchema,
     /// It is written in this dialect, which nobody here knows.
     Dialect(String),
-    /// It refers, or is referred to, by more bytes than this.
+    /// An address in it, also one resolved against those around it, has more bytes than this.
     LongAddress(usize),
     /// It refers to this, which would have to be fetched.
     Outside(String),
@@ -99,7 +96,7 @@ impl fmt::Display for Problem {
             Problem::NoSchema => f.write_str("a schema is an object or a boolean"),
             Problem::Dialect(uri) => write!(f, "the dialect `{uri}` is not supported"),
             Problem::LongAddress(most) => {
-                write!(f, "a `$id` or a `$ref` is longer than {most} bytes")
+                write!(f, "a `$id` (resolved) or a `$ref` is longer than {most} bytes")
             }
             Problem::Outside(to) => write!(
                 f,
@@ -116,9 +113,38 @@ pub fn problems(schema: &Value, bounds: Bounds) -> Vec<Problem> {
         Survey { bounds, count: 0, ids: HashSet::new(), refs: Vec::new(), found: vec![] };
     survey.visit(schema, "", 1);
     let Survey { ids, refs, mut found, .. } = survey;
-    let outside = refs.into_iter().filter(|(address, _)| !ids.contains(address));
+    let is_known =
+        |address: &String| ids.contains(address) || metaschema::dialect_at(address).is_some();
+    let outside = refs.into_iter().filter(|(address, _)| !is_known(address));
     found.extend(outside.map(|(_, to)| Problem::Outside(to.to_owned())));
     found
+}
+
+/// Whether a name in a schema is longer than `most` bytes: a key of any object, also in `enum` and
+/// `const`, a required property, or an anchor. Each of them is looked up again and again in a check.
+/// Patterns have a limit of their own.
+#[must_use]
+pub(crate) fn has_longer_name(schema: &Value, most: usize) -> bool {
+    let is_long = |it: &Value| it.as_str().is_some_and(|it| it.len() > most);
+    let map = match schema {
+        Value::Object(map) => map,
+        Value::Array(items) => return items.iter().any(|it| has_longer_name(it, most)),
+        _ => return false,
+    };
+    map.iter().any(|(key, value)| {
+        let names_long = match (key.as_str(), value) {
+            ("$anchor" | "$dynamicAnchor", anchor) => is_long(anchor),
+            ("required", Value::Array(names)) => names.iter().any(is_long),
+            ("dependentRequired" | "dependencies", Value::Object(all)) => {
+                all.values().filter_map(Value::as_array).flatten().any(is_long)
+            }
+            ("patternProperties", Value::Object(all)) => {
+                return all.values().any(|it| has_longer_name(it, most));
+            }
+            _ => false,
+        };
+        names_long || key.len() > most || has_longer_name(value, most)
+    })
 }
 
 struct Survey<'a> {
@@ -151,14 +177,17 @@ impl<'a> Survey<'a> {
         };
         let text = |keyword| map.get(keyword).and_then(Value::as_str);
         let mut addresses = ["$id", "id", "$ref", "$dynamicRef"].into_iter().filter_map(text);
-        if addresses.any(|it| it.len() > ADDRESS) {
-            return self.found.push(Problem::LongAddress(ADDRESS));
+        if addresses.any(|it| it.len() > LONGEST_ADDRESS) {
+            return self.found.push(Problem::LongAddress(LONGEST_ADDRESS));
         }
         if let Some(dialect) = text("$schema").filter(|it| Draft::at(it).is_none()) {
             self.found.push(Problem::Dialect(dialect.to_owned()));
         }
         let whole = |to: &str| uri::resolve(base, uri::split(to).0);
         let base = text("$id").or_else(|| text("id")).map_or_else(|| base.to_owned(), whole);
+        if base.len() > LONGEST_ADDRESS {
+            return self.found.push(Problem::LongAddress(LONGEST_ADDRESS));
+        }
         let refs = text("$ref").into_iter().chain(text("$dynamicRef"));
         self.refs.extend(refs.map(|to| (uri::resolve(&base, uri::split(to).0), to)));
         self.ids.insert(base.clone());

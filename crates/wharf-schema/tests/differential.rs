@@ -1,6 +1,8 @@
 //! Schemas and values at random: whether they fit is the same by another validator.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::LazyLock;
+
 use jsonschema::{PatternOptions, Validator};
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Map, Value, json};
@@ -262,6 +264,36 @@ fn agree(schema: &Value, values: &[Value]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// The schemas of schemas.
+const METASCHEMAS: [&str; 4] = [
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema#",
+    "http://json-schema.org/draft-06/schema#",
+];
+
+static COMPILED: LazyLock<Vec<(&str, Validator, Schema)>> = LazyLock::new(|| {
+    let compile = |metaschema| {
+        let by = json!({"$schema": metaschema, "$ref": metaschema});
+        (metaschema, peer(&by).unwrap(), Schema::compile(&by).unwrap())
+    };
+    METASCHEMAS.into_iter().map(compile).collect()
+});
+
+/// Schemas, and what somebody made of them: a keyword has the value of another one.
+fn spoiled_schema() -> impl Strategy<Value = Value> {
+    let keyword = || keyword(schema().boxed());
+    (vec(keyword(), 1..4), keyword(), keyword(), any::<bool>()).prop_map(
+        |(root, (name, _), (_, other), is_spoiled)| {
+            let mut root = object(root);
+            if is_spoiled {
+                root[name] = other;
+            }
+            root
+        },
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -294,5 +326,15 @@ proptest! {
         let mut schema = older(&schema);
         schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
         agree(&schema, &values)?;
+    }
+
+    #[test]
+    fn schemas_fit_the_same_metaschemas(schema in spoiled_schema()) {
+        for (metaschema, peer, ours) in &*COMPILED {
+            let told = ours.problems(&schema, STEPS, true);
+            prop_assert_eq!(
+                ours.fits(&schema, STEPS), Ok(peer.is_valid(&schema)), "{} by {}: {}", schema, metaschema, told
+            );
+        }
     }
 }

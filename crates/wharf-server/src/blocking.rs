@@ -12,32 +12,62 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{Error, Outbox, Outcome};
+use wharf_model::{Caller, Error, Outbox, Outcome, Scope};
 
-/// How many blocking functions may be at work or in line.
+use crate::{
+    notice::Notice,
+    shares::{Share, Shares},
+};
+
+/// How many blocking functions may be at work or in line, and how many of one caller.
 pub(crate) struct Pool {
-    limit: usize,
+    places: Shares,
     taken: AtomicUsize,
+    refused: Notice,
 }
 
 /// One place in the pool. The job owns it, not the call: a thread outlives a cancelled call.
-struct Place(Arc<Pool>);
+pub(crate) struct Place {
+    pool: Arc<Pool>,
+    _share: Share,
+}
 
 impl Pool {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Pool { limit, taken: AtomicUsize::new(0) })
+        let (places, taken) = (Shares::new(limit), AtomicUsize::new(0));
+        Arc::new(Pool { places, taken, refused: Notice::default() })
     }
 
-    fn enter(self: &Arc<Self>) -> Option<Place> {
-        let fits = |taken: usize| (taken < self.limit).then_some(taken + 1);
-        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?;
-        Some(Place(self.clone()))
+    /// A place for a call with this scope.
+    pub(crate) fn enter(self: &Arc<Self>, scope: &Scope) -> Option<Place> {
+        let place = |_share| Some(Place { pool: self.clone(), _share });
+        match self.take(self.places.open) {
+            true => place(None),
+            false => place(self.enter_crowded(&Caller::of(scope))?),
+        }
+    }
+
+    #[cold]
+    fn enter_crowded(&self, caller: &Caller) -> Option<Share> {
+        let share = self.places.claim(self.taken.load(Ordering::Acquire), caller);
+        let share = share.filter(|_| self.take(self.places.room));
+        if share.is_none() && self.refused.is_due() {
+            let taken = self.taken.load(Ordering::Acquire);
+            tracing::warn!(taken, "calls are refused: too many blocking functions are at work");
+        }
+        share
+    }
+
+    /// Takes a place if fewer than `room` are taken.
+    fn take(&self, room: usize) -> bool {
+        let fits = |taken: usize| (taken < room).then_some(taken + 1);
+        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.taken.fetch_sub(1, Ordering::AcqRel);
+        self.pool.taken.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -69,18 +99,17 @@ impl Drop for Leave {
     }
 }
 
-/// Runs `job` on a thread that may block, unless the call is over before it begins.
+/// Runs `job` in its place, on a thread that may block, unless the call is over before it begins.
 pub(crate) fn run(
-    pool: Arc<Pool>,
+    place: Place,
     outbox: Outbox,
     job: impl FnOnce() -> Outcome + Send + 'static,
 ) -> impl Future<Output = Outcome> + Send + 'static {
-    let mut job = Some(job);
+    let mut job = Some((job, place));
     let slot = Arc::new(Mutex::new(Slot { result: None, over: false, waker: None }));
     let mut leave = Some(Leave(slot.clone()));
     std::future::poll_fn(move |cx| {
-        if let (Some(job), Some(leave)) = (job.take(), leave.take()) {
-            let Some(place) = pool.enter() else { return Poll::Ready(overloaded()) };
+        if let (Some((job, place)), Some(leave)) = (job.take(), leave.take()) {
             let (outbox, span) = (outbox.clone(), tracing::Span::current());
             spawn(Box::new(move || {
                 let work = AssertUnwindSafe(|| span.in_scope(job));
@@ -113,6 +142,6 @@ fn spawn(job: Box<dyn FnOnce() + Send>) {
     }
 }
 
-fn overloaded() -> Outcome {
+pub(crate) fn overloaded() -> Outcome {
     Error::overloaded(Duration::from_secs(1)).into()
 }

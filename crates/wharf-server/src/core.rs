@@ -21,6 +21,7 @@ use crate::{
     gate::Gate,
     hub::Hub,
     limits::Limits,
+    listens::Listens,
     registry::Registry,
     snapshot::{Entry, Listed, Lists, Snapshot},
     tasks::machinery::Tasks,
@@ -39,6 +40,7 @@ pub(crate) struct Core {
     /// Who answers instead, for a proxy.
     pub(crate) upstream: Option<Arc<dyn Service>>,
     pub(crate) hub: Arc<Hub>,
+    pub(crate) listens: Arc<Listens>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) blocking: Arc<Pool>,
     pub(crate) tasks: Arc<Tasks>,

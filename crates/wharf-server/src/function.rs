@@ -199,10 +199,13 @@ where
             Ok(begun) => begun,
             Err(error) => return now(error.into()),
         };
-        let (outbox, pool) = (incoming.outbox.clone(), incoming.core.blocking.clone());
+        let outbox = incoming.outbox.clone();
+        let Some(place) = incoming.core.blocking.enter(&incoming.request.scope) else {
+            return now(blocking::overloaded());
+        };
         let ctx = incoming.into_ctx();
         let function = self.0.clone();
-        let call = blocking::run(pool, outbox, move || ending.end(function.call(parameters)));
+        let call = blocking::run(place, outbox, move || ending.end(function.call(parameters)));
         finish(ctx, call)
     }
 }

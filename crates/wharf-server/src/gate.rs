@@ -1,104 +1,146 @@
-//! How many calls run at once, how many wait, and who comes next.
+//! How many calls run at once, how many wait, and which of them is next.
 
-use std::{
-    collections::VecDeque,
-    future::Future,
-    pin::Pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::{Context, Poll, Waker},
+mod line;
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering},
 };
 
-use wharf_model::Release;
+use wharf_model::{Caller, Outbox, Release, Scope};
 
-/// Lets so many in at once; the next ones wait in line, and those after them are turned away.
+pub(crate) use self::line::Ticket;
+use self::line::{Line, Waiter};
+use crate::{
+    notice::Notice,
+    shares::{Share, Shares},
+};
+
+/// A semaphore for calls. Callers that have calls waiting take turns, and none of them can take all
+/// places, neither those of running calls nor those of waiting ones.
 pub(crate) struct Gate {
-    room: usize,
-    most_waiting: usize,
-    /// How many are inside; [`WAITED_FOR`] is set as long as there is a line, and then a place that
-    /// is given back goes to the first in it.
-    inside: AtomicUsize,
+    /// Running calls.
+    places: Shares,
+    /// Waiting calls.
+    queue: Shares,
+    /// How many calls run. [`WAITING`] is set while calls wait: then each call that ends looks for the
+    /// next one, and none starts without the lock.
+    running: AtomicUsize,
     line: Mutex<Line>,
+    refused: Notice,
 }
 
-const WAITED_FOR: usize = 1 << (usize::BITS - 1);
+const WAITING: usize = 1 << (usize::BITS - 1);
 
-#[derive(Default)]
-struct Line {
-    next_ticket: u64,
-    /// In the order they came.
-    waiting: VecDeque<(u64, Option<Waker>)>,
-    /// Tickets that have been given a place and do not know yet.
-    called: Vec<u64>,
-}
-
-/// What the gate says to one who comes.
+/// Whether a call may run.
 pub(crate) enum Admission {
-    /// Come in; whoever does so gives the place back.
+    /// Now, in a place that is not counted by caller: give it back with [`Release::release`].
     Now,
-    /// Wait for this.
+    /// Now, in this place.
+    Counted(Place),
+    /// When this is ready.
     Later(Ticket),
-    /// There is no room, not even to wait.
+    /// Not at all: no place is free for this caller, not even to wait in.
     Never,
 }
 
 impl Gate {
-    pub(crate) fn new(room: usize, line: usize) -> Arc<Self> {
-        let room = room.min(WAITED_FOR - 1);
-        let (inside, waiting) = (AtomicUsize::new(0), Mutex::default());
-        Arc::new(Gate { room, most_waiting: line, inside, line: waiting })
+    pub(crate) fn new(room: usize, queue: usize) -> Arc<Self> {
+        Arc::new(Gate {
+            places: Shares::new(room.min(WAITING - 1)),
+            queue: Shares::new(queue.min(WAITING - 1)),
+            running: AtomicUsize::new(0),
+            line: Mutex::default(),
+            refused: Notice::default(),
+        })
     }
 
-    pub(crate) fn enter(self: &Arc<Self>) -> Admission {
-        match self.walk_in() {
-            true => Admission::Now,
-            false => self.line_up(),
+    /// Asks for a place for a call with this scope.
+    #[inline]
+    pub(crate) fn enter(self: &Arc<Self>, scope: &Scope) -> Admission {
+        let open = self.places.open;
+        let one_more = |running| (running < open).then(|| running + 1);
+        match self.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
+            Ok(_) => Admission::Now,
+            Err(_) => self.enter_crowded(Caller::of(scope)),
         }
-    }
-
-    /// Takes a place if there is one, and nobody waits for it.
-    fn walk_in(&self) -> bool {
-        let one_more = |inside| (inside < self.room).then(|| inside + 1);
-        self.inside.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
     }
 
     #[cold]
-    fn line_up(self: &Arc<Self>) -> Admission {
+    fn enter_crowded(self: &Arc<Self>, caller: Caller) -> Admission {
         let mut line = self.lock();
-        if line.waiting.len() >= self.most_waiting {
-            return if self.walk_in() { Admission::Now } else { Admission::Never };
-        }
-        // From here on, whoever leaves comes to the line; who left just now made room.
-        self.inside.fetch_or(WAITED_FOR, Ordering::AcqRel);
-        if line.waiting.is_empty() && self.inside.load(Ordering::Acquire) ^ WAITED_FOR < self.room {
-            self.inside.fetch_add(1, Ordering::AcqRel);
-            self.inside.fetch_and(!WAITED_FOR, Ordering::AcqRel);
-            return Admission::Now;
-        }
-        let number = line.next_ticket;
-        line.next_ticket += 1;
-        line.waiting.push_back((number, None));
-        Admission::Later(Ticket { gate: self.clone(), number, used: false })
-    }
-
-    /// Gives a place to the first in line, or keeps it free if nobody is there any more.
-    fn pass_on(&self, line: &mut Line) -> Option<Waker> {
-        let first = line.waiting.pop_front();
-        self.mark(line);
-        let Some((number, waker)) = first else {
-            self.inside.fetch_sub(1, Ordering::AcqRel);
-            return None;
+        // From here on nothing changes without the lock. What ended just now is seen below.
+        self.running.fetch_or(WAITING, Ordering::AcqRel);
+        // No call that waits could run, so one that can is of a caller that none of them is of.
+        let admission = match self.claim(&caller) {
+            Some(share) => Admission::Counted(Place { gate: self.clone(), share }),
+            None => match self.queue.claim(line.len(), &caller) {
+                Some(share) => Admission::Later(line.push(self, caller, share)),
+                None => Admission::Never,
+            },
         };
-        line.called.push(number);
-        waker
+        let waiting = line.len();
+        self.unmark(&line);
+        drop(line);
+        if matches!(admission, Admission::Never) && self.refused.is_due() {
+            let running = self.running();
+            tracing::warn!(running, waiting, "calls are refused: too many run and wait");
+        }
+        admission
     }
 
-    /// Says whether anybody waits.
-    fn mark(&self, line: &Line) {
-        if line.waiting.is_empty() {
-            self.inside.fetch_and(!WAITED_FOR, Ordering::AcqRel);
+    fn running(&self) -> usize {
+        self.running.load(Ordering::Acquire) & !WAITING
+    }
+
+    /// Takes a place for a call of this caller. The lock must be held, and [`WAITING`] be set.
+    fn claim(&self, caller: &Caller) -> Option<Share> {
+        let share = self.places.claim(self.running(), caller)?;
+        self.running.fetch_add(1, Ordering::AcqRel);
+        Some(share)
+    }
+
+    /// Gives a place back, for those that wait.
+    fn leave(&self) {
+        let one_less = |running| (running & WAITING == 0).then(|| running - 1);
+        if self.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_err() {
+            self.hand_on();
+        }
+    }
+
+    #[cold]
+    fn hand_on(&self) {
+        let mut line = self.lock();
+        self.running.fetch_sub(1, Ordering::AcqRel);
+        let mut served = Vec::new();
+        // One end may let several calls run: the caller's own share has grown too.
+        while let Some(next) = self.next(&mut line) {
+            served.push(next);
+        }
+        self.unmark(&line);
+        drop(line);
+        // Waking and dropping may run code that comes back here.
+        served.into_iter().for_each(|(waiter, share)| waiter.serve(share));
+    }
+
+    /// Gives a place to the first caller in turn that may have one.
+    fn next(&self, line: &mut Line) -> Option<(Waiter, Share)> {
+        let running = self.running();
+        if line.len() == 0 || running >= self.places.room {
+            return None;
+        }
+        let only_local = running >= self.places.open && self.places.is_spent();
+        line.pop(|caller| match caller {
+            Caller::Local => self.claim(caller),
+            _ if only_local => None,
+            _ => self.claim(caller),
+        })
+    }
+
+    /// Lets calls start without the lock again, if none waits.
+    fn unmark(&self, line: &Line) {
+        if line.len() == 0 {
+            self.running.fetch_and(!WAITING, Ordering::AcqRel);
         }
     }
 
@@ -109,64 +151,32 @@ impl Gate {
 
 impl Release for Gate {
     fn release(&self) {
-        let one_less = |inside| (inside & WAITED_FOR == 0).then(|| inside - 1);
-        if self.inside.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok() {
-            return;
-        }
-        let waker = self.pass_on(&mut self.lock());
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        self.leave();
     }
 }
 
-/// A place in line. It completes with a place inside; dropping it before leaves the line.
-pub(crate) struct Ticket {
+/// A running call's place that a caller's share may be counted in; given back when dropped.
+pub(crate) struct Place {
     gate: Arc<Gate>,
-    number: u64,
-    used: bool,
+    share: Share,
 }
 
-impl Future for Ticket {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let gate = self.gate.clone();
-        let mut line = gate.lock();
-        if let Some(index) = line.called.iter().position(|it| *it == self.number) {
-            line.called.swap_remove(index);
-            self.used = true;
-            return Poll::Ready(());
-        }
-        let place = line.waiting.iter_mut().find(|it| it.0 == self.number);
-        let old = place.and_then(|(_, waker)| waker.replace(cx.waker().clone()));
-        // Dropping a waker may drop a call, which comes back here.
-        drop(line);
-        drop(old);
-        Poll::Pending
+impl Place {
+    /// Keeps the place until the call is over.
+    pub(crate) fn keep(self, outbox: &Outbox) {
+        outbox.hold(Arc::new(self));
     }
 }
 
-impl Drop for Ticket {
+impl Release for Place {
+    /// The outbox drops it, too, which gives it back.
+    fn release(&self) {}
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        if self.used {
-            return;
-        }
-        let mut line = self.gate.lock();
-        let waker = match line.called.iter().position(|it| *it == self.number) {
-            Some(index) => {
-                line.called.swap_remove(index);
-                self.gate.pass_on(&mut line)
-            }
-            None => {
-                line.waiting.retain(|it| it.0 != self.number);
-                self.gate.mark(&line);
-                None
-            }
-        };
-        drop(line);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        // First: whoever is next may be the same caller.
+        drop(self.share.take());
+        self.gate.leave();
     }
 }

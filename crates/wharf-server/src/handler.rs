@@ -360,18 +360,17 @@ impl Ctx {
     }
 
     fn open(&self, request: &Request, state: &str) -> Result<Sealed, Error> {
-        let again = "call again without it to start anew";
         // A state we made is within the limit: a longer one need not be opened to be refused.
         let plausible = (state.len() <= self.core().limits.state).then_some(state);
         let opened = plausible.and_then(|state| self.core().seal.open(&self.bound(request), state));
         let sealed = opened.and_then(|plain| serde_json::from_slice::<Sealed>(&plain).ok());
-        let sealed = sealed.ok_or_else(|| {
-            invalid("requestState", &format!("it was not made for this request; {again}"))
-        })?;
-        if sealed.expires <= self.wall() {
-            return Err(invalid("requestState", &format!("it has expired; {again}")));
-        }
-        Ok(sealed)
+        // Both official SDKs answer every bad state alike; the reason is for the log.
+        let refused = |reason| {
+            tracing::debug!(method = request.method.name(), reason, "a requestState is refused");
+            Error::new(ErrorKind::InvalidRequestState)
+        };
+        let sealed = sealed.ok_or_else(|| refused("it was not made here for this request"))?;
+        if sealed.expires <= self.wall() { Err(refused("it has expired")) } else { Ok(sealed) }
     }
 
     /// Seals what this run knows, for the client to bring back with its answers.

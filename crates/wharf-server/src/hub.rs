@@ -14,7 +14,7 @@ use std::{
 };
 
 use wharf_model::{
-    Filter, LiveFilter, Moment, Notification, Outbox, Peer, Principal, ServerCapabilities,
+    Filter, LiveFilter, Moment, Notification, Outbox, Peer, Principal, Request, ServerCapabilities,
     TASKS_EXTENSION,
 };
 
@@ -22,11 +22,13 @@ use self::{
     elicitations::{ELICITATIONS, Elicitation},
     pending::Pending,
 };
-use crate::fleet::{self, TellOthers, Updates};
+use crate::{
+    fleet::{self, TellOthers, Updates},
+    listens::Admitted,
+};
 
 /// All listeners of one server.
 pub(crate) struct Hub {
-    limit: usize,
     subscriptions: usize,
     closed: AtomicBool,
     listeners: Mutex<Listeners>,
@@ -51,8 +53,10 @@ struct Listeners {
 /// happens, and whoever publishes never waits.
 struct Listener {
     filter: LiveFilter,
-    peer: Arc<Peer>,
+    /// None if the client said only with this listen who it is: nothing else is known of that one.
+    peer: Option<Arc<Peer>>,
     pending: Mutex<Pending>,
+    admitted: Admitted,
 }
 
 /// A place among the listeners, given up when dropped.
@@ -63,9 +67,8 @@ pub(crate) struct Listening {
 }
 
 impl Hub {
-    pub(crate) fn new(limit: usize, subscriptions: usize) -> Arc<Self> {
+    pub(crate) fn new(subscriptions: usize) -> Arc<Self> {
         Arc::new(Hub {
-            limit,
             subscriptions,
             closed: AtomicBool::new(false),
             listeners: Mutex::new(Listeners {
@@ -95,20 +98,17 @@ impl Hub {
         lock(&self.listeners).time()
     }
 
-    /// Takes a listener in, who hears of what has changed since then; `None` if there are too many.
+    /// Takes a listener in, who hears of what has changed since the moment that `request` names.
     pub(crate) fn listen(
         self: &Arc<Self>,
         filter: LiveFilter,
-        since: Option<Moment>,
-        principal: Option<&Principal>,
-        peer: Arc<Peer>,
+        request: &Request,
+        admitted: Admitted,
         may_follow: impl Fn(Option<&Principal>, &str) -> bool,
-    ) -> Option<Listening> {
+    ) -> Listening {
+        let (since, peer) = (request.since, request.known_peer().cloned());
         let mut listeners = lock(&self.listeners);
-        if listeners.all.len() >= self.limit {
-            return None;
-        }
-        filter.begin_as(principal);
+        filter.begin_as(request.principal());
         let mut missed = BTreeSet::new();
         let number = listeners.next;
         listeners.next += 1;
@@ -117,7 +117,7 @@ impl Hub {
             missed = filter.read(|filter| updates.missed(&filter.uris, since));
         }
         let pending = Mutex::new(pending);
-        let listener = Arc::new(Listener { filter, peer, pending });
+        let listener = Arc::new(Listener { filter, peer, pending, admitted });
         listeners.all.insert(number, listener.clone());
         drop(listeners);
         // Code of others, which may come back here: not while anything is locked.
@@ -127,7 +127,7 @@ impl Hub {
         if since.is_some() {
             self.tell_of_elicitations(&listener);
         }
-        Some(Listening { hub: self.clone(), number, listener })
+        Listening { hub: self.clone(), number, listener }
     }
 
     /// Tells every listener that wants to hear it and that `may_hear` it, in all processes.
@@ -275,7 +275,7 @@ impl Listener {
                 if pending.said.len() >= subscriptions {
                     self.filter.read(|filter| pending.forget(|id| !filter.tasks.contains(id)));
                 }
-                if !pending.add_task(notification) {
+                if !pending.add_task(notification, |bytes| self.admitted.room(bytes)) {
                     return;
                 }
             }
@@ -350,13 +350,6 @@ pub(crate) fn restrict(filter: &mut Filter, capabilities: &ServerCapabilities) {
     }
     if !capabilities.extensions.contains_key(TASKS_EXTENSION) {
         filter.tasks.clear();
-    }
-}
-
-/// Leaves of `filter` no more than `most` URIs.
-pub(crate) fn bound(filter: &mut Filter, most: usize) {
-    while filter.uris.len() > most {
-        filter.uris.pop_last();
     }
 }
 

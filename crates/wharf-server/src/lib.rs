@@ -45,10 +45,13 @@ mod into_prompt;
 mod into_tool;
 mod kinds;
 mod limits;
+mod listens;
 mod middleware;
+mod notice;
 mod page;
 mod park;
 mod prepare;
+mod private_file;
 mod progress;
 mod prompt;
 mod registry;
@@ -57,6 +60,7 @@ mod router;
 mod rules;
 mod schema;
 mod seal;
+mod shares;
 mod snapshot;
 mod step;
 mod strings;
@@ -89,6 +93,7 @@ pub use crate::{
     middleware::{
         Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, Tracing, layered,
     },
+    private_file::read_private,
     prompt::Prompt,
     registry::Registry,
     resource::Resource,

@@ -15,15 +15,26 @@ use wharf_model::{Deadlines, Rate};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Calls that run at the same time.
+    /// Calls that run at the same time. One caller (a principal, or an address where callers are not
+    /// authenticated) gets three quarters of them at most, so that others are served at once.
+    /// Callers on this machine, over standard input for example, may have all of them.
     pub concurrent: usize,
-    /// Calls that wait for their turn; the next one is refused as overloaded.
+    /// Calls that wait for their turn; the next one is refused as overloaded. Callers take turns, and
+    /// one caller gets three quarters of these places at most.
     pub queue: usize,
-    /// Listens at the same time, beside the calls.
+    /// Listens at the same time, beside the calls; three quarters of them for one caller at most.
     pub listens: usize,
     /// Resources that one listen can follow; the rest are left out of the acknowledgement.
     pub subscriptions: usize,
-    /// Blocking handlers at work or in line, those included whose call was cancelled.
+    /// Bytes of the URIs and task ids that one listen can follow; the rest are left out of the
+    /// acknowledgement.
+    pub subscription_bytes: usize,
+    /// Bytes of what all listens follow, with 64 more for each URI or id, and of the tasks that their
+    /// clients have yet to be told of. One caller gets as much as is still free; past that, the rest
+    /// are left out of the acknowledgement, and the client is not told of a task: it has to look.
+    pub subscription_total: usize,
+    /// Blocking handlers at work or in line, those included whose call was cancelled; three quarters
+    /// of them for one caller at most.
     pub blocking: usize,
     /// How long a call may show no sign of life.
     pub idle: Duration,
@@ -64,6 +75,8 @@ impl Default for Limits {
             queue: 4096,
             listens: 16_384,
             subscriptions: 1024,
+            subscription_bytes: 128 * 1024,
+            subscription_total: 64 * 1024 * 1024,
             blocking: 512,
             idle: Duration::from_secs(120),
             total: Duration::from_secs(3600),

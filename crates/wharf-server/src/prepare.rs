@@ -140,11 +140,11 @@ impl Preparing<'_> {
         for problem in header::problems(&info.input_schema, self.limits.schema_depth) {
             check.add(problem);
         }
-        let rules = Rules::new(info.input_schema.clone(), says_more);
+        let rules = Rules::new((*info.input_schema).clone(), says_more);
         if let Some(output) = &info.output_schema {
             self.schema(output, own_output, "output", &mut check);
         }
-        let output = info.output_schema.clone().filter(|_| own_output);
+        let output = info.output_schema.as_deref().cloned().filter(|_| own_output);
         let output = output.map(Rules::of_results);
         // What was found wrong already is not compiled: it may be far too much.
         let fine = check.count() == before;

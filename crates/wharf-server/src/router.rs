@@ -256,7 +256,11 @@ fn pass_on(
 ) -> BoxFuture<Outcome> {
     match request.method {
         Method::Discover => upstream.call(request, outbox),
-        Method::Listen | Method::TaskResult => {
+        Method::Listen => {
+            outbox.set_deadlines(Deadlines { idle: None, total: None });
+            listen_elsewhere(core, upstream, request, outbox)
+        }
+        Method::TaskResult => {
             outbox.set_deadlines(Deadlines { idle: None, total: None });
             upstream.call(request, outbox)
         }
@@ -266,6 +270,27 @@ fn pass_on(
     }
 }
 
+/// Lets somebody else tell a listener, who counts here.
+fn listen_elsewhere(
+    core: &Arc<Core>,
+    upstream: Arc<dyn Service>,
+    request: Request,
+    outbox: Outbox,
+) -> BoxFuture<Outcome> {
+    let filter = match request_filter(&request) {
+        Ok(filter) => filter,
+        Err(error) => return now(error.into()),
+    };
+    let Some(admitted) = core.listens.admit(&request, &filter) else {
+        return now(Error::overloaded(Duration::from_secs(1)).into());
+    };
+    Box::pin(async move {
+        let outcome = upstream.call(request, outbox).await;
+        drop(admitted);
+        outcome
+    })
+}
+
 /// Runs what may take its time: at once if there is room, else when there is.
 fn in_turn(
     core: &Arc<Core>,
@@ -273,16 +298,21 @@ fn in_turn(
     outbox: Outbox,
     run: impl FnOnce(&Arc<Core>, Request, Outbox) -> BoxFuture<Outcome> + Send + 'static,
 ) -> BoxFuture<Outcome> {
-    match core.gate.enter() {
+    match core.gate.enter(&request.scope) {
         Admission::Now => {
             outbox.hold(core.gate.clone());
+            run(core, request, outbox)
+        }
+        Admission::Counted(place) => {
+            place.keep(&outbox);
             run(core, request, outbox)
         }
         Admission::Later(ticket) => {
             let core = core.clone();
             Box::pin(async move {
-                ticket.await;
-                outbox.hold(core.gate.clone());
+                if let Some(place) = ticket.await {
+                    place.keep(&outbox);
+                }
                 let call = run(&core, request, outbox);
                 call.await
             })
@@ -294,15 +324,12 @@ fn in_turn(
 fn listen(
     core: &Arc<Core>,
     snapshot: &Snapshot,
-    request: Request,
+    mut request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
-    let filter = match &request.filter {
-        Some(filter) => filter.clone(),
-        None => match wanted(&request) {
-            Ok(filter) => LiveFilter::new(filter),
-            Err(error) => return now(error.into()),
-        },
+    let filter = match request_filter(&request) {
+        Ok(filter) => filter,
+        Err(error) => return now(error.into()),
     };
     if !filter.read(|filter| filter.tasks.is_empty()) {
         if let Err(error) = tasks::calls::may_follow(snapshot, &request) {
@@ -314,7 +341,7 @@ fn listen(
             None => filter.edit(|filter| filter.tasks.clear()),
         }
     }
-    let listening = match admit(core, snapshot, filter.clone(), &request, &outbox) {
+    let listening = match admit(core, snapshot, filter.clone(), &mut request, &outbox) {
         Ok(listening) => listening,
         Err(error) => return now(error.into()),
     };
@@ -332,33 +359,35 @@ pub(crate) fn admit(
     core: &Core,
     snapshot: &Snapshot,
     filter: LiveFilter,
-    request: &Request,
+    request: &mut Request,
     outbox: &Outbox,
 ) -> Result<Listening, Error> {
-    let agreed = filter.edit(|filter| {
+    filter.edit(|filter| {
         // Whoever comes late was offered what there was then: a list that is empty now has changed.
         if request.since.is_none() {
             hub::restrict(filter, &snapshot.discovery.capabilities);
         }
-        hub::bound(filter, core.limits.subscriptions);
-        filter.clone()
     });
-    let principal = request.principal();
+    let admitted = core.listens.admit(request, &filter);
+    let admitted = admitted.ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
+    request.forget_message();
+    let agreed = filter.read(Filter::clone);
     let may_follow = |principal: Option<&_>, uri: &str| calls::may_follow(core, principal, uri);
-    let (since, peer) = (request.since, request.peer());
-    let listening = core.hub.listen(filter, since, principal, peer, may_follow);
-    let listening = listening.ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
+    let listening = core.hub.listen(filter, request, admitted, may_follow);
     outbox.set_deadlines(Deadlines { idle: None, total: None });
     outbox.notify(Notification::Acknowledged(agreed));
     Ok(listening)
 }
 
-/// What a listen without a live filter asks for.
-fn wanted(request: &Request) -> Result<Filter, Error> {
+/// What a listen asks for, with a live filter or in its parameters.
+fn request_filter(request: &Request) -> Result<LiveFilter, Error> {
     #[derive(Deserialize)]
     struct Params {
         notifications: Filter,
     }
+    if let Some(filter) = &request.filter {
+        return Ok(filter.clone());
+    }
     let params: Params = serde_json::from_str(request.params())?;
-    Ok(params.notifications)
+    Ok(LiveFilter::new(params.notifications))
 }

@@ -1,7 +1,7 @@
 //! What is out of our hands, sealed: state that travels through clients, what lies in stores.
 
 use std::{
-    env, fmt, fs,
+    env, fmt,
     path::Path,
     str::FromStr,
     sync::{Arc, OnceLock},
@@ -21,7 +21,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use wharf_model::{Error, ErrorKind, StateSeal};
 
-use crate::dice;
+use crate::{dice, private_file::read_private};
 
 const VERSION: u8 = 1;
 const KEY: usize = 32;
@@ -153,11 +153,11 @@ impl KeyRing {
     /// The keys in a file, separated by commas or white space.
     ///
     /// # Errors
-    /// If the file cannot be read, or one of the keys is not 32 bytes in hex or base64.
+    /// If the file cannot be read, other users can read it too (see
+    /// [`read_private`](crate::read_private)), or one of the keys is not 32 bytes in hex or base64.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, KeyError> {
         let name = path.as_ref().display();
-        let text =
-            fs::read_to_string(&path).map_err(|error| KeyError(format!("{name}: {error}")))?;
+        let text = read_private(&path).map_err(|error| KeyError(format!("{name}: {error}")))?;
         text.parse().map_err(|error| KeyError(format!("{name}: {error}")))
     }
 }

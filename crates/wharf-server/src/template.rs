@@ -24,6 +24,9 @@ mod parse;
 /// missing; `{x}` and `{+x}` take at least one character. Where a URI can be read in several ways,
 /// earlier variables take as little as they can. Query parameters come in any order, and one that
 /// the template does not name is no match. A variable with `*` is always a list.
+///
+/// A character of a literal that has no place in a URI, such as `é`, is escaped when a client
+/// expands the template; it matches escaped or as it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     /// What every match begins with: most URIs of other templates end here.
@@ -32,6 +35,8 @@ pub(crate) struct Template {
     query: Option<Query>,
     fragment: Vec<Atom>,
     variables: Vec<Variable>,
+    /// Whether literals have escapes in them: then URIs are escaped alike before they are matched.
+    has_escapes: bool,
 }
 
 /// One part of a template, in matching order.
@@ -109,6 +114,7 @@ impl Template {
 
     /// The variables of a URI that the template could have made, decoded.
     pub(crate) fn matches<'t>(&'t self, uri: &str) -> Option<Captures<'t>> {
+        let uri = if self.has_escapes { escaped(uri) } else { uri.into() };
         let rest = uri.strip_prefix(&*self.prefix)?;
         let mut values = vec![None; self.variables.len()];
         match &self.query {
@@ -248,6 +254,33 @@ impl Table {
 /// The text up to `mark`, and the text from it on.
 fn cut(text: &str, mark: char) -> (&str, &str) {
     text.split_at(text.find(mark).unwrap_or(text.len()))
+}
+
+/// A text with what has no place in a URI escaped, and the escapes in it in capital letters.
+fn escaped(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"%<>\\^`{|}".contains(&byte);
+    if text.bytes().all(is_plain) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        match after {
+            [high, low, after @ ..]
+                if *first == b'%' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+            {
+                out.extend([b'%', *high, *low].map(|it| char::from(it.to_ascii_uppercase())));
+                rest = after;
+            }
+            _ if *first == b'%' || is_plain(*first) => out.push(char::from(*first)),
+            _ => {
+                let digit = |it: u8| char::from(b"0123456789ABCDEF"[usize::from(it)]);
+                out.extend(['%', digit(first >> 4), digit(first & 15)]);
+            }
+        }
+    }
+    out.into()
 }
 
 /// Percent-decodes, once; `None` if an escape is broken or the bytes are not UTF-8.

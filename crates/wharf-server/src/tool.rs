@@ -115,7 +115,7 @@ impl Tool {
             None => Typed::nothing(),
         };
         let mut info = ToolInfo::new(name, typed.schema);
-        info.output_schema = R::output_schema().map(Arc::new);
+        info.output_schema = R::output_schema().map(Into::into);
         Tool {
             info,
             endpoint,
@@ -163,14 +163,14 @@ impl Tool {
 
     /// Replaces the schema of the arguments. They are held against it in every call.
     pub fn input_schema(mut self, schema: Value) -> Self {
-        self.info.input_schema = Arc::new(schema);
+        self.info.input_schema = schema.into();
         (self.own_input, self.says_more) = (true, true);
         self
     }
 
     /// Replaces the schema of the structured content. Every result is held against it.
     pub fn output_schema(mut self, schema: Value) -> Self {
-        self.info.output_schema = Some(Arc::new(schema));
+        self.info.output_schema = Some(schema.into());
         self.own_output = true;
         self
     }

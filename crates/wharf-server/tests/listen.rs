@@ -287,6 +287,59 @@ fn a_listen_follows_just_so_many_resources() {
     assert_eq!(begin(&router, following(&["x:1", "x:2", "x:3"])).1.uris, uris(&["x:1", "x:2"]));
 }
 
+#[test]
+fn what_a_listen_follows_is_bounded_in_bytes_and_the_rest_is_not_acknowledged() {
+    let limits = Limits { subscription_bytes: 10_000, ..Limits::default() };
+    let router = everything().limits(limits).build().unwrap();
+    let long = |n: usize| format!("x:{n:04}{}", "y".repeat(994));
+    let filter = Filter { uris: (0..900).map(long).collect(), ..Filter::default() };
+    let (_listen, agreed) = begin(&router, filter);
+    assert_eq!(agreed.uris, (0..10).map(long).collect());
+}
+
+#[test]
+fn a_caller_that_listens_as_much_as_it_can_leaves_room_for_others() {
+    let limits = Limits { listens: 8, subscription_total: 8 * 1064, ..Limits::default() };
+    let router = everything().limits(limits).build().unwrap();
+    let following = |count: usize| Filter {
+        tools: true,
+        uris: (0..count).map(|n| format!("x:{n:04}{}", "y".repeat(994))).collect(),
+        ..Filter::default()
+    };
+    let listening = |name: &str, count: usize| {
+        let filter = LiveFilter::new(following(count));
+        let mut exchange = start_still(&router, by(listen(&filter), name));
+        match poll(&mut exchange) {
+            Poll::Ready(Event::Notify(Notification::Acknowledged(it))) => Ok((exchange, it)),
+            Poll::Ready(Event::Done(outcome)) => Err(kind(outcome)),
+            other => panic!("{other:?}"),
+        }
+    };
+    let hogs: Vec<_> = (0..20).map_while(|_| listening("hog", 2).ok()).collect();
+    assert_eq!(hogs.len(), 6, "three quarters of all listens");
+    assert!(listening("hog", 0).unwrap_err().is_overloaded());
+    let follows: usize = hogs.iter().map(|(_, agreed)| agreed.uris.len()).sum();
+    assert_eq!(follows, 4, "half of all bytes");
+    assert!(hogs.iter().all(|(_, agreed)| agreed.tools), "what costs nothing is heard");
+    let (_listen, agreed) = listening("alice", 2).unwrap();
+    assert_eq!(agreed.uris.len(), 2);
+    drop(hogs);
+    let (_listen, agreed) = listening("hog", 4).unwrap();
+    assert_eq!(agreed.uris.len(), 2, "all is given back: what is free is halved until it fits");
+}
+
+#[test]
+fn a_session_that_cannot_follow_all_it_was_promised_is_refused() {
+    let limits = Limits { subscription_total: 1000, ..Limits::default() };
+    let router = everything().limits(limits).build().unwrap();
+    let filter = LiveFilter::new(Filter { uris: uris(&["x:a"]), ..Filter::default() });
+    filter.edit(|filter| filter.uris.insert(format!("x:{}", "y".repeat(994))));
+    let mut request = listen(&filter);
+    request.since = Some(wharf_model::Moment::FIRST);
+    assert!(kind(now(&router, request)).is_overloaded());
+    assert_eq!(filter.read(|filter| filter.uris.len()), 2, "nothing is left out silently");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_listen_has_no_deadline() {
     let router = everything().build().unwrap();

@@ -90,6 +90,16 @@ const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1
 fn keys_come_from_a_file() {
     let path = std::env::temp_dir().join(format!("wharf-keys-{}", std::process::id()));
     std::fs::write(&path, format!("{KEY}\n")).unwrap();
+    // Audit 17: on Unix, a file that others can read is refused.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        mode(0o644);
+        let error = KeyRing::from_file(&path).unwrap_err().to_string();
+        assert!(error.contains(&format!("`chmod 600 {}`", path.display())), "{error}");
+        mode(0o600);
+    }
     let keys = KeyRing::from_file(&path);
     std::fs::remove_file(&path).unwrap();
     let sealed = keys.unwrap().seal(b"c", b"plain");

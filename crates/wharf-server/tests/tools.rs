@@ -34,7 +34,7 @@ fn with(tool: Tool) -> Router {
 fn a_typed_tool_shows_its_schema_and_answers() {
     let tool = Tool::new("add", add).description("Adds.").title("Add").read_only();
     assert_eq!(
-        *tool.info().input_schema,
+        **tool.info().input_schema,
         json!({
             "type": "object",
             "properties": {
@@ -67,7 +67,10 @@ fn properties_keep_the_order_of_the_signature() {
 #[test]
 fn a_tool_without_arguments_says_so() {
     let tool = Tool::new("ping", async || "pong");
-    assert_eq!(*tool.info().input_schema, json!({"type": "object", "additionalProperties": false}));
+    assert_eq!(
+        **tool.info().input_schema,
+        json!({"type": "object", "additionalProperties": false})
+    );
     let router = with(tool);
     assert_eq!(text(now(&router, call("ping", "{}"))), "pong");
     let request = wharf_model::RequestBuilder::new(Method::CallTool).target("ping").build();

@@ -196,6 +196,37 @@ async fn a_file_that_cannot_be_written_says_so_and_comes_back() {
     assert_eq!(insert("a").await, Ok(true));
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_is_deleted_is_missed_and_welcome_back() {
+    let directory = Directory::new();
+    let url = directory.fresh();
+    let path = url.strip_prefix("sqlite:").unwrap();
+    let stores = open(&url).await.unwrap();
+    let record = |id: &str| Record { id: id.into(), ..Record::default() };
+    assert!(stores.tasks.insert(record("a"), 9).await.unwrap());
+    let aside = format!("{path}.aside");
+    fs::rename(path, &aside).unwrap();
+    // Nobody writes, and it is noticed all the same.
+    until(|| !stores.health.is_ready()).await;
+    let error = stores.tasks.insert(record("b"), 9).await.unwrap_err();
+    assert!(error.message.contains("deleted or replaced"), "{error}");
+    // Another file of that name is not the store.
+    fs::write(path, "").unwrap();
+    assert!(stores.tasks.insert(record("b"), 9).await.is_err());
+    fs::rename(&aside, path).unwrap();
+    until(|| stores.health.is_ready()).await;
+    assert!(stores.tasks.insert(record("b"), 9).await.unwrap());
+    assert!(stores.tasks.load("a").await.unwrap().is_some());
+}
+
+#[cfg(unix)]
+async fn until(is: impl Fn() -> bool) {
+    while !is() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
 #[tokio::test]
 async fn files_of_others_are_left_alone() {
     let directory = Directory::new();

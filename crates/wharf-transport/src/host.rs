@@ -83,7 +83,7 @@ impl Default for LineLimits {
             output: 256 << 10,
             grace: Duration::from_secs(5),
             arrival: Duration::from_secs(10),
-            unfinished: 64 << 20,
+            unfinished: 48 << 20,
             messages: 256 << 20,
         }
     }

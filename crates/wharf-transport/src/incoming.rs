@@ -58,6 +58,9 @@ pub(crate) struct Incoming<W> {
     /// How many messages to read ahead: one after the other where calls take long, lest they hold
     /// back each other's replies.
     few: usize,
+    /// Whether little is read at once, because a long message has just been read: the room for the next one would be
+    /// cut from the memory of that one, which could not be given back then.
+    frugal: bool,
     /// What messages may take that have not ended; over stdio they may take what they like.
     room: Option<Arc<Room>>,
     /// The message that has begun to come, if any.
@@ -88,6 +91,7 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
             out: Vec::with_capacity(CHUNK),
             ahead: VecDeque::new(),
             few: 1,
+            frugal: false,
             room: None,
             begun: None,
             taken: None,
@@ -107,7 +111,7 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
             let patience = self.patience();
             let buffer = self.lines.buffer();
             if buffer.capacity() - buffer.len() < NARROW {
-                buffer.reserve(CHUNK);
+                buffer.reserve(if self.frugal { NARROW } else { CHUNK });
             }
             let mut room = buffer.limit(CHUNK);
             let read = poll_fn(|cx| match pin!(reader.read_buf(&mut room)).poll(cx) {
@@ -129,6 +133,8 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
             let Some(read) = read else { return };
             // A client that is gone without a word is no different from one that closed its end.
             let size = read.unwrap_or(0);
+            // A client that sends much at once gets more room again.
+            self.frugal &= size < NARROW;
             let ended = size == 0;
             if patience.is_some() {
                 self.grant(size);
@@ -273,6 +279,7 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
             // What follows must not keep the buffer of a long line, nor an idle client any.
             let buffer = self.lines.buffer();
             *buffer = BytesMut::from(&buffer[..]);
+            self.frugal = true;
         }
         if ended { line.or_else(|| self.lines.finish()) } else { line }
     }

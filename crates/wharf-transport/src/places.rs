@@ -35,8 +35,6 @@ pub(crate) struct Places<T> {
     shares: HashMap<Caller, Share<T>, RandomState>,
     /// The callers, by how much they hold.
     ranking: BTreeSet<(usize, Caller)>,
-    /// Tells places of one moment apart.
-    serial: u64,
 }
 
 #[derive(Debug)]
@@ -51,13 +49,12 @@ struct Share<T> {
 #[derive(Debug)]
 struct Entry<T> {
     since: u64,
-    serial: u64,
     item: T,
 }
 
 impl<T> Ord for Entry<T> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.since, self.serial).cmp(&(other.since, other.serial))
+        self.since.cmp(&other.since)
     }
 }
 
@@ -78,7 +75,7 @@ impl<T> Eq for Entry<T> {}
 impl<T> Places<T> {
     /// Places worth `most` units.
     pub(crate) fn new(most: usize) -> Self {
-        Places { most, used: 0, shares: HashMap::default(), ranking: BTreeSet::new(), serial: 0 }
+        Places { most, used: 0, shares: HashMap::default(), ranking: BTreeSet::new() }
     }
 
     /// Whether there is a place for one that is worth so many units.
@@ -90,8 +87,7 @@ impl<T> Places<T> {
     pub(crate) fn add(&mut self, caller: &Caller, units: usize, now: u64, item: T) {
         self.count(caller, |held| held + units);
         self.used += units;
-        self.serial += 1;
-        let entry = Entry { since: now, serial: self.serial, item };
+        let entry = Entry { since: now, item };
         if let Some(share) = self.shares.get_mut(caller) {
             share.places += 1;
             share.order.push(Reverse(entry));

@@ -12,6 +12,8 @@ pub fn watch(shutdown: Shutdown) -> impl Future<Output = ()> + Send {
     async move {
         let Some(mut signals) = signals else { return stopped.await };
         tokio::select! {
+            // The signal first: another watcher may have stopped at it too, and it must not count as the next one here.
+            biased;
             _ = signals.next() => shutdown.stop(),
             () = stopped => {}
         }

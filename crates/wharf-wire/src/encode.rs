@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{
-    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, Extra, JsonText, Meta,
-    Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo,
+    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, Extra, JsonText, LazyJson,
+    Member, Meta, Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo,
     ServerCapabilities, TaskState, TemplateInfo, ToolInfo, ToolResult,
 };
 
@@ -15,9 +15,9 @@ use crate::{
     Revision, ask,
     codec::{Codec, Role, SUBSCRIPTION_ID},
     revision::Feature,
-    task,
+    task::{self, RELATED_TASK},
     text::{self, Object},
-    translate,
+    translate, wrap,
 };
 
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -74,7 +74,7 @@ impl Codec {
         &self,
         reply: &'a Reply,
         result: &mut Object<'_>,
-    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         match reply {
             Reply::Tool(it) => self.write_tool_result(it, result),
             Reply::Tools(page) => self.write_page(page, result),
@@ -92,7 +92,7 @@ impl Codec {
         }
     }
 
-    pub(crate) fn write_meta(&self, result: &mut Object<'_>, user: Option<&Meta>) {
+    pub(crate) fn write_meta(&self, result: &mut Object<'_>, user: Option<&LazyJson<Meta>>) {
         if !self.revision.is_modern() {
             return self.write_legacy_meta(result, user);
         }
@@ -104,22 +104,20 @@ impl Codec {
         if self.is_listen() {
             meta.plain(SUBSCRIPTION_ID, self.id_json());
         }
-        for (key, value) in user.into_iter().flatten() {
-            if key != SERVER_INFO && key != SUBSCRIPTION_ID {
-                text::json(meta.any_key(key), value);
-            }
+        if let Some(user) = user {
+            write_members(&mut meta, user, &[SERVER_INFO, SUBSCRIPTION_ID]);
         }
         meta.close();
     }
 
-    fn write_legacy_meta(&self, result: &mut Object<'_>, user: Option<&Meta>) {
+    fn write_legacy_meta(&self, result: &mut Object<'_>, user: Option<&LazyJson<Meta>>) {
         match (self.related_task(), user) {
             (None, None) => {}
             (None, Some(user)) => result.json("_meta", user),
             (Some(id), user) => {
                 let mut meta = result.object("_meta");
                 task::write_related(&mut meta, id);
-                user.into_iter().for_each(|user| task::write_unrelated(&mut meta, user));
+                user.into_iter().for_each(|user| write_members(&mut meta, user, &[RELATED_TASK]));
                 meta.close();
             }
         }
@@ -130,15 +128,14 @@ impl Codec {
         &self,
         it: &'a ToolResult,
         result: &mut Object<'_>,
-    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         let structured = it.structured.as_ref().map(JsonText::get);
-        let fits = |json: &str| match self.revision.has(Feature::AnyJson) {
-            true => true,
-            false => json.starts_with('{') && self.revision.has(Feature::Structured),
-        };
+        let fits = |json: &str| self.revision.has(Feature::AnyJson) || json.starts_with('{');
+        let carried = structured.filter(|_| self.revision.has(Feature::Structured));
         let out = result.key("content");
-        match structured.filter(|json| it.content.is_empty() && !fits(json)) {
-            // What the revision cannot carry as structure must not get lost.
+        let is_missed = |json: &&str| it.content.is_empty() && (carried.is_none() || !fits(json));
+        match structured.filter(is_missed) {
+            // What the revision cannot carry as structure, or as it is, must not get lost.
             Some(json) => text::array(out, [Content::text(json)], |out, item| {
                 write_content(out, &item, self.revision);
             }),
@@ -146,8 +143,14 @@ impl Codec {
                 write_content(out, item, self.revision);
             }),
         }
-        if let Some(json) = structured.filter(|json| fits(json)) {
-            result.raw("structuredContent", json);
+        match carried {
+            Some(json) if fits(json) => result.raw("structuredContent", json),
+            Some(json) => {
+                let mut wrapper = result.object("structuredContent");
+                wrapper.raw(wrap::KEY, json);
+                wrapper.close();
+            }
+            None => {}
         }
         if it.is_error {
             result.plain("isError", "true");
@@ -160,7 +163,7 @@ impl Codec {
         &self,
         page: &'a Page<T>,
         result: &mut Object<'_>,
-    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         let revision = self.revision;
         let items = page.body.memo.get(revision.index(), || {
             let mut out = Vec::new();
@@ -178,7 +181,7 @@ impl Codec {
         &self,
         it: &'a ReadResult,
         result: &mut Object<'_>,
-    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         text::array(result.key("contents"), &it.contents, |out, contents| {
             match contents.meta.is_some() {
                 true => translated(out, contents, translate::contents, self.revision),
@@ -193,7 +196,7 @@ impl Codec {
         &self,
         it: &'a PromptResult,
         result: &mut Object<'_>,
-    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         if let Some(description) = &it.description {
             result.text("description", description);
         }
@@ -212,7 +215,7 @@ impl Codec {
         &self,
         it: &'a Completion,
         result: &mut Object<'_>,
-    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         result.json("completion", it);
         (None, it.meta.as_deref())
     }
@@ -221,7 +224,7 @@ impl Codec {
         &self,
         it: &Discovery,
         result: &mut Object<'_>,
-    ) -> (Option<CacheHint>, Option<&'a Meta>) {
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         let revision = self.revision;
         let streams = self.wire.streams && !matches!(self.role, Role::Greeting);
         let offered = match streams {
@@ -251,8 +254,20 @@ impl Codec {
 pub(crate) const PROTOCOL: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 
 fn write_extra(object: &mut Object<'_>, extra: &Extra) {
-    for (name, value) in extra.iter().filter(|(name, _)| !PROTOCOL.contains(&name.as_str())) {
-        text::json(object.any_key(name), value);
+    extra.each_member(|name, value| write_member(object, name, value, &PROTOCOL));
+}
+
+/// Writes the members of `_meta`, but not those that are the protocol's to say.
+pub(crate) fn write_members(object: &mut Object<'_>, user: &LazyJson<Meta>, but: &[&str]) {
+    user.each_member(|name, value| write_member(object, name, value, but));
+}
+
+fn write_member(object: &mut Object<'_>, name: &str, value: Member<'_>, but: &[&str]) {
+    if !but.contains(&name) {
+        match value {
+            Member::Tree(tree) => text::json(object.any_key(name), tree),
+            member => text::raw(object.any_key(name), &member.text()),
+        }
     }
 }
 
@@ -338,9 +353,10 @@ fn translated(
 
 /// Writes a content item: the usual ones directly, what needs translation by a tree.
 fn write_content(out: &mut Vec<u8>, item: &Content, revision: Revision) {
-    let bare = |hints: &Option<Box<Annotations>>, meta: &Option<Box<Meta>>, extra: &Extra| {
-        hints.is_none() && meta.is_none() && extra.is_empty()
-    };
+    let bare =
+        |hints: &Option<Box<Annotations>>, meta: &Option<Box<LazyJson<Meta>>>, extra: &Extra| {
+            hints.is_none() && meta.is_none() && extra.is_empty()
+        };
     let (kind, media) = match item {
         Content::Text(it) if bare(&it.annotations, &it.meta, &it.extra) => {
             out.extend_from_slice(br#"{"type":"text","text":"#);

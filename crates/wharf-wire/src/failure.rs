@@ -127,16 +127,20 @@ pub(crate) fn write_fields(
         ErrorProfile::Registry if !revision.is_modern() => kind.registry_code(),
         _ => None,
     };
-    let code = own_code(error).or(registry).unwrap_or_else(|| codes::code(kind, revision));
+    let code =
+        own_code(error, revision).or(registry).unwrap_or_else(|| codes::code(kind, revision));
     text::integer(body.key("code"), code);
     body.text("message", &error.message);
     write_data(&mut body, error, revision);
     body.close();
 }
 
-/// The server's own code, unless it is one of those that JSON-RPC keeps to itself.
-fn own_code(error: &Error) -> Option<i32> {
-    error.code.filter(|code| !(-32768..=-32000).contains(code))
+/// The server's own code: neither one that JSON-RPC reserves, nor the one that the kind has anyway.
+fn own_code(error: &Error, revision: Revision) -> Option<i32> {
+    let is_own = |code: &i32| {
+        !(-32768..=-32000).contains(code) && *code != codes::code(error.kind, revision)
+    };
+    error.code.filter(is_own)
 }
 
 const REQUIRED: &str = "requiredCapabilities";
@@ -153,13 +157,13 @@ fn is_busy(kind: ErrorKind) -> bool {
 fn write_data(body: &mut Object<'_>, error: &Error, revision: Revision) {
     let fields = match error.data.as_deref() {
         // A code of the server's own says itself what it means.
-        None if own_code(error).is_some() => return,
+        None if own_code(error, revision).is_some() => return,
         None => &Meta::new(),
         Some(Value::Object(fields)) => fields,
         Some(other) => return body.json("data", other),
     };
     let mut data = body.object("data");
-    if own_code(error).is_none() && !fields.contains_key("reason") {
+    if own_code(error, revision).is_none() && !fields.contains_key("reason") {
         data.text("reason", error.kind.name());
     }
     if is_busy(error.kind) && !fields.contains_key(RETRY_AFTER) {
@@ -188,12 +192,10 @@ pub(crate) fn read_error(json: &str, revision: Revision) -> Error {
         _ => {}
     };
     let _ = scan::each_member(json, read);
-    let code = code.unwrap_or(-32603);
     let message = message.unwrap_or_else(|| "the peer gave no reason".to_owned());
-    let mut error = Error::new(read_kind(code, data.as_deref(), revision)).with_message(message);
-    error.data = data;
-    // Whoever passes the error on must be able to say what the peer said.
-    error.code = (codes::code(error.kind, revision) != code).then_some(code);
+    let kind = read_kind(code.unwrap_or(-32603), data.as_deref(), revision);
+    let mut error = Error::new(kind).with_message(message);
+    (error.data, error.code) = (data, code);
     error
 }
 

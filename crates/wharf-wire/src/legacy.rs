@@ -15,7 +15,8 @@ use crate::{
     introductions::introduction,
     members::{Members, Slot},
     message::{
-        Message, Refusal, bad_field, invalid_request, too_many_subscriptions, unknown_method,
+        Message, Refusal, bad_field, invalid_request, subscriptions_too_long,
+        too_many_subscriptions, unknown_method,
     },
     offer::{Handshake, Offer, Opening},
     origin::Origin,
@@ -292,23 +293,24 @@ impl Legacy<'_> {
         let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
         message.uri(wire.limits.uri)?;
         let uri = message.text(Slot::Uri).unwrap_or_default();
-        let most = wire.limits.subscriptions;
+        let (most, most_bytes) = (wire.limits.subscriptions, wire.limits.subscription_bytes);
         session.edits += 1;
-        let done = session.follow().edit(|filter| match verb {
+        session.follow().edit(|filter| match verb {
             Verb::Unsubscribe => {
                 filter.uris.remove(&*uri);
-                true
+                Ok(())
             }
-            _ if filter.uris.len() >= most && !filter.uris.contains(&*uri) => false,
+            _ if filter.uris.contains(&*uri) => Ok(()),
+            _ if filter.uris.len() >= most => Err(too_many_subscriptions(most)),
+            _ if uri.len() + filter.uris.iter().map(String::len).sum::<usize>() > most_bytes => {
+                Err(subscriptions_too_long(most_bytes))
+            }
             _ => {
                 filter.uris.insert(uri.into_owned());
-                true
+                Ok(())
             }
-        });
-        match done {
-            true => Ok(message.done()),
-            false => Err(too_many_subscriptions(most)),
-        }
+        })?;
+        Ok(message.done())
     }
 
     /// Takes note of a notification.

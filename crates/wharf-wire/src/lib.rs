@@ -32,6 +32,7 @@ mod tasking;
 mod text;
 mod translate;
 mod wire;
+mod wrap;
 
 pub use client::{Answered, Carrier, ClientSelf, Heard, Incoming, Opening, Patience, Step, Talk};
 pub use codec::{CallId, Codec};

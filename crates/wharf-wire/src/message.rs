@@ -256,6 +256,12 @@ pub(crate) fn bad_field(field: &str, problem: &str) -> Error {
         .with_data(json!({"field": field}))
 }
 
+pub(crate) fn subscriptions_too_long(most: usize) -> Error {
+    Error::new(ErrorKind::RefusedResourceConstraints).with_message(format!(
+        "The URIs of all subscriptions may have at most {most} bytes together"
+    ))
+}
+
 pub(crate) fn too_many_subscriptions(most: usize) -> Error {
     Error::new(ErrorKind::RefusedResourceConstraints)
         .with_message(format!("At most {most} subscriptions"))

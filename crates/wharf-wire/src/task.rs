@@ -4,14 +4,15 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 use wharf_model::{
-    Content, Error, ErrorKind, Meta, Method, Reply, Task, TaskState, TaskStatus, ToolResult,
-    excerpt,
+    Content, Error, ErrorKind, Method, Reply, Task, TaskState, TaskStatus, ToolResult, excerpt,
 };
 
 use crate::{
     Codec, Revision,
     codec::Role,
-    codes, failure,
+    codes,
+    encode::write_members,
+    failure,
     revision::Feature,
     text::{self, Object},
 };
@@ -124,9 +125,13 @@ impl Codec {
         let mut inner = object.object("result");
         inner.plain("resultType", "\"complete\"");
         let (_, user) = self.write_tool_result(it, &mut inner);
-        if let Some(user) = user.filter(|user| user.keys().any(|key| key != RELATED_TASK)) {
+        let mut says_more = false;
+        if let Some(user) = user {
+            user.each_member(|name, _| says_more |= name != RELATED_TASK);
+        }
+        if let Some(user) = user.filter(|_| says_more) {
             let mut meta = inner.object("_meta");
-            write_unrelated(&mut meta, user);
+            write_members(&mut meta, user, &[RELATED_TASK]);
             meta.close();
         }
         inner.close();
@@ -194,13 +199,6 @@ pub(crate) fn write_related(meta: &mut Object<'_>, id: &str) {
     let mut related = meta.object(RELATED_TASK);
     related.plain("taskId", id);
     related.close();
-}
-
-/// Writes what a user says, but not which task it belongs to: that is the protocol's to say.
-pub(crate) fn write_unrelated(meta: &mut Object<'_>, user: &Meta) {
-    for (key, value) in user.iter().filter(|(key, _)| *key != RELATED_TASK) {
-        text::json(meta.any_key(key), value);
-    }
 }
 
 /// What a result says about a failure, in short.

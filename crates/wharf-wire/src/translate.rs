@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     Revision,
     revision::{Feature, Shape},
+    wrap,
 };
 
 fn drop_unknown(value: &mut Value, shape: Shape, revision: Revision) {
@@ -58,9 +59,8 @@ pub(crate) fn tool(value: &mut Value, revision: Revision) {
         return;
     }
     let Value::Object(fields) = value else { return };
-    let is_object = |schema: &Value| schema.get("type").is_some_and(|it| it == "object");
-    if fields.get("outputSchema").is_some_and(|schema| !is_object(schema)) {
-        fields.remove("outputSchema");
+    if let Some(schema) = fields.get_mut("outputSchema") {
+        wrap::schema(schema);
     }
     for schema in ["inputSchema", "outputSchema"] {
         if let Some(schema) = fields.get_mut(schema) {
@@ -105,10 +105,11 @@ pub(crate) fn content(value: &mut Value, revision: Revision) {
 
 fn tool_result(value: &mut Value, revision: Revision) {
     let Value::Object(fields) = value else { return };
-    if fields.get("structuredContent").is_some_and(|it| !it.is_object())
+    if let Some(structured) = fields.get_mut("structuredContent")
+        && !structured.is_object()
         && !revision.has(Feature::AnyJson)
     {
-        fields.remove("structuredContent");
+        *structured = json!({wrap::KEY: structured.take()});
     }
     for item in fields.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten() {
         content(item, revision);
@@ -136,7 +137,7 @@ fn with_annotations(mut value: Value, from: &Value) -> Value {
 }
 
 /// Keywords whose value is a map of schemas, a list of schemas, or one schema.
-const MAPS: [&str; 6] =
+pub(crate) const MAPS: [&str; 6] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
 const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 const SINGLES: [&str; 8] =

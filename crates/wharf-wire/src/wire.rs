@@ -53,6 +53,8 @@ pub struct WireLimits {
     pub batch: usize,
     /// Resources, and tasks, that one listen, or one legacy session, may follow.
     pub subscriptions: usize,
+    /// Bytes of the URIs that one legacy session may follow.
+    pub subscription_bytes: usize,
 }
 
 impl Default for WireLimits {
@@ -66,6 +68,7 @@ impl Default for WireLimits {
             kept: 16 * 1024,
             batch: 1_000,
             subscriptions: 1_000,
+            subscription_bytes: 128 * 1024,
         }
     }
 }

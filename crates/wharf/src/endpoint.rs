@@ -322,9 +322,14 @@ impl Endpoint {
     /// be called within a tokio runtime.
     #[must_use]
     pub fn connect_memory(&self) -> ClientEnd {
-        self.start_tasks();
         let mut scope = Scope::new();
         scope.insert(Trusted);
+        self.connect_memory_with(scope)
+    }
+
+    /// The same for a client whose messages carry `scope`.
+    pub(crate) fn connect_memory_with(&self, scope: Scope) -> ClientEnd {
+        self.start_tasks();
         memory::connect(self.host.clone(), scope, self.shutdown.clone()).0
     }
 }

@@ -175,10 +175,17 @@ impl Endpoint {
             false => address.to_string(),
         };
         let mut told = format!("{scheme}://{host}{}", options.paths()[0]);
-        if !address.ip().is_loopback() && options.is_for_loopback_only() {
-            told.push_str(
-                "\n(requests for other hosts are refused: see Http::host and --allow-host)",
-            );
+        if !address.ip().is_loopback() {
+            if !options.is_guarded() {
+                told.push_str("\n(anybody who reaches this port can call it: there is no login)");
+            }
+            if options.is_for_loopback_only() {
+                told.push_str(
+                    "\n(requests must have localhost or a loopback address in their Host header, \
+                     which stops web pages but no other program; --allow-host NAME or Http::host \
+                     lets clients use another name)",
+                );
+            }
         }
         Ok(told)
     }

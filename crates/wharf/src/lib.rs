@@ -65,7 +65,7 @@ pub use wharf_model::{
     Annotations, Ask, Asks, BoxFuture, Budget, CacheHint, CacheScope, ClientCapabilities,
     ClientCapability, Completion, CompletionRef, Content, ElicitAction, ElicitForm, ElicitResult,
     ElicitUrl, EmbeddedResource, Error, ErrorKind, Filter, Icon, Implementation, Introduction,
-    JsonObject, JsonText, ListCapability, LogLevel, Media, Meta, Method, ModelHint,
+    JsonObject, JsonText, LazyJson, ListCapability, LogLevel, Media, Meta, Method, ModelHint,
     ModelPreferences, Moment, NonceStore, Notification, Outbox, Outcome, Page, Peer, Principal,
     PromptArgument, PromptInfo, PromptMessage, PromptResult, Rate, RateStore, ReadResult,
     RemoteAddress, Reply, Request, RequestBuilder, ResourceContents, ResourceInfo,
@@ -78,7 +78,9 @@ pub use wharf_server::*;
 /// What a server keeps: in memory, in SQLite, on Redis.
 pub use wharf_store as store;
 #[cfg(feature = "client")]
-pub use wharf_transport::client::{ChildCommand, LinkLimits, Stderr, Traced};
+pub use wharf_transport::client::{
+    ChildCommand, Deadline, Environment, LinkLimits, Stderr, Traced,
+};
 #[cfg(feature = "tls")]
 pub use wharf_transport::http::Tls;
 #[cfg(feature = "http")]

@@ -217,6 +217,49 @@ async fn a_call_does_not_time_out_while_somebody_logs_in_for_it() {
     }
 }
 
+/// The server forgets the session and the token: the call opens a session anew, and somebody logs in for that.
+#[tokio::test]
+async fn a_call_that_opens_a_session_anew_does_not_time_out_while_somebody_logs_in() {
+    let ledger = Ledger::default();
+    let play = ledger.clone();
+    let server = Played::http(move |asked| {
+        let shown = asked.header("authorization").and_then(|it| it.strip_prefix("Bearer "));
+        let is_in = shown.is_some_and(|token| play.good.lock().unwrap().contains(token));
+        match (asked.path.as_str(), asked.verb.as_str(), asked.method()) {
+            ("/mcp", "POST", "initialize") if !is_in => {
+                Act::Say(b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n".to_vec())
+            }
+            ("/mcp", "POST", "initialize") => {
+                let reply = asked.reply(json!({
+                    "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "played", "version": "1"},
+                }));
+                let (head, body) = ("HTTP/1.1 200 OK\r\nmcp-session-id: 1", reply.to_string());
+                let kind = "content-type: application/json";
+                let length = format!("content-length: {}", body.len());
+                Act::Say(format!("{head}\r\n{kind}\r\n{length}\r\n\r\n{body}").into())
+            }
+            ("/mcp", "GET", _) => Act::Say(http_json(405, &json!({}))),
+            ("/mcp", ..) if !is_in => Act::Say(http_json(404, &json!({}))),
+            ("/mcp", ..) => upright_http(asked),
+            // Nothing that could be refreshed.
+            ("/token", ..) => {
+                let granted = json!({"access_token": play.give(), "token_type": "Bearer"});
+                Act::Say(http_json(200, &granted))
+            }
+            _ => authority(&play, asked),
+        }
+    })
+    .await;
+    let auth = Auth::code(Slow(ledger.clone()));
+    let hurried = Client::builder().auth(auth).era(Era::Legacy).timeout(Duration::from_secs(30));
+    let client = hurried.connect(server.url()).await.unwrap();
+    client.call("t", ()).await.unwrap();
+    ledger.forget();
+    client.call("t", ()).await.unwrap();
+    assert_eq!(ledger.visits().len(), 2);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn many_calls_whose_token_ended_share_the_next() {
     for era in [Era::Legacy, Era::Modern] {

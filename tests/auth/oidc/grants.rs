@@ -75,7 +75,10 @@ async fn a_person_by_a_client_with_a_key() {
     let back = "http://127.0.0.1:7/callback";
     know(&issuer, &key, json!({"grant_types": ["authorization_code"], "redirect_uris": [back]}))
         .await;
-    let auth = Auth::code(Ada::at(&issuer)).client_key("tug", key).scopes(["files:read"]);
+    let auth = Auth::code(Ada::at(&issuer))
+        .client_key("tug", key)
+        .scopes(["files:read"])
+        .issuer(&issuer.issuer);
     assert_eq!(who(&server, auth).await, "ada: files:read");
     // Nobody registered who was known.
     assert!(issuer.seen().await.iter().all(|it| it.path != "/reg"));

@@ -137,11 +137,11 @@ impl Visitor for Ada {
 
     fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
         Box::pin(async move {
-            let decided = pages::decide(&to, "allow").await;
+            let decided = pages::decide(to.url.as_str(), "allow").await;
             assert!(decided.page.contains("127.0.0.1"), "{}", decided.page);
             let onward = json!({"url": decided.onward});
             let Landed { location } = tell(&self.control, "/visit", onward).await;
-            Ok(pages::come_back(&location, decided.cookies).await)
+            Ok(Callback::from_url(&pages::come_back(&location, decided.cookies).await))
         })
     }
 }

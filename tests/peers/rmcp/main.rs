@@ -114,7 +114,7 @@ async fn lists_tools(era: Era) {
     let mut names: Vec<_> =
         client.list_all_tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
     names.sort();
-    let all = "add countdown deploy echo fail gallery poem set_bonus sign_in sleep touch voyage \
+    let all = "add countdown deploy echo fail forecast gallery poem set_bonus sign_in sleep touch voyage \
                weather workspace";
     assert_eq!(names.join(" "), all);
 }

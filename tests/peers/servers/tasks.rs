@@ -9,13 +9,32 @@ use crate::subject::{Subject, list_checks, text};
 const RESEARCH: &str = "simulate-research-query";
 
 list_checks! { ALL:
-    a_call_follows_its_task a_call_answers_what_its_task_asks a_handle_follows_its_task
+    a_call_follows_its_task a_fresh_client_calls_what_runs_only_as_a_task a_call_answers_what_its_task_asks a_handle_follows_its_task
     a_handle_answers_what_its_task_asks a_task_is_cancelled an_unknown_task_is_not_found
 }
 
 async fn a_call_follows_its_task(subject: &Subject) {
     let report = subject.text(RESEARCH, args! { topic: "tides" }).await;
     assert!(report.contains("Research Report: tides"), "{report}");
+}
+
+/// It says that its tools changed while it lists them, and refuses a plain call with a failure of the
+/// tool.
+async fn a_fresh_client_calls_what_runs_only_as_a_task(subject: &Subject) {
+    for lists in [true, false] {
+        let client = subject.connect_again(None).await.unwrap();
+        if lists {
+            let mut tools = client.tools();
+            while let Some(tool) = tools.next().await {
+                if tool.unwrap().name == RESEARCH {
+                    break;
+                }
+            }
+        }
+        let report = client.call(RESEARCH, args! { topic: "shoals" }).await.unwrap();
+        assert!(text(&report).contains("Research Report: shoals"), "{report:?}");
+        client.close().await;
+    }
 }
 
 async fn a_call_answers_what_its_task_asks(subject: &Subject) {

@@ -150,6 +150,9 @@ fn scenario_name<'a>(directory: &'a str, side: &Side<'_>) -> &'a str {
     let name = match side {
         Side::Server { .. } => directory.strip_prefix("server-").unwrap_or(directory),
         Side::Client => directory,
+        Side::Authorization { .. } => {
+            directory.strip_prefix("authorization-server-").unwrap_or(directory)
+        }
     };
     name.get(..name.len().saturating_sub(TIME)).unwrap_or(name)
 }
@@ -189,10 +192,16 @@ mod tests {
     #[test]
     fn the_scenario_is_in_the_directory_name() {
         let server = Side::Server { url: "" };
+        let authorization = Side::Authorization { url: "", person: Path::new("") };
         for (directory, side, name) in [
             ("server-ping-2026-11-16T00-59-12-489Z", &server, "ping"),
             ("server-server-sse-polling-2026-11-16T00-59-12-489Z", &server, "server-sse-polling"),
             ("tools_call-2026-11-16T04-29-58-664Z", &Side::Client, "tools_call"),
+            (
+                "authorization-server-authorization-server-metadata-endpoint-2026-11-18T11-47-05-823Z",
+                &authorization,
+                "authorization-server-metadata-endpoint",
+            ),
         ] {
             assert_eq!(scenario_name(directory, side), name);
         }

@@ -1,4 +1,4 @@
-//! The server that the suite runs against.
+//! The servers that the suite runs against.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,21 +13,23 @@ const START: Duration = Duration::from_secs(30);
 /// A running server. It ends with this value.
 pub(crate) struct Server {
     pub(crate) url: String,
+    name: String,
     child: Child,
     stderr: Receiver<String>,
 }
 
 impl Server {
     /// Starts it at a port that the system chooses; the server says on stderr which.
-    pub(crate) fn start(program: &Path) -> Result<Self, String> {
+    pub(crate) fn start(program: &Path, arguments: &[&str]) -> Result<Self, String> {
         let child = Command::new(program)
-            .args(["--http", "127.0.0.1:0"])
+            .args(arguments)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|e| format!("cannot run {}: {e}", program.display()))?;
         let (lines, stderr) = channel();
-        let mut server = Self { url: String::new(), child, stderr };
+        let name = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut server = Self { url: String::new(), name, child, stderr };
         if let Some(pipe) = server.child.stderr.take() {
             thread::spawn(move || forward(pipe, &lines));
         }
@@ -38,16 +40,16 @@ impl Server {
             }
             eprintln!("{line}");
         }
-        Err("everything-server did not say where it serves".to_owned())
+        Err(format!("{} did not say where it serves", server.name))
     }
 
     /// Shows what the server has said since it started, and whether it is gone.
     pub(crate) fn explain(&mut self) {
         for line in self.stderr.try_iter() {
-            eprintln!("everything-server: {line}");
+            eprintln!("{}: {line}", self.name);
         }
         if let Ok(Some(status)) = self.child.try_wait() {
-            eprintln!("everything-server ended by itself, with {status}");
+            eprintln!("{} ended by itself, with {status}", self.name);
         }
     }
 }

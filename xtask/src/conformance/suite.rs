@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use super::authorization;
 use super::scenario::{self, Scenario};
 use crate::files::{create, read, write};
 use crate::node::Node;
@@ -17,8 +18,15 @@ const CLIENT_DOCUMENT: &str = "https://conformance-test.local/client-metadata.js
 
 /// Which side of Wharf is examined.
 pub(crate) enum Side<'a> {
-    Server { url: &'a str },
+    Server {
+        url: &'a str,
+    },
     Client,
+    /// An authorization server, and the program that agrees to what it asks.
+    Authorization {
+        url: &'a str,
+        person: &'a Path,
+    },
 }
 
 pub(crate) struct Suite {
@@ -88,6 +96,11 @@ impl Suite {
         command.arg(&self.program);
         match side {
             Side::Server { url } => command.args(["server", "--url", url]),
+            Side::Authorization { url, person } => {
+                command.args(["authorization", "--url", url]).args(which);
+                command.arg("--output-dir").arg(out).stderr(err);
+                return authorization::run(command, url, person, file);
+            }
             Side::Client => command
                 // It splits the command at its spaces, which the path may have.
                 .current_dir(&self.programs)
@@ -105,6 +118,7 @@ impl fmt::Display for Side<'_> {
         f.write_str(match self {
             Side::Server { .. } => "server",
             Side::Client => "client",
+            Side::Authorization { .. } => "authorization",
         })
     }
 }

@@ -33,6 +33,17 @@ pub(crate) struct Given {
 
 impl Given {
     pub(crate) fn auth(self) -> wharf::Result<Auth> {
+        let issuer = self.issuer.clone();
+        let auth = self.credentials()?;
+        Ok(match issuer {
+            Some(issuer) => auth.issuer(issuer),
+            // The suite names no issuer for its secrets, keys and assertions: the server under test may choose it. A
+            // real client must not do that.
+            None => auth.confirm_issuer(|_| async { true }),
+        })
+    }
+
+    fn credentials(self) -> wharf::Result<Auth> {
         let id = self.client_id.unwrap_or_default();
         if let Some(pem) = self.private_key_pem {
             let algorithm = self.signing_algorithm.unwrap_or(Algorithm::ES256);
@@ -51,7 +62,7 @@ impl Given {
             return Ok(Auth::workload(id, token));
         }
         Ok(match (self.client_secret, self.issuer) {
-            (Some(secret), Some(issuer)) => person().client_secret(id, secret).issuer(issuer),
+            (Some(secret), Some(_)) => person().client_secret(id, secret),
             (Some(secret), None) => Auth::client_credentials(id, secret),
             _ => person(),
         })

@@ -38,7 +38,7 @@ pub(crate) async fn make(client: &Client, plan: &Plan) -> wharf::Result<()> {
 fn arguments_for(tool: &ToolInfo, tools: &[Arc<ToolInfo>]) -> Value {
     let wants_schema = tool.input_schema["properties"]["schema"]["type"] == "object";
     match tools.iter().find(|other| other.name != tool.name).filter(|_| wants_schema) {
-        Some(other) => json!({ "schema": *other.input_schema }),
+        Some(other) => json!({ "schema": **other.input_schema }),
         None => values::fitting(&tool.input_schema),
     }
 }

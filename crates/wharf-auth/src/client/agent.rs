@@ -16,7 +16,7 @@ use url::Url;
 use wharf_model::{BoxFuture, Credentials, Error, ErrorKind, Rebuff, Shown};
 
 use super::{
-    Login, LoginKey,
+    Login, LoginKey, Registration,
     auth::{Grant, Plan},
     challenge::Demand,
     discovery::{self, Found},
@@ -76,6 +76,8 @@ pub(super) struct State {
     asked: Vec<String>,
     /// When a token may be replaced early again.
     early_at: Option<Instant>,
+    /// Who we became to an authorization server where the login then failed: the next try need not register again.
+    introduced: Option<(LoginKey, Registration)>,
 }
 
 /// Why a token is wanted.
@@ -330,8 +332,10 @@ impl Core {
         if (by_person && !(want.ask && self.plan.asks)) || !self.may_ask(&want.demand) {
             return Ok(false);
         }
+        self.introduce(&mut login);
         let tokens = flow.authorize(&mut login).await;
         self.note_asked(tokens.is_ok().then_some(&scopes));
+        self.note_introduced(&login, tokens.is_ok());
         login.tokens = Some(tokens?);
         login.grant = self.plan.grant.name().map(str::to_owned);
         login.asked = scopes;
@@ -435,6 +439,20 @@ impl Core {
         if let Some(scopes) = granted {
             state.asked = scope::union([std::mem::take(&mut state.asked), scopes.clone()]);
         }
+    }
+
+    /// Uses the registration of an attempt that failed.
+    fn introduce(&self, login: &mut Login) {
+        let state = self.state();
+        if let Some((_, known)) = state.introduced.as_ref().filter(|(key, _)| *key == login.key) {
+            login.registration = Some(known.clone());
+        }
+    }
+
+    /// Remembers the registration of an attempt that failed, for this process.
+    fn note_introduced(&self, login: &Login, is_in: bool) {
+        let known = login.registration.clone().filter(|_| !is_in && self.plan.client.is_none());
+        self.state().introduced = known.map(|it| (login.key.clone(), it));
     }
 
     /// Remembers a login with new tokens.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use wharf_model::{Credentials, Error};
+use wharf_model::{BoxFuture, Credentials, Error};
 
 use super::{
     Assertion, Enterprise, Login, MemoryVault, Vault, Visit,
@@ -44,7 +44,9 @@ pub(super) struct Plan {
     pub(super) grant: Grant,
     pub(super) client: Option<Client>,
     pub(super) issuer: Option<String>,
-    /// The issuer that credentials were shown to first, if nobody said which: no other gets them.
+    /// Decides whether an issuer that the server names is shown the credentials.
+    pub(super) confirm: Option<Arc<Confirm>>,
+    /// The issuer that credentials were shown to first, if none was named: no other gets them.
     pub(super) bound: Arc<OnceLock<String>>,
     pub(super) document: Option<String>,
     pub(super) name: String,
@@ -54,6 +56,9 @@ pub(super) struct Plan {
     pub(super) asks: bool,
     pub(super) fetch: Fetch,
 }
+
+/// Whether credentials may be shown to an issuer.
+pub(super) type Confirm = dyn Fn(String) -> BoxFuture<bool> + Send + Sync;
 
 /// What a token is asked for with.
 #[derive(Clone)]
@@ -119,9 +124,7 @@ impl Client {
         match &self.key {
             Key::None => Identity::public(&self.id),
             Key::Secret(secret) => Identity::secret(&self.id, Some(secret), None, authority),
-            Key::Pair(key) => {
-                Identity { client_id: self.id.clone(), proof: Proof::Key(key.clone()) }
-            }
+            Key::Pair(key) => Identity::new(&self.id, Proof::Key(key.clone())),
         }
     }
 }
@@ -132,6 +135,7 @@ impl Auth {
             grant,
             client: None,
             issuer: None,
+            confirm: None,
             bound: Arc::default(),
             document: None,
             name: "Wharf".into(),
@@ -153,33 +157,44 @@ impl Auth {
         Auth::new(Grant::Code(Arc::new(visit)))
     }
 
-    /// Gets in as the program itself, by a secret that the authorization server gave it. Say which
-    /// one with [`Auth::issuer`]: otherwise it is the one that the first server names, and no other,
-    /// however many servers this `Auth` and its clones are used for.
+    /// Gets in as the program itself, by a secret that the authorization server gave it. Name that
+    /// authorization server with [`Auth::issuer`]: without it nothing is sent and the attempt fails,
+    /// because an MCP server could otherwise choose who gets the secret.
+    ///
+    /// ```
+    /// use wharf_auth::client::Auth;
+    ///
+    /// let auth = Auth::client_credentials("tug", "secret").issuer("https://id.example");
+    /// # let _ = auth;
+    /// ```
     pub fn client_credentials(id: impl Into<String>, secret: impl Into<String>) -> Auth {
         Auth::new(Grant::ClientCredentials).client_secret(id, secret)
     }
 
-    /// Gets in as the program itself, by tokens that it signs with its own key.
+    /// Gets in as the program itself, by tokens that it signs with its own key. Needs an
+    /// [issuer](Auth::issuer).
     pub fn client_credentials_key(id: impl Into<String>, key: SigningKey) -> Auth {
         Auth::new(Grant::ClientCredentials).client_key(id, key)
     }
 
     /// Gets in as somebody who has signed in at a company's identity provider, which decides who may
     /// use which server. The server's own authorization server knows this client by
-    /// [`Auth::client_secret`].
+    /// [`Auth::client_secret`]. Needs an [issuer](Auth::issuer): that authorization server's.
     ///
     /// ```
     /// use wharf_auth::client::{Auth, Enterprise};
     ///
     /// let company = Enterprise::new("https://idp.example/token", "tug-at-idp", "eyJ…");
-    /// let auth = Auth::enterprise(company).client_secret("tug", "secret");
+    /// let auth = Auth::enterprise(company)
+    ///     .client_secret("tug", "secret")
+    ///     .issuer("https://id.example");
     /// ```
     pub fn enterprise(company: Enterprise) -> Auth {
         Auth::new(Grant::Enterprise(company))
     }
 
-    /// Gets in as a program whose platform says what it is, in a token of its own.
+    /// Gets in as a program whose platform says what it is, in a token of its own. Needs an
+    /// [issuer](Auth::issuer).
     pub fn workload(id: impl Into<String>, assertion: impl Into<Assertion>) -> Auth {
         Auth::new(Grant::Workload(assertion.into())).client(id)
     }
@@ -190,13 +205,15 @@ impl Auth {
         self.known_as(id.into(), Key::None)
     }
 
-    /// The authorization server knows this client by an id and a secret.
+    /// The authorization server knows this client by an id and a secret. Needs an
+    /// [issuer](Auth::issuer).
     #[must_use]
     pub fn client_secret(self, id: impl Into<String>, secret: impl Into<String>) -> Auth {
         self.known_as(id.into(), Key::Secret(secret.into()))
     }
 
-    /// The authorization server knows this client by an id and the public half of a key.
+    /// The authorization server knows this client by an id and the public half of a key. Needs an
+    /// [issuer](Auth::issuer).
     #[must_use]
     pub fn client_key(self, id: impl Into<String>, key: SigningKey) -> Auth {
         self.known_as(id.into(), Key::Pair(Arc::new(key)))
@@ -210,10 +227,38 @@ impl Auth {
     }
 
     /// The only authorization server that is asked, and shown credentials, to the letter. A server
-    /// that names others is refused.
+    /// that names others is refused. Required wherever a secret, a key or an assertion is given.
     #[must_use]
     pub fn issuer(mut self, issuer: impl Into<String>) -> Auth {
         self.0.issuer = Some(issuer.into());
+        self
+    }
+
+    /// Where no [issuer](Auth::issuer) is given: asks `confirm` whether the secret, the key or the
+    /// assertion may be shown to the authorization server that the MCP server names. Nothing is sent
+    /// there before it has said `true`. The first one that was confirmed is the only one that ever
+    /// gets them, however many servers this `Auth` and its clones are used for.
+    ///
+    /// Ask a person, or compare with a list. Whatever is confirmed without looking is decided by the
+    /// MCP server.
+    ///
+    /// ```
+    /// use wharf_auth::client::Auth;
+    ///
+    /// let ours = ["https://id.example", "https://id-eu.example"];
+    /// let auth = Auth::client_credentials("tug", "secret")
+    ///     .confirm_issuer(move |issuer| async move { ours.contains(&&*issuer) });
+    /// # let _ = auth;
+    /// ```
+    #[must_use]
+    pub fn confirm_issuer<F>(
+        mut self,
+        confirm: impl Fn(String) -> F + Send + Sync + 'static,
+    ) -> Auth
+    where
+        F: Future<Output = bool> + Send + 'static,
+    {
+        self.0.confirm = Some(Arc::new(move |issuer| Box::pin(confirm(issuer))));
         self
     }
 

@@ -45,6 +45,25 @@ impl Core {
         ))
     }
 
+    /// The issuer, if the application confirms that it may be shown the client's secret, key or assertion. The MCP
+    /// server must not decide that alone (CVE-2026-104850).
+    async fn confirmed(&self, issuer: String) -> Result<String, Error> {
+        discovery::issuer_url(&issuer)?;
+        let (server, named) = (discovery::shown(&self.server), excerpt(&issuer).into_owned());
+        match &self.plan.confirm {
+            Some(confirm) if confirm(issuer.clone()).await => Ok(issuer),
+            Some(_) => Err(failed(format!(
+                "The client's credentials were not sent to {named:?}, which {server} names as its \
+                 authorization server: that was not confirmed",
+            ))),
+            None => Err(failed(format!(
+                "{server} names {named:?} as its authorization server. A client secret, a key or an \
+                 assertion is sent only to an authorization server that you name, so nothing was sent: \
+                 if yours is for this one, say so with `--issuer {named}` (`Auth::issuer({named:?})`)",
+            ))),
+        }
+    }
+
     /// Which of the authorization servers that the server names is asked.
     async fn issuer(&self, found: &Found) -> Result<String, Error> {
         let first = || found.issuers.first().cloned().unwrap_or_default();
@@ -59,14 +78,8 @@ impl Core {
                 false => Err(self.changed(&first(), issuer)),
             };
         }
-        if found.is_own && self.plan.shows_secrets() {
-            return Err(failed(format!(
-                "{} names no authorization server, and this client's credentials are not shown to just \
-                 anybody: if they are for the server itself, say so with `Auth::issuer({:?})` \
-                 (`wharf auth login --issuer`)",
-                discovery::shown(&self.server),
-                first(),
-            )));
+        if self.plan.shows_secrets() {
+            return self.confirmed(first()).await;
         }
         let mut known: Vec<String> = self.keys().await?.into_iter().map(|it| it.issuer).collect();
         let now = self.state().login.as_ref().map(|it| it.key.issuer.clone());

@@ -71,8 +71,7 @@ impl Flow<'_> {
         let granted = self.endpoint()?.grant(&who, form).await;
         if matches!(&granted, Err(Denial::Refused { error, .. }) if error == "invalid_client") {
             // It has forgotten us: the next visit begins with telling it anew.
-            login.registration = None;
-            self.keep_registration(login).await?;
+            self.forget_registration(login).await?;
         }
         granted
     }

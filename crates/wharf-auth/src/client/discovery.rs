@@ -162,7 +162,7 @@ pub(super) async fn own_authority(fetch: &Fetch, server: &Url) -> Result<Authori
     })
 }
 
-fn issuer_url(issuer: &str) -> Result<Url, Error> {
+pub(super) fn issuer_url(issuer: &str) -> Result<Url, Error> {
     let bad = |why: &str| {
         failed(format!("The authorization server {:?} is not asked: {why}", excerpt(issuer)))
     };

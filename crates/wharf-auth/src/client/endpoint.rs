@@ -32,6 +32,8 @@ const LONGEST: usize = 16 << 10;
 pub(super) struct Identity {
     pub(super) client_id: String,
     pub(super) proof: Proof,
+    /// The other way to show a secret, where the authorization server takes both and may know us by either.
+    other: Option<Proof>,
 }
 
 /// How we show it.
@@ -49,7 +51,11 @@ pub(super) enum Proof {
 
 impl Identity {
     pub(super) fn public(client_id: &str) -> Identity {
-        Identity { client_id: client_id.to_owned(), proof: Proof::None }
+        Identity::new(client_id, Proof::None)
+    }
+
+    pub(super) fn new(client_id: &str, proof: Proof) -> Identity {
+        Identity { client_id: client_id.to_owned(), proof, other: None }
     }
 
     /// With a secret, shown as `method` says, or as the authorization server takes it.
@@ -70,7 +76,12 @@ impl Identity {
             }
             (Some(secret), _) => Proof::Basic(secret.to_owned()),
         };
-        Identity { client_id: client_id.to_owned(), proof }
+        let is_unsaid = method.is_none() && takes("client_secret_post");
+        let other = match &proof {
+            Proof::Basic(secret) if is_unsaid => Some(Proof::Post(secret.clone())),
+            _ => None,
+        };
+        Identity { other, ..Identity::new(client_id, proof) }
     }
 }
 
@@ -132,21 +143,40 @@ impl Endpoint<'_> {
     }
 
     /// Sends a form, with who we are.
+    ///
+    /// The form has the `client_id` beside basic authentication too, as RFC 6749 (3.2.1) allows and Python's `mcp`
+    /// demands. Some servers, Okta's among them, take that for a second authentication and refuse it with
+    /// `invalid_request` (5.2), before they look at the grant: they are asked again without it. A client that was
+    /// registered by hand, and did not say how it authenticates, tries both ways that the server lists.
     pub(super) async fn post(&self, who: &Identity, form: &Form) -> Result<Fetched, Error> {
-        let (mut headers, mut form) = (HeaderMap::new(), form.clone());
-        match &who.proof {
-            Proof::None => form.push(("client_id", who.client_id.clone())),
+        let mut named = form.clone();
+        named.push(("client_id", who.client_id.clone()));
+        let answer = self.send(&who.client_id, &who.proof, named.clone()).await?;
+        let is_basic = matches!(who.proof, Proof::Basic(_));
+        if is_basic && is_refused_as(&answer, "invalid_request") {
+            return self.send(&who.client_id, &who.proof, form.clone()).await;
+        }
+        if let Some(other) = &who.other
+            && is_unknown_client(&answer)
+        {
+            let second = self.send(&who.client_id, other, named).await?;
+            return Ok(if second.status.is_success() { second } else { answer });
+        }
+        Ok(answer)
+    }
+
+    /// Sends a form with the proof of who we are.
+    async fn send(&self, id: &str, proof: &Proof, mut form: Form) -> Result<Fetched, Error> {
+        let mut headers = HeaderMap::new();
+        match proof {
+            Proof::None => {}
             Proof::Basic(secret) => {
-                headers.insert(AUTHORIZATION, basic(&who.client_id, secret)?);
+                headers.insert(AUTHORIZATION, basic(id, secret)?);
             }
-            Proof::Post(secret) => {
-                form.push(("client_id", who.client_id.clone()));
-                form.push(("client_secret", secret.clone()));
-            }
+            Proof::Post(secret) => form.push(("client_secret", secret.clone())),
             Proof::Key(key) => {
-                form.push(("client_id", who.client_id.clone()));
                 form.push(("client_assertion_type", ASSERTION.to_owned()));
-                form.push(("client_assertion", self.assertion(&who.client_id, key)?));
+                form.push(("client_assertion", self.assertion(id, key)?));
             }
         }
         if let Some(prover) = self.prover {
@@ -166,8 +196,7 @@ impl Endpoint<'_> {
     fn wants_nonce(&self, answer: &Fetched) -> bool {
         self.prover.is_some()
             && answer.headers.contains_key(DPOP_NONCE)
-            && matches!(answer.status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED)
-            && answer.json::<Refused>().is_ok_and(|it| it.error == "use_dpop_nonce")
+            && is_refused_as(answer, "use_dpop_nonce")
     }
 
     fn assertion(&self, client_id: &str, key: &SigningKey) -> Result<String, Error> {
@@ -222,10 +251,24 @@ impl Granted {
             access: self.access_token,
             bound,
             refresh: refresh.or_else(|| before.and_then(|it| it.refresh.clone())),
-            expires_at: self.expires_in.map(|seconds| now().saturating_add(seconds)),
+            // Zero says nothing that helps: such a token would be replaced before each request.
+            expires_at: self.expires_in.filter(|it| *it > 0).map(|it| now().saturating_add(it)),
             scope: self.scope.or_else(|| before.and_then(|it| it.scope.clone())),
         })
     }
+}
+
+/// Whether an endpoint refused with this error code.
+fn is_refused_as(answer: &Fetched, error: &str) -> bool {
+    matches!(answer.status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED)
+        && answer.json::<Refused>().is_ok_and(|it| it.error == error)
+}
+
+/// Whether an endpoint did not take our word for who we are. Python's `mcp` has another code for it at revocation.
+fn is_unknown_client(answer: &Fetched) -> bool {
+    let is_other = answer.status == StatusCode::UNAUTHORIZED;
+    is_refused_as(answer, "invalid_client")
+        || is_other && is_refused_as(answer, "unauthorized_client")
 }
 
 /// What an endpoint said that refused.
@@ -259,9 +302,10 @@ fn is_token(token: &str) -> bool {
     !token.is_empty() && token.bytes().all(|it| it.is_ascii_graphic())
 }
 
-/// Both parts are encoded like a form, as OAuth wants it.
+/// Both parts are encoded like a form, as OAuth wants it; a space as `%20`, which those read too that do not know `+`.
 fn basic(client_id: &str, secret: &str) -> Result<HeaderValue, Error> {
-    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+    let encoded =
+        |text: &str| byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
     let pair = format!("{}:{}", encoded(client_id), encoded(secret));
     header(&format!("Basic {}", STANDARD.encode(pair)))
 }

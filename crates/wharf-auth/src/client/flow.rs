@@ -69,7 +69,7 @@ impl Flow<'_> {
         told && self.plan.client.is_none()
     }
 
-    fn registered(&self, it: &Registration) -> Identity {
+    pub(super) fn registered(&self, it: &Registration) -> Identity {
         let (secret, method) = (it.client_secret.as_deref(), it.method.as_deref());
         Identity::secret(&it.client_id, secret, method, self.authority)
     }
@@ -99,25 +99,25 @@ impl Flow<'_> {
             }
         };
         let who = self.registered(&registration);
-        if login.registration.as_ref() != Some(&registration) {
-            login.registration = Some(registration);
-            // Whatever comes of the visit, nobody has to register again.
-            self.keep_registration(login).await?;
-        }
+        // It is saved with the tokens: a login that fails leaves nothing in the vault.
+        login.registration = Some(registration);
         Ok(who)
     }
 
-    /// Keeps who we are there, and leaves the tokens as they are: others may have renewed them while
-    /// somebody was asked.
-    pub(super) async fn keep_registration(&self, login: &Login) -> Result<(), Error> {
+    /// Removes a registration that the authorization server does not know any more, and leaves the tokens as they are:
+    /// another process may have renewed them meanwhile.
+    pub(super) async fn forget_registration(&self, login: &mut Login) -> Result<(), Error> {
+        let forgotten = login.registration.take();
         let vault = &self.plan.vault;
+        let is_kept = |kept: &Login| kept.registration == forgotten;
+        if !vault.load(&login.key).await?.is_some_and(|it| is_kept(&it)) {
+            return Ok(());
+        }
         let _held = vault.hold(&login.key).await?;
-        let mut kept = match vault.load(&login.key).await? {
-            Some(kept) => kept,
-            None => Login { tokens: None, ..login.clone() },
-        };
-        kept.registration = login.registration.clone();
-        vault.save(&kept).await
+        match vault.load(&login.key).await?.filter(is_kept) {
+            Some(kept) => vault.save(&Login { registration: None, ..kept }).await,
+            None => Ok(()),
+        }
     }
 
     /// What tokens may be, and must be.

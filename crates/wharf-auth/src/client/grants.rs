@@ -161,7 +161,7 @@ impl Flow<'_> {
             form.push(("scope", self.scopes.join(" ")));
         }
         let proof = company.secret.clone().map_or(Proof::None, Proof::Post);
-        let who = Identity { client_id: company.client_id.clone(), proof };
+        let who = Identity::new(&company.client_id, proof);
         // The user said where the provider is: no server did.
         let url = company.token_endpoint.as_str();
         let endpoint = Endpoint { fetch: &self.plan.fetch, url, issuer: url, prover: None };

@@ -63,7 +63,13 @@ async fn revoke(plan: &Plan, server: &url::Url, login: &Login) -> Result<(), Err
         scopes: &[],
         prover: None,
     };
-    let Some(who) = flow.known(login) else { return Ok(()) };
+    // Our own secret is for the issuer that it was given for, whichever other issuers there are logins from.
+    let ours = plan.issuer.as_ref().or(plan.bound.get());
+    let who = match !plan.shows_secrets() || ours == Some(&login.key.issuer) {
+        true => flow.known(login),
+        false => login.registration.as_ref().map(|it| flow.registered(it)),
+    };
+    let Some(who) = who else { return Ok(()) };
     let endpoint = Endpoint { fetch: &fetch, url, issuer: &authority.issuer, prover: None };
     let refresh = tokens.refresh.as_ref().map(|it| (it, "refresh_token"));
     for (token, kind) in refresh.into_iter().chain([(&tokens.access, "access_token")]) {

@@ -62,13 +62,18 @@ pub(super) async fn register(
     })
 }
 
-/// How we would like to say who we are: a program that anybody can look into has no secrets.
+/// How we would like to say who we are: a program that anybody can look into has no secrets. Where one is needed, the
+/// method that the authorization server lists first: Python's `mcp` lists basic authentication after the form, and
+/// cannot revoke tokens with it.
 fn method(authority: &Authority) -> &'static str {
-    const LIKED: [&str; 3] = ["none", "client_secret_basic", "client_secret_post"];
+    const SECRET: [&str; 2] = ["client_secret_basic", "client_secret_post"];
     let Some(listed) = &authority.token_endpoint_auth_methods_supported else {
         return "client_secret_basic";
     };
-    LIKED.into_iter().find(|liked| listed.iter().any(|it| it == liked)).unwrap_or("none")
+    if listed.iter().any(|it| it == "none") {
+        return "none";
+    }
+    listed.iter().find_map(|it| SECRET.into_iter().find(|ours| it == ours)).unwrap_or("none")
 }
 
 /// Programs on somebody's machine are told apart from web sites.

@@ -95,6 +95,7 @@ impl Fetch {
     }
 
     /// Whether private addresses are reached.
+    #[cfg(feature = "client")]
     pub(crate) fn allows_private(&self) -> bool {
         self.dialer.private
     }
@@ -189,6 +190,7 @@ impl Fetch {
     }
 
     /// Whether `url` would be reached: for pages that somebody else opens.
+    #[cfg(feature = "client")]
     pub(crate) async fn vet(&self, url: &str) -> Result<(), FetchError> {
         let place = Place::parse(url)?;
         let patience = self.limits.patience;
@@ -223,6 +225,7 @@ impl Fetch {
 }
 
 /// Whether a URL names this machine.
+#[cfg(feature = "server")]
 pub(crate) fn is_this_machine(url: &str) -> bool {
     Place::parse(url).is_ok_and(|place| place.host.is_this_machine())
 }

@@ -3,6 +3,10 @@
 use std::fmt;
 
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, MapAccess, Visitor},
+};
 use serde_json::{Map, Value};
 
 use super::{Algorithm, Claims, JoseError, Jwk, jwk::Material, unb64};
@@ -50,8 +54,9 @@ impl<'a> Unverified<'a> {
     ///
     /// # Errors
     ///
-    /// Anything that is not three parts of base64url with JSON objects in the first two, is longer than
-    /// [`MAX_TOKEN`], is signed by `none`, a shared secret or an unknown algorithm, or has `crit`.
+    /// Anything that is not three parts of base64url with JSON objects in the first two, has a header or a claim
+    /// twice, is longer than [`MAX_TOKEN`], is signed by `none`, a shared secret or an unknown algorithm, or has
+    /// `crit`.
     pub fn parse(token: &'a str) -> Result<Self, JoseError> {
         if token.len() > MAX_TOKEN {
             return Err(JoseError::TooLong);
@@ -124,5 +129,37 @@ impl fmt::Debug for Unverified<'_> {
 }
 
 fn object(part: &str) -> Result<Map<String, Value>, JoseError> {
-    serde_json::from_slice(&unb64(part)?).map_err(|_| JoseError::Malformed)
+    let Members(members) =
+        serde_json::from_slice(&unb64(part)?).map_err(|_| JoseError::Malformed)?;
+    Ok(members)
+}
+
+/// The members of an object, each of them once. RFC 7519 (4) allows to take the last of two, or neither: programs that
+/// take the first would read another token.
+struct Members(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Reader).map(Members)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Map<String, Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+        let mut members = Map::new();
+        while let Some((name, value)) = from.next_entry::<String, Value>()? {
+            if members.insert(name, value).is_some() {
+                return Err(A::Error::custom("a member is there twice"));
+            }
+        }
+        Ok(members)
+    }
 }

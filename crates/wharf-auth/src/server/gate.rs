@@ -10,7 +10,7 @@ use super::{
     credentials::{Scheme, Shown, presented},
     dpop::{Proofs, Refused},
     front::Front,
-    grant::{Checked, Checking, Grant, Rejected, Verifier, moment},
+    grant::{Checked, Checking, Grant, Rejected, Submitted, Verifier, moment},
 };
 use crate::jose::{b64, same, sha256};
 
@@ -47,7 +47,8 @@ impl<V: Verifier> Gate<V> {
             }
             return self.clone().enter(grant, Shown::of(knock, &presented));
         }
-        let checking = self.verifier.verify(presented.token);
+        let submitted = Submitted { token: presented.token, digest, scope: knock.scope };
+        let checking = self.verifier.verify(&submitted);
         let shown = Shown::of(knock, &presented);
         match checking {
             Checking::Now(checked) => self.clone().settle(digest, checked, shown),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
-use wharf_model::{BoxFuture, Pass, Principal};
+use wharf_model::{BoxFuture, Pass, Principal, Scope};
 
 use crate::jose::Claims;
 
@@ -62,9 +62,17 @@ pub(crate) enum Checking {
     Later(BoxFuture<Checked>),
 }
 
+/// A token that came with a request.
+pub(crate) struct Submitted<'a> {
+    pub(crate) token: &'a str,
+    pub(crate) digest: [u8; 32],
+    /// What is known of the request's sender.
+    pub(crate) scope: &'a Scope,
+}
+
 /// Knows what tokens are worth.
 pub(crate) trait Verifier: Send + Sync + 'static {
-    fn verify(&self, token: &str) -> Checking;
+    fn verify(&self, submitted: &Submitted<'_>) -> Checking;
     /// For how long a verdict may be kept.
     fn keep(&self) -> Duration;
 }

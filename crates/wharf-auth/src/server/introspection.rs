@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -10,25 +10,33 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, header};
 use serde_json::{Map, Value};
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::{Instant, timeout};
 use url::form_urlencoded;
+use wharf_model::Caller;
 
 use super::{
+    cache::Recent,
     common::{common, downloads},
     download::Download,
     front::Front,
     gate::Gate,
     grant::{
-        Checked, Checking, Reading, Rejected, Verifier, check_times, is_for_access, is_meant, now,
+        Checked, Checking, Reading, Rejected, Submitted, Verifier, check_times, is_for_access,
+        is_meant, now,
     },
     jwt::grant,
+    places::Places,
 };
 use crate::jose::Claims;
 
 /// For how long an answer is kept, unless told otherwise.
 const KEEP: Duration = Duration::from_secs(10);
-/// How many questions are under way at once.
-const AT_ONCE: usize = 64;
+/// How many questions are under way at once, unless told otherwise.
+const AT_ONCE: usize = 128;
+/// The longest that a token that is no good is remembered.
+const KEEP_BAD: Duration = Duration::from_secs(5);
+/// How often it is logged that tokens are refused because there are too many questions.
+const LOG_EVERY: Duration = Duration::from_secs(60);
 /// How long others wait until they can be asked.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How far the issuer's clock may be off.
@@ -40,6 +48,10 @@ const KEEP_MOST: Duration = Duration::from_secs(3600);
 
 /// Lets in whoever has a token of which its issuer says that it is good. The issuer is asked about each token, and
 /// its answer is kept for a moment.
+///
+/// Tokens that were good before are asked about first, and each caller (the address, for tokens that are new) has a
+/// share of the [questions at once](Introspection::concurrent): a flood of tokens that are no good does not keep
+/// others waiting.
 ///
 /// ```
 /// use wharf_auth::server::Introspection;
@@ -58,6 +70,7 @@ pub struct Introspection {
     audiences: Vec<String>,
     issuer_checks: bool,
     keep: Duration,
+    at_once: usize,
     download: Option<Arc<dyn Download>>,
     gate: OnceLock<Arc<Gate<Asker>>>,
 }
@@ -72,6 +85,7 @@ impl Introspection {
             audiences: Vec::new(),
             issuer_checks: false,
             keep: KEEP,
+            at_once: AT_ONCE,
             download: None,
             gate: OnceLock::new(),
         }
@@ -106,8 +120,15 @@ impl Introspection {
         self
     }
 
+    /// How many questions the issuer is asked at once: 128 by default, and as many again about tokens that were good
+    /// before. One caller alone gets half of them. Others wait up to five seconds, and are then told to come back (503).
+    pub fn concurrent(mut self, most: usize) -> Self {
+        self.at_once = most.max(2);
+        self
+    }
+
     /// For how long an answer is kept: ten seconds by default. What is revoked meanwhile is still taken. An hour
-    /// is the most.
+    /// is the most. That a token is no good is remembered for five seconds at most.
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = keep.min(KEEP_MOST);
         self
@@ -125,7 +146,12 @@ impl Introspection {
                 issuer_checks: self.issuer_checks,
                 reading: self.front.reading.clone(),
                 download: self.downloading(),
-                room: Semaphore::new(AT_ONCE),
+                new: Places::new(self.at_once),
+                known: Places::new(self.at_once),
+                good: Recent::default(),
+                bad: Recent::default(),
+                keep_bad: self.keep.min(KEEP_BAD),
+                logged: Mutex::default(),
             };
             Gate::new(self.front.clone(), Asker { question: Arc::new(question), keep: self.keep })
         })
@@ -170,13 +196,29 @@ struct Question {
     issuer_checks: bool,
     reading: Reading,
     download: Arc<dyn Download>,
-    room: Semaphore,
+    /// Places for tokens of which nothing is known: each address has a share.
+    new: Arc<Places>,
+    /// Places for tokens that were good before: each principal has a share.
+    known: Arc<Places>,
+    /// Whose tokens were good before.
+    good: Recent<Arc<str>>,
+    /// Why tokens were no good, and until when that is believed.
+    bad: Recent<(&'static str, Instant)>,
+    keep_bad: Duration,
+    /// When it was logged last that there is no place.
+    logged: Mutex<Option<Instant>>,
 }
 
 impl Verifier for Asker {
-    fn verify(&self, token: &str) -> Checking {
-        let (question, token) = (self.question.clone(), token.to_owned());
-        Checking::Later(Box::pin(async move { question.ask(&token).await }))
+    fn verify(&self, submitted: &Submitted<'_>) -> Checking {
+        let (question, digest) = (self.question.clone(), submitted.digest);
+        if let Some((problem, until)) = question.bad.get(&digest)
+            && until > Instant::now()
+        {
+            return Checking::Now(Err(Rejected::Invalid(problem)));
+        }
+        let (token, caller) = (submitted.token.to_owned(), Caller::of(submitted.scope));
+        Checking::Later(Box::pin(async move { question.settle(&token, digest, caller).await }))
     }
 
     fn keep(&self) -> Duration {
@@ -185,10 +227,41 @@ impl Verifier for Asker {
 }
 
 impl Question {
+    /// Asks about a token when its turn comes, and remembers the answer.
+    async fn settle(&self, token: &str, digest: [u8; 32], caller: Caller) -> Checked {
+        let (places, caller) = match self.good.get(&digest) {
+            Some(principal) => (&self.known, Caller::Principal(principal)),
+            None => (&self.new, caller),
+        };
+        let Ok(Some(_place)) = timeout(PATIENCE, places.take(&caller)).await else {
+            self.log_full();
+            return Err(Rejected::Unknown);
+        };
+        let checked = self.ask(token).await;
+        match &checked {
+            Ok(grant) => self.good.put(digest, grant.pass.principal.id().into()),
+            Err(Rejected::Invalid(problem)) => {
+                self.good.remove(&digest);
+                self.bad.put(digest, (problem, Instant::now() + self.keep_bad));
+            }
+            Err(Rejected::Unknown) => {}
+        }
+        checked
+    }
+
+    /// Tells the operator, once in a while.
+    fn log_full(&self) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.is_none_or(|at| at.elapsed() >= LOG_EVERY) {
+            *logged = Some(Instant::now());
+            tracing::warn!(
+                endpoint = self.endpoint,
+                "requests are answered with 503: the issuer is slower than tokens come in"
+            );
+        }
+    }
+
     async fn ask(&self, token: &str) -> Checked {
-        // Whoever sends what is no token must not make us ask without end.
-        let room = timeout(PATIENCE, self.room.acquire()).await;
-        let Ok(Ok(_room)) = room else { return Err(Rejected::Unknown) };
         let answer = self.download.send(self.request(token)?).await;
         let answer = answer.ok().filter(|it| it.status().as_u16() == 200);
         let body = answer.ok_or(Rejected::Unknown)?.into_body();

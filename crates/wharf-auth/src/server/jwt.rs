@@ -14,8 +14,8 @@ use super::{
     front::Front,
     gate::Gate,
     grant::{
-        Bound, Checked, Checking, Grant, Reading, Rejected, Verifier, check_times, is_for_access,
-        is_meant,
+        Bound, Checked, Checking, Grant, Reading, Rejected, Submitted, Verifier, check_times,
+        is_for_access, is_meant,
     },
     keys::{Found, Keys},
 };
@@ -177,7 +177,8 @@ struct Rules {
 }
 
 impl Verifier for Tokens {
-    fn verify(&self, token: &str) -> Checking {
+    fn verify(&self, submitted: &Submitted<'_>) -> Checking {
+        let token = submitted.token;
         let (parsed, issuer, keys) = match self.0.read(token) {
             Ok(read) => read,
             Err(rejected) => return Checking::Now(Err(rejected)),
@@ -261,15 +262,15 @@ pub(super) fn grant(
 
 /// Whether a token may be one that lets somebody in, and not one that only tells who somebody is.
 fn is_access_token(token: &Unverified<'_>) -> bool {
-    let header = &token.header;
+    let (header, claims) = (&token.header, &token.claims);
+    // Whatever its header says: some issuers call their refresh tokens by the same type.
+    if !is_for_access(claims) {
+        return false;
+    }
     if header.is_type("at+jwt") {
         return true;
     }
     if header.typ.is_some() && !header.is_type("jwt") {
-        return false;
-    }
-    let claims = &token.claims;
-    if !is_for_access(claims) {
         return false;
     }
     // Some issuers say it in a claim.

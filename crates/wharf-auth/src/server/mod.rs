@@ -18,6 +18,7 @@ mod grant;
 mod introspection;
 mod jwt;
 mod keys;
+mod places;
 
 #[cfg(feature = "proxy")]
 pub(crate) use self::{

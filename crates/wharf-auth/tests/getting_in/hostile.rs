@@ -79,6 +79,7 @@ async fn an_issuer_without_pkce_is_not_used() {
     }
 }
 
+/// CVE-2025-6514 (mcp-remote): the authorization endpoint's URL reached a shell.
 #[tokio::test]
 async fn only_web_pages_are_opened() {
     for page in [
@@ -224,6 +225,7 @@ impl Resolve for Everywhere {
     }
 }
 
+/// CVE-2026-51994 (mcp-remote): `resource_metadata` of a challenge led the client to addresses of its own network.
 #[tokio::test]
 async fn a_server_elsewhere_does_not_lead_us_inside() {
     let inside = Stage::upright().await;

@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use wharf_auth::client::{Auth, Vault};
+use wharf_auth::{
+    client::{Auth, Enterprise, Vault},
+    jose::SigningKey,
+};
 
 use crate::stage::{self, Knocker, PRM, Person, Stage, Tweak, as_usual, at, metadata, refuse, say};
 
@@ -60,7 +63,10 @@ async fn credentials_for_one_issuer_are_refused_to_another() {
         let issuers = Arc::default();
         let stage = moving(Arc::clone(&issuers)).await;
         let auth = Auth::client_credentials("me", "my-secret").vault(stage.vault.clone());
-        let auth = if pinned { auth.issuer(&stage.issuer.origin) } else { auth };
+        let auth = match pinned {
+            true => auth.issuer(&stage.issuer.origin),
+            false => auth.confirm_issuer(|_| async { true }),
+        };
         let client = stage.knocker(auth);
         client.refused("Bearer").await.unwrap();
         client.accepted().await;
@@ -69,6 +75,50 @@ async fn credentials_for_one_issuer_are_refused_to_another() {
         assert!(error.message.contains("nothing was sent"), "{error}");
     }
     assert_eq!(second.paths(), Vec::<String>::new());
+}
+
+/// CVE-2026-104850 (TypeScript SDK) and WS-2026-0196 (FastMCP): the MCP server's metadata chose which authorization
+/// server got the client's secret. Without an issuer of the user's choice nothing is sent there at all.
+#[tokio::test]
+async fn a_secret_a_key_or_an_assertion_needs_an_issuer() {
+    let stage = Stage::upright().await;
+    let key = || SigningKey::generate().unwrap();
+    let company = || Enterprise::new(format!("{}/idp", stage.mcp.origin), "at-idp", "id-token");
+    let auths: [&dyn Fn() -> Auth; 7] = [
+        &|| Auth::client_credentials("me", "my-secret"),
+        &|| Auth::client_credentials_key("me", key()),
+        &|| Auth::workload("me", "my-assertion"),
+        &|| Auth::enterprise(company()).client("me"),
+        &|| Auth::enterprise(company()).client_secret("me", "my-secret"),
+        &|| stage.auth().client_secret("me", "my-secret"),
+        &|| stage.auth().client_key("me", key()),
+    ];
+    for auth in auths {
+        let error = stage.knocker(auth()).refused("Bearer").await.unwrap_err();
+        let option = format!("--issuer {}`", stage.issuer.origin);
+        assert!(error.message.contains(&option), "{error}");
+        assert!(error.message.contains("Auth::issuer"), "{error}");
+        // Whoever is asked and says no is obeyed.
+        let no = auth().confirm_issuer(|_| async { false });
+        let error = stage.knocker(no).refused("Bearer").await.unwrap_err();
+        assert!(error.message.contains("not confirmed"), "{error}");
+    }
+    assert_eq!(stage.issuer.seen(), "");
+    assert!(stage.mcp.at("/idp").is_empty() && stage.person.visits().is_empty());
+    assert!(stage.vault.list().await.unwrap().is_empty());
+    // Who says yes is asked once, and told which issuer it is.
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = Arc::clone(&asked);
+    let auth = Auth::client_credentials("me", "my-secret").confirm_issuer(move |issuer| {
+        told.lock().unwrap().push(issuer);
+        async { true }
+    });
+    let client = stage.knocker(auth);
+    for _ in 0..2 {
+        assert_eq!(client.refused("Bearer").await, Ok(true));
+        client.accepted().await;
+    }
+    assert_eq!(*asked.lock().unwrap(), [stage.issuer.origin.as_str()]);
 }
 
 #[tokio::test]
@@ -178,9 +228,9 @@ async fn servers_of_old_let_in_by_themselves() {
 async fn a_secret_is_for_the_issuer_that_got_it_first() {
     let (first, second) = (Stage::upright().await, Stage::upright().await);
     let auths = [
-        Auth::client_credentials("me", "my-secret"),
-        Auth::workload("me", "my-secret"),
-        Auth::code(first.person.clone()).client("me"),
+        Auth::client_credentials("me", "my-secret").confirm_issuer(|_| async { true }),
+        Auth::workload("me", "my-secret").confirm_issuer(|_| async { true }),
+        Auth::code(first.person.clone()).client("me").confirm_issuer(|_| async { true }),
     ];
     for auth in auths {
         let other = auth.clone();
@@ -254,4 +304,19 @@ async fn an_issuer_is_written_plainly() {
         let error = stage.client().refused("Bearer").await.unwrap_err();
         assert!(error.message.contains("an issuer has no"), "{error}");
     }
+}
+
+/// A secret is for one issuer, also where logins through several are given up together.
+#[tokio::test]
+async fn logging_out_shows_a_secret_to_its_own_issuer_only() {
+    let stage = Stage::upright().await;
+    stage.client().refused("Bearer").await.unwrap();
+    stage.issuer.forget();
+    let auth = Auth::client_credentials("me", "my-secret").vault(stage.vault.clone());
+    assert_eq!(auth.issuer("https://id.example").logout(&stage.url()).await, Ok(1));
+    let revoked = stage.issuer.at("/revoke");
+    assert_eq!(revoked.len(), 2);
+    assert!(revoked.iter().all(|it| it.field("client_id") == "registered"));
+    assert!(!stage.issuer.seen().contains("my-secret"));
+    assert!(revoked.iter().all(|it| it.header("authorization").is_none()));
 }

@@ -40,20 +40,48 @@ async fn a_secret_is_shown_as_the_issuer_takes_it() {
         (&["private_key_jwt"], true),
     ] {
         let stage = taking(methods).await;
-        let client = stage.knocker(Auth::client_credentials(id, secret));
+        let client =
+            stage.knocker(Auth::client_credentials(id, secret).issuer(&stage.issuer.origin));
         assert_eq!(client.refused("Bearer scope=\"a\"").await, Ok(true));
         let token = stage.issuer.at("/token")[0].clone();
         assert_eq!(token.field("grant_type"), "client_credentials");
         assert_eq!(token.field("scope"), "a");
         assert_eq!(token.field("resource"), stage.url());
+        assert_eq!(token.field("client_id"), id);
         if basic {
-            let pair = format!("Basic {}", STANDARD.encode("tug+boat:s%3Ae%2Fc%2Br%25t"));
+            let pair = format!("Basic {}", STANDARD.encode("tug%20boat:s%3Ae%2Fc%2Br%25t"));
             assert_eq!(token.header("authorization"), Some(&*pair));
             assert!(!token.form().contains_key("client_secret"));
         } else {
-            assert_eq!(token.field("client_id"), id);
             assert_eq!(token.field("client_secret"), secret);
+            assert_eq!(token.header("authorization"), None);
         }
+    }
+}
+
+/// Python's `mcp` wants the client's id in the form beside basic authentication, and Okta takes that for two credentials.
+/// Each gets in; neither is shown the secret twice, and a secret that is wrong is not tried twice.
+#[tokio::test]
+async fn the_client_id_is_in_the_form_where_the_issuer_takes_it() {
+    for (wants_id, secret, requests) in [(true, "right", 1), (false, "right", 2), (true, "no", 1)] {
+        let token = at("/token", move |asked| {
+            let right = format!("Basic {}", STANDARD.encode("tug:right"));
+            match asked.header("authorization") {
+                _ if asked.form().contains_key("client_id") != wants_id => match wants_id {
+                    true => refuse(401, "invalid_client"),
+                    false => refuse(400, "invalid_request"),
+                },
+                Some(pair) if pair == right => say(json!({"access_token": "t"})),
+                _ => refuse(401, "invalid_client"),
+            }
+        });
+        let stage = Stage::with(as_usual(), token, Person::agrees()).await;
+        let auth = Auth::client_credentials("tug", secret).issuer(&stage.issuer.origin);
+        let got = stage.knocker(auth).refused("Bearer").await;
+        assert_eq!(got.is_ok(), secret == "right", "{got:?}");
+        let asked = stage.issuer.at("/token");
+        assert_eq!(asked.len(), requests, "{wants_id} {secret}");
+        assert!(asked.iter().all(|it| !it.form().contains_key("client_secret")));
     }
 }
 
@@ -62,7 +90,8 @@ async fn a_key_signs_for_one_issuer_and_a_short_time() {
     let stage = taking(&["private_key_jwt"]).await;
     let key = SigningKey::generate().unwrap();
     let public = key.public_jwk();
-    let client = stage.knocker(Auth::client_credentials_key("tug", key));
+    let client =
+        stage.knocker(Auth::client_credentials_key("tug", key).issuer(&stage.issuer.origin));
     client.refused("Bearer").await.unwrap();
     let token = stage.issuer.at("/token")[0].clone();
     let assertion = token.field("client_assertion");
@@ -78,13 +107,15 @@ async fn a_key_signs_for_one_issuer_and_a_short_time() {
 #[tokio::test]
 async fn a_token_of_a_program_is_replaced_by_another() {
     let stage = taking(&["client_secret_post"]).await;
-    let client = stage.knocker(Auth::client_credentials("tug", "secret"));
+    let client =
+        stage.knocker(Auth::client_credentials("tug", "secret").issuer(&stage.issuer.origin));
     client.refused("Bearer").await.unwrap();
     client.accepted().await;
     assert_eq!(client.refused("Bearer").await, Ok(true));
     assert_eq!(client.authorization().await.as_deref(), Some("Bearer t"));
     assert_eq!(stage.issuer.at("/token").len(), 2);
-    let wrong = stage.knocker(Auth::client_credentials("tug", "wrong"));
+    let wrong =
+        stage.knocker(Auth::client_credentials("tug", "wrong").issuer(&stage.issuer.origin));
     let error = wrong.refused("Bearer").await.unwrap_err();
     assert!(error.message.contains("invalid_client"), "{error}");
 }
@@ -98,7 +129,8 @@ async fn a_company_says_who_somebody_is() {
     }))
     .await;
     let company = Enterprise::new(format!("{}/exchange", idp.origin), "at-idp", "the-id-token");
-    let auth = Auth::enterprise(company).client_secret("tug", "secret");
+    let auth =
+        Auth::enterprise(company).client_secret("tug", "secret").issuer(&stage.issuer.origin);
     assert!(!format!("{auth:?}").contains("the-id-token"));
     assert_eq!(stage.knocker(auth).refused("Bearer").await, Ok(true));
     let exchange = idp.at("/exchange")[0].clone();
@@ -122,7 +154,7 @@ async fn what_is_no_grant_is_not_handed_on() {
     let stage = taking(&["none"]).await;
     let idp = crate::stage::issuer(as_usual()).await;
     let company = Enterprise::new(format!("{}/token", idp.origin), "at-idp", "the-id-token");
-    let auth = Auth::enterprise(company).client("tug");
+    let auth = Auth::enterprise(company).client("tug").issuer(&stage.issuer.origin);
     let error = stage.knocker(auth).refused("Bearer").await.unwrap_err();
     assert!(error.message.contains("identity assertion"), "{error}");
     assert!(stage.issuer.at("/token").is_empty());
@@ -133,7 +165,8 @@ async fn a_platform_says_what_a_program_is() {
     let stage = taking(&["none"]).await;
     let file = std::env::temp_dir().join(format!("wharf-assertion-{}", std::process::id()));
     std::fs::write(&file, "eyJ-one\n").unwrap();
-    let client = stage.knocker(Auth::workload("tug", Assertion::file(&file)));
+    let client =
+        stage.knocker(Auth::workload("tug", Assertion::file(&file)).issuer(&stage.issuer.origin));
     assert_eq!(client.refused("Bearer").await, Ok(true));
     client.accepted().await;
     // It is read anew each time.
@@ -151,7 +184,7 @@ async fn a_platform_says_what_a_program_is() {
 async fn what_is_refused_is_not_tried_again() {
     let tweak = at("/token", |_| refuse(400, "unauthorized_client"));
     let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
-    let client = stage.knocker(Auth::workload("tug", "eyJ"));
+    let client = stage.knocker(Auth::workload("tug", "eyJ").issuer(&stage.issuer.origin));
     let error = client.refused("Bearer").await.unwrap_err();
     assert!(error.message.contains("unauthorized_client"), "{error}");
     assert!(error.kind.is_authorization_failed(), "{error:?}");

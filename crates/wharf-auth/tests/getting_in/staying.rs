@@ -245,9 +245,49 @@ async fn tokens_that_came_while_somebody_was_asked_are_not_lost() {
     stage.person.comes_back_to("http://127.0.0.1:1/");
     assert!(stage.auth().login(&stage.url()).await.is_err());
     let kept = stage.vault.load(&login.key).await.unwrap().unwrap();
-    assert_eq!(kept.tokens, login.tokens);
-    let registered = kept.registration.unwrap().redirect_uri;
-    assert_eq!(registered.as_deref(), Some("http://127.0.0.1:1/"));
+    // And with them the registration that they are for.
+    assert_eq!(kept, login);
+}
+
+#[tokio::test]
+async fn a_login_that_fails_leaves_nothing_behind() {
+    let refusals = [
+        ("/register", "invalid_redirect_uri"),
+        ("/token", "invalid_client"),
+        ("/token", "invalid_grant"),
+        ("", "access_denied"),
+    ];
+    for (path, error) in refusals {
+        let person = Person::who(move |to| match path {
+            "" => Ok(format!("error={error}&state={}", to.state)),
+            _ => Ok(format!("code=c&state={}", to.state)),
+        });
+        let stage = Stage::with(as_usual(), at(path, move |_| refuse(400, error)), person).await;
+        let refused = stage.auth().login(&stage.url()).await.unwrap_err();
+        assert!(refused.message.contains(error), "{refused}");
+        assert_eq!(stage.vault.list().await.unwrap(), [], "{path} {error}");
+        // A client that goes on does not register once more, unless the issuer has forgotten it.
+        let client = stage.client();
+        for _ in 0..2 {
+            assert!(client.refused("Bearer").await.is_err());
+        }
+        let registrations = if error == "invalid_client" || path == "/register" { 3 } else { 2 };
+        assert_eq!(stage.issuer.at("/register").len(), registrations, "{path} {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_ends_at_once_is_not_replaced_before_each_request() {
+    let token =
+        at("/token", |_| say(json!({"access_token": "t", "refresh_token": "r", "expires_in": 0})));
+    let stage = Stage::with(as_usual(), token, Person::agrees()).await;
+    let client = stage.client();
+    client.refused("Bearer").await.unwrap();
+    for _ in 0..5 {
+        client.accepted().await;
+        assert_eq!(client.authorization().await.as_deref(), Some("Bearer t"));
+    }
+    assert_eq!(stage.issuer.at("/token").len(), 1);
 }
 
 /// A vault that takes so many logins, and no more.
@@ -279,8 +319,8 @@ impl Vault for Full {
 #[tokio::test]
 async fn a_refresh_token_that_was_used_is_not_used_again_if_the_next_could_not_be_saved() {
     let stage = Stage::upright().await;
-    // The registration, and the first tokens.
-    let vault = Full(stage.vault.clone(), Arc::new(AtomicUsize::new(2)));
+    // The first tokens, with the registration.
+    let vault = Full(stage.vault.clone(), Arc::new(AtomicUsize::new(1)));
     let client = stage.knocker(stage.auth().vault(vault));
     client.refused("Bearer").await.unwrap();
     client.accepted().await;
@@ -300,7 +340,7 @@ async fn a_login_of_somebody_else_is_not_used() {
     stage.client().refused("Bearer").await.unwrap();
     let auths = [
         Auth::code(stage.person.clone()).client("another"),
-        Auth::client_credentials("me", "secret"),
+        Auth::client_credentials("me", "secret").issuer(&stage.issuer.origin),
     ];
     for auth in auths {
         let client = stage.knocker(auth.vault(stage.vault.clone()));

@@ -185,6 +185,9 @@ async fn only_access_tokens_are_taken() {
     named["typ"] = json!("ID");
     let mut used = good();
     used["token_use"] = json!("id");
+    let mut refresh = good();
+    refresh["token_use"] = json!("refresh");
+    let access = json!({"kid": "two", "typ": "at+jwt"});
     let jwt = json!({"kid": "two", "typ": "JWT"});
     for (header, claims) in [
         (&json!({"kid": "two", "typ": "dpop+jwt"}), &good()),
@@ -194,6 +197,8 @@ async fn only_access_tokens_are_taken() {
         (&jwt, &hashed),
         (&jwt, &named),
         (&jwt, &used),
+        (&access, &used),
+        (&access, &refresh),
     ] {
         let token = key.sign(header, claims).unwrap();
         let verdict = Visitor::bearer(&token).challenge(&authority).await;

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     fail::Fail,
     suggest,
-    terminal::{clean_line, cut},
+    terminal::{clean_line, cut, ellipsis},
 };
 
 /// How many alternatives within alternatives are tried.
@@ -108,7 +108,11 @@ fn missing(of: &str, root: Schema<'_>, given: &Map<String, Value>) -> Option<Fai
         .filter(|name| !given.contains_key(*name))
         .take(SHOWN + 1)
         .enumerate()
-        .map(|(at, name)| if at == SHOWN { "  …".to_owned() } else { described(root, name) })
+        .map(
+            |(at, name)| {
+                if at == SHOWN { format!("  {}", ellipsis()) } else { described(root, name) }
+            },
+        )
         .collect();
     let what = if lines.len() == 1 { "an argument that is" } else { "arguments that are" };
     (!lines.is_empty())
@@ -254,7 +258,7 @@ pub(crate) fn signature(schema: &Value) -> String {
     let mut shown: Vec<String> = Vec::new();
     for ((name, field), needed) in all {
         if shown.len() == SHOWN {
-            shown.push("…".to_owned());
+            shown.push(ellipsis().to_owned());
             break;
         }
         let name = cut(&clean_line(name), LONGEST_NAME);

@@ -45,8 +45,8 @@ pub(crate) struct Login {
     /// Where the secret that goes with the id is: FILE, @env:NAME or -
     #[arg(long, value_name = "SECRET", requires = "client_id")]
     pub(crate) client_secret: Option<String>,
-    /// The only authorization server that is shown the id and the secret [default: the one that the
-    /// server names]
+    /// The only authorization server that is shown the id and the secret; required with
+    /// --client-secret, unless you confirm at the terminal the one that the server names
     #[arg(long, value_name = "URL")]
     pub(crate) issuer: Option<String>,
     /// Get in also where that leads into a private network, as at a company's own servers; every

@@ -11,7 +11,11 @@ use super::{
     status::{logins, show},
     url_of, vault, wants_keychain,
 };
-use crate::{context::Context, fail::Fail, terminal::somebody_there};
+use crate::{
+    context::Context,
+    fail::Fail,
+    terminal::{clean_url, somebody_there},
+};
 
 /// What a login says that a program got by itself.
 pub(super) const AS_PROGRAM: &str = "client_credentials";
@@ -37,6 +41,7 @@ impl Login {
         };
         let auth = match &self.issuer {
             Some(issuer) => auth.issuer(issuer),
+            None if somebody_there() => confirming(auth, context, &server),
             None => auth,
         };
         let login = match before.is_empty() {
@@ -110,6 +115,19 @@ impl Login {
         }
         Ok(login)
     }
+}
+
+/// Asks before a secret is shown to an authorization server that only the MCP server names.
+fn confirming(auth: Auth, context: &Context, server: &str) -> Auth {
+    let (questions, server) = (context.questions.clone(), clean_url(server).into_owned());
+    auth.confirm_issuer(move |issuer| {
+        let question = format!(
+            "{server} says that its authorization server is {}. Send it your client secret?",
+            clean_url(&issuer)
+        );
+        let questions = questions.clone();
+        async move { matches!(questions.agree(question).await, Ok(true)) }
+    })
 }
 
 /// The first login. The server is asked something, so that it says what it takes; one that answers

@@ -21,7 +21,7 @@ use wharf::{
 pub(crate) use args::{Auth, AuthVerb};
 pub(crate) use way::{is_known, way_to};
 
-use crate::{context::Context, fail::Fail, target, verbs::Run};
+use crate::{context::Context, fail::Fail, target, trust, verbs::Run};
 
 /// Says where logins are kept: `file` asks no keychain.
 const VAULT: &str = "WHARF_VAULT";
@@ -72,7 +72,10 @@ fn kept_at(vault: &FileVault) -> Value {
 /// The URL of the server that a word means, if one can log in there.
 fn url_of(word: &str) -> Result<String, Fail> {
     let resolved = match target::find(word)? {
-        Target::Entry(entry) => entry.resolve().map_err(|error| Fail::usage(error.to_string()))?.0,
+        Target::Entry(entry) => {
+            let resolved = trust::known(*entry)?.resolve();
+            resolved.map_err(|error| Fail::usage(error.to_string()))?.0
+        }
         target => target,
     };
     match resolved {

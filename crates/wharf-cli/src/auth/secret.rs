@@ -1,6 +1,6 @@
 //! Secrets that never stand on the command line.
 
-use std::{fs, io::Read as _};
+use std::io::Read as _;
 
 use crate::fail::Fail;
 
@@ -19,17 +19,12 @@ pub(crate) fn read(option: &str, place: &str) -> Result<String, Fail> {
             .map_err(|_| wrong(format!("the environment variable {variable} is not set")))?
     } else {
         // What stands in the place of a file's name may be the secret itself: it is not repeated.
-        let file = fs::File::open(place).map_err(|error| {
+        wharf::read_private(place).map_err(|error| {
             wrong(format!("the file cannot be read: {error}")).hint(
                 "Put the secret into a file and give its name, or @env:NAME, or - for stdin."
                     .to_owned(),
             )
-        })?;
-        let mut text = String::new();
-        file.take(LONGEST)
-            .read_to_string(&mut text)
-            .map_err(|error| wrong(format!("the file cannot be read: {error}")))?;
-        text
+        })?
     };
     let secret = text.trim_end_matches(['\r', '\n']);
     if secret.is_empty() {
@@ -41,6 +36,26 @@ pub(crate) fn read(option: &str, place: &str) -> Result<String, Fail> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_secret_that_others_can_read_is_refused() {
+        use std::{fs, os::unix::fs::PermissionsExt as _};
+        let path = std::env::temp_dir().join(format!("wharf-secret-{}", std::process::id()));
+        fs::write(&path, "hunter2\n").unwrap();
+        let place = path.to_str().unwrap();
+        for (mode, is_taken) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            match read("--client-secret", place) {
+                Ok(secret) => assert!(is_taken && secret == "hunter2", "{mode:o}"),
+                Err(fail) => {
+                    let fail = fail.json();
+                    assert!(!is_taken && fail.contains(&format!("chmod 600 {place}")), "{fail}");
+                }
+            }
+        }
+        fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn a_secret_on_the_command_line_is_not_repeated() {

@@ -43,6 +43,16 @@ pub(crate) struct Weather {
     sky: &'static str,
 }
 
+/// Tells the weather of the next two days: a list, not an object.
+#[tool(read_only)]
+pub(crate) async fn forecast(
+    /// Where.
+    city: String,
+) -> Json<Vec<Weather>> {
+    let day = |celsius| Weather { city: city.clone(), celsius, sky: "clear" };
+    Json(vec![day(22.0), day(22.5)])
+}
+
 /// Counts down, with progress and a log message at each step.
 #[tool(read_only)]
 pub(crate) async fn countdown(

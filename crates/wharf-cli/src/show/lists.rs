@@ -43,7 +43,8 @@ impl Lists {
             if !lines.is_empty() {
                 lines.push(String::new());
             }
-            lines.push(paint.cyan(&format!("{title} ({})", rows.len())));
+            let title = wrap(&format!("{title} ({})", rows.len()), columns);
+            lines.extend(title.iter().map(|line| paint.cyan(line)));
             if !rows.is_empty() {
                 lines.extend(table(head, &rows, columns, paint));
             }

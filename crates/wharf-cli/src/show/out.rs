@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     fail::Fail,
-    terminal::{Paint, clean_json, columns},
+    terminal::{Paint, as_shown, clean_json, columns},
 };
 
 /// Where the result goes, and in which form.
@@ -57,6 +57,7 @@ impl Out {
     }
 
     fn text(self, text: &str) -> Result<(), Fail> {
+        let text = if self.terminal { as_shown(text) } else { text.into() };
         let mut stdout = io::stdout().lock();
         writeln!(stdout, "{text}")?;
         Ok(stdout.flush()?)

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -24,6 +25,12 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
+
+/// A server may give so many contents to save, and no more.
+const MOST: usize = 100;
+
+/// All of them together are at most so long.
+const LONGEST: usize = 64 << 20;
 
 /// Something to save.
 #[derive(Debug, PartialEq)]
@@ -92,11 +99,13 @@ pub(crate) fn save(blobs: &[Blob], file: &Path, out: Out, screen: &Screen) -> Re
             (false, _) => out.bytes(&blob.bytes),
         };
     }
+    within_bounds(blobs)?;
+    let files = names(file, blobs.len())?;
     let mut written: Vec<Value> = Vec::new();
-    for (at, blob) in blobs.iter().enumerate() {
-        let file = if blobs.len() == 1 { file.to_owned() } else { numbered(file, at + 1) };
-        fs::write(&file, &blob.bytes)
-            .map_err(|error| Fail::usage(format!("Cannot write {}: {error}", file.display())))?;
+    for (blob, file) in blobs.iter().zip(files) {
+        // The user wrote the name of a single file, but not those with numbers.
+        let is_named = blobs.len() == 1;
+        write(&file, &blob.bytes, is_named).map_err(|error| cannot_write(&file, &error))?;
         let kind = blob.mime_type.as_deref().unwrap_or("bytes");
         if screen.is_terminal() {
             let size = bytes(blob.bytes.len());
@@ -105,6 +114,51 @@ pub(crate) fn save(blobs: &[Blob], file: &Path, out: Out, screen: &Screen) -> Re
         written.push(json!({"file": file.to_string_lossy(), "mimeType": blob.mime_type, "bytes": blob.bytes.len()}));
     }
     if out.is_json() { out.json(&json!({"written": written})) } else { Ok(()) }
+}
+
+fn within_bounds(blobs: &[Blob]) -> Result<(), Fail> {
+    let all: usize = blobs.iter().map(|blob| blob.bytes.len()).sum();
+    let hint = "Nothing was written. `--json` without --output prints the result as it is.";
+    if blobs.len() > MOST {
+        let count = blobs.len();
+        let message =
+            format!("The server gave {count} contents, and --output saves at most {MOST}");
+        return Err(Fail::tool(message).hint(hint.to_owned()));
+    }
+    if all > LONGEST {
+        let (all, most) = (bytes(all), bytes(LONGEST));
+        let message = format!("The server gave {all}, and --output saves at most {most}");
+        return Err(Fail::tool(message).hint(hint.to_owned()));
+    }
+    Ok(())
+}
+
+/// Where each content goes. None of the names that have a number may be taken.
+fn names(file: &Path, count: usize) -> Result<Vec<PathBuf>, Fail> {
+    if count == 1 {
+        return Ok(vec![file.to_owned()]);
+    }
+    let files: Vec<PathBuf> = (1..=count).map(|number| numbered(file, number)).collect();
+    match files.iter().find(|file| file.symlink_metadata().is_ok()) {
+        Some(taken) => Err(cannot_write(taken, &io::ErrorKind::AlreadyExists.into())),
+        None => Ok(files),
+    }
+}
+
+fn write(file: &Path, bytes: &[u8], is_named: bool) -> io::Result<()> {
+    if is_named {
+        return fs::write(file, bytes);
+    }
+    fs::File::options().write(true).create_new(true).open(file)?.write_all(bytes)
+}
+
+fn cannot_write(file: &Path, error: &io::Error) -> Fail {
+    let name = file.display();
+    if error.kind() != io::ErrorKind::AlreadyExists {
+        return Fail::usage(format!("Cannot write {name}: {error}"));
+    }
+    Fail::usage(format!("{name} exists, and is not overwritten"))
+        .hint("Give another name to --output, or move that file away.".to_owned())
 }
 
 /// `logo.png` becomes `logo-2.png`.
@@ -134,6 +188,26 @@ mod tests {
     fn padding_may_be_missing_but_not_sense() {
         assert_eq!(decoded(None, "iVA").unwrap().bytes, [0x89, 0x50]);
         assert_eq!(decoded(None, "!").unwrap_err().exit as i32, 5);
+    }
+
+    /// Audit 11.
+    #[test]
+    fn a_server_writes_neither_many_files_nor_over_others() {
+        let blob = |bytes: usize| Blob { mime_type: None, bytes: vec![0; bytes] };
+        let many: Vec<Blob> = (0..=MOST).map(|_| blob(1)).collect();
+        assert!(within_bounds(&many).unwrap_err().json().contains("101 contents"));
+        assert!(within_bounds(&many[1..]).is_ok());
+        assert!(within_bounds(&[blob(LONGEST + 1)]).unwrap_err().json().contains("67.1 MB"));
+        let dir = std::env::temp_dir().join(format!("wharf-save-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let file = dir.join("logo.png");
+        fs::write(dir.join("logo-2.png"), "precious").unwrap();
+        let fail = names(&file, 3).unwrap_err().json();
+        assert!(fail.contains("logo-2.png exists"), "{fail}");
+        assert!(write(&dir.join("logo-2.png"), b"x", false).is_err());
+        assert_eq!(fs::read(dir.join("logo-2.png")).unwrap(), b"precious");
+        assert_eq!(names(&file, 1).unwrap(), [file]);
+        fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]

@@ -2,56 +2,82 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
+use super::{
+    invisible::is_invisible,
+    locale::{ascii, ascii_only},
+};
+
 /// Text over several lines. Line breaks and tabs stay; whatever else steers is shown, not obeyed.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    escape(text, |c| c != '\n' && c != '\t' && steers(c))
+    escape(text, |c| c != '\n' && c != '\t' && steers(c), ascii_only())
 }
 
 /// Text for a place that is one line high.
 pub(crate) fn clean_line(text: &str) -> Cow<'_, str> {
     if !text.contains(['\n', '\t', '\r']) {
-        return escape(text, steers);
+        return escape(text, steers, ascii_only());
     }
     let words: Vec<&str> = text.split(['\n', '\t', '\r']).filter(|word| !word.is_empty()).collect();
-    Cow::Owned(escape(&words.join(" "), steers).into_owned())
+    Cow::Owned(escape(&words.join(" "), steers, ascii_only()).into_owned())
 }
 
 /// An address: every letter that could pass for another is spelled out.
 pub(crate) fn clean_url(url: &str) -> Cow<'_, str> {
-    escape(url, |c| !c.is_ascii_graphic())
+    escape(url, |c| !c.is_ascii_graphic(), false)
 }
 
 /// JSON text over several lines, which stays the same JSON.
 pub(crate) fn clean_json(text: &str) -> Cow<'_, str> {
-    let bad = |c: char| c != '\n' && steers(c);
-    if !text.contains(bad) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if bad(c) {
+    rewritten(
+        text,
+        |c| c != '\n' && steers(c),
+        ascii_only(),
+        |c, out| {
             let mut units = [0; 2];
             c.encode_utf16(&mut units).iter().for_each(|unit| _ = write!(out, "\\u{unit:04x}"));
-        } else {
-            out.push(c);
-        }
-    }
-    Cow::Owned(out)
+        },
+    )
 }
 
-fn escape(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(&bad) {
+/// The text with an escape in the place of each character that is `bad`, that is not to be seen
+/// where it stands, or that is beyond ASCII if there is nothing else.
+fn escape(text: &str, bad: impl Fn(char) -> bool, ascii_only: bool) -> Cow<'_, str> {
+    let text: Cow<'_, str> = match text.contains("\r\n") {
+        true => text.replace("\r\n", "\n").into(),
+        false => text.into(),
+    };
+    let write = |c: char, out: &mut String| {
+        _ = match (ascii(c).filter(|_| ascii_only), c.is_ascii()) {
+            (Some(sign), _) => out.write_str(sign),
+            (None, true) => write!(out, "\\x{:02x}", u32::from(c)),
+            (None, false) => write!(out, "\\u{{{:x}}}", u32::from(c)),
+        };
+    };
+    match text {
+        Cow::Borrowed(text) => rewritten(text, bad, ascii_only, write),
+        Cow::Owned(text) => rewritten(&text, bad, ascii_only, write).into_owned().into(),
+    }
+}
+
+fn rewritten(
+    text: &str,
+    bad: impl Fn(char) -> bool,
+    ascii_only: bool,
+    write: impl Fn(char, &mut String),
+) -> Cow<'_, str> {
+    if text.is_ascii() && !text.contains(&bad) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
+    let mut before = None;
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
-        match c {
-            '\r' if rest.peek() == Some(&'\n') => {}
-            c if !bad(c) => out.push(c),
-            c if c.is_ascii() => _ = write!(out, "\\x{:02x}", u32::from(c)),
-            c => _ = write!(out, "\\u{{{:x}}}", u32::from(c)),
+        let hidden = !c.is_ascii() && (ascii_only || is_invisible(before, c, rest.peek().copied()));
+        match bad(c) || hidden {
+            true => write(c, &mut out),
+            false => out.push(c),
         }
+        before = Some(c);
     }
     Cow::Owned(out)
 }
@@ -81,6 +107,38 @@ mod tests {
         ] {
             assert_eq!(clean(given), shown);
         }
+    }
+
+    /// Audit 17: two tools whose names differ by these would look alike.
+    #[test]
+    fn what_takes_no_room_is_shown_except_where_it_belongs() {
+        for (given, shown) in [
+            ("a\u{200b}b", "a\\u{200b}b"),
+            ("\u{feff}a\u{2060}", "\\u{feff}a\\u{2060}"),
+            ("so\u{ad}ft", "so\\u{ad}ft"),
+            ("a\u{200d}b\u{200c}c", "a\\u{200d}b\\u{200c}c"),
+            ("a\u{fe0f}", "a\\u{fe0f}"),
+            ("\u{3164}\u{e0100}", "\\u{3164}\\u{e0100}"),
+            ("👩\u{200d}", "👩\\u{200d}"),
+        ] {
+            assert_eq!(clean(given), shown);
+            assert_eq!(clean_line(given), shown);
+        }
+        for stays in [
+            "👩\u{200d}🚀 ❤\u{fe0f}\u{200d}🔥 👨🏽\u{200d}👩🏽\u{200d}👧",
+            "1\u{fe0f}\u{20e3} ☎\u{fe0e} 葛\u{e0100}",
+            "می\u{200c}خواهم",
+            "क्\u{200d}ष",
+            "e\u{301} Å",
+        ] {
+            assert_eq!(clean(stays), stays);
+        }
+        assert_eq!(clean_json("\"a\u{200b}\""), "\"a\\u200b\"");
+    }
+
+    #[test]
+    fn beyond_ascii_is_spelled_out_where_there_is_nothing_else() {
+        assert_eq!(escape("“ü” … 漢", steers, true), "\"\\u{fc}\" ... \\u{6f22}");
     }
 
     #[test]

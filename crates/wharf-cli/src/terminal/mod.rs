@@ -2,6 +2,8 @@
 
 mod clean;
 mod dialog;
+mod invisible;
+mod locale;
 mod paint;
 mod screen;
 mod table;
@@ -13,10 +15,11 @@ pub(crate) use clean::{clean, clean_json, clean_line, clean_url};
 #[cfg(test)]
 pub(crate) use dialog::Script;
 pub(crate) use dialog::{Dialog, Terminal};
+pub(crate) use locale::{ellipsis, shown as as_shown};
 pub(crate) use paint::Paint;
 pub(crate) use screen::Screen;
 pub(crate) use table::table;
-pub(crate) use text::{bytes, columns, cut, width, wrap};
+pub(crate) use text::{bytes, columns, cut, labelled, width, wrap};
 
 /// Whether somebody is there to be asked: questions go to stderr, answers come from stdin.
 pub(crate) fn somebody_there() -> bool {

@@ -7,10 +7,13 @@ use std::{
 
 use wharf::{LogMessage, Progress, Task};
 
-use super::{Paint, clean_line, columns, cut, paint::is_dumb, width};
+use super::{Paint, clean_line, columns, cut, locale::shown, paint::is_dumb, width};
 
-/// How wide the bar is.
+/// How wide the bar is where there is room for it.
 const BAR: usize = 24;
+
+/// How much of the line the bar takes in a narrow terminal: the figures behind it say more.
+const SHARE: usize = 3;
 
 /// Writes to stderr, and keeps one line there for the progress of a call.
 #[derive(Debug)]
@@ -26,6 +29,9 @@ pub(crate) struct Screen {
 struct State {
     /// The progress line that is on the screen.
     line: Option<String>,
+    /// The task that the call became: its status and message, and how far it has come.
+    task: Option<(String, String)>,
+    progress: Option<String>,
     /// Somebody is being asked something: nothing may be drawn over it.
     asking: bool,
 }
@@ -48,6 +54,7 @@ impl Screen {
 
     /// Writes one line above the progress. That nobody reads it is no failure.
     pub(crate) fn line(&self, text: &str) {
+        let text = if self.terminal { shown(text) } else { text.into() };
         let mut state = self.lock();
         let again = state.line.take();
         let _ = if again.is_some() {
@@ -68,13 +75,28 @@ impl Screen {
     /// Shows how far a call has come, where somebody sees it.
     pub(crate) fn progress(&self, progress: &Progress) {
         let message = progress.message.as_deref().unwrap_or_default();
-        self.bar(progress.progress, progress.total, message);
+        if !self.draws {
+            return;
+        }
+        let mut state = self.lock();
+        match &mut state.task {
+            Some((_, said)) => {
+                clean_line(message).as_ref().clone_into(said);
+                state.progress = Some(steps(progress.progress, progress.total));
+                draw_task(&mut state);
+            }
+            None => {
+                drop(state);
+                self.bar(progress.progress, progress.total, message);
+            }
+        }
     }
 
     /// Shows how far something has come, with `text` beside it, where somebody sees it.
     pub(crate) fn bar(&self, done: f64, total: Option<f64>, text: &str) {
         if self.draws {
-            let line = format!("{} {}", bar(done, total), clean_line(text));
+            let wide = BAR.min(columns() / SHARE);
+            let line = format!("{} {}", bar(done, total, wide), clean_line(text));
             draw(&mut self.lock(), cut(&line, columns() - 1));
         }
     }
@@ -83,9 +105,10 @@ impl Screen {
     pub(crate) fn task(&self, task: &Task) {
         let status = task.status();
         if self.draws && !status.is_terminal() {
-            let message = task.message.as_deref().unwrap_or_default();
-            let line = format!("[{}] {}", status.as_str(), clean_line(message));
-            draw(&mut self.lock(), cut(&line, columns() - 1));
+            let message = clean_line(task.message.as_deref().unwrap_or_default());
+            let mut state = self.lock();
+            state.task = Some((status.as_str().to_owned(), message.into_owned()));
+            draw_task(&mut state);
         }
     }
 
@@ -106,7 +129,9 @@ impl Screen {
 
     /// Takes the progress line away.
     pub(crate) fn clear(&self) {
-        if self.lock().line.take().is_some() {
+        let mut state = self.lock();
+        (state.task, state.progress) = (None, None);
+        if state.line.take().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }
@@ -126,23 +151,42 @@ impl Screen {
     }
 }
 
+/// `[working] 7 of 20: day 7 at sea`
+fn draw_task(state: &mut State) {
+    let Some((status, message)) = &state.task else { return };
+    // Servers often say the figures in their message, too.
+    let steps = state.progress.as_deref().filter(|steps| !message.starts_with(steps));
+    let parts: Vec<&str> = steps.into_iter().chain([message.as_str()]).collect();
+    let line = format!("[{status}] {}", parts.join(": "));
+    let line = cut(line.trim_end_matches([' ', ':']), columns() - 1);
+    draw(state, line);
+}
+
+/// `7 of 20`, or `7` where the end is not known.
+fn steps(done: f64, total: Option<f64>) -> String {
+    match total.filter(|total| total.is_finite() && *total > 0.0) {
+        Some(total) => format!("{done} of {total}"),
+        None => done.to_string(),
+    }
+}
+
 fn draw(state: &mut State, line: String) {
     if !state.asking {
-        let _ = write!(io::stderr(), "\r{line}\x1b[K");
+        let _ = write!(io::stderr(), "\r{}\x1b[K", shown(&line));
         state.line = Some(line);
     }
 }
 
 /// `[######------]  50%`, or how far it is where nobody knows the end.
-fn bar(done: f64, total: Option<f64>) -> String {
+fn bar(done: f64, total: Option<f64>, wide: usize) -> String {
     let Some(total) = total.filter(|total| *total > 0.0 && done.is_finite()) else {
-        return format!("[{}] {done}", "·".repeat(BAR));
+        return format!("[{}] {done}", "·".repeat(wide));
     };
     let part = (done / total).clamp(0.0, 1.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-    let filled = (part * BAR as f64).round() as usize;
-    let bar = format!("{}{}", "#".repeat(filled), "-".repeat(BAR.saturating_sub(filled)));
-    debug_assert_eq!(width(&bar), BAR);
+    let filled = (part * wide as f64).round() as usize;
+    let bar = format!("{}{}", "#".repeat(filled), "-".repeat(wide.saturating_sub(filled)));
+    debug_assert_eq!(width(&bar), wide);
     format!("[{bar}] {:3.0}%", part * 100.0)
 }
 
@@ -152,12 +196,20 @@ mod tests {
 
     #[test]
     fn a_bar_never_leaves_its_bounds() {
-        assert_eq!(bar(1.0, Some(2.0)), "[############------------]  50%");
-        assert_eq!(bar(9.0, Some(2.0)), "[########################] 100%");
-        assert_eq!(bar(-1.0, Some(2.0)), "[------------------------]   0%");
+        assert_eq!(bar(1.0, Some(2.0), BAR), "[############------------]  50%");
+        assert_eq!(bar(9.0, Some(2.0), BAR), "[########################] 100%");
+        assert_eq!(bar(-1.0, Some(2.0), BAR), "[------------------------]   0%");
         for (done, total) in [(3.0, None), (3.0, Some(0.0)), (f64::NAN, Some(1.0))] {
-            assert!(bar(done, total).contains("····"));
+            assert!(bar(done, total, BAR).contains("····"));
         }
-        assert!(bar(1.0, Some(f64::NAN)).contains("····"));
+        assert_eq!(bar(1.0, Some(2.0), 6), "[###---]  50%");
+        assert!(bar(1.0, Some(f64::NAN), BAR).contains("····"));
+    }
+
+    #[test]
+    fn a_task_says_how_far_it_is_and_what_is_going_on() {
+        assert_eq!(steps(7.0, Some(20.0)), "7 of 20");
+        assert_eq!(steps(7.5, None), "7.5");
+        assert_eq!(steps(7.0, Some(f64::NAN)), "7");
     }
 }

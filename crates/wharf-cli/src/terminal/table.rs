@@ -11,6 +11,12 @@ const GAP: usize = 2;
 /// No column is made narrower than this.
 const LEAST: usize = 8;
 
+/// A column of text that is narrower has torn words.
+const READABLE: usize = 16;
+
+/// A terminal with fewer columns is narrow.
+const NARROW: usize = 60;
+
 /// Lays out `rows` under `head`. Columns that are empty throughout are left out.
 pub(crate) fn table(
     head: &[&str],
@@ -23,12 +29,47 @@ pub(crate) fn table(
         .collect();
     let natural: Vec<usize> = used.iter().map(|&column| longest(column, head, rows)).collect();
     let widths = share(&natural, columns);
+    if is_too_narrow(&natural, &widths, columns) {
+        return stacked(&used, head, rows, columns, paint);
+    }
     let heads: Vec<String> = used.iter().map(|&column| head[column].to_owned()).collect();
     let mut lines = vec![paint.bold(&aligned(&heads, &widths))];
     for row in rows {
         let cells: Vec<&str> =
             used.iter().map(|&column| row.get(column).map_or("", |it| it)).collect();
         lay(&cells, &widths, &mut lines);
+    }
+    lines
+}
+
+/// Whether words would be torn apart, or lines be longer than there is room.
+fn is_too_narrow(natural: &[usize], widths: &[usize], columns: usize) -> bool {
+    let gaps = GAP * widths.len().saturating_sub(1);
+    let torn = |(natural, width): (&usize, &usize)| width < natural && *width < READABLE;
+    widths.iter().sum::<usize>() + gaps > columns
+        || (columns < NARROW && natural.iter().zip(widths).any(torn))
+}
+
+/// Each row as a paragraph: its first cell, and the others below it, each behind its name.
+fn stacked(
+    used: &[usize],
+    head: &[&str],
+    rows: &[Vec<String>],
+    columns: usize,
+    paint: Paint,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    for row in rows {
+        let cells = used.iter().map(|&column| (head[column], row.get(column).map_or("", |it| it)));
+        for (at, (name, cell)) in cells.enumerate().filter(|(_, (_, cell))| !cell.is_empty()) {
+            if at == 0 {
+                lines.extend(wrap(cell, columns).iter().map(|line| paint.bold(line)));
+                continue;
+            }
+            lines.push(format!("  {}", paint.dim(&name.to_lowercase())));
+            let cell = wrap(cell, columns.saturating_sub(4));
+            lines.extend(cell.into_iter().map(|line| format!("    {line}")));
+        }
     }
     lines
 }
@@ -98,6 +139,23 @@ mod tests {
         let lines = table(&["NAME", "WHAT"], &rows, 30, Paint::PLAIN);
         assert!(lines.len() > 2 && lines.iter().all(|line| width(line) <= 30), "{lines:#?}");
         assert_eq!(lines[1], "name  a description that is");
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_paragraphs() {
+        let rows = rows(&[
+            &["countdown", "from=integer", "Counts down, with progress at each step."],
+            &["add", "", "Adds."],
+        ]);
+        for columns in [20, 30, 40] {
+            let lines = table(&["NAME", "ARGUMENTS", "WHAT"], &rows, columns, Paint::PLAIN);
+            assert!(lines.iter().all(|line| width(line) <= columns), "{lines:#?}");
+            assert_eq!(lines[0], "countdown");
+            assert_eq!(lines[1..3], ["  arguments", "    from=integer"]);
+            assert_eq!(lines[lines.len() - 3..], ["add", "  what", "    Adds."]);
+        }
+        let lines = table(&["NAME", "WHAT"], &[vec!["a".into(), "b".into()]], 20, Paint::PLAIN);
+        assert_eq!(lines, ["NAME  WHAT", "a     b"]);
     }
 
     #[test]

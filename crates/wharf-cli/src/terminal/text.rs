@@ -2,6 +2,8 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::{Paint, ellipsis};
+
 /// How wide a terminal is, if nobody says.
 const USUAL: usize = 80;
 
@@ -9,8 +11,8 @@ const USUAL: usize = 80;
 pub(crate) fn columns() -> usize {
     let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let seen = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    // Outside of these bounds a table helps nobody.
-    said.or_else(seen).unwrap_or(USUAL).clamp(40, 240)
+    // In fewer columns nothing fits, and longer lines are hard to read.
+    said.or_else(seen).unwrap_or(USUAL).clamp(20, 240)
 }
 
 /// How many columns `text` takes.
@@ -59,12 +61,35 @@ fn break_word(word: &str, most: usize, lines: &mut Vec<String>) -> String {
     current
 }
 
+/// `text` behind its name, wrapped within its own column; in a narrow terminal below its name.
+pub(crate) fn labelled(
+    name: &str,
+    text: &str,
+    label: usize,
+    columns: usize,
+    paint: Paint,
+) -> Vec<String> {
+    if columns < 3 * label {
+        let text = wrap(text, columns.saturating_sub(2)).into_iter();
+        return [paint.cyan(name)]
+            .into_iter()
+            .chain(text.map(|line| format!("  {line}")))
+            .collect();
+    }
+    let line = |(at, line): (usize, String)| {
+        let name = if at == 0 { name } else { "" };
+        format!("{}{line}", paint.cyan(&format!("{name:<label$}")))
+    };
+    wrap(text, columns - label).into_iter().enumerate().map(line).collect()
+}
+
 /// At most `most` columns of `text`.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     if width(text) <= most {
         return text.to_owned();
     }
-    let (mut out, mut taken) = (String::new(), 1);
+    let ellipsis = ellipsis();
+    let (mut out, mut taken) = (String::new(), width(ellipsis));
     for c in text.chars() {
         taken += c.width().unwrap_or(0);
         if taken > most {
@@ -72,7 +97,7 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
         }
         out.push(c);
     }
-    out.push('…');
+    out.push_str(ellipsis);
     out
 }
 
@@ -104,6 +129,15 @@ mod tests {
         assert_eq!(wrap("漢字漢字", 5), ["漢字", "漢字"]);
         assert_eq!(wrap("", 5), [""]);
         assert_eq!(wrap("漢", 1), ["漢"]);
+    }
+
+    #[test]
+    fn names_stand_before_or_above_their_text() {
+        let told = |columns| labelled("Speaks", "one two three", 8, columns, Paint::PLAIN);
+        assert_eq!(told(24), ["Speaks  one two three"]);
+        assert_eq!(told(20), ["Speaks", "  one two three"]);
+        let told = labelled("A", "one two", 4, 12, Paint::PLAIN);
+        assert_eq!(told, ["A   one two"]);
     }
 
     #[test]

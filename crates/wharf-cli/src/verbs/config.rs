@@ -14,9 +14,6 @@ use crate::{
     terminal::{Screen, clean_line, table},
 };
 
-/// What stands for a value that may be secret.
-const HIDDEN: &str = "***";
-
 /// Does what `wharf config` says.
 pub(crate) fn configured(config: cli::Config, screen: &Screen) -> Result<(), Fail> {
     let out = Out::new(config.json);
@@ -59,10 +56,14 @@ fn all() -> (Vec<Found>, Vec<String>) {
     for place in places().into_iter().filter(|place| place.path.exists()) {
         match Config::read(&place.path) {
             Ok(config) => {
+                problems.extend(config.problems.iter().map(ToString::to_string));
                 for entry in config.entries {
                     match entry.problem() {
                         Some(problem) => problems.push(problem.to_string()),
-                        None => found.push(Found { place: place.clone(), entry }),
+                        None => {
+                            problems.extend(entry.warnings().iter().map(ToString::to_string));
+                            found.push(Found { place: place.clone(), entry });
+                        }
                     }
                 }
             }
@@ -115,13 +116,12 @@ fn paths(out: Out) -> Result<(), Fail> {
 
 fn show(entry: &Entry, reveal: bool, out: Out) -> Result<(), Fail> {
     // Variables may stand anywhere, and what they stand for is as secret as the rest.
-    let read = if reveal { entry.resolve() } else { entry.as_written() };
+    let read = if reveal { entry.reveal() } else { entry.masked() };
     let (target, headers) = read.map_err(|error| Fail::usage(error.to_string()))?;
     let mut all = Map::new();
     all.insert("name".into(), entry.name.as_str().into());
     all.insert("file".into(), entry.source.to_string_lossy().into());
     all.insert("disabled".into(), entry.is_disabled().into());
-    let value = |value: &str| Value::from(if reveal { value } else { HIDDEN });
     match target {
         Target::Url(url) => _ = all.insert("url".into(), url.into()),
         Target::Command(command) => {
@@ -129,14 +129,15 @@ fn show(entry: &Entry, reveal: bool, out: Out) -> Result<(), Fail> {
             all.insert("command".into(), text(command.program.as_ref()));
             let args: Vec<Value> = command.args.iter().map(|it| text(it.as_ref())).collect();
             all.insert("args".into(), args.into());
-            let env = command.env.iter().map(|(name, it)| (name.clone(), value(it)));
+            let env = command.env.iter().map(|(name, it)| (name.clone(), it.as_str().into()));
             all.insert("env".into(), Value::Object(env.collect()));
+            all.extend(entry.env_file().map(|file| ("envFile".into(), file.into())));
             all.extend(command.dir.iter().map(|dir| ("cwd".into(), dir.to_string_lossy().into())));
         }
         other => _ = all.insert("server".into(), other.to_string().into()),
     }
     if !headers.is_empty() {
-        let headers = headers.iter().map(|(name, it)| (name.clone(), value(it)));
+        let headers = headers.iter().map(|(name, it)| (name.clone(), it.as_str().into()));
         all.insert("headers".into(), Value::Object(headers.collect()));
     }
     out.json(&all)

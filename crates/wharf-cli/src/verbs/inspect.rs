@@ -10,7 +10,7 @@ use crate::{
     fail::Fail,
     show::{Lists, wrapped},
     target,
-    terminal::{Paint, clean_line},
+    terminal::{Paint, clean, clean_line, labelled, width, wrap},
 };
 
 /// All about a server.
@@ -56,19 +56,27 @@ impl Run for Inspect {
     }
 }
 
+/// How wide the names in front of what comes before the lists are.
+const LABELS: usize = 14;
+
 /// What comes before the lists.
 fn heading(about: &About, columns: usize, paint: Paint) -> Vec<String> {
     let info = &about.info;
-    let title = info.title.as_deref().map(|title| format!("  {}", clean_line(title)));
-    let name = paint.bold(&format!("{} {}", clean_line(&info.name), clean_line(&info.version)));
-    let mut lines = vec![format!("{name}{}", title.unwrap_or_default())];
+    let title = info.title.as_deref().map(clean_line).unwrap_or_default();
+    let name = format!("{} {}", clean_line(&info.name), clean_line(&info.version));
+    let mut lines = match width(&name) + 2 + width(&title) <= columns {
+        true => vec![format!("{}  {title}", paint.bold(&name)).trim_end().to_owned()],
+        false => {
+            let mut lines: Vec<String> =
+                wrap(&name, columns).iter().map(|it| paint.bold(it)).collect();
+            lines.extend(wrap(&title, columns).into_iter().filter(|line| !line.is_empty()));
+            lines
+        }
+    };
     lines.extend(info.description.iter().flat_map(|text| wrapped(text, columns)));
     lines.extend(info.website_url.iter().map(|url| clean_line(url).into_owned()));
     let mut row = |name: &str, text: String| {
-        for (at, line) in wrapped(&text, columns - 14).into_iter().enumerate() {
-            let name = if at == 0 { name } else { "" };
-            lines.push(format!("{} {line}", paint.cyan(&format!("{name:<13}"))));
-        }
+        lines.extend(labelled(name, &clean(&text), LABELS, columns, paint));
     };
     row("Speaks", spoken(about));
     row("Capabilities", capabilities(&about.discovery.capabilities));

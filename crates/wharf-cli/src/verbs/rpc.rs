@@ -14,12 +14,13 @@ impl Run for Rpc {
             [method, params] => (method, object(params)?),
             _ => {
                 return Err(Fail::usage("Which method?").hint(
-                    "Write: METHOD, or: METHOD '{\"key\": …}'; - reads it from stdin.".to_owned(),
+                    "Write: METHOD, or: METHOD '{\"key\": ...}'; - reads it from stdin.".to_owned(),
                 ));
             }
         };
         let client = context.connect(target).await?;
-        let result = context.watch(client.request(method, params)).await?;
+        let result = context.watch(client.request(method, params)).await;
+        let result = result.map_err(Fail::with_code)?;
         let out = context.out;
         if !out.is_terminal() {
             return out.json(&result);

@@ -229,6 +229,7 @@ fn a_header_of_the_users_own_goes_before_a_login() {
     assert_eq!(me.gate.count("refresh_token="), 0);
 }
 
+/// CVE-2025-6514 (mcp-remote): the URL of the page reached a shell.
 #[test]
 fn only_web_pages_are_opened() {
     let me = Somebody::new("auth-hostile");
@@ -265,7 +266,9 @@ fn only_web_pages_are_opened() {
 fn a_program_gets_in_with_a_secret_of_its_own() {
     let me = Somebody::new("auth-robot");
     let url = me.gate.url.clone();
+    let issuer = url.strip_suffix("/mcp").unwrap();
     let words = ["auth", "login", &url, "--grant", "client-credentials", "--client-id", KNOWN.0];
+    let words = [&words[..], &["--issuer", issuer]].concat();
     me.run(&words).error(1);
     let given = |place: &str| {
         let mut command = me.command(&[&words[..], &["--client-secret", place]].concat());
@@ -274,7 +277,7 @@ fn a_program_gets_in_with_a_secret_of_its_own() {
     };
     let error = given(KNOWN.1).error(1);
     assert!(!error.to_string().contains(KNOWN.1), "{error}");
-    for place in ["@env:ROBOT", "-", &me.bed.write("secret", &format!("{}\n", KNOWN.1))] {
+    for place in ["@env:ROBOT", "-", &me.bed.write_secret("secret", &format!("{}\n", KNOWN.1))] {
         let told = given(place).json();
         assert_eq!(told["logins"][0]["clientId"], KNOWN.0, "{place}");
         me.run(&["list", &url]).json();
@@ -290,11 +293,12 @@ fn a_program_gets_in_with_a_secret_of_its_own() {
 #[test]
 fn logins_at_the_same_time_do_not_lose_each_other() {
     let bed = Bed::new("auth-together");
-    let secret = bed.write("secret", KNOWN.1);
+    let secret = bed.write_secret("secret", KNOWN.1);
     let gates = [Gate::new(&bed), Gate::new(&bed), Gate::new(&bed)];
     let log_in = |gate: &Gate| {
         let words = ["auth", "login", &gate.url, "--grant", "client-credentials"];
-        let who = ["--client-id", KNOWN.0, "--client-secret", &secret];
+        let issuer = gate.url.strip_suffix("/mcp").unwrap();
+        let who = ["--client-id", KNOWN.0, "--client-secret", &secret, "--issuer", issuer];
         Running::start(bed.command(&[&words[..], &who].concat()))
     };
     let running: Vec<_> = gates.iter().map(log_in).collect();
@@ -317,7 +321,7 @@ fn a_keychain_seals_what_is_kept() {
                 case $1 in store) cat > key;; lookup) cat key 2>/dev/null;; clear) rm key;; esac\n";
     let tool = me.bed.write("bin/secret-tool", tool);
     fs::set_permissions(tool, fs::Permissions::from_mode(0o755)).unwrap();
-    let secret = me.bed.write("secret", KNOWN.1);
+    let secret = me.bed.write_secret("secret", KNOWN.1);
     let run = |words: &[&str]| {
         let path = format!("{}:/usr/bin:/bin", me.bed.dir.join("bin").display());
         let mut command = me.command(words);
@@ -325,7 +329,8 @@ fn a_keychain_seals_what_is_kept() {
         finished(command, "")
     };
     let words = ["auth", "login", &url, "--grant", "client-credentials"];
-    let who = ["--client-id", KNOWN.0, "--client-secret", &secret];
+    let issuer = url.strip_suffix("/mcp").unwrap();
+    let who = ["--client-id", KNOWN.0, "--client-secret", &secret, "--issuer", issuer];
     let told = run(&[&words[..], &who].concat()).json();
     if !cfg!(target_os = "linux") {
         return;

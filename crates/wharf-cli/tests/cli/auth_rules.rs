@@ -64,7 +64,7 @@ fn a_secret_is_shown_only_to_the_issuer_that_it_is_for() {
     let me = Somebody::new("auth-issuer");
     let url = me.gate.url.clone();
     let issuer = url.strip_suffix("/mcp").unwrap();
-    let secret = me.bed.write("secret", KNOWN.1);
+    let secret = me.bed.write_secret("secret", KNOWN.1);
     let as_program = ["--grant", "client-credentials", "--client-id", KNOWN.0];
     let log_in = |issuer: &str| {
         let more = ["--client-secret", &secret, "--issuer", issuer];
@@ -80,6 +80,38 @@ fn a_secret_is_shown_only_to_the_issuer_that_it_is_for() {
     assert_eq!(log_in(issuer).json()["logins"][0]["issuer"], json!(issuer));
     assert_eq!(me.gate.count("/token"), 1);
     me.run(&["list", &url]).json();
+}
+
+/// CVE-2026-104850, WS-2026-0196: without `--issuer` the MCP server would choose who gets the secret.
+#[test]
+fn a_secret_needs_an_issuer_or_a_yes_at_the_terminal() {
+    let me = Somebody::new("auth-no-issuer");
+    let url = me.gate.url.clone();
+    let issuer = url.strip_suffix("/mcp").unwrap();
+    let secret = me.bed.write_secret("secret", KNOWN.1);
+    let who = ["--client-id", KNOWN.0, "--client-secret", &secret];
+    for grant in ["client-credentials", "browser"] {
+        let words = [&["auth", "login", &url, "--grant", grant], &who[..]].concat();
+        let error = me.run(&words).error(3);
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(&format!("--issuer {issuer}`")), "{error}");
+        let mut pty = Pty::start(me.command(&words));
+        pty.until(&format!("authorization server is {issuer}. Send it your client secret?"));
+        pty.until("[N]o").type_line("n");
+        assert_eq!(pty.end().0, 3);
+    }
+    assert_eq!(me.gate.count("/token") + me.gate.count("GET /authorize"), 0);
+    let state = me.logins();
+    assert!(!state.parent().unwrap().exists(), "a failed login leaves nothing behind");
+    let words = [&["auth", "login", &url, "--grant", "client-credentials"], &who[..]].concat();
+    let mut pty = Pty::start(me.command(&words));
+    pty.until("[N]o").type_line("y");
+    assert_eq!(pty.end().0, 0);
+    assert_eq!(me.gate.count("/token"), 1);
+    // From then on the login says which issuer it is.
+    me.gate.expire();
+    me.run(&["list", &url]).json();
+    assert_eq!(me.gate.count("/token"), 2);
 }
 
 #[test]
@@ -106,8 +138,10 @@ fn whoever_cannot_be_logged_out_is_told() {
 fn nothing_that_lets_in_is_on_the_command_line_of_a_browser() {
     let me = Somebody::new("auth-argv");
     let url = me.gate.url.clone();
-    let secret = me.bed.write("secret", "s3cr3t-of-mine");
+    let secret = me.bed.write_secret("secret", "s3cr3t-of-mine");
+    let issuer = url.strip_suffix("/mcp").unwrap();
     let words = ["auth", "login", &url, "--client-id", "mine", "--client-secret", &secret];
+    let words = [&words[..], &["--issuer", issuer]].concat();
     let running = Running::start(me.command(&words));
     let page = me.opened();
     browse(&page);

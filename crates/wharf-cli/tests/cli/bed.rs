@@ -77,6 +77,9 @@ impl Bed {
         for name in ["BROWSER", "COLUMNS", "DISPLAY", "NO_COLOR", "TERM", "WAYLAND_DISPLAY"] {
             command.env_remove(name);
         }
+        for name in ["LANG", "LC_ALL", "LC_CTYPE", "RUST_LOG"] {
+            command.env_remove(name);
+        }
         // The user's own keychain is none of our business.
         command.env("WHARF_VAULT", "file");
         command
@@ -102,7 +105,20 @@ impl Bed {
         let file = self.dir.join(name);
         fs::create_dir_all(file.parent().expect("it has a folder")).expect("a folder");
         fs::write(&file, text).expect("a file");
+        // Files with secrets are refused if others can read them.
+        #[cfg(unix)]
+        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .expect("it is ours");
         file.to_string_lossy().into_owned()
+    }
+
+    /// The same, in a file that only its owner can read.
+    #[cfg(unix)]
+    pub(crate) fn write_secret(&self, name: &str, text: &str) -> String {
+        let file = self.write(name, text);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(&file, mode).expect("a mode");
+        file
     }
 }
 
@@ -190,6 +206,14 @@ impl Served {
         let url = std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok())
             .find_map(|line| line.split_whitespace().find(is_address).map(str::to_owned));
         Served { child, url: url.expect("the demo says where it is") }
+    }
+}
+
+impl Served {
+    /// The id of its process.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 }
 

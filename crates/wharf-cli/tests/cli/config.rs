@@ -15,7 +15,7 @@ fn entries_are_found_by_name_and_in_files() {
     bed.write(".mcp.json", &entry("harbour"));
     let file = bed.write("elsewhere.json", &entry("tug"));
     for target in ["harbour", "elsewhere.json", &file, "elsewhere.json#tug"] {
-        let result = bed.run(&["call", target, "add", "a=1", "b=2"]).json();
+        let result = bed.run(&["call", target, "add", "a=1", "b=2", "--trust"]).json();
         assert_eq!(result["content"][0]["text"], "3", "{target}");
     }
     let error = bed.run(&["list", "harbor"]).error(1);
@@ -104,7 +104,7 @@ fn an_entry_that_cannot_be_read_takes_nothing_from_the_others() {
     let text = json!({"mcpServers": {"bad": bad, "good": good}}).to_string();
     // As editors on Windows write it.
     bed.write(".mcp.json", &format!("\u{feff}{text}"));
-    bed.run(&["call", "good", "add", "a=1", "b=2"]).json();
+    bed.run(&["call", "good", "add", "a=1", "b=2", "--trust"]).json();
     let error = bed.run(&["list", "bad"]).error(1);
     assert!(error["message"].as_str().unwrap().contains("\"bad\""), "{error}");
     let listed = bed.run(&["config"]).json();
@@ -132,4 +132,50 @@ fn what_belongs_to_a_project_goes_before_what_belongs_to_all() {
         "projects": {here: {"mcpServers": demo}}});
     bed.write(".claude.json", &all.to_string());
     bed.run(&["call", "harbour", "add", "a=1", "b=2"]).json();
+}
+
+/// Audit 16.
+#[test]
+fn what_looks_like_a_credential_is_masked() {
+    let bed = Bed::new("masked");
+    bed.write(
+        ".mcp.json",
+        r#"{"mcpServers": {"web": {"url": "https://user:hunter2@x/mcp?token=hunter3"},
+            "program": {"command": "x", "args": ["--key=hunter5", "--password", "hunter6"]}}}"#,
+    );
+    for words in [&["config"][..], &["config", "show", "web"], &["config", "show", "program"]] {
+        let shown = bed.run(words);
+        assert!(!shown.out.contains("hunter") && shown.out.contains("***"), "{shown:?}");
+    }
+    for address in ["tcp://user:hunter2@127.0.0.1:1", "ftp://user:hunter2@x/?a=hunter3"] {
+        let ran = bed.run(&["list", address]);
+        assert!(ran.code != 0 && !ran.err.contains("hunter"), "{ran:?}");
+    }
+}
+
+#[test]
+fn what_is_passed_over_is_told() {
+    let bed = Bed::new("passed-over");
+    bed.write(".mcp.json", r#"{"mcpServers": []}"#);
+    bed.write(".vscode/mcp.json", r#"{"server": {"a": {"command": "b"}}}"#);
+    bed.write(
+        ".cursor/mcp.json",
+        r#"{"mcpServers": {"odd": {"comand": "x"}, "half": {"command": "x", "arg": ["y"]},
+            "off": {"command": "x", "disabled": true}}}"#,
+    );
+    let listed = bed.run(&["config"]).json();
+    let problems = listed["problems"].to_string();
+    for told in ["a list", "write `servers`", "write `command`", "write `args`"] {
+        assert!(problems.contains(told), "{told}: {problems}");
+    }
+    let off = listed["servers"].as_array().unwrap().iter().find(|it| it["name"] == "off").unwrap();
+    assert_eq!(off["disabled"], true);
+    let error = bed.run(&["list", "off"]).error(1);
+    assert!(error["message"].as_str().unwrap().contains("it is disabled"), "{error}");
+    let error = bed.run(&["list", "odd"]).error(1);
+    assert!(error["message"].as_str().unwrap().contains("write `command`"), "{error}");
+    // An entry that is not disabled goes before one that is.
+    let on = json!({"mcpServers": {"off": {"command": WHARF, "args": ["serve"]}}}).to_string();
+    bed.write("wharf/mcp.json", &on);
+    bed.run(&["call", "off", "add", "a=1", "b=2"]).json();
 }

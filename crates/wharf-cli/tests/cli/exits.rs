@@ -99,6 +99,23 @@ fn a_call_that_takes_too_long_is_given_up() {
     assert!(error["hint"].as_str().unwrap().contains("--timeout"));
 }
 
+/// The handshake is answered, and the list never is: the time is for the whole command.
+#[test]
+fn a_timeout_is_for_the_whole_command() {
+    let bed = Bed::new("whole-timeout");
+    let server =
+        r#"read line; read line; case "$line" in *initialize*) ;; *) read line;; esac; sleep 600"#;
+    for verb in [vec!["list"], vec!["call", "t"]] {
+        let words = [verb, vec!["--timeout", "0.5", "--", "sh", "-c", server]].concat();
+        let error = bed.run(&words).error(4);
+        assert_eq!(error["kind"], "request_timeout", "{error}");
+    }
+    // Progress is a sign of life, and no reason to take longer.
+    let words = ["call", "countdown", "from=600", "--timeout", "2"];
+    let error = bed.demo(&words).error(4);
+    assert!(error["message"].as_str().unwrap().contains("took longer than 2s"), "{error}");
+}
+
 #[test]
 fn what_may_destroy_needs_a_yes() {
     let bed = Bed::new("destructive");

@@ -17,6 +17,8 @@ mod gate;
 mod interrupts;
 #[cfg(unix)]
 mod pty;
+#[cfg(target_os = "linux")]
+mod routes;
 #[cfg(unix)]
 mod stores;
 #[cfg(unix)]
@@ -24,4 +26,6 @@ mod tasks;
 #[cfg(unix)]
 mod terminal;
 mod transports;
+#[cfg(unix)]
+mod trust;
 mod verbs;

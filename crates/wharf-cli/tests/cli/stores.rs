@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    bed::{Bed, Served},
+    bed::{Bed, Served, finished},
     tasks::{ERAS, sail},
 };
 
@@ -73,4 +73,62 @@ fn people_are_told_where_tasks_are_kept() {
     let bed = Bed::new("stores-told");
     let ran = bed.run(&["serve", "--store", "sqlite:tasks.db"]);
     assert!(ran.code == 0 && ran.err.contains("Tasks are kept in sqlite:tasks.db."), "{ran:?}");
+}
+
+/// Audit 17.
+#[test]
+fn a_key_that_others_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let bed = Bed::new("open-key");
+    let key = bed.write("key", &"42".repeat(32));
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    for words in [
+        &["serve", "--store", "memory:", "--store-key", "key"][..],
+        &["serve", "--http", "127.0.0.1:0", "--tls-cert", "key", "--tls-key", "key"],
+        &["auth", "login", "http://127.0.0.1:1/mcp", "--client-id", "a", "--client-secret", "key"],
+    ] {
+        let error = bed.run(words).error(1);
+        assert!(error["message"].as_str().unwrap().contains("chmod 600 key"), "{error}");
+    }
+}
+
+#[test]
+fn what_serve_says_is_true() {
+    let bed = Bed::new("serve-says");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for transport in ["--http", "--tcp"] {
+        let ran = bed.run(&["serve", transport, &address]);
+        ran.told(1);
+        assert!(!ran.err.contains("Give clients") && !ran.err.contains("serving"), "{ran:?}");
+    }
+    let mut command = bed.command(&["serve", "--http", "0.0.0.0:0"]);
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let lines = crate::bed::lines(child.stderr.take().unwrap());
+    let told = |part: &str| {
+        let next = || lines.recv_timeout(crate::bed::PATIENCE).ok();
+        assert!(std::iter::from_fn(next).any(|line| line.contains(part)), "{part}");
+    };
+    told("serving at http://localhost:");
+    told("anybody who reaches this port can call it");
+    told("Host header");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn log_lines_are_written_as_rust_log_says() {
+    let bed = Bed::new("rust-log");
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    let err = |level: Option<&str>| {
+        let mut command = bed.command(&["serve"]);
+        command.envs(level.map(|level| ("RUST_LOG", level)));
+        finished(command, &format!("{call}\n")).err
+    };
+    assert!(err(Some("info")).contains("call finished"));
+    assert!(!err(None).contains("call finished"));
+    let mut command = bed.command(&["serve"]);
+    command.env("RUST_LOG", "wharf=loud");
+    let error = finished(command, "").error(1);
+    assert!(error["message"].as_str().unwrap().starts_with("RUST_LOG: "), "{error}");
 }

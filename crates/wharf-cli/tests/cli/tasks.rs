@@ -138,3 +138,18 @@ fn people_see_how_it_goes_and_are_asked() {
     assert!(code == 0 && shown.contains("status   completed\n"), "{shown}");
     assert!(shown.ends_with("reached Cadiz\n"), "{shown}");
 }
+
+#[test]
+fn progress_of_a_task_is_told_in_steps_and_words() {
+    let bed = Bed::new("tasks-progress");
+    let served = Served::http(&bed);
+    let mut command = bed.command(&["call", &served.url, "voyage", "days=4", "--era", "modern"]);
+    command.env("NO_COLOR", "1");
+    let mut pty = Pty::start(command);
+    pty.until("[working] 3 of 4: day 3 at sea").until("text > ").type_line("Porto");
+    let (code, shown) = pty.end();
+    assert!(code == 0 && shown.ends_with("reached Porto\n"), "{shown}");
+    let id = sail(&bed, &served.url, "modern", "days=2");
+    let watched = bed.run(&["tasks", "watch", &served.url, &id]);
+    assert!(watched.out.contains("2 of 2: day 2 at sea"), "{watched:?}");
+}

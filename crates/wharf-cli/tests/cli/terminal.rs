@@ -1,7 +1,7 @@
 //! The command line, as somebody at a terminal sees it.
 
 use crate::{
-    bed::{Bed, WHARF},
+    bed::{Bed, WHARF, finished},
     pty::Pty,
 };
 
@@ -17,7 +17,7 @@ fn lists_are_tables() {
     let (code, shown) = demo(&bed, &["list", "tools"]).end();
     assert_eq!(code, 0);
     assert!(
-        shown.starts_with("Tools (14)\nNAME       ARGUMENTS            DESCRIPTION\n"),
+        shown.starts_with("Tools (15)\nNAME       ARGUMENTS            DESCRIPTION\n"),
         "{shown}"
     );
     assert!(shown.contains("add        a=integer b=integer  Adds two numbers.\n"), "{shown}");
@@ -197,4 +197,80 @@ fn ctrl_c_leaves_a_form() {
     pty.until("yes or no").interrupt();
     let (code, shown) = pty.end();
     assert!(code == 130 && shown.ends_with("\nInterrupted\n"), "{shown:?}");
+}
+
+#[test]
+fn a_narrow_terminal_has_no_torn_tables() {
+    let bed = Bed::new("narrow");
+    for columns in [20, 30, 40] {
+        for words in [&["list", "tools"][..], &["inspect"], &["call", "countdown", "from=2"]] {
+            let mut command = bed.command(&[words, &["--", WHARF, "serve"]].concat());
+            command.env("NO_COLOR", "1").env("COLUMNS", columns.to_string());
+            let (code, shown) = Pty::start(command).end();
+            assert_eq!(code, 0, "{shown}");
+            let shown = shown.replace("\x1b[K", "");
+            let long = shown.split(['\n', '\r']).find(|line| line.chars().count() > columns);
+            assert_eq!(long, None, "{columns} {words:?}:\n{shown}");
+        }
+    }
+}
+
+#[test]
+fn a_terminal_without_utf8_gets_ascii() {
+    let bed = Bed::new("ascii");
+    let text = format!("text={} ü", "long ".repeat(100));
+    for (name, value) in [("LC_ALL", "C"), ("LANG", "POSIX"), ("LC_CTYPE", "de_DE.ISO-8859-1")] {
+        for words in [
+            &["call", "echo", &text, "--trace"][..],
+            &["call", "echo", &text, "--json"],
+            &["list"],
+            &["bench", "--count", "20"],
+            &["call", "add", "a=\u{201c}"],
+        ] {
+            let mut command = bed.command(&[words, &["--", WHARF, "serve"]].concat());
+            command.env("NO_COLOR", "1").env(name, value);
+            let (_, shown) = Pty::start(command).end();
+            assert!(shown.is_ascii(), "{name}={value} {words:?}:\n{shown}");
+        }
+    }
+    // Programs that read a pipe get UTF-8, whatever the locale is.
+    let mut command = bed.command(&["call", "fail", "reason=ü", "--", WHARF, "serve"]);
+    command.env("LC_ALL", "C");
+    assert_eq!(finished(command, "").told(5)["message"], "ü");
+    let mut command = bed.command(&["call", "echo", "text=ü", "--", WHARF, "serve"]);
+    command.env("LC_ALL", "C.UTF-8");
+    assert_eq!(Pty::start(command).end().1, "ü\n");
+}
+
+#[test]
+fn names_that_differ_by_nothing_visible_are_told_apart() {
+    let bed = Bed::new("zero-width");
+    let (_, shown) = demo(&bed, &["call", "echo", "text=ad\u{200b}d 👩\u{200d}🚀"]).end();
+    assert_eq!(shown, "ad\\u{200b}d 👩\u{200d}🚀\n");
+}
+
+#[test]
+fn the_code_of_an_error_stands_beside_its_kind() {
+    let bed = Bed::new("codes");
+    let (code, shown) = demo(&bed, &["rpc", "no/such"]).end();
+    assert!(code == 5 && shown.ends_with(" (method_not_found, -32601)\n"), "{shown}");
+    let error = bed.demo(&["rpc", "no/such"]).error(5);
+    assert_eq!((&error["kind"], &error["code"]), (&"method_not_found".into(), &(-32601).into()));
+    let error = bed.demo(&["read", "demo://none", "--json"]).error(5);
+    assert!(error["code"].is_i64(), "{error}");
+}
+
+/// Audit 11.
+#[test]
+fn a_file_that_was_not_named_is_not_overwritten() {
+    let bed = Bed::new("neighbours");
+    let neighbour = bed.write("art-2.bin", "precious");
+    let error = bed.demo(&["call", "gallery", "--output", "art.bin"]).error(1);
+    assert_eq!(error["message"], "art-2.bin exists, and is not overwritten");
+    assert_eq!(std::fs::read_to_string(&neighbour).unwrap(), "precious");
+    assert!(!bed.dir.join("art-1.bin").exists());
+    // The name of a single file is the user's own.
+    let logo = bed.write("logo.png", "old");
+    bed.demo(&["read", "demo://logo", "--output", "logo.png"]).json();
+    assert_ne!(std::fs::read(&logo).unwrap(), b"old");
 }

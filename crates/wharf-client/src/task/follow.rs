@@ -284,6 +284,7 @@ impl Follow<'_> {
 pub(crate) fn fetch(caller: &Caller, id: &str, idle: Option<Duration>) -> Round {
     let spec = Spec::named(Method::TaskResult, id);
     let mut request = spec.build(None).from_peer(caller.peer().clone());
+    request.scope = caller.link().scope();
     request.asks = Asks::Deliver;
     request.tasking = Tasking::Welcome;
     let deadlines = Deadlines { idle, total: None };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf_model::{Error, ErrorKind, Method, Outcome, TaskSupport, Tasking};
+use wharf_model::{Content, Error, ErrorKind, Method, Outcome, TaskSupport, Tasking, ToolResult};
 
 use super::Manner;
 use crate::{
@@ -40,6 +40,19 @@ pub(crate) fn may_want_task(
         )
 }
 
+/// Whether a failure of the tool may mean that it runs only as a task: not every server says so with
+/// an error. What it says decides only whether the list is looked at once more.
+pub(crate) fn may_mean_task(caller: &Caller, tasking: Tasking, result: &ToolResult) -> bool {
+    let names_tasks = |text: &str| text.to_ascii_lowercase().contains("task");
+    tasking == Tasking::Declined
+        && result.is_error
+        && caller.manner() == Manner::Fetched
+        && result.content.iter().take(8).filter_map(Content::as_text).any(|text| {
+            // Such a text is short, and a long one must not be copied.
+            text.len() <= 4096 && names_tasks(text)
+        })
+}
+
 /// Whether the tool runs as a task, by its own account, for which it is asked if nobody has it. A
 /// list that changes while it is asked for is not remembered, and counts here nevertheless.
 pub(crate) async fn support(caller: &Caller, tool: &str) -> Result<TaskSupport, Error> {
@@ -65,5 +78,6 @@ pub(crate) async fn plain_with(
     let mut request = spec.build(retry).from_peer(caller.peer().clone());
     request.tasking = Tasking::Welcome;
     let (link, mut hooks) = (caller.link(), Hooks::default());
+    request.scope = link.scope();
     engine::exchange(caller, &*link, request, &mut hooks, idle).await.0
 }

@@ -228,6 +228,7 @@ pub(crate) fn read(outcome: Outcome, id: &str) -> Result<Task, Error> {
 
 fn listen(caller: &Caller, id: &str) -> Exchange {
     let mut request = Spec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
+    request.scope = caller.link().scope();
     let tasks = [id.to_owned()].into();
     request.filter = Some(LiveFilter::new(Filter { tasks, ..Filter::default() }));
     request.tasking = Tasking::Welcome;

@@ -182,6 +182,10 @@ impl Service for Fake {
             tasking: request.tasking,
             at: tokio::time::Instant::now().into_std(),
         });
+        let changes = self.script.as_ref().is_some_and(|it| it.lock().unwrap().changes());
+        if changes && request.method == Method::ListTools {
+            self.say(Notification::ToolsChanged);
+        }
         let step = self.steps.lock().unwrap().pop_front();
         match (step, &*self.always.lock().unwrap()) {
             (Some(step), _) => step(request, outbox),

@@ -30,9 +30,17 @@ pub struct Script {
     fetching: Option<Arc<Fetching>>,
     telling: Option<Arc<Telling>>,
     tool: Option<Value>,
-    refusal: Option<Error>,
+    refusal: Option<Outcome>,
+    /// Said while the tools are listed.
+    changes: bool,
     silent: bool,
     progress: Option<f64>,
+}
+
+impl Script {
+    pub fn changes(&self) -> bool {
+        self.changes
+    }
 }
 
 pub struct Played {
@@ -185,7 +193,16 @@ impl Fake {
     }
 
     pub fn refuse_plain_calls(&self, error: Error) {
-        self.script().refusal = Some(error);
+        self.script().refusal = Some(error.into());
+    }
+
+    pub fn fail_plain_calls(&self, result: ToolResult) {
+        self.script().refusal = Some(result.into());
+    }
+
+    /// Says that the tools have changed before each list of them.
+    pub fn changes_while_listed(&self) {
+        self.script().changes = true;
     }
 
     /// The parameters of every request for this method.
@@ -206,7 +223,7 @@ fn answer(
     let outcome = match method {
         Method::ListTools => tool(serde_json::from_value(it.tool.clone().unwrap()).unwrap()),
         Method::CallTool => match (it.refusal.clone(), it.at_once.clone(), tasking) {
-            (Some(error), _, Tasking::Declined) => error.into(),
+            (Some(refusal), _, Tasking::Declined) => refusal,
             (None, Some(result), Tasking::Declined | Tasking::Unknown) => result.into(),
             _ => {
                 let first = it.first.clone().unwrap_or_else(|| task(TaskState::Working));

@@ -165,7 +165,10 @@ impl<'s> Check<'s> {
         let (mut found, mut at) = (None, Some(scope));
         while let Some(scope) = at {
             let named = self.schema.anchors.get(scope.resource);
-            self.fuel.spend(1 + named.map_or(0, |all| all.len()))?;
+            self.fuel.spend(1)?;
+            for _ in named.into_iter().flatten() {
+                self.fuel.spend_on_lookup(anchor)?;
+            }
             let here = named.and_then(|all| all.iter().find(|(name, _)| **name == *anchor));
             found = here.map(|(_, id)| *id).or(found);
             at = scope.outer;
@@ -227,6 +230,7 @@ impl<'s> Check<'s> {
         let Some(told) = &mut self.told else { return Ok(false) };
         self.fuel.spend(PUT_INTO_WORDS)?;
         let problem = Problem { kind, path: part.path.dotted(), text: text() };
+        self.fuel.spend_on_text(&problem.path)?;
         note(told, problem)
     }
 }

@@ -30,7 +30,7 @@ impl Check<'_> {
         let Value::Object(map) = part.value else { return Ok(true) };
         let (mut fits, mut unexpected) = (true, Vec::new());
         for (at, (name, value)) in map.iter().enumerate() {
-            self.fuel.spend(1)?;
+            self.fuel.spend_on_lookup(name)?;
             let path = part.path.key(name);
             match self.property(all, name, Part { value, path: &path, ..part })? {
                 Known::Not => continue,
@@ -68,9 +68,12 @@ impl Check<'_> {
 
     pub(super) fn required(&mut self, names: &[Box<str>], part: Part<'_>) -> Step {
         let Value::Object(map) = part.value else { return Ok(true) };
-        self.fuel.spend(names.len())?;
         let mut fits = true;
-        for name in names.iter().filter(|name| !map.contains_key(&***name)) {
+        for name in names {
+            self.fuel.spend_on_lookup(name)?;
+            if map.contains_key(&**name) {
+                continue;
+            }
             fits = self.refuse(Kind::Other, part, || Words::missing(name))?;
             if self.told.is_none() {
                 return Ok(false);
@@ -80,10 +83,13 @@ impl Check<'_> {
     }
 
     pub(super) fn dependent_required(&mut self, all: &Named<Names>, part: Part<'_>) -> Step {
-        self.fuel.spend(all.len())?;
+        let Value::Object(map) = part.value else { return Ok(true) };
         let mut fits = true;
-        for (_, names) in all.iter().filter(|(name, _)| part.value.get(&**name).is_some()) {
-            fits &= self.required(names, part)?;
+        for (name, names) in all {
+            self.fuel.spend_on_lookup(name)?;
+            if map.contains_key(&**name) {
+                fits &= self.required(names, part)?;
+            }
         }
         Ok(fits)
     }
@@ -121,7 +127,7 @@ impl Check<'_> {
         let Value::Object(map) = part.value else { return Ok(true) };
         let mut fits = true;
         for (name, id) in all {
-            self.fuel.spend(1)?;
+            self.fuel.spend_on_lookup(name)?;
             if map.contains_key(&**name) {
                 fits &= self.node(*id, part, marks.as_deref_mut())?;
             }
@@ -181,6 +187,7 @@ impl Check<'_> {
         }
         if rest == Some(NEVER) && items.len() > prefix.len() {
             let (words, more) = (self.words, &items[prefix.len()..]);
+            self.fuel.spend_on_list(more.len())?;
             let all: Vec<&Value> = more.iter().collect();
             return self.refuse(Kind::Other, part, || words.unexpected_items("Additional", &all));
         }

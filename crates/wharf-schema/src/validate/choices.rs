@@ -88,6 +88,7 @@ impl Check<'_> {
         }
         self.fuel.spend(PUT_INTO_WORDS)?;
         let path = part.path.dotted();
+        self.fuel.spend_on_text(&path)?;
         let is_other = |it: &Problem| match it.kind {
             Kind::Type => it.path == path,
             Kind::Constant => true,

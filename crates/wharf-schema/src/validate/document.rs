@@ -4,14 +4,15 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::{dialect::Draft, uri};
+use super::{dialect::Draft, metaschema, uri};
 use crate::survey::subschemas;
 
 /// How deep schemas may nest before anything of them is compiled.
 const DEPTH: usize = 256;
 
-/// How long an id may be: references are made whole with it.
-const LONGEST_ID: usize = 2048;
+/// How long the address of a schema may be once it is resolved: each `$id` below it is resolved
+/// against it, so that the lengths of nested ones add up.
+pub(crate) const LONGEST_ADDRESS: usize = 2048;
 
 /// A schema with an address of its own.
 pub(super) struct Resource<'d> {
@@ -35,15 +36,24 @@ pub(super) struct Document<'d> {
     pub(super) resources: Vec<Resource<'d>>,
     by_root: HashMap<*const Value, usize>,
     by_uri: HashMap<String, usize>,
+    /// The schemas of schemas that something refers to.
+    built_in: Vec<Draft>,
 }
 
 impl<'d> Document<'d> {
     pub(super) fn new(root: &'d Value) -> Result<Self, String> {
+        let (by_root, by_uri) = (HashMap::new(), HashMap::new());
         let mut document =
-            Document { resources: Vec::new(), by_root: HashMap::new(), by_uri: HashMap::new() };
+            Document { resources: Vec::new(), by_root, by_uri, built_in: Vec::new() };
         let draft = root.as_object().and_then(Draft::named_in).unwrap_or(Draft::Y2020);
         document.add(root, String::new(), draft);
         document.walk(Location { schema: root, resource: 0 }, 0)?;
+        for draft in std::mem::take(&mut document.built_in) {
+            // What the document has under the same address comes first.
+            let (address, schema) = metaschema::of(draft);
+            let resource = document.add(schema, address.into(), draft);
+            document.walk(Location { schema, resource }, 0)?;
+        }
         Ok(document)
     }
 
@@ -62,8 +72,9 @@ impl<'d> Document<'d> {
         if depth > DEPTH {
             return Err(format!("the schema is nested more than {DEPTH} deep"));
         }
-        let resource = self.note_id(at, map);
+        let resource = self.note_id(at, map)?;
         self.note_anchors(Location { resource, ..at }, map);
+        self.note_built_in(resource, map);
         for (_, _, schema) in subschemas(map) {
             self.walk(Location { schema, resource }, depth + 1)?;
         }
@@ -71,17 +82,22 @@ impl<'d> Document<'d> {
     }
 
     /// Notes the address of a schema; says which resource it belongs to.
-    fn note_id(&mut self, at: Location<'d>, map: &'d Map<String, Value>) -> usize {
+    fn note_id(&mut self, at: Location<'d>, map: &'d Map<String, Value>) -> Result<usize, String> {
         let outer = &self.resources[at.resource];
         let draft = Draft::named_in(map).unwrap_or(outer.draft);
         let id = map.get(draft.id_keyword()).and_then(Value::as_str);
         let hidden = draft.ref_stands_alone() && map.contains_key("$ref");
-        let is_usable = |id: &&str| !hidden && id.len() <= LONGEST_ID;
-        let Some(id) = id.filter(is_usable) else { return at.resource };
+        let Some(id) = id.filter(|_| !hidden) else { return Ok(at.resource) };
+        if id.len() > LONGEST_ADDRESS {
+            return Err(too_long());
+        }
         let (address, anchor) = uri::split(id);
         let mut resource = at.resource;
         if !address.is_empty() {
             let uri = uri::resolve(&outer.uri, address);
+            if uri.len() > LONGEST_ADDRESS {
+                return Err(too_long());
+            }
             resource = match self.by_root.get(&std::ptr::from_ref(at.schema)) {
                 Some(root) => {
                     self.by_uri.entry(uri.clone()).or_insert(*root);
@@ -94,7 +110,7 @@ impl<'d> Document<'d> {
         if !anchor.is_empty() {
             self.resources[resource].anchors.entry(anchor).or_insert(at.schema);
         }
-        resource
+        Ok(resource)
     }
 
     fn note_anchors(&mut self, at: Location<'d>, map: &'d Map<String, Value>) {
@@ -115,6 +131,19 @@ impl<'d> Document<'d> {
         if resource.draft == Draft::Y2019 && is_recursive {
             // The older way is the newer one with an anchor that has no name.
             resource.dynamic.push(("", at.schema));
+        }
+    }
+
+    /// Notes the schema of schemas that a reference leads to.
+    fn note_built_in(&mut self, resource: usize, map: &'d Map<String, Value>) {
+        let base = &self.resources[resource].uri;
+        let refs = ["$ref", "$dynamicRef"].into_iter().filter_map(|it| map.get(it)?.as_str());
+        let addresses = refs.map(|to| uri::split(to).0).filter(|it| !it.is_empty());
+        for address in addresses {
+            let draft = metaschema::dialect_at(&uri::resolve(base, address));
+            if let Some(draft) = draft.filter(|it| !self.built_in.contains(it)) {
+                self.built_in.push(draft);
+            }
         }
     }
 
@@ -154,4 +183,8 @@ impl<'d> Document<'d> {
             Some(Location { schema, resource: self.resource_of(schema, at.resource) })
         })
     }
+}
+
+fn too_long() -> String {
+    format!("a `$id`, resolved against those around it, is longer than {LONGEST_ADDRESS} bytes")
 }

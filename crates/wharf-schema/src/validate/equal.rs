@@ -21,6 +21,9 @@ pub(super) fn equal(one: &Value, other: &Value, fuel: &mut Fuel) -> Result<bool,
             Ok(number::identity(one) == number::identity(other))
         }
         (Value::String(one), Value::String(other)) => {
+            if one.len() != other.len() {
+                return Ok(false);
+            }
             fuel.spend_on_text(one)?;
             Ok(one == other)
         }
@@ -29,9 +32,12 @@ pub(super) fn equal(one: &Value, other: &Value, fuel: &mut Fuel) -> Result<bool,
             all(pairs, |(one, other)| equal(one, other, fuel))
         }
         (Value::Object(one), Value::Object(other)) if one.len() == other.len() => {
-            all(one.iter(), |(key, one)| match other.get(key) {
-                Some(other) => equal(one, other, fuel),
-                None => Ok(false),
+            all(one.iter(), |(key, one)| {
+                fuel.spend_on_lookup(key)?;
+                match other.get(key) {
+                    Some(other) => equal(one, other, fuel),
+                    None => Ok(false),
+                }
             })
         }
         (Value::Array(_), _) | (Value::Object(_), _) => Ok(false),

@@ -35,6 +35,16 @@ impl Fuel {
         self.spend(text.len() / TEXT)
     }
 
+    /// For the lookup of a name in an object, which reads the whole name.
+    pub(super) fn spend_on_lookup(&mut self, name: &str) -> Result<(), Stop> {
+        self.spend(1 + name.len() / TEXT)
+    }
+
+    /// For a list of `count` references to values.
+    pub(super) fn spend_on_list(&mut self, count: usize) -> Result<(), Stop> {
+        self.spend(count / TEXT)
+    }
+
     pub(super) fn spent(&self) -> usize {
         self.budget - self.left
     }

@@ -6,6 +6,7 @@ use serde_json::{Number, Value};
 
 use super::{
     compile::{Reader, Target},
+    content::Content,
     dialect::Draft::{self, Four, Seven, Six, Y2019, Y2020},
     format,
     rule::{ANY, Bound, Contains, Count, Id, Named, Names, Properties, Rule, Types},
@@ -32,6 +33,8 @@ pub(super) const KEYWORDS: &[(&[&str], RangeInclusive<Draft>, Read)] = &[
     (&["maxLength"], ALL, count),
     (&["pattern"], ALL, pattern),
     (&["format"], ALL, format_of),
+    // Later dialects only say what content is.
+    (&["contentEncoding", "contentMediaType"], Seven..=Seven, content),
     (&["minItems"], ALL, count),
     (&["maxItems"], ALL, count),
     (&["minProperties"], ALL, count),
@@ -204,6 +207,13 @@ fn pattern(reader: &mut Reader<'_, '_>, keyword: &'static str) -> Result<(), Str
 fn format_of(reader: &mut Reader<'_, '_>, keyword: &'static str) -> Result<(), String> {
     let format = format::named(text(reader, keyword)?, reader.draft);
     reader.rules.extend(format.map(Rule::Format));
+    Ok(())
+}
+
+fn content(reader: &mut Reader<'_, '_>, _: &'static str) -> Result<(), String> {
+    let named = |keyword| reader.get(keyword).map(|_| text(reader, keyword)).transpose();
+    let content = Content::named(named("contentEncoding")?, named("contentMediaType")?);
+    reader.rules.extend(content.map(Rule::Content));
     Ok(())
 }
 

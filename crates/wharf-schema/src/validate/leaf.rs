@@ -27,6 +27,10 @@ pub(super) fn holds(rule: &Rule, value: &Value, fuel: &mut Fuel) -> Step {
             fuel.spend(text.len())?;
             Ok((format.is_met)(text))
         }
+        (Rule::Content(content), Value::String(text)) => {
+            fuel.spend(text.len())?;
+            Ok(content.is_met(text))
+        }
         (Rule::UniqueItems, Value::Array(items)) => are_unique(items, fuel),
         _ => Ok(true),
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-use super::{format::Format, pattern::Pattern};
+use super::{content::Content, format::Format, pattern::Pattern};
 
 /// Where a compiled schema is in the list of all.
 pub(super) type Id = usize;
@@ -37,6 +37,7 @@ pub(super) enum Rule {
     Count(Count, usize),
     Pattern(Pattern),
     Format(&'static Format),
+    Content(Content),
     UniqueItems,
     Required(Names),
     DependentRequired(Named<Names>),

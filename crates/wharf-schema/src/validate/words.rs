@@ -71,6 +71,7 @@ impl Words {
                 format!("{} does not match \"{}\"", it(), tame(pattern.source()))
             }
             Rule::Format(format) => format!("{} is not a \"{}\"", it(), format.name),
+            Rule::Content(content) => format!("{} is not {content}", it()),
             Rule::UniqueItems => format!("{} has non-unique elements", it()),
             Rule::Not(_, schema) => format!("{schema} is not allowed for {}", it()),
             _ => format!("{} does not match the schema", it()),

@@ -81,7 +81,7 @@ impl Hub {
         }
         let mut elicitations = lock(&self.elicitations);
         let mut listeners = lock(&self.listeners).everybody();
-        listeners.retain(|it| asked.went_to(&it.peer));
+        listeners.retain(|it| it.peer.as_ref().is_some_and(|peer| asked.went_to(peer)));
         let notification = Notification::ElicitationComplete { id: asked.id.clone() };
         if listeners.is_empty() {
             if elicitations.len() >= ELICITATIONS {
@@ -98,7 +98,8 @@ impl Hub {
 
     /// Tells a listener who comes late which of its elicitations were done before.
     pub(super) fn tell_of_elicitations(&self, listener: &Listener) {
-        let is_told = |it: &Elicitation| it.complete && it.went_to(&listener.peer);
+        let Some(peer) = &listener.peer else { return };
+        let is_told = |it: &Elicitation| it.complete && it.went_to(peer);
         let mut elicitations = lock(&self.elicitations);
         for Elicitation { id, .. } in elicitations.iter().filter(|it| is_told(it)) {
             listener.add(&Notification::ElicitationComplete { id: id.clone() }, 0);

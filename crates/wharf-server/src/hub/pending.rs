@@ -7,7 +7,7 @@ use std::{
     task::Waker,
 };
 
-use wharf_model::{Notification, Task, TaskState, TaskStatus, Timestamp};
+use wharf_model::{Held, Notification, Task, TaskState, TaskStatus, Timestamp};
 
 /// It is a set, so a slow listener holds little however much happens.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(super) struct Pending {
     pub(super) uris: BTreeSet<Arc<str>>,
     pub(super) elicitations: VecDeque<String>,
     /// Tasks as they stand now: the last word wins.
-    tasks: BTreeMap<String, Box<Task>>,
+    tasks: BTreeMap<String, (Box<Task>, Held)>,
     progress: BTreeMap<String, Notification>,
     /// What was said of each task last.
     pub(super) said: BTreeMap<String, Said>,
@@ -61,8 +61,13 @@ impl Pending {
         Pending { tools, prompts, resources, ..Pending::default() }
     }
 
-    /// Notes what is new of a task; false if nothing is. What is over stays so.
-    pub(super) fn add_task(&mut self, notification: &Notification) -> bool {
+    /// Notes what is new of a task; false if nothing is, or if `room` has none for so many bytes. What is
+    /// over stays so.
+    pub(super) fn add_task(
+        &mut self,
+        notification: &Notification,
+        room: impl FnOnce(usize) -> Option<Held>,
+    ) -> bool {
         match notification {
             Notification::Task(task) => {
                 let said = self.said.entry(task.id.clone()).or_default();
@@ -75,7 +80,14 @@ impl Pending {
                     return false;
                 }
                 said.task = Some(now);
-                self.tasks.insert(task.id.clone(), task.clone());
+                // The last word takes the place of the one before.
+                self.tasks.remove(&task.id);
+                let Some(held) = room(weight(task)) else {
+                    // Its owner has to look; what comes next may find room.
+                    self.said.remove(&task.id);
+                    return false;
+                };
+                self.tasks.insert(task.id.clone(), (task.clone(), held));
                 true
             }
             Notification::TaskProgress { id, progress, .. } => {
@@ -114,9 +126,18 @@ impl Pending {
         if let Some((_, notification)) = self.progress.pop_first() {
             return Some(notification);
         }
-        if let Some((_, task)) = self.tasks.pop_first() {
+        if let Some((_, (task, _))) = self.tasks.pop_first() {
             return Some(Notification::Task(task));
         }
         self.elicitations.pop_front().map(|id| Notification::ElicitationComplete { id })
     }
+}
+
+/// About how many bytes a task takes while its listener has yet to hear of it.
+fn weight(task: &Task) -> usize {
+    let result = match &task.state {
+        TaskState::Completed(result) => serde_json::to_vec(result).map_or(0, |json| json.len()),
+        _ => 0,
+    };
+    1024 + result
 }

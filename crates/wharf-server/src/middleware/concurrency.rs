@@ -8,7 +8,8 @@ use crate::{
     middleware::{Middleware, Next},
 };
 
-/// Limits how many calls are under way at once, listens excepted.
+/// Limits how many calls are under way at once, listens excepted. Callers whose calls wait take turns,
+/// and a quarter of the places stays free for other callers than the one that holds most.
 pub struct Concurrency {
     gate: Arc<Gate>,
 }
@@ -26,19 +27,21 @@ impl Middleware for Concurrency {
         if request.method == Method::Listen {
             return next.run(request, outbox);
         }
-        match self.gate.enter() {
+        match self.gate.enter(&request.scope) {
             Admission::Now => {
                 outbox.hold(self.gate.clone());
                 next.run(request, outbox)
             }
-            Admission::Later(ticket) => {
-                let gate = self.gate.clone();
-                Box::pin(async move {
-                    ticket.await;
-                    outbox.hold(gate);
-                    next.run(request, outbox).await
-                })
+            Admission::Counted(place) => {
+                place.keep(&outbox);
+                next.run(request, outbox)
             }
+            Admission::Later(ticket) => Box::pin(async move {
+                if let Some(place) = ticket.await {
+                    place.keep(&outbox);
+                }
+                next.run(request, outbox).await
+            }),
             Admission::Never => now(Error::overloaded(Duration::from_secs(1)).into()),
         }
     }

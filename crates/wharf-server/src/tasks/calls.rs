@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    Answering, Asks, BoxFuture, ClientCapability, Deadlines, Error, ErrorKind, Method,
+    Answering, Asks, BoxFuture, Caller, ClientCapability, Deadlines, Error, ErrorKind, Method,
     Notification, Outbox, Outcome, Reply, Request, TASKS_EXTENSION, TaskStatus, Tasking, Timer,
 };
 
@@ -25,6 +25,7 @@ use crate::{
         ledger::{self, Update},
         record::{Changed, End, Refusal, Said, TaskRecord},
         saved::SavedError,
+        start::WHEN_FULL,
         tell,
     },
 };
@@ -98,6 +99,9 @@ fn unanswered(error: Error) -> Error {
         return error;
     }
     tracing::warn!(%error, "the store of tasks fails");
+    if error.kind.is_overloaded() {
+        return Error::overloaded(WHEN_FULL).with_message("The store of tasks is full");
+    }
     Error::new(ErrorKind::TemporarilyUnavailable)
         .with_message("The store of tasks does not answer")
         .with_data(serde_json::json!({ "retryAfterMs": 1000 }))
@@ -202,7 +206,7 @@ async fn list(core: &Core, request: &Request) -> Result<Outcome, Error> {
 
 /// Waits for the end of a task. Meanwhile its questions go to the caller, who can answer them.
 async fn result(core: &Arc<Core>, request: &Request, outbox: &Outbox) -> Result<Outcome, Error> {
-    let Some(_waiting) = core.tasks.engine().wait() else {
+    let Some(_waiting) = core.tasks.engine().wait(&Caller::of(&request.scope)) else {
         return Err(Error::overloaded(Duration::from_secs(1)));
     };
     outbox.set_deadlines(Deadlines { idle: None, total: None });

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wharf_model::{Bus, Error, Reach, RecordStore, Request, Timer};
+use wharf_model::{Bus, Caller, Error, Reach, RecordStore, Request, Timer};
 use wharf_store::{MemoryBus, MemoryRecords};
 
 use self::guards::{Hearing, Looking};
@@ -18,6 +18,7 @@ pub(crate) use self::guards::{Place, Running, Waiting, Watch};
 use crate::{
     core::Core,
     seal::random_name,
+    shares::Shares,
     tasks::{
         bell::{Bell, spawn},
         ledger::{Ledger, TOPIC, WORK},
@@ -25,6 +26,7 @@ use crate::{
         machinery::Stage,
         options::{TaskOptions, millis},
         record::Claim,
+        room::Room,
     },
 };
 
@@ -54,6 +56,8 @@ impl Default for Keeping {
 pub(crate) struct Engine {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) options: Arc<TaskOptions>,
+    pub(crate) room: Room,
+    waits: Shares,
     reach: Reach,
     node: OnceLock<String>,
     stage: Arc<Stage>,
@@ -91,6 +95,8 @@ impl Engine {
         let Keeping { store, bus, reach } = keeping;
         Arc::new(Engine {
             ledger: Arc::new(Ledger::new(store, bus)),
+            room: Room::new(options.bytes),
+            waits: Shares::new(options.waiting),
             options,
             reach,
             node: OnceLock::new(),
@@ -181,6 +187,12 @@ impl Engine {
         })
     }
 
+    /// How long a task of this caller is kept, in milliseconds.
+    pub(crate) fn ttl(&self, caller: &Caller, wanted: Option<u64>) -> u64 {
+        let ttl = self.options.ttl(wanted);
+        if self.room.is_tight(caller) { ttl.min(self.options.ttl(None)) } else { ttl }
+    }
+
     /// As whom this process claims tasks.
     pub(crate) fn claim(&self) -> Result<Claim, Error> {
         let node = match self.node.get() {
@@ -221,6 +233,8 @@ impl Engine {
     pub(crate) fn drop_run(&self, id: &str) {
         let link = self.lock().runs.remove(id);
         drop(self.original(id));
+        // Less than it took, for nothing came of it.
+        let _ = self.room.end(id, 0);
         if let Some(link) = link {
             link.stop(Stop::Lost);
         }
@@ -246,6 +260,7 @@ impl Engine {
 
     /// Forgets calls whose tasks expired before there was room for them.
     fn forget_expired(&self, now: Instant) {
+        self.room.forget_expired(now);
         let mut state = self.lock();
         let (gone, kept) = mem::take(&mut state.originals)
             .into_iter()
@@ -266,12 +281,11 @@ impl Engine {
     }
 
     /// A place among those who wait for the end of a task.
-    pub(crate) fn wait(self: &Arc<Self>) -> Option<Waiting> {
+    pub(crate) fn wait(self: &Arc<Self>, caller: &Caller) -> Option<Waiting> {
         let mut state = self.lock();
-        (state.waiting < self.options.waiting).then(|| {
-            state.waiting += 1;
-            Waiting(self.clone())
-        })
+        let _share = self.waits.claim(state.waiting, caller)?;
+        state.waiting += 1;
+        Some(Waiting { engine: self.clone(), _share })
     }
 
     fn hear(&self, message: &[u8]) {

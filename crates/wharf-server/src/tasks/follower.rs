@@ -101,7 +101,7 @@ impl Follower<'_> {
 pub(super) fn listen_to_tasks(
     core: Arc<Core>,
     filter: LiveFilter,
-    request: Request,
+    mut request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
     Box::pin(async move {
@@ -118,7 +118,7 @@ pub(super) fn listen_to_tasks(
             filter.edit(|filter| filter.tasks.retain(stays));
         }
         let listening =
-            router::admit(&core, &core.snapshot.load(), filter.clone(), &request, &outbox);
+            router::admit(&core, &core.snapshot.load(), filter.clone(), &mut request, &outbox);
         match listening {
             Ok(listening) => {
                 let owned = owned.unwrap_or_default();

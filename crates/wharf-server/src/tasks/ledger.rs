@@ -205,6 +205,11 @@ pub(crate) fn chance() -> f64 {
     f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }
 
+/// How many bytes a record takes in a store.
+pub(crate) fn size(record: &TaskRecord) -> Result<usize, Error> {
+    serde_json::to_vec(record).map(|json| json.len()).map_err(unreadable)
+}
+
 fn encode(record: &TaskRecord) -> Result<Record, Error> {
     Ok(Record {
         id: record.id.clone(),

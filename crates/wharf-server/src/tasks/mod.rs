@@ -19,6 +19,7 @@ pub(crate) mod machinery;
 mod options;
 mod orphan;
 pub(crate) mod record;
+pub(crate) mod room;
 mod saved;
 pub(crate) mod start;
 pub(crate) mod tell;

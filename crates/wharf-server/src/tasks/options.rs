@@ -21,7 +21,8 @@ use wharf_model::TaskSupport;
 pub struct TaskOptions {
     /// For how long after its creation a task is kept, if its caller does not say.
     pub ttl: Duration,
-    /// For how long a task is kept at most, whatever its caller says.
+    /// For how long a task is kept at most, whatever its caller says. It may be less where the caller's
+    /// tasks take much room: see [`bytes`](TaskOptions::bytes).
     pub longest_ttl: Duration,
     /// How long owners should wait between two looks at a task.
     pub poll_interval: Duration,
@@ -31,9 +32,19 @@ pub struct TaskOptions {
     /// Tasks of one owner that are kept; the next one is refused. Callers that nobody authenticated
     /// are one owner.
     pub per_owner: usize,
+    /// Bytes of all tasks that this process made and that are kept: their calls while they go on, their
+    /// results from then on. One caller may have as much as is still free, and alone half of it;
+    /// what goes beyond is refused as overloaded. A caller that has used most of its share up gets
+    /// no longer [`ttl`](TaskOptions::ttl) than the default.
+    pub bytes: usize,
+    /// Bytes of a call that becomes a task: its message, with arguments and metadata. A longer one is
+    /// refused where it must be a task, and goes on as a plain call where it need not. What a call
+    /// said is forgotten when its task has ended.
+    pub arguments: usize,
     /// Tasks that this process works on at the same time; the others wait.
     pub running: usize,
-    /// Calls that wait for the end of a task at the same time.
+    /// Calls that wait for the end of a task at the same time; three quarters of them for one caller at
+    /// most.
     pub waiting: usize,
     /// Bytes of a result. A tool that returns more has failed.
     pub result: usize,
@@ -64,6 +75,8 @@ impl Default for TaskOptions {
             poll_interval: Duration::from_secs(1),
             threshold: None,
             per_owner: 1000,
+            bytes: 256 * 1024 * 1024,
+            arguments: 256 * 1024,
             running: 256,
             waiting: 1024,
             result: 4 * 1024 * 1024,

@@ -263,7 +263,10 @@ impl TaskRecord {
         // Nothing more is kept on behalf of whoever held it.
         self.fence += 1;
         (self.due, self.node) = (None, None);
+        // What only the handler needed: a result may be kept for long.
+        self.call.forget_arguments();
         self.open.clear();
+        (self.asked, self.answers, self.steps) = Default::default();
         self.message = match &end {
             End::Failed(error) => Some(error.message.clone()),
             End::Cancelled => Some("The task was cancelled by request.".into()),
@@ -333,10 +336,17 @@ impl TaskRecord {
 impl Update {
     /// The same in words.
     fn text(&self) -> String {
-        match (&self.message, self.total) {
-            (Some(message), _) => message.clone(),
-            (None, Some(total)) => format!("{} of {total}", self.progress),
-            (None, None) => self.progress.to_string(),
+        let steps = match self.total {
+            Some(total) => format!("{} of {total}", self.progress),
+            None => self.progress.to_string(),
+        };
+        match &self.message {
+            None => steps,
+            // The status message is all that clients of 2026-07-28 see of a task's progress.
+            Some(message) if self.total.is_some() && !message.contains(&steps) => {
+                format!("{steps}: {message}")
+            }
+            Some(message) => message.clone(),
         }
     }
 }

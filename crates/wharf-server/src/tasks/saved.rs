@@ -47,8 +47,14 @@ pub(crate) struct SavedError {
 }
 
 impl SavedCall {
-    /// What can be kept of a call. Texts that are no JSON cannot have come this far.
-    pub(crate) fn of(request: &Request, nonce: Option<String>) -> Result<Self, Error> {
+    /// What can be kept of a call whose message has at most so many bytes. Texts that are no JSON
+    /// cannot have come this far.
+    pub(crate) fn of(request: &Request, most: usize) -> Result<Self, Error> {
+        let size = request.message_len();
+        if size > most {
+            let text = format!("The call has {size} bytes, and {most} is the limit for a task");
+            return Err(Error::new(ErrorKind::ContentTooLarge).with_message(text));
+        }
         let raw = |json: &str| RawValue::from_string(json.to_owned()).map_err(Error::from);
         let peer = request.peer();
         Ok(SavedCall {
@@ -64,8 +70,15 @@ impl SavedCall {
                 .principal()
                 .map(|principal| principal.roles().map(str::to_owned).collect())
                 .unwrap_or_default(),
-            nonce,
+            nonce: None,
         })
+    }
+
+    /// Forgets what only its handler needs: what is left says whose task it was, and of which tool.
+    pub(crate) fn forget_arguments(&mut self) {
+        self.arguments = RawValue::NULL.to_owned();
+        (self.meta, self.client, self.nonce) = (None, None, None);
+        self.capabilities = ClientCapabilities::default();
     }
 
     pub(crate) fn peer(&self) -> Peer {

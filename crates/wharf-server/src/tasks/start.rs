@@ -9,18 +9,18 @@ use std::{
 };
 
 use wharf_model::{
-    Answering, AskId, BoxFuture, ClientCapability, Deadlines, Error, ErrorKind, Event, Exchange,
-    Outbox, Outcome, Request, TASKS_EXTENSION, Task, TaskSupport, Tasking, Timer, ToolInfo,
+    Answering, AskId, BoxFuture, Caller, ClientCapability, Deadlines, Error, ErrorKind, Event,
+    Exchange, Outbox, Outcome, Request, TASKS_EXTENSION, Task, TaskSupport, Tasking, Timer,
+    ToolInfo,
 };
 
 use crate::{
     core::Core,
-    function::now,
     seal::random_name,
     snapshot::Entry,
     tasks::{
         bond::Bond,
-        engine::Place,
+        engine::{Engine, Place},
         ledger,
         link::Link,
         options::TaskStart,
@@ -34,6 +34,9 @@ use crate::{
 
 /// How soon a call is tried to be made a task again, at the earliest.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// When a client may try again that found the store full.
+pub(super) const WHEN_FULL: Duration = Duration::from_secs(60);
 
 /// How a call of a tool is run.
 #[derive(Debug, PartialEq)]
@@ -105,9 +108,11 @@ pub(crate) async fn make(
 ) -> Result<Task, Error> {
     let engine = core.tasks.engine();
     engine.start(core, timer);
-    let owner = ledger::owner(request.principal());
-    let since = timer.now();
-    let mut record = draft(core, owner, SavedCall::of(&request, None)?, ttl).await?;
+    let (owner, caller) = (ledger::owner(request.principal()), Caller::of(&request.scope));
+    let (since, ttl) = (timer.now(), engine.ttl(&caller, ttl));
+    let saved = SavedCall::of(&request, engine.options.arguments)?;
+    let mut record = draft(core, owner, saved, ttl).await?;
+    let counted = Counted::new(engine, &caller, &record, (since, ttl))?;
     let place = if engine.is_leaving() { None } else { engine.enter() };
     let (holding, orphan) = match place {
         Some(place) => {
@@ -116,14 +121,14 @@ pub(crate) async fn make(
         }
         None => (None, insert(core, &mut record, timer).await?),
     };
-    let (task, ttl) = (tell::task(core, &record), engine.options.ttl(ttl));
+    counted.keep();
+    let task = tell::task(core, &record);
     tracing::debug!(task = short(&task.id), tool = tool.info.name, "a task was made");
     match holding {
         // If nothing can run it here, its lease lapses, and it is tried again.
         Some(holding) => drop(worker::begin(holding, tool.clone(), request, timer.clone(), ttl)),
         None => {
-            let expires = since.checked_add(Duration::from_millis(ttl)).unwrap_or(since);
-            engine.remember(&task.id, request, expires);
+            engine.remember(&task.id, request, after(since, ttl));
             engine.ledger.offer(&task.id).await;
         }
     }
@@ -131,17 +136,48 @@ pub(crate) async fn make(
     Ok(task)
 }
 
-/// A record that is not in the store yet.
-async fn draft(
-    core: &Core,
-    owner: String,
-    call: SavedCall,
-    ttl: Option<u64>,
-) -> Result<TaskRecord, Error> {
+/// When what is kept for so many milliseconds expires.
+fn after(since: Instant, ttl: u64) -> Instant {
+    since.checked_add(Duration::from_millis(ttl)).unwrap_or(since)
+}
+
+/// The bytes of a task that is not in the store yet; given back if it does not get there.
+struct Counted<'e> {
+    engine: &'e Engine,
+    id: Option<String>,
+}
+
+impl<'e> Counted<'e> {
+    fn new(
+        engine: &'e Engine,
+        caller: &Caller,
+        record: &TaskRecord,
+        (since, ttl): (Instant, u64),
+    ) -> Result<Self, Error> {
+        let times = (since, after(since, ttl));
+        engine.room.take(caller, &record.id, ledger::size(record)?, times)?;
+        Ok(Counted { engine, id: Some(record.id.clone()) })
+    }
+
+    fn keep(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = &self.id {
+            self.engine.room.forget(id);
+        }
+    }
+}
+
+/// A record that is not in the store yet, and that is kept for so many milliseconds.
+async fn draft(core: &Core, owner: String, call: SavedCall, ttl: u64) -> Result<TaskRecord, Error> {
     let now = core.tasks.engine().ledger.now().await.map_err(unavailable)?;
     // A letter first: on a command line, a dash would begin an option.
     let id = format!("t{}", random_name()?);
-    Ok(TaskRecord::new(id, owner, call, now, core.tasks.options.ttl(ttl)))
+    Ok(TaskRecord::new(id, owner, call, now, ttl))
 }
 
 /// Puts a record into the store, to be cancelled there unless somebody adopts it.
@@ -182,6 +218,10 @@ async fn insert_held(
 
 fn unavailable(error: Error) -> Error {
     tracing::warn!(%error, "the store of tasks fails");
+    if error.kind.is_overloaded() {
+        return Error::overloaded(WHEN_FULL)
+            .with_message("No task can be made right now: their store is full");
+    }
     Error::new(ErrorKind::TemporarilyUnavailable)
         .with_message("No task can be made right now: their store does not answer")
         .with_data(serde_json::json!({ "retryAfterMs": 1000 }))
@@ -196,10 +236,10 @@ pub(crate) fn promotable(
     after: Option<Duration>,
 ) -> BoxFuture<Outcome> {
     // What the record will need, while the request is still here.
-    let saved = match SavedCall::of(&request, None) {
-        Ok(saved) => saved,
-        Err(error) => return now(error.into()),
-    };
+    let saved = SavedCall::of(&request, core.tasks.options.arguments);
+    // One that is too long to be kept need not be tried again and again.
+    let after = after.filter(|_| saved.is_ok());
+    let caller = Caller::of(&request.scope);
     let (bond, timer) = (Bond::default(), outbox.timer().clone());
     request.scope.insert(bond.clone());
     let owner = ledger::owner(request.principal());
@@ -211,6 +251,7 @@ pub(crate) fn promotable(
         core: core.clone(),
         tool: tool.clone(),
         owner,
+        caller,
         saved,
         bond,
         inner,
@@ -227,7 +268,8 @@ struct Promotable {
     core: Arc<Core>,
     tool: Arc<Entry<ToolInfo>>,
     owner: String,
-    saved: SavedCall,
+    caller: Caller,
+    saved: Result<SavedCall, Error>,
     bond: Bond,
     /// What the call sends, and what goes on to its caller.
     inner: Outbox,
@@ -321,12 +363,15 @@ impl Promotable {
         engine.start(&self.core, &self.timer);
         let ctx = self.bond.ctx();
         let since = self.timer.now();
-        let mut record = draft(&self.core, self.owner.clone(), self.saved.clone(), None).await?;
+        let ttl = engine.ttl(&self.caller, None);
+        let mut record = draft(&self.core, self.owner.clone(), self.saved.clone()?, ttl).await?;
+        let counted = Counted::new(engine, &self.caller, &record, (since, ttl))?;
         if let Some(ctx) = &ctx {
             ctx.run().hand_over(&mut record);
         }
         let (holding, orphan) =
             insert_held(&self.core, (&mut record, since), place, &self.timer).await?;
+        counted.keep();
         // From here on, steps and questions go into the store.
         let waiting = self.bond.bind(holding.link.clone());
         let missed = ctx.map(|ctx| ctx.bind(&record.steps)).unwrap_or_default();

@@ -213,6 +213,7 @@ async fn work(holding: Holding, mut exchange: Exchange, timer: &dyn Timer) {
         }
     };
     drop(exchange);
+    let end = counted(core.tasks.engine(), link.id(), end);
     let finished = link.finish(&end, reports.last.as_ref()).await;
     // Before anybody is told: there is nothing left that the news could change here.
     drop((running, place));
@@ -291,6 +292,19 @@ impl Reports {
         self.alarm = None;
         self.next = Some(timer.now() + self.interval);
         self.last.take().map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+/// The end, if there is room for it; else that there is none.
+fn counted(engine: &Engine, id: &str, end: End) -> End {
+    let size = serde_json::to_vec(&end).map_or(0, |json| json.len());
+    match engine.room.end(id, size) {
+        Ok(()) => end,
+        Err(_) => {
+            let text = format!("There is no room for the result of {size} bytes");
+            let _ = engine.room.end(id, 0);
+            End::Failed((&Error::new(ErrorKind::TaskFailed).with_message(text)).into())
+        }
     }
 }
 

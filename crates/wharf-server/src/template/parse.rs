@@ -1,6 +1,6 @@
 //! From the text of a template to its parts.
 
-use super::{Atom, Class, Query, Shape, Template, Variable};
+use super::{Atom, Class, Query, Shape, Template, Variable, escaped};
 
 /// How an operator of RFC 6570 writes its variables.
 struct Operator {
@@ -53,6 +53,7 @@ struct Parser {
     query: Option<Query>,
     fragment: Vec<Atom>,
     variables: Vec<Variable>,
+    has_escapes: bool,
 }
 
 impl Parser {
@@ -66,7 +67,9 @@ impl Parser {
         if self.query.is_some() && self.fragment.is_empty() && !text.starts_with('#') {
             return Err(format!("`{text}` cannot follow the query: only a fragment can"));
         }
-        self.atoms().push(Atom::Literal(text.into()));
+        let text = escaped(text).into_owned();
+        self.has_escapes |= text.contains('%');
+        self.atoms().push(Atom::Literal(text));
         Ok(())
     }
 
@@ -74,6 +77,10 @@ impl Parser {
         let sign = text.chars().next().filter(|sign| !is_name(*sign) && *sign != '%');
         let names = sign.map_or(text, |sign| &text[sign.len_utf8()..]);
         match sign {
+            Some(sign) if sign.is_whitespace() => {
+                let name = text.trim();
+                Err(format!("`{{{text}}}`: an expression has no spaces: write `{{{name}}}`"))
+            }
             Some('?' | '&') => self.query_variables(names),
             _ => {
                 let sign = sign.unwrap_or(' ');
@@ -179,7 +186,9 @@ impl Parser {
             ));
         }
         if name.is_empty() || !name.chars().all(is_name) {
-            return Err(format!("`{name}` is no name for a variable: use letters, digits and `_`"));
+            return Err(format!(
+                "`{name}` is no name for a variable: use letters, digits and `_`, without spaces"
+            ));
         }
         if self.variables.iter().any(|variable| variable.name == name) {
             return Err(format!("the variable `{name}` appears twice"));
@@ -197,8 +206,8 @@ impl Parser {
             Some(Atom::Literal(text)) => std::mem::take(text),
             _ => String::new(),
         };
-        let Parser { body, query, fragment, variables } = self;
-        Ok(Template { prefix, body, query, fragment, variables })
+        let Parser { body, query, fragment, variables, has_escapes } = self;
+        Ok(Template { prefix, body, query, fragment, variables, has_escapes })
     }
 }
 

@@ -36,6 +36,18 @@ fn templates_match_what_they_make() {
         ("users://{id}", "users://%2", None),
         ("users://{id}", "users://%zz", None),
         ("users://{id}/posts", "users://7/posts", Some("id=7")),
+        ("x://café/{x}", "x://caf%C3%A9/1", Some("x=1")),
+        ("x://café/{x}", "x://caf%c3%a9/1", Some("x=1")),
+        ("x://café/{x}", "x://café/é%2f", None),
+        ("x://café/{x}", "x://café/é", Some("x=é")),
+        ("x://café/{x}", "x://cafe/1", None),
+        ("x://café/{x}", "x://caf%C3%A9/%C3", None),
+        ("x://café/{x}", "x://caf%C3%A9/a%2", None),
+        ("x://caf%c3%a9/{x}", "x://café/1", Some("x=1")),
+        ("x://{x}/b\u{fc}cher{?q}", "x://1/b%C3%BCcher?q=%C3%BC", Some("x=1 q=ü")),
+        ("x://s?ü=é{&q}", "x://s?q=2&%C3%BC=%C3%A9", Some("q=2")),
+        ("x://a b/{x}", "x://a%20b/c d", Some("x=c d")),
+        ("x://日本/{x}{#y}", "x://%E6%97%A5%E6%9C%AC/1#é", Some("x=1 y=é")),
         ("users://{id}/posts", "users://7/post", None),
         ("x://{a}-{b}", "x://1-2-3", Some("a=1 b=2-3")),
         ("x://{a,b}", "x://1,2", Some("a=1 b=2")),
@@ -87,6 +99,7 @@ fn templates_match_what_they_make() {
     }
 }
 
+/// python-sdk#2353 and CVE-2026-32871: what was decoded after it was matched, or not encoded again, left its segment.
 #[test]
 fn encoded_slashes_do_not_smuggle() {
     assert_eq!(found("x://{id}", "x://..%2Fetc"), None);
@@ -107,6 +120,10 @@ fn what_is_refused_says_why() {
         ("x://{a}{b}", "put something between"),
         ("x://{a}/{a}", "twice"),
         ("x://{=a}", "no operator"),
+        ("x://{ name}", "has no spaces: write `{name}`"),
+        ("x://{\tname }", "write `{name}`"),
+        ("x://{name }", "without spaces"),
+        ("x://{a, b}", "without spaces"),
         ("x://{?q}/more", "cannot follow the query"),
         ("x://{?q}{/more}", "cannot follow the query"),
         ("x://s?q={q}{&r}", "write `{?name}`"),
@@ -122,7 +139,8 @@ fn variables_stand_in_order() {
     assert_eq!(template.variables().collect::<Vec<_>>(), ["a", "b", "c", "d", "e"]);
 }
 
-/// Each cell of the table is filled once, so the work is the size of the table.
+/// CVE-2026-0621: a template that became a regular expression could be matched for ever. Each cell of the table is filled
+/// once, so the work is the size of the table.
 #[test]
 fn hostile_input_costs_the_size_of_the_table() {
     let hostile =
@@ -135,6 +153,7 @@ fn hostile_input_costs_the_size_of_the_table() {
     assert!(started.elapsed().as_secs() < 2, "{:?}", started.elapsed());
 }
 
+/// CVE-2025-53109 and CVE-2025-53110: links, and neighbours whose names begin alike, led out of the folder.
 #[test]
 fn joined_paths_stay_inside() {
     let base = std::env::temp_dir().join(format!("wharf-safe-join-{}", std::process::id()));
@@ -154,9 +173,14 @@ fn joined_paths_stay_inside() {
         };
         link(&base, "out");
         link(&base.join("not yet"), "dangling");
+        fs::create_dir_all(base.join("in-secret")).unwrap();
+        link(&base.join("in-secret"), "neighbour");
         link(&real.join("deep"), "fine");
         assert!(safe_join(&real, "out").is_err() && safe_join(&real, "out/file").is_err());
         assert!(safe_join(&real, "dangling").is_err());
+        assert!(safe_join(&real, "neighbour").is_err() && safe_join(&real, "neighbour/x").is_err());
+        assert!(safe_join(&real, "../in-secret").is_err());
+        assert!(safe_join(&real, &format!("{}-secret", real.display())).is_err());
         assert_eq!(safe_join(&real, "fine/file").unwrap(), real.join("deep/file"));
     }
     fs::remove_dir_all(base).unwrap();

@@ -32,6 +32,8 @@ const IN_FLIGHT: usize = 512;
 const QUEUE: usize = 8192;
 /// How often Redis is asked whether it is there, if nothing else tells.
 const BEAT: Duration = Duration::from_millis(500);
+/// When a client may try again that found Redis out of memory.
+const WHEN_FULL: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -57,6 +59,8 @@ struct Shared {
     flight: Semaphore,
     /// Whether Redis answered anything since the last beat.
     answered: AtomicBool,
+    /// Whether Redis is out of memory: it answers, and stores nothing.
+    full: AtomicBool,
 }
 
 #[derive(Clone, Default)]
@@ -77,6 +81,7 @@ impl Link {
             queue: Semaphore::new(IN_FLIGHT + QUEUE),
             flight: Semaphore::new(IN_FLIGHT),
             answered: AtomicBool::new(true),
+            full: AtomicBool::new(false),
         });
         let connection = Shared::connect(&shared, 1).await?;
         shared.state.send_replace(State { generation: 1, connection: Some(connection) });
@@ -87,6 +92,11 @@ impl Link {
     /// Whether Redis is there, as far as anybody knows.
     pub(super) fn is_up(&self) -> bool {
         self.shared.is_up()
+    }
+
+    /// Whether Redis has no memory left, as far as anybody knows.
+    pub(super) fn is_full(&self) -> bool {
+        self.shared.full.load(Ordering::Relaxed)
     }
 
     /// The generation of the connection, as soon as there is one that is not `known`.
@@ -136,6 +146,10 @@ impl Link {
             Ok(Ok(answer)) => {
                 shared.answered.store(true, Ordering::Relaxed);
                 Ok(answer)
+            }
+            Ok(Err(why)) if is_full(&why) => {
+                shared.note_full(true);
+                Err(full())
             }
             Ok(Err(why)) if !is_fatal(&why) => {
                 tracing::warn!(%why, "redis refused a command");
@@ -192,8 +206,29 @@ impl Shared {
             .set_push_sender(push);
         let mut connection = shared.dial.connect(&config).await?;
         // One that still loads its data, or only copies another's, connects as well.
-        try_out(&shared.probe, &mut connection.redis).await?;
+        match try_out(&shared.probe, &mut connection.redis).await {
+            Err(why) if is_full(&why) => shared.note_full(true),
+            done => done?,
+        }
         Ok(connection)
+    }
+
+    /// Notes whether Redis is out of memory, and tells the operator when that changes.
+    fn note_full(&self, is_full: bool) {
+        match (self.full.swap(is_full, Ordering::Relaxed), is_full) {
+            (false, true) => tracing::error!(
+                "redis is out of memory and stores nothing: raise maxmemory, or remove what it need not keep"
+            ),
+            (true, false) => tracing::info!("redis has memory again"),
+            _ => {}
+        }
+    }
+
+    /// Looks whether a Redis that was out of memory can be written to again.
+    async fn look_for_room(&self, connection: &mut MultiplexedConnection) {
+        if self.full.load(Ordering::Relaxed) && try_out(&self.probe, connection).await.is_ok() {
+            self.note_full(false);
+        }
     }
 
     /// Mends the connection for as long as the link is there.
@@ -230,6 +265,7 @@ impl Shared {
                 return;
             }
             let Some((_, mut connection)) = self.current() else { return };
+            self.look_for_room(&mut connection.redis).await;
             let ping = redis::cmd("PING");
             if !self.answered.swap(false, Ordering::Relaxed)
                 && try_out(&ping, &mut connection.redis).await.is_err()
@@ -266,6 +302,16 @@ fn pause(attempts: u32) -> Duration {
 fn is_fatal(why: &RedisError) -> bool {
     let elsewhere = matches!(why.code(), Some("READONLY" | "MASTERDOWN" | "LOADING"));
     elsewhere || why.is_io_error() || why.is_connection_dropped() || why.is_unrecoverable_error()
+}
+
+/// Whether Redis refused to write because it has no memory left. An old one says it within the error of a script.
+fn is_full(why: &RedisError) -> bool {
+    why.code() == Some("OOM")
+        || why.detail().is_some_and(|it| it.contains("OOM command not allowed"))
+}
+
+fn full() -> Error {
+    Error::overloaded(WHEN_FULL).with_message("The server's store is full")
 }
 
 fn unreachable() -> Error {

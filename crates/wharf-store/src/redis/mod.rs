@@ -119,7 +119,7 @@ struct Both(Arc<Link>, Arc<RedisBus>);
 
 impl Health for Both {
     fn is_ready(&self) -> bool {
-        self.0.is_up() && self.1.is_up()
+        self.0.is_up() && self.1.is_up() && !self.0.is_full()
     }
 }
 

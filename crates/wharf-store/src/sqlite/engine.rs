@@ -17,15 +17,17 @@ use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 use wharf_model::{Error, ErrorKind, Health, Stored};
 
-use super::file::Place;
+use super::file::{Identity, Place};
 use crate::clock;
 
 /// Jobs that wait for one of the threads.
 const QUEUE: usize = 4096;
 /// Jobs in one transaction.
 const BATCH: usize = 512;
-/// How often a file that could not be written is tried again.
+/// How often a file that could not be written is tried again, and one that nobody writes is looked for.
 const PROBE: Duration = Duration::from_secs(1);
+/// When a client may try again that found the disk full.
+const WHEN_FULL: Duration = Duration::from_secs(60);
 
 /// The threads, which end when it is dropped and all that was queued is done.
 pub(super) struct Engine {
@@ -41,7 +43,8 @@ impl Engine {
         let (writes, to_write) = sync_channel(QUEUE);
         let (reads, to_read) = sync_channel(QUEUE);
         let is_ready = ready.clone();
-        spawn("wharf-store-write", move || write_all(&writer, &to_write, &is_ready))?;
+        let presence = Presence::of(place)?;
+        spawn("wharf-store-write", move || write_all(&writer, &to_write, &is_ready, &presence))?;
         spawn("wharf-store-read", move || read_all(&reader, &to_read))?;
         Ok(Engine { writes, reads, ready })
     }
@@ -125,11 +128,51 @@ fn queue<T: Send + 'static>(
     })
 }
 
-fn write_all(db: &Connection, jobs: &Receiver<Box<dyn Job>>, ready: &AtomicBool) {
-    while let Some(first) = next(jobs, ready) {
+/// Whether the file is where it was. Somebody may delete it or put another in its place: SQLite would
+/// go on writing to what no later process finds.
+struct Presence {
+    place: Place,
+    identity: Identity,
+}
+
+impl Presence {
+    fn of(place: &Place) -> Result<Self, Error> {
+        let identity = place.identity().map_err(Error::from_std)?;
+        Ok(Presence { place: place.clone(), identity })
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.place.identity().is_ok_and(|now| now == self.identity) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::TemporarilyUnavailable)
+            .with_message("The store's file was deleted or replaced"))
+    }
+}
+
+fn write_all(
+    db: &Connection,
+    jobs: &Receiver<Box<dyn Job>>,
+    ready: &AtomicBool,
+    presence: &Presence,
+) {
+    while let Some(first) = next(jobs) {
+        let was_ready = ready.load(Ordering::Relaxed);
         let mut batch: Vec<_> = first.into_iter().collect();
+        let is_idle = batch.is_empty();
         batch.extend(jobs.try_iter().take(BATCH - batch.len()));
-        let failure = attempt("written", || transact(db, &mut batch)).err();
+        let failure = match presence.check() {
+            Ok(()) if is_idle && was_ready && batch.is_empty() => continue,
+            Ok(()) => attempt("written", || transact(db, &mut batch)).err(),
+            Err(error) => {
+                if was_ready {
+                    tracing::error!(
+                        "the store's file was deleted or replaced: nothing is written any more; put it back, or restart"
+                    );
+                }
+                Some(error)
+            }
+        };
         if !db.is_autocommit() {
             // What the failure was is told already.
             let _ = db.execute_batch("ROLLBACK");
@@ -141,12 +184,9 @@ fn write_all(db: &Connection, jobs: &Receiver<Box<dyn Job>>, ready: &AtomicBool)
     }
 }
 
-/// The next job. While the file cannot be written, nobody may be sending any: then an empty one comes
-/// now and then. `None` when all are done.
-fn next(jobs: &Receiver<Box<dyn Job>>, ready: &AtomicBool) -> Option<Option<Box<dyn Job>>> {
-    if ready.load(Ordering::Relaxed) {
-        return jobs.recv().ok().map(Some);
-    }
+/// The next job, or an empty one now and then: the file may be gone, or back, while nobody sends any.
+/// `None` when all are done.
+fn next(jobs: &Receiver<Box<dyn Job>>) -> Option<Option<Box<dyn Job>>> {
     match jobs.recv_timeout(PROBE) {
         Ok(job) => Some(Some(job)),
         Err(RecvTimeoutError::Timeout) => Some(None),
@@ -170,7 +210,12 @@ fn transact(db: &Connection, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<()>
 fn attempt(what: &str, work: impl FnOnce() -> rusqlite::Result<()>) -> Result<(), Error> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return Ok(()),
-        Ok(Err(why)) => tracing::warn!(%why, "the store's file cannot be {what}"),
+        Ok(Err(why)) => {
+            tracing::warn!(%why, "the store's file cannot be {what}");
+            if why.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
+                return Err(Error::overloaded(WHEN_FULL).with_message("The store's disk is full"));
+            }
+        }
         Err(_) => tracing::error!("the store panicked"),
     }
     Err(unavailable())

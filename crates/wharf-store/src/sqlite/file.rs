@@ -83,11 +83,15 @@ const SCHEMA: &str = "
 ";
 
 /// Where the file is, and how hard it is written.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Place {
     path: PathBuf,
     synchronous: &'static str,
 }
+
+/// Tells a file from another one of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity((u64, u64));
 
 impl Place {
     pub(super) fn parse(url: &Url<'_>) -> Result<Self, Error> {
@@ -113,6 +117,22 @@ impl Place {
             };
         }
         Ok(Place { path: PathBuf::from(path), synchronous })
+    }
+
+    /// Which file it is, to see later whether it is still there.
+    pub(super) fn identity(&self) -> io::Result<Identity> {
+        let metadata = std::fs::metadata(&self.path)?;
+        #[cfg(unix)]
+        let numbers = {
+            use std::os::unix::fs::MetadataExt as _;
+            (metadata.dev(), metadata.ino())
+        };
+        #[cfg(not(unix))]
+        let numbers = {
+            let _ = metadata;
+            (0, 0)
+        };
+        Ok(Identity(numbers))
     }
 
     /// A connection that writes, on a file that has all its tables.

@@ -241,3 +241,28 @@ async fn a_slow_ear_hears_all_and_holds_up_nothing_but_the_bus() {
     assert_eq!(stores.tasks.insert(record("a"), 9).await, Ok(true));
     until("all is heard", async || ear.0.load(Ordering::SeqCst) == 500).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_out_of_memory_is_full_and_not_gone() {
+    let server = RedisServer::start();
+    let stores = open(&server.url("full")).await.unwrap();
+    assert!(stores.tasks.insert(record("before"), 9).await.unwrap());
+    server.set("maxmemory", "1mb");
+    for id in ["a", "b"] {
+        let error = stores.tasks.insert(record(id), 9).await.unwrap_err();
+        assert!(error.kind.is_overloaded(), "{error:?}");
+        assert!(error.message.contains("full"), "{error}");
+        assert!(error.data.unwrap()["retryAfterMs"].as_u64().unwrap() > 0);
+    }
+    let appended = stores.events.append("s", b"e".to_vec(), KEEP).await.unwrap_err();
+    assert!(appended.kind.is_overloaded(), "{appended:?}");
+    assert!(!stores.health.is_ready(), "what must be kept cannot be");
+    assert!(stores.tasks.load("before").await.unwrap().is_some(), "reading goes on");
+    // Who comes now finds it there, and not ready.
+    let late = open(&server.url("full")).await.unwrap();
+    assert!(!late.health.is_ready());
+    server.set("maxmemory", "0");
+    let is_ready = async || stores.health.is_ready() && late.health.is_ready();
+    until("both are ready", is_ready).await;
+    assert!(stores.tasks.insert(record("a"), 9).await.unwrap());
+}

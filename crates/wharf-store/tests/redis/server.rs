@@ -70,6 +70,15 @@ impl RedisServer {
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
+    /// Changes one of its settings while it runs.
+    pub fn set(&self, name: &str, value: &str) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("CONFIG SET {name} {value}\r\n").as_bytes()).unwrap();
+        let mut answer = [0; 3];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"+OK");
+    }
+
     /// Waits until it answers; false if it ended instead.
     fn is_there(&mut self) -> bool {
         while self.child.try_wait().unwrap().is_none() {

@@ -7,6 +7,7 @@
 mod backoff;
 mod child;
 mod connection;
+mod deadline;
 mod desk;
 mod dial;
 #[cfg(feature = "http")]
@@ -30,7 +31,8 @@ use wharf_model::Error;
 #[cfg(feature = "http")]
 pub use self::http::connect_http;
 pub use self::{
-    child::{ChildCommand, Stderr},
+    child::{ChildCommand, Environment, Stderr},
+    deadline::{Deadline, Pause},
     options::{LinkLimits, LinkOptions, Orphans, Trace, Traced},
     verdicts::Verdicts,
 };

@@ -100,7 +100,7 @@ impl fmt::Debug for LinkOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinkLimits {
-    /// The longest message, in bytes: a line, a body, an event. 64 MiB.
+    /// The longest message, in bytes: a line, a body, an event. 16 MiB.
     pub message: usize,
     /// How many calls and listens may be under way. One more fails. 4,096.
     pub in_flight: usize,
@@ -112,7 +112,7 @@ pub struct LinkLimits {
 
 impl Default for LinkLimits {
     fn default() -> Self {
-        LinkLimits { message: 64 << 20, in_flight: 4096, asks: 64, outgoing: 256 }
+        LinkLimits { message: 16 << 20, in_flight: 4096, asks: 64, outgoing: 256 }
     }
 }
 

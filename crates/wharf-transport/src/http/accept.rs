@@ -113,16 +113,14 @@ async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: Sitt
 
 /// What a client may speak, by what came before its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS agrees on a version"))]
 pub(super) enum Agreed {
     /// Nothing is encrypted: any version of HTTP.
     Plain,
     /// Any version of HTTP, because the client of an encrypted connection named none.
-    #[cfg(feature = "tls")]
     Any,
     /// The version that the handshake of TLS ended with.
-    #[cfg(feature = "tls")]
     Http1,
-    #[cfg(feature = "tls")]
     Http2,
 }
 
@@ -133,9 +131,7 @@ impl Agreed {
             Agreed::Plain if begun[0] == HANDSHAKE => {
                 Some("This port does not speak TLS: use http:// instead of https://")
             }
-            #[cfg(feature = "tls")]
             Agreed::Http1 if is_http2 => Some("HTTP/1.1 was agreed on, not HTTP/2"),
-            #[cfg(feature = "tls")]
             Agreed::Http2 if !is_http2 => Some(""),
             _ => None,
         }

@@ -164,6 +164,23 @@ async fn a_child_gets_its_directory_and_environment() {
     assert!(!format!("{command:?}").contains("\"b\""), "{command:?}");
 }
 
+/// Audit 13. `CARGO_MANIFEST_DIR` stands for any variable of this process that is on no list.
+#[tokio::test]
+async fn a_child_gets_a_short_list_of_variables_unless_told_otherwise() {
+    let command = shell("echo \"[${HOME-none}] [${CARGO_MANIFEST_DIR-none}]\" >&2");
+    let heard = async |command: ChildCommand| {
+        connect_child(command, options()).await.map(drop).unwrap_err().message.into_owned()
+    };
+    let variable = |name: &str| std::env::var(name).unwrap();
+    let (home, other) = (variable("HOME"), variable("CARGO_MANIFEST_DIR"));
+    let message = heard(command.clone()).await;
+    assert!(message.contains(&format!("[{home}] [none]")), "{message}");
+    let message = heard(command.clone().inherit_env()).await;
+    assert!(message.contains(&format!("[{home}] [{other}]")), "{message}");
+    let message = heard(command.env("CARGO_MANIFEST_DIR", "own")).await;
+    assert!(message.contains(&format!("[{home}] [own]")), "{message}");
+}
+
 #[tokio::test]
 async fn a_call_to_a_child_can_be_cancelled() {
     let mut options = options();

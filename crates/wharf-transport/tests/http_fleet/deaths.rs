@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::bed::{Bed, NEWEST, tool};
 
@@ -175,6 +175,33 @@ async fn a_stream_of_a_server_long_dead_ends_at_once() {
         let messages = timeout(patience, resumed).await.unwrap();
         assert_eq!(messages[0].data["error"]["code"], -32603);
     }
+}
+
+/// However often they do: what one process finds out about the stores must not be lost with it.
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_dead_server_ends_in_time_while_the_others_restart() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    bed.only(0);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
+    let last = answer.message().await.unwrap().id;
+    sleep(Duration::from_secs(60)).await;
+    bed.kill(0);
+    let died = Instant::now();
+    let messages = loop {
+        for node in [1, 2] {
+            bed.kill(node);
+            bed.restart(node);
+        }
+        bed.only(1);
+        let resumed = client.get(Some(&last)).await.messages();
+        if let Ok(messages) = timeout(Duration::from_secs(6), resumed).await {
+            break messages;
+        }
+        assert!(died.elapsed() <= Duration::from_secs(20), "nobody ends it");
+    };
+    assert_eq!(messages[0].data["error"]["code"], -32603);
+    assert!(died.elapsed() <= Duration::from_secs(20), "{:?}", died.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,8 +6,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use wharf_model::{
     Ask, CacheHint, CacheScope, Completion, Discovery, Error, ErrorKind, Extra, InputRequired,
-    Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply, ServerCapabilities,
-    Task, ToolResult,
+    LazyJson, Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply,
+    ServerCapabilities, Task, ToolResult, count_values,
 };
 
 use super::{Talk, ask::read_ask, read_object};
@@ -23,6 +23,23 @@ use crate::{
 /// How many items one page, and how many questions one result, may hold.
 pub(super) const MOST_ITEMS: usize = 100_000;
 const MOST_QUESTIONS: usize = 1_000;
+/// How many values one result may have, and one page of a list: what is made of them takes many
+/// times the room of their text. What stays text does not count.
+const MOST_VALUES: usize = 250_000;
+const MOST_LISTED: usize = 1_000_000;
+/// What does not stay text in a result, and in an item of a list.
+const STRUCTURED: [&str; 8] = [
+    "content",
+    "contents",
+    "messages",
+    "completion",
+    "capabilities",
+    "arguments",
+    "annotations",
+    "execution",
+];
+/// What a value weighs beside its text.
+const VALUE: usize = 32;
 
 impl Talk {
     /// Reads the result of a call of `method`: by the method that was asked, never by its looks.
@@ -126,11 +143,16 @@ impl<'a> Text<'a> {
         if spans.len() > MOST_ITEMS {
             return Err(self.too_many(MOST_ITEMS, "items on one page"));
         }
+        let values: usize = spans.iter().filter_map(|span| span.of(items)).map(values_of).sum();
+        if values > MOST_LISTED {
+            return Err(self.too_many(MOST_LISTED, "values on one page"));
+        }
+        let weight = items.len() + VALUE * values;
         let texts = spans.iter().filter_map(|span| span.of(items)).enumerate();
         let read = |(index, json)| self.parse(json, format_args!("{key}[{index}]")).map(Arc::new);
         let items: Vec<Arc<T>> = texts.map(read).collect::<Result<_, _>>()?;
         Ok(Page {
-            body: Arc::new(PageBody::new(items)),
+            body: Arc::new(PageBody { weight, ..PageBody::new(items) }),
             next: next.map(|json| self.parse(json, "nextCursor")).transpose()?,
             cache: self.cache_hint()?.unwrap_or_default(),
             meta: self.user_meta(meta.and_then(|json| serde_json::from_str(json).ok())),
@@ -142,7 +164,7 @@ impl<'a> Text<'a> {
         struct Fields {
             completion: Completion,
             #[serde(rename = "_meta")]
-            meta: Option<Box<Meta>>,
+            meta: Option<Box<LazyJson<Meta>>>,
         }
         let Fields { mut completion, meta } = self.whole()?;
         completion.meta = self.user_meta(meta);
@@ -187,17 +209,15 @@ impl<'a> Text<'a> {
     }
 
     /// What is left of a result's metadata without what the protocol put there.
-    fn user_meta(&self, meta: Option<Box<Meta>>) -> Option<Box<Meta>> {
+    fn user_meta(&self, meta: Option<Box<LazyJson<Meta>>>) -> Option<Box<LazyJson<Meta>>> {
         let mut meta = meta?;
         let ours: &[&str] = match self.method {
             _ if self.talk.is_modern() => &[SERVER_INFO, SUBSCRIPTION_ID],
             Method::TaskResult => &[RELATED_TASK],
             _ => &[],
         };
-        for key in ours {
-            meta.remove(*key);
-        }
-        (!meta.is_empty() || ours.is_empty()).then_some(meta)
+        meta.remove_all(ours);
+        (!meta.is_empty_object() || ours.is_empty()).then_some(meta)
     }
 
     /// Takes out what the protocol put there.
@@ -269,7 +289,16 @@ impl<'a> Text<'a> {
     }
 
     fn whole<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        self.within_bounds(self.json)?;
         read_object(self.json).map_err(|problem| self.invalid(problem))
+    }
+
+    /// Whether a result may become what it says: it must not have too many values.
+    pub(super) fn within_bounds(&self, json: &str) -> Result<(), Error> {
+        match json.len() < MOST_VALUES || values_of(json) <= MOST_VALUES {
+            true => Ok(()),
+            false => Err(self.too_many(MOST_VALUES, "values")),
+        }
     }
 
     pub(super) fn parse<'b, T: Deserialize<'b>>(
@@ -288,8 +317,18 @@ impl<'a> Text<'a> {
 
     pub(super) fn too_many(&self, most: usize, what: &str) -> Error {
         Error::new(ErrorKind::ContentTooLarge).with_message(format!(
-            "The result of {} has more than {most} {what}",
+            "The result of {} has more than {most} {what}: ask for less",
             self.method.name()
         ))
     }
+}
+
+/// How many values an object has, where what stays text is one.
+fn values_of(json: &str) -> usize {
+    let mut values = 1;
+    let walked = scan::each_member(json, |key, value| {
+        let key = unquote(key).unwrap_or_default();
+        values += if STRUCTURED.contains(&&*key) { count_values(value) } else { 1 };
+    });
+    walked.map_or_else(|_| count_values(json), |()| values)
 }

@@ -66,6 +66,7 @@ impl<'a> Text<'a> {
             }
             TaskStatus::Completed => {
                 let json = result.ok_or_else(|| missing("result"))?;
+                self.within_bounds(json)?;
                 let it = read_object(json).map_err(|problem| self.invalid(problem))?;
                 TaskState::Completed(Box::new(self.users_part(it)))
             }

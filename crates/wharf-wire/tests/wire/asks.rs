@@ -136,12 +136,13 @@ fn sampling_by_revision() {
             assert_eq!(messages.len(), 3);
             assert_eq!(messages[0]["content"].as_array().unwrap().len(), 2);
             assert_eq!(messages[1]["content"]["type"], "tool_use");
-            assert!(
-                messages[2]["content"].get("structuredContent").is_none(),
-                "only objects before modern"
-            );
+            let structured = &messages[2]["content"]["structuredContent"];
+            assert_eq!(*structured, json!({"result": [1]}), "only objects before modern");
             assert_eq!(messages[2]["content"]["content"][0]["type"], "resource_link");
-            assert!(params["tools"][0].get("outputSchema").is_none());
+            assert_eq!(
+                params["tools"][0]["outputSchema"]["properties"],
+                json!({"result": {"type": "string"}})
+            );
             continue;
         }
         assert_eq!(messages.len(), 4, "one item a message: {version}");

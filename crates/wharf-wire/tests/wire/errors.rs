@@ -37,6 +37,7 @@ fn the_table() {
         (ContentTooLarge, (-32801, 413), (-32801, 413)),
         (RequestTimeout, (-32603, 200), (-32603, 200)),
         (UrlElicitationRequired, (-32042, 200), (-32602, 200)),
+        (InvalidRequestState, (-32602, 200), (-32602, 200)),
         (InvalidCursor, (-32602, 200), (-32602, 200)),
         (TaskNotFound, (-32602, 200), (-32602, 200)),
         (TaskAlreadyCompleted, (-32602, 200), (-32602, 200)),

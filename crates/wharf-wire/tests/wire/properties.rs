@@ -259,7 +259,7 @@ proptest! {
         let mut result = ToolResult::new(contents);
         result.structured = structured.map(|it| JsonText::of(&it).unwrap());
         result.is_error = is_error;
-        result.meta = meta.and_then(|it| it.as_object().cloned()).filter(|it| !it.is_empty()).map(Box::new);
+        result.meta = meta.and_then(|it| it.as_object().cloned()).filter(|it| !it.is_empty()).map(|it| Box::new(it.into()));
         let Reply::Tool(read) = through(Method::CallTool, json!({"name": "t"}), Reply::Tool(result.clone())) else { panic!() };
         prop_assert_eq!(read, result);
     }

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
-    Annotations, CacheHint, Completion, Content, Execution, Icon, Meta, Outcome, Page, PageBody,
-    PromptArgument, PromptInfo, PromptMessage, PromptResult, ReadResult, Reply, ResourceContents,
-    ResourceInfo, Role, TaskSupport, TemplateInfo, ToolAnnotations, ToolInfo, ToolResult,
+    Annotations, CacheHint, Completion, Content, Execution, Icon, LazyJson, Meta, Outcome, Page,
+    PageBody, PromptArgument, PromptInfo, PromptMessage, PromptResult, ReadResult, Reply,
+    ResourceContents, ResourceInfo, Role, TaskSupport, TemplateInfo, ToolAnnotations, ToolInfo,
+    ToolResult,
 };
 
 use crate::{common::*, schema};
 
-fn meta() -> Option<Box<Meta>> {
-    Some(Box::new(json!({"com.example/k": 1}).as_object().unwrap().clone()))
+fn meta() -> Option<Box<LazyJson<Meta>>> {
+    Some(Box::new(json!({"com.example/k": 1}).as_object().unwrap().clone().into()))
 }
 
 fn page<T>(items: Vec<T>) -> Page<T> {
@@ -174,7 +175,8 @@ fn the_server_speaks_for_itself_in_metadata() {
         json!({"io.modelcontextprotocol/serverInfo": {"name": "fake"}, "a\"b": 1})
             .as_object()
             .unwrap()
-            .clone(),
+            .clone()
+            .into(),
     ));
     let (message, _) = encoded(&codec(MODERN, "tools/call", json!({"name": "t"})), result);
     let meta = &message["result"]["_meta"];
@@ -237,7 +239,8 @@ fn schemas_are_translated_for_legacy() {
         if has_output {
             assert_eq!(tools[0]["outputSchema"]["properties"]["any"], json!({}));
         }
-        assert!(tools[1].get("outputSchema").is_none(), "{version}");
+        let wrapped = json!({"type": "object", "properties": {"result": {"type": "array"}}, "required": ["result"]});
+        assert_eq!(tools[1].get("outputSchema"), has_output.then_some(&wrapped), "{version}");
         assert_eq!(tools[2]["inputSchema"]["dependencies"], json!({"a": {}, "b": ["c"]}));
         assert_eq!(tools[2]["inputSchema"]["properties"]["d"], json!({"contentSchema": {}}));
         assert_eq!(tools[1]["inputSchema"]["additionalProperties"], false);
@@ -245,18 +248,74 @@ fn schemas_are_translated_for_legacy() {
     }
 }
 
+/// An output schema as a legacy client sees it, and a value as it gets it.
+fn legacy_output(schema: &Value, value: &Value) -> (Value, Value) {
+    let version = "2025-11-25";
+    let tool = ToolInfo::without_parameters("t").output_schema(schema.clone());
+    let list = Reply::Tools(page(vec![tool]));
+    let (listed, _) = encoded(&codec(version, "tools/list", json!({})), list);
+    let mut result = ToolResult::default();
+    result.structured = Some(RawValue::from_string(value.to_string()).unwrap().into());
+    let (called, _) = encoded(&codec(version, "tools/call", json!({"name": "t"})), result);
+    let schema = listed["result"]["tools"][0]["outputSchema"].clone();
+    (schema, called["result"]["structuredContent"].clone())
+}
+
+#[test]
+fn output_of_any_type_fits_the_schema_that_legacy_clients_get() {
+    let tree = json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "array",
+        "items": {"anyOf": [{"$ref": "#"}, {"$ref": "#/$defs/leaf"}]},
+        "$defs": {"leaf": {"type": "string"}}, "default": [{"$ref": "#/x"}]});
+    let tagged = json!({"oneOf": [{"$ref": "#/$defs/a"}, {"type": "object", "required": ["b"]}],
+        "$defs": {"a": {"type": "object", "required": ["a"]}}});
+    let optional = json!({"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}],
+        "$defs": {"a": {"type": "object", "required": ["a"], "properties": {"next": {"$ref": "#"}}}}});
+    let named = json!({"$id": "https://x.test/s", "type": "integer", "allOf": [{"$ref": "#/$defs/a"}],
+        "$defs": {"a": {"minimum": 1}}});
+    for (schema, good, bad) in [
+        (&tree, json!(["a", ["b"]]), json!(["a", [1]])),
+        (&tagged, json!({"b": 1}), json!({})),
+        (&optional, json!({"a": 1, "next": null}), json!({"a": 1, "next": 2})),
+        (&optional, json!(null), json!(7)),
+        (&named, json!(1), json!(0)),
+        (&json!({"type": ["object", "string"], "required": ["a"]}), json!("x"), json!(1)),
+        (&json!({"enum": [1, 2]}), json!(2), json!(3)),
+        (&json!({"const": {"a": 1}}), json!({"a": 1}), json!({"a": 2})),
+        (&json!({"type": "object", "required": ["a"]}), json!({"a": 1}), json!({})),
+    ] {
+        let (legacy, structured) = legacy_output(schema, &good);
+        assert_eq!(legacy["type"], "object", "{legacy}");
+        let compiled = jsonschema::options().offline().build(&legacy).unwrap();
+        assert!(structured.is_object() && compiled.is_valid(&structured), "{structured} {legacy}");
+        let (_, structured) = legacy_output(schema, &bad);
+        assert!(!compiled.is_valid(&structured), "{structured} {legacy}");
+    }
+    let (legacy, _) = legacy_output(&tree, &json!([]));
+    assert_eq!(legacy["$schema"], tree["$schema"]);
+    let natural = &legacy["properties"]["result"];
+    assert_eq!(natural["items"]["anyOf"][0]["$ref"], "#/properties/result");
+    assert_eq!(natural["items"]["anyOf"][1]["$ref"], "#/properties/result/$defs/leaf");
+    assert_eq!(natural["default"], tree["default"]);
+    assert_eq!(legacy_output(&tagged, &json!({})).0["oneOf"], tagged["oneOf"]);
+}
+
 #[test]
 fn structured_content_by_revision() {
-    for (json, legacy) in [("{\"a\":1}", true), ("[1]", false), ("5", false), ("null", false)] {
+    for (json, is_object) in [("{\"a\":1}", true), ("[1]", false), ("5", false), ("null", false)] {
         for version in LEGACY.into_iter().chain([MODERN]) {
-            let carried = version == MODERN || (legacy && version >= "2025-06-18");
+            let value: Value = serde_json::from_str(json).unwrap();
+            let as_is = version == MODERN || (is_object && version >= "2025-06-18");
+            let structured = match as_is {
+                true => Some(value),
+                false => (version >= "2025-06-18").then(|| json!({"result": value})),
+            };
             let mut result = ToolResult::default();
             result.structured = Some(RawValue::from_string(json.into()).unwrap().into());
             let (message, _) = encoded(&codec(version, "tools/call", json!({"name": "t"})), result);
             let result = &message["result"];
-            assert_eq!(result.get("structuredContent").is_some(), carried, "{version} {json}");
-            // What cannot be carried as structure is there as text.
-            let text = if carried { json!([]) } else { json!([{"type": "text", "text": json}]) };
+            assert_eq!(result.get("structuredContent"), structured.as_ref(), "{version} {json}");
+            // What cannot be carried as it is is there as text.
+            let text = if as_is { json!([]) } else { json!([{"type": "text", "text": json}]) };
             assert_eq!(result["content"], text, "{version} {json}");
         }
     }

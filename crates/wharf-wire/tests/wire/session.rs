@@ -190,6 +190,23 @@ fn subscriptions_are_bounded() {
 }
 
 #[test]
+fn subscriptions_are_bounded_in_bytes() {
+    let limits = WireLimits { subscription_bytes: 6, ..WireLimits::default() };
+    let mut connection = Connection::new(Arc::new(wire().limits(limits)));
+    open(&mut connection, "2025-06-18");
+    let mut send = |verb: &str, uri: &str| {
+        let method = format!("resources/{verb}");
+        receive(&mut connection, &request(1, &method, json!({"uri": uri})))
+    };
+    reply(send("subscribe", "a:1"));
+    reply(send("subscribe", "a:2"));
+    assert_eq!(error(send("subscribe", "a:3")).1, 1004);
+    reply(send("subscribe", "a:2"));
+    reply(send("unsubscribe", "a:1"));
+    reply(send("subscribe", "a:3"));
+}
+
+#[test]
 fn what_was_not_offered_is_unknown() {
     for version in LEGACY {
         let mut connection = connection();

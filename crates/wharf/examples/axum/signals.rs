@@ -1,4 +1,5 @@
 //! The example as a process that is told to end while calls and streams are open.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{process::Stdio, time::Duration};
 

@@ -10,17 +10,20 @@ use std::{
 use wharf_client::{Answer, Answers, CallOptions, Caller, Link};
 use wharf_model::{
     Ask, BoxFuture, ClientCapabilities, Error, ErrorKind, Implementation, LogLevel, Meta,
-    TASKS_EXTENSION, Timer,
+    Principal, Scope, TASKS_EXTENSION, Timer, Trusted,
 };
 use wharf_transport::{
     TokioTimer,
     client::{
-        self as links, ChildCommand, LinkLimits, LinkOptions, Orphans, Stderr, Traced, Verdicts,
+        self as links, ChildCommand, Deadline, LinkLimits, LinkOptions, Orphans, Stderr, Traced,
+        Verdicts,
     },
 };
 use wharf_wire::ClientSelf;
 
-use super::{Client, Target};
+#[cfg(feature = "auth")]
+use super::patience::Unhurried;
+use super::{Client, Target, config::masked_url, patience};
 use crate::{Endpoint, Era, Pin};
 
 /// What an address may begin with only in a build that has the feature for it.
@@ -56,6 +59,7 @@ pub struct ClientBuilder {
     capabilities: Option<ClientCapabilities>,
     pin: Option<Pin>,
     calls: CallOptions,
+    principal: Option<Principal>,
     headers: Vec<(String, String)>,
     stderr: Option<Stderr>,
     handshake: Option<Duration>,
@@ -74,6 +78,7 @@ impl ClientBuilder {
             capabilities: None,
             pin: None,
             calls: CallOptions::default(),
+            principal: None,
             headers: Vec::new(),
             stderr: None,
             handshake: None,
@@ -121,7 +126,9 @@ impl ClientBuilder {
         self.pin(Pin::newest(era))
     }
 
-    /// How long a call may take without a sign of life. Progress starts it again.
+    /// How long a call may take without a sign of life; progress starts it again. Connecting and
+    /// opening the conversation together take no longer either, unless
+    /// [`handshake`](ClientBuilder::handshake) says otherwise: 60 seconds by default.
     pub fn timeout(mut self, idle: Duration) -> Self {
         self.calls.idle = idle;
         self
@@ -133,9 +140,37 @@ impl ClientBuilder {
         self
     }
 
-    /// How long the server may take to open the conversation.
+    /// How long connecting and opening the conversation may take together. The clock stands still
+    /// while people are asked to log in.
     pub fn handshake(mut self, handshake: Duration) -> Self {
         self.handshake = Some(handshake);
+        self
+    }
+
+    /// Calls a server in this process as `principal`, whose scopes and roles then count: its tools see
+    /// the caller as they would behind an authority. Without one, code in the same process is let in
+    /// everywhere, as whoever starts a program is over stdin.
+    ///
+    /// ```
+    /// use wharf::{Client, Principal, prelude::*};
+    ///
+    /// /// Says who is calling.
+    /// #[tool(scope = "ships:read")]
+    /// async fn who(caller: Principal) -> String {
+    ///     caller.id().to_owned()
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> wharf::Result<()> {
+    /// let server = Server::new("harbour", "1.0.0").tool::<who>().build()?;
+    /// let alice = Principal::new("alice").with_scope("ships:read");
+    /// let client = Client::builder().principal(alice).connect(server).await?;
+    /// assert_eq!(client.call_as::<String>("who", ()).await?, "alice");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn principal(mut self, principal: Principal) -> Self {
+        self.principal = Some(principal);
         self
     }
 
@@ -214,15 +249,28 @@ impl ClientBuilder {
             self.headers.extend(more);
             target = resolved;
         }
-        let link = self.link(target).await?;
+        if self.principal.is_some() && !matches!(target, Target::Server(_)) {
+            return Err(unusable(
+                &"a principal can be chosen for a server in this process only: other servers ask \
+                  their authority who is calling",
+            ));
+        }
+        let limit = self.opening();
+        let deadline = Deadline::new(Some(limit));
+        let link = patience::within(limit, &deadline, self.link(target, &deadline)).await?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
         Ok(Client(Caller::new(link, timer, self.calls, self.answer)))
     }
 
-    async fn link(&self, target: Target) -> Result<Arc<dyn Link>, Error> {
+    /// How long connecting and opening the conversation may take together.
+    fn opening(&self) -> Duration {
+        self.handshake.unwrap_or(self.calls.idle)
+    }
+
+    async fn link(&self, target: Target, deadline: &Deadline) -> Result<Arc<dyn Link>, Error> {
         let options = self.link_options();
         match target {
-            Target::Url(url) => self.dial(&url, options).await,
+            Target::Url(url) => self.dial(&url, options, deadline).await,
             Target::Command(command) => self.start(command, options).await,
             Target::Server(server) => self.join(*server, options).await,
             Target::Entry(entry) => Err(unusable(&format!("{} leads to itself", entry.name))),
@@ -242,25 +290,38 @@ impl ClientBuilder {
 
     /// A server in this process is called as it is; one that must speak some revision is spoken to.
     async fn join(&self, server: Endpoint, options: LinkOptions) -> Result<Arc<dyn Link>, Error> {
+        let mut scope = Scope::new();
+        match &self.principal {
+            Some(principal) => scope.insert(principal.clone()),
+            None => scope.insert(Trusted),
+        }
         if self.pin.is_none() && self.trace.is_none() {
             let info = server.host.wire.about().clone();
-            return wharf_client::local(server.service(), info).await;
+            return wharf_client::local_with(server.service(), info, scope).await;
         }
-        let (reader, writer) = server.connect_memory();
+        let (reader, writer) = server.connect_memory_with(scope);
         links::connect_stream(reader, writer, options).await
     }
 
-    async fn dial(&self, url: &str, options: LinkOptions) -> Result<Arc<dyn Link>, Error> {
+    async fn dial(
+        &self,
+        url: &str,
+        options: LinkOptions,
+        deadline: &Deadline,
+    ) -> Result<Arc<dyn Link>, Error> {
         let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
         #[cfg(feature = "auth")]
         let options = match (&self.auth, scheme.as_deref()) {
             (Some(auth), Some("http" | "https" | "ws" | "wss")) => {
                 let mut options = options;
-                options.credentials = Some(auth.at(url)?);
+                let (credentials, deadline) = (auth.at(url)?, deadline.clone());
+                options.credentials = Some(Arc::new(Unhurried { credentials, deadline }));
                 options
             }
             _ => options,
         };
+        #[cfg(not(feature = "auth"))]
+        let _ = deadline;
         let rest = |prefix: &str| url.get(prefix.len()..).unwrap_or_default().to_owned();
         match scheme.as_deref() {
             #[cfg(feature = "http")]
@@ -269,6 +330,11 @@ impl ClientBuilder {
             Some("ws" | "wss") => {
                 links::connect_websocket(url, self.headers.clone(), options).await
             }
+            Some("tcp") if url.contains('@') => Err(unusable(&format!(
+                "{} has a user or a password, which lines over TCP cannot use: write \
+                 tcp://HOST:PORT",
+                masked_url(url)
+            ))),
             Some("tcp") if rest("tcp:").starts_with("//") => {
                 links::connect_tcp(rest("tcp://"), options).await
             }
@@ -283,8 +349,9 @@ impl ClientBuilder {
                   `websocket` and `tls` can",
             )),
             _ => Err(unusable(&format!(
-                "{url:?} is no address of a server: write http://…, https://…, ws://…, wss://…, \
-                 tcp://HOST:PORT or unix:PATH, or give a command to start"
+                "{:?} is no address of a server: write http://…, https://…, ws://…, wss://…, \
+                 tcp://HOST:PORT or unix:PATH, or give a command to start",
+                masked_url(url)
             ))),
         }
     }
@@ -306,10 +373,10 @@ impl ClientBuilder {
         options.trace = self.trace.clone();
         options.verdicts = self.verdicts.clone();
         options.orphans = Arc::new(AnswerOrphans(self.answer.clone()));
-        if let Some(handshake) = self.handshake {
-            options.handshake = handshake;
-            options.probe = options.probe.min(handshake);
-        }
+        let opening = self.opening();
+        options.handshake = self.handshake.unwrap_or(options.handshake).min(opening);
+        // A server that does not answer a probe must have time left to answer a handshake.
+        options.probe = options.probe.min(opening / 3);
         options
     }
 }

@@ -2,6 +2,7 @@
 
 mod builder;
 pub mod config;
+mod patience;
 mod proxy;
 mod target;
 

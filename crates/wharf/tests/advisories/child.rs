@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, process::Stdio, time::Duration};
 
 use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    process::{Child, Command},
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
 };
 use wharf::{Endpoint, Http};
 
@@ -39,7 +39,7 @@ async fn the_child_serves_until_it_is_killed() {
     println!("address {}", listener.local_addr().unwrap());
     let serving =
         async { tokio::join!(endpoint.serve_http_on(listener), endpoint.serve_listener(lines)) };
-    let _ = tokio::time::timeout(2 * PATIENCE, serving).await;
+    let _ = tokio::time::timeout(5 * PATIENCE, serving).await;
 }
 
 pub struct Process {
@@ -47,23 +47,33 @@ pub struct Process {
     pub address: SocketAddr,
     /// Where it speaks lines over TCP.
     pub lines: SocketAddr,
+    /// Kept open: after a minute the test harness of the child says that it takes long, and ends if it cannot.
+    _stdout: Lines<BufReader<ChildStdout>>,
 }
 
 impl Process {
     /// With the default configuration.
     pub async fn start() -> Process {
-        Process::spawn(PLAIN).await
+        Process::spawn(PLAIN, &[]).await
     }
 
     /// With one second for clients to read, and less memory for what they have not read.
     pub async fn impatient() -> Process {
-        Process::spawn(IMPATIENT).await
+        Process::spawn(IMPATIENT, &[]).await
     }
 
-    async fn spawn(role: &str) -> Process {
+    /// With an allocator that gives back what is large and free, whatever lies around it: what is measured then is what
+    /// the server keeps.
+    pub async fn start_tidy() -> Process {
+        let tidy = [("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_ARENA_MAX", "1")];
+        Process::spawn(PLAIN, &tidy).await
+    }
+
+    async fn spawn(role: &str, variables: &[(&str, &str)]) -> Process {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child::the_child_serves_until_it_is_killed", "--nocapture"])
             .env(ROLE, role)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
@@ -76,8 +86,9 @@ impl Process {
                 over_tcp = Some(address.parse().unwrap());
             }
             if let Some(address) = line.strip_prefix("address ") {
-                let lines = over_tcp.expect("where it speaks lines");
-                return Process { child, address: address.parse().unwrap(), lines };
+                let address = address.parse().unwrap();
+                let over_tcp = over_tcp.expect("where it speaks lines");
+                return Process { child, address, lines: over_tcp, _stdout: lines };
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Pages in a browser must not get in, whichever door they try.
 //!
-//! DNS rebinding: CVE-2025-66414, CVE-2025-66416, CVE-2026-34742, CVE-2026-35568, CVE-2026-42559,
+//! DNS rebinding: CVE-2025-66414, CVE-2025-66416, CVE-2026-34742, CVE-2026-35568, CVE-2026-42559 (RUSTSEC-2026-0189),
 //! CVE-2026-63118: `Host` and `Origin` were not checked by default. CVE-2026-59950: nor were they
 //! on the way to a WebSocket.
 

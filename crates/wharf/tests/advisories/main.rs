@@ -17,6 +17,8 @@ mod cuts;
 mod doors;
 mod endings;
 mod expiry;
+mod fairness;
+mod ids;
 #[path = "../../../wharf-auth/tests/server/bed.rs"]
 #[allow(dead_code, reason = "the tests of authorities use the rest")]
 mod issuer;

@@ -13,7 +13,7 @@ fn limits() -> LinkLimits {
 }
 
 /// How much memory this process holds, in bytes.
-fn held() -> usize {
+pub fn held() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());

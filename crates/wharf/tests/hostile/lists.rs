@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::endless::held;
 use crate::played::{Act, Asked, Played, builder, http_json, in_time, tool, upright_http};
 
 fn page(asked: &Asked, tools: Vec<Value>, next: Option<&str>) -> Act {
@@ -58,11 +59,29 @@ async fn a_million_tools() {
     assert!(error.contains("100000") || error.contains("100,000"), "{error}");
 }
 
+/// Tools with large texts on page after page: what is held of them has a limit in bytes.
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_without_end_whose_texts_are_large() {
+    let before = held();
+    let (server, error) = listed(|asked| {
+        let at: u64 =
+            asked.message["params"]["cursor"].as_str().map_or(0, |it| it.parse().unwrap());
+        let mut tool = tool(&format!("t{at}"), json!({"type": "object"}));
+        tool["description"] = "x".repeat(4 << 20).into();
+        page(asked, vec![tool], Some(&(at + 1).to_string()))
+    })
+    .await;
+    assert!(error.contains("bytes"), "{error}");
+    assert!(server.methods().len() < 30);
+    let grown = held().saturating_sub(before);
+    assert!(grown < 200 << 20, "grew by {grown} bytes");
+}
+
 /// As many as a page may have are read, and no more is held than a multiple of the message.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_million_tools_at_once() {
     let (_server, error) = listed(|asked| {
-        let tools = r#"{"name":"t","inputSchema":{}},"#.repeat(1_000_000);
+        let tools = r#"{"name":"t","inputSchema":{}},"#.repeat(400_000);
         let mut reply = asked.reply(json!({"resultType": "complete", "tools": []})).to_string();
         let at = reply.find("[]").expect("the tools") + 1;
         reply.insert_str(at, tools.trim_end_matches(','));

@@ -3,10 +3,12 @@
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod dense;
 mod endless;
 mod lists;
 mod played;
 mod probes;
 mod redirects;
 mod schemas;
+mod silence;
 mod tasks;

@@ -10,11 +10,13 @@ mod person;
 
 use std::sync::{Arc, atomic::Ordering};
 
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::json;
 use wharf::{
-    Client, Endpoint, Server, ToolError,
+    Client, Endpoint, Http, Server, ToolError,
     auth::{
         client::Auth,
+        fetch::Fetch,
         proxy::{OAuthProxy, Provider, Upstream},
     },
     prelude::*,
@@ -45,6 +47,11 @@ async fn write() -> &'static str {
 
 /// A server on a port of its own: its URL.
 async fn serve(idp: &Idp) -> String {
+    serve_with(idp, |server| server).await
+}
+
+/// The same, with more in it.
+async fn serve_with(idp: &Idp, more: impl FnOnce(Server) -> Server) -> String {
     let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
     let public = format!("http://{}", listener.local_addr().unwrap());
     let proxy = OAuthProxy::new(&public, Provider::oidc(&idp.url, ID, SECRET))
@@ -52,7 +59,7 @@ async fn serve(idp: &Idp) -> String {
         .first_scopes(["files:read"]);
     let keys: wharf::KeyRing = "00".repeat(32).parse().unwrap();
     let server = Server::new("harbour", "1.0.0").auth(proxy).seal(Arc::new(keys));
-    let endpoint = server.tool::<whoami>().tool::<write>().build().unwrap();
+    let endpoint = more(server).tool::<whoami>().tool::<write>().build().unwrap();
     tokio::spawn(async move { endpoint.serve_http_on(listener).await });
     public
 }
@@ -93,4 +100,31 @@ async fn who_is_not_asked_does_not_get_in() {
     assert_eq!(person.visits.load(Ordering::SeqCst), 1);
     assert!(error.to_string().contains("access_denied"), "{error}");
     assert!(idp.asked().is_empty());
+}
+
+/// Behind a reverse proxy on loopback every connection comes from loopback. With `Http::trusted_proxies` the rate of
+/// registrations counts by the client's own address.
+#[tokio::test]
+async fn registrations_are_counted_by_the_address_that_a_trusted_proxy_names() {
+    let idp = Idp::start().await;
+    let http = Http::new().trusted_proxies(["127.0.0.1"]).unwrap();
+    let public = serve_with(&idp, |server| server.http(http)).await;
+    let url = format!("{public}/register");
+    let register = async |client: &str| {
+        let body = json!({"redirect_uris": ["http://127.0.0.1:33418/callback"]}).to_string();
+        let headers = HeaderMap::from_iter([
+            (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+            (HeaderName::from_static("x-forwarded-for"), client.parse().unwrap()),
+        ]);
+        u16::from(Fetch::new().post(&url, headers, body.into()).await.unwrap().status)
+    };
+    let mut statuses = Vec::new();
+    while statuses.last() != Some(&429) {
+        // Whatever the client claims itself: the proxy's word comes last.
+        let forged = format!("198.51.100.{}, 203.0.113.7", statuses.len() % 250);
+        statuses.push(register(&forged).await);
+        assert!(statuses.len() <= 1000, "a flood is stemmed some time");
+    }
+    assert!(statuses.len() > 60 && statuses[..60].iter().all(|it| *it == 201), "{statuses:?}");
+    assert_eq!(register("203.0.113.8").await, 201);
 }

@@ -1,10 +1,7 @@
-//! The proxy's pages, as a browser deals with them.
+//! The OAuth proxy's pages, as a browser deals with them. The conformance suite's person includes this file too.
 
 use http::{HeaderMap, header};
-use wharf::auth::{
-    client::{Callback, Destination},
-    fetch::{Fetch, Fetched},
-};
+use wharf::auth::fetch::{Fetch, Fetched};
 
 /// What came of a consent page.
 pub(crate) struct Decided {
@@ -15,26 +12,27 @@ pub(crate) struct Decided {
     pub(crate) cookies: HeaderMap,
 }
 
-/// Reads the consent page that somebody is sent to, and presses the button that says `decision`.
-pub(crate) async fn decide(to: &Destination, decision: &str) -> Decided {
+/// Reads the consent page at `url`, and presses the button that says `decision`.
+pub(crate) async fn decide(url: &str, decision: &str) -> Decided {
     let fetch = Fetch::new();
-    let asked = fetch.get(to.url.as_str(), HeaderMap::new()).await.unwrap();
+    let asked = fetch.get(url, HeaderMap::new()).await.unwrap();
     let page = text(&asked);
-    let action = to.url.join(between(&page, "action=\"")).unwrap();
+    let host = url.find("://").unwrap() + 3;
+    let (origin, _) = url.split_at(host + url[host..].find('/').unwrap());
+    let action = format!("{origin}{}", between(&page, "action=\""));
     let mut headers = cookies(&asked);
-    let origin = action.origin().ascii_serialization();
     headers.insert(header::ORIGIN, origin.parse().unwrap());
     let fields = [("ticket", between(&page, "name=ticket value=\"")), ("decision", decision)];
-    let decided = fetch.post_form(action.as_str(), headers, &fields).await.unwrap();
+    let decided = fetch.post_form(&action, headers, &fields).await.unwrap();
     let onward = between(&text(&decided), "<a href=\"").replace("&amp;", "&");
     Decided { onward, cookies: cookies(&decided), page }
 }
 
 /// Comes back from the provider at `location`: where the proxy sends the browser from there.
-pub(crate) async fn come_back(location: &str, cookies: HeaderMap) -> Callback {
+pub(crate) async fn come_back(location: &str, cookies: HeaderMap) -> String {
     let page = Fetch::new().get(location, cookies).await.unwrap();
     assert_eq!(page.status, 303, "{}", text(&page));
-    Callback::from_url(page.headers[header::LOCATION].to_str().unwrap())
+    page.location().unwrap().to_owned()
 }
 
 /// The cookies that a page set, as the browser sends them back.

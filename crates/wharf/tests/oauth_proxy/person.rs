@@ -65,13 +65,13 @@ impl Visitor for OneVisit {
 
     fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
         Box::pin(async move {
-            let decided = pages::decide(&to, self.decision).await;
+            let decided = pages::decide(to.url.as_str(), self.decision).await;
             *self.page.lock().unwrap() = decided.page;
             if self.decision != "allow" {
                 return Ok(Callback::from_url(&decided.onward));
             }
             let back = self.idp.sign_in(&Url::parse(&decided.onward).unwrap(), &self.user);
-            Ok(pages::come_back(back.as_str(), decided.cookies).await)
+            Ok(Callback::from_url(&pages::come_back(back.as_str(), decided.cookies).await))
         })
     }
 }

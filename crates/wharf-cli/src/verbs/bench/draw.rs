@@ -1,7 +1,7 @@
 //! What was measured, for people.
 
 use super::report::{Bar, Kind, Latency, Report};
-use crate::terminal::{Paint, clean_line, cut, table, width, wrap};
+use crate::terminal::{Paint, clean_line, cut, labelled, table, width, wrap};
 
 /// Parts of a bar, in eighths.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -16,12 +16,9 @@ const SHORTEST: usize = 8;
 pub(super) fn lines(report: &Report, columns: usize, paint: Paint) -> Vec<String> {
     let mut lines = heading(report, columns, paint);
     let mut row = |name: &str, text: &str| {
-        for (at, line) in wrap(text, columns - NAMES).into_iter().enumerate() {
-            let name = if at == 0 { name } else { "" };
-            // What belongs together was held together by spaces that do not break.
-            let line = line.replace('\u{a0}', " ");
-            lines.push(format!("{}{line}", paint.cyan(&format!("{name:<NAMES$}"))));
-        }
+        // What belongs together was held together by spaces that do not break.
+        let told = labelled(name, text, NAMES, columns, paint);
+        lines.extend(told.into_iter().map(|line| line.replace('\u{a0}', " ")));
     };
     row("Throughput", &throughput(report));
     row("Errors", &errors(report));
@@ -105,14 +102,18 @@ fn histogram(bars: &[Bar], columns: usize, paint: Paint) -> Vec<String> {
     let all: u64 = bars.iter().map(|bar| bar.count).sum();
     let counts = width(&grouped(largest));
     // "123.4 µs", two gaps, the count, " 100.0 %".
-    let room = columns.saturating_sub(8 + 2 + 2 + counts + 9).max(SHORTEST);
+    let room = columns.saturating_sub(8 + 2 + 2 + counts + 9);
+    let room = if room < SHORTEST { 0 } else { room };
     let mut seen = 0;
     let line = |bar: &Bar| {
         seen += bar.count;
-        let drawn = drawn(bar.count, largest, room);
-        let fill = " ".repeat(room - width(&drawn));
         let (from, count) = (time(bar.from_us), grouped(bar.count));
         let share = seen as f64 / all.max(1) as f64 * 100.0;
+        if room == 0 {
+            return cut(&format!("{from:>8} {count:>counts$} {share:>4.0} %"), columns);
+        }
+        let drawn = drawn(bar.count, largest, room);
+        let fill = " ".repeat(room - width(&drawn));
         format!("{from:>8}  {}{fill}  {count:>counts$}  {share:>5.1} %", paint.cyan(&drawn))
     };
     bars.iter().map(line).collect()

@@ -1,5 +1,6 @@
 //! Formats of strings.
 
+mod idna;
 mod net;
 mod pointer;
 mod template;
@@ -24,14 +25,15 @@ const fn format(name: &'static str, since: Draft, is_met: fn(&str) -> bool) -> F
     Format { name, since, is_met }
 }
 
-static FORMATS: [Format; 19] = [
+static FORMATS: [Format; 20] = [
     format("date-time", Four, time::is_date_time),
     format("date", Four, time::is_date),
     format("time", Four, time::is_time),
     format("duration", Y2019, time::is_duration),
     format("email", Four, net::is_email),
     format("idn-email", Seven, net::is_idn_email),
-    format("hostname", Four, net::is_hostname),
+    format("hostname", Seven, net::is_hostname),
+    format("hostname", Four, net::is_plain_hostname),
     format("idn-hostname", Seven, net::is_idn_hostname),
     format("ipv4", Four, net::is_ipv4),
     format("ipv6", Four, net::is_ipv6),
@@ -46,7 +48,7 @@ static FORMATS: [Format; 19] = [
     format("regex", Four, is_pattern),
 ];
 
-/// The format with this name; none if it is not checked.
+/// The format with this name, of several the newest that the dialect knows; none if it is not checked.
 pub(super) fn named(name: &str, draft: Draft) -> Option<&'static Format> {
     FORMATS.iter().find(|it| it.name == name && it.since <= draft)
 }

@@ -2,6 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use super::idna;
+
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.parse::<Ipv4Addr>().is_ok()
 }
@@ -10,22 +12,33 @@ pub(super) fn is_ipv6(text: &str) -> bool {
     text.parse::<Ipv6Addr>().is_ok()
 }
 
-/// Labels of letters, digits and hyphens. What a label in Punycode stands for is not looked at.
-pub(super) fn is_hostname(text: &str) -> bool {
+/// Labels of letters, digits and hyphens, as RFC 1123 has them.
+pub(super) fn is_plain_hostname(text: &str) -> bool {
     let is_char = |it: u8| it.is_ascii_alphanumeric() || it == b'-';
     let is_label = |label: &str| {
-        let has_prefix = label.get(2..4) == Some("--");
         (1..=63).contains(&label.len())
             && label.bytes().all(is_char)
             && !label.starts_with('-')
             && !label.ends_with('-')
-            && (!has_prefix || label.get(..4).is_some_and(|it| it.eq_ignore_ascii_case("xn--")))
     };
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// The same with letters of any script: which of them may be registered is not looked at.
+/// The same, as RFC 5890 has them: two hyphens after two characters are for labels in Punycode,
+/// and those must stand for labels of an internationalized name.
+pub(super) fn is_hostname(text: &str) -> bool {
+    let mut prefixes = text.split('.').filter_map(|label| label.get(..4));
+    let has_prefix = prefixes.any(|it| it.ends_with("--"));
+    is_plain_hostname(text) && (!has_prefix || idna::is_name(text))
+}
+
 pub(super) fn is_idn_hostname(text: &str) -> bool {
+    is_hostname(text) || idna::is_name(text)
+}
+
+/// The domain of an address of RFC 6531: labels with letters of any script, which need not be
+/// normalized.
+fn is_mail_domain(text: &str) -> bool {
     let is_char = |it: char| it.is_alphanumeric() || it == '-' || !it.is_ascii();
     let is_label = |label: &str| {
         (1..=63).contains(&label.chars().count())
@@ -33,8 +46,7 @@ pub(super) fn is_idn_hostname(text: &str) -> bool {
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
-    // These are dots too.
-    text.split(['.', '\u{3002}', '\u{FF0E}', '\u{FF61}']).all(is_label)
+    text.split(idna::DOTS).all(is_label)
 }
 
 pub(super) fn is_email(text: &str) -> bool {
@@ -42,7 +54,7 @@ pub(super) fn is_email(text: &str) -> bool {
 }
 
 pub(super) fn is_idn_email(text: &str) -> bool {
-    is_mailbox(text, is_idn_hostname)
+    is_mailbox(text, is_mail_domain)
 }
 
 fn is_mailbox(text: &str, is_host: fn(&str) -> bool) -> bool {

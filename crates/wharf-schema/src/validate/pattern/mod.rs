@@ -6,6 +6,7 @@
 
 mod parse;
 mod program;
+mod property;
 mod set;
 
 use std::fmt;
@@ -122,6 +123,7 @@ impl Walk<'_> {
             // Clearing is quick, but it is done for each character.
             self.fuel.spend(1 + self.ops.len() / 64)?;
             for op in &now.waiting {
+                self.fuel.spend(self.ops[*op].cost())?;
                 if self.ops[*op].takes(char) {
                     self.reach(op + 1, at, &mut next)?;
                 }

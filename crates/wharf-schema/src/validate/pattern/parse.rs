@@ -2,7 +2,10 @@
 
 use std::{iter::Peekable, str::Chars, sync::Arc};
 
-use super::set::{DIGIT, LINE_END, SPACE, Set, Trait, WORD, property};
+use super::{
+    property::Property,
+    set::{DIGIT, LINE_END, SPACE, Set, Trait, WORD},
+};
 
 /// How deep groups may nest.
 const DEPTH: usize = 64;
@@ -283,7 +286,8 @@ impl Parser<'_> {
             return Err("the name of a property must follow `\\p` in braces".into());
         }
         let name: String = self.rest.by_ref().take_while(|it| *it != '}').collect();
-        property(&name).ok_or_else(|| format!("the property `{name}` of characters is not known"))
+        let found = Property::named(&name).map(Trait::Property);
+        found.ok_or_else(|| format!("the property `{name}` of characters is not known"))
     }
 
     /// After `[`.

@@ -31,6 +31,14 @@ pub(super) enum Op {
 }
 
 impl Op {
+    /// The steps that it takes beyond the first one to look at a character.
+    pub(super) fn cost(&self) -> usize {
+        match self {
+            Op::Set(set) => set.cost(),
+            _ => 0,
+        }
+    }
+
     pub(super) fn takes(&self, char: char) -> bool {
         match self {
             Op::Char(wanted) => *wanted == char,

@@ -1,20 +1,12 @@
 //! Sets of characters.
 
+use super::property::Property;
+
 /// What is special about a character.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trait {
     Ranges(&'static [(char, char)]),
-    Property(Has),
-}
-
-impl Trait {
-    fn is(self, other: Trait) -> bool {
-        match (self, other) {
-            (Trait::Ranges(one), Trait::Ranges(other)) => one == other,
-            (Trait::Property(one), Trait::Property(other)) => std::ptr::fn_addr_eq(one, other),
-            _ => false,
-        }
-    }
+    Property(Property),
 }
 
 pub(super) const DIGIT: Trait = Trait::Ranges(&[('0', '9')]);
@@ -34,33 +26,12 @@ pub(super) const SPACE: Trait = Trait::Ranges(&[
     ('\u{FEFF}', '\u{FEFF}'),
 ]);
 
-/// Whether a character has a property.
-type Has = fn(char) -> bool;
-
-/// The properties that the standard library knows: `\p{L}` and `\p{Nd}` take a few characters
-/// more than Unicode says.
-const PROPERTIES: [(&[&str], Has); 8] = [
-    (&["L", "Letter", "Alphabetic", "Alpha"], char::is_alphabetic),
-    (&["Lu", "Uppercase_Letter", "Uppercase"], char::is_uppercase),
-    (&["Ll", "Lowercase_Letter", "Lowercase"], char::is_lowercase),
-    (&["N", "Number", "Nd", "Decimal_Number", "digit"], char::is_numeric),
-    (&["White_Space", "space"], char::is_whitespace),
-    (&["Z", "Separator", "Zs", "Space_Separator"], |it| it.is_whitespace() && !it.is_control()),
-    (&["Cc", "Control"], char::is_control),
-    (&["ASCII"], |it| it.is_ascii()),
-];
-
-/// The property with this name.
-pub(super) fn property(name: &str) -> Option<Trait> {
-    let prefixes = ["gc=", "General_Category="];
-    let bare = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
-    let found = PROPERTIES.iter().find(|(names, _)| names.contains(&bare));
-    found.map(|(_, has)| Trait::Property(*has))
-}
-
 pub(super) fn is_word(char: char) -> bool {
     char.is_ascii_alphanumeric() || char == '_'
 }
+
+/// How many traits are looked at in one step.
+const TRAITS: usize = 4;
 
 /// A set of characters.
 #[derive(Clone, Debug, Default)]
@@ -75,13 +46,9 @@ pub(super) struct Set {
 }
 
 impl Set {
-    pub(super) fn new(mut ranges: Vec<(char, char)>, all: Vec<(Trait, bool)>) -> Self {
-        let mut traits: Vec<(Trait, bool)> = Vec::new();
-        for (one, has) in all {
-            if !traits.iter().any(|it| it.1 == has && it.0.is(one)) {
-                traits.push((one, has));
-            }
-        }
+    pub(super) fn new(mut ranges: Vec<(char, char)>, mut traits: Vec<(Trait, bool)>) -> Self {
+        traits.sort_unstable();
+        traits.dedup();
         ranges.sort_unstable();
         ranges.dedup_by(|next, kept| {
             let overlaps = next.0 <= kept.1;
@@ -96,6 +63,12 @@ impl Set {
     /// Those that have a trait, or those that do not.
     pub(super) fn of(one: Trait, has: bool) -> Self {
         Set { traits: vec![(one, has)], ..Set::default() }
+    }
+
+    /// The steps that it takes beyond the first one to look for a character.
+    pub(super) fn cost(&self) -> usize {
+        let looks = if self.ignores_case { 3 } else { 1 };
+        self.traits.len() * looks / TRAITS
     }
 
     pub(super) fn has(&self, char: char) -> bool {
@@ -113,7 +86,7 @@ impl Set {
         };
         let is_so = |(one, wanted): &(Trait, bool)| match one {
             Trait::Ranges(ranges) => within(ranges) == *wanted,
-            Trait::Property(has) => has(char) == *wanted,
+            Trait::Property(property) => property.has(char) == *wanted,
         };
         within(&self.ranges) || self.traits.iter().any(is_so)
     }

@@ -8,7 +8,10 @@ use std::{
 use wharf_model::{Ear, Timer};
 
 use super::Engine;
-use crate::tasks::{bell::Bell, link::Link};
+use crate::{
+    shares::Share,
+    tasks::{bell::Bell, link::Link},
+};
 
 /// A place among the runs, given up when dropped.
 pub(crate) struct Place {
@@ -72,11 +75,14 @@ impl Drop for Watch {
 }
 
 /// A place among those who wait for the end of a task.
-pub(crate) struct Waiting(pub(super) Arc<Engine>);
+pub(crate) struct Waiting {
+    pub(super) engine: Arc<Engine>,
+    pub(super) _share: Share,
+}
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.lock().waiting -= 1;
+        self.engine.lock().waiting -= 1;
     }
 }
 

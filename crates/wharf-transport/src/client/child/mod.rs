@@ -1,5 +1,6 @@
 //! Servers that run as a child process and speak over its stdin and stdout.
 
+mod environment;
 mod process;
 mod stderr;
 
@@ -7,6 +8,8 @@ use std::{fmt, io, path::PathBuf, process::Stdio};
 
 use tokio::process::{ChildStdin, ChildStdout, Command};
 use wharf_model::{Error, ErrorKind};
+
+pub use environment::Environment;
 
 use self::{process::Process, stderr::Tail};
 use super::{
@@ -21,6 +24,10 @@ use super::{
 /// that does not end it, the group gets SIGTERM after two seconds and SIGKILL after two more. When
 /// this program is killed, the child sees the end of its stdin. (The kernel could be told to kill
 /// it, but only from code that runs between fork and exec, which is `unsafe`.)
+///
+/// Of this program's environment the child gets a short list of variables ([`Environment::Basic`]),
+/// so that a server does not read the keys of all others. [`env`](ChildCommand::env) adds one,
+/// [`inherit_env`](ChildCommand::inherit_env) passes all.
 ///
 /// ```
 /// use wharf_transport::client::{ChildCommand, Stderr};
@@ -38,12 +45,12 @@ pub struct ChildCommand {
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables of its environment, besides this program's own.
+    /// Variables of its environment, besides those that `environment` passes.
     pub env: Vec<(String, String)>,
     /// Where it runs; without one, where this program does.
     pub dir: Option<PathBuf>,
-    /// Whether it gets nothing of this program's environment.
-    pub clear_env: bool,
+    /// Which variables of this program's environment it gets.
+    pub environment: Environment,
     /// Where its stderr goes.
     pub stderr: Stderr,
 }
@@ -69,7 +76,7 @@ impl ChildCommand {
             args: Vec::new(),
             env: Vec::new(),
             dir: None,
-            clear_env: false,
+            environment: Environment::default(),
             stderr: Stderr::default(),
         }
     }
@@ -95,10 +102,24 @@ impl ChildCommand {
         self
     }
 
+    /// Gives it this program's whole environment, except the keys of a Wharf server.
+    ///
+    /// ```
+    /// use wharf_transport::client::{ChildCommand, Environment};
+    ///
+    /// let command = ChildCommand::new("cargo").args(["run"]).inherit_env();
+    /// assert_eq!(command.environment, Environment::Inherit);
+    /// ```
+    #[must_use]
+    pub fn inherit_env(mut self) -> Self {
+        self.environment = Environment::Inherit;
+        self
+    }
+
     /// Gives it nothing of this program's environment.
     #[must_use]
     pub fn clear_env(mut self) -> Self {
-        self.clear_env = true;
+        self.environment = Environment::Clear;
         self
     }
 
@@ -111,10 +132,8 @@ impl ChildCommand {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        if self.clear_env {
-            command.env_clear();
-        }
-        command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
+        command.args(&self.args).env_clear().envs(self.environment.variables());
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
         }
@@ -164,7 +183,7 @@ impl fmt::Debug for ChildCommand {
             .field("args", &self.args)
             .field("env", &names)
             .field("dir", &self.dir)
-            .field("clear_env", &self.clear_env)
+            .field("environment", &self.environment)
             .field("stderr", &self.stderr)
             .finish()
     }

@@ -75,13 +75,28 @@ impl HttpLink {
 impl Core {
     /// The conversation, opened if need be. Those who wait for one opening share its failure.
     async fn way(self: &Arc<Self>) -> Result<Arc<Way>, Error> {
+        self.way_for(None).await
+    }
+
+    /// The same for a call, whose clock stands still while a person logs in for the opening.
+    async fn way_for(self: &Arc<Self>, outbox: Option<&Outbox>) -> Result<Arc<Way>, Error> {
         if let Some(way) = self.current() {
             return Ok(way);
         }
         let core = self.clone();
         // In a task of its own: a call that nobody polls must not hold up the others.
-        let opening = tokio::spawn(async move { core.open().await });
-        opening.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
+        let mut opening = tokio::spawn(async move { core.open().await });
+        let mut logins = self.http.logins();
+        loop {
+            let is_login = *logins.borrow_and_update();
+            let _paused = outbox.filter(|_| is_login).map(Outbox::pause);
+            tokio::select! {
+                opened = &mut opening => {
+                    return opened.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)));
+                }
+                _ = logins.changed() => {}
+            }
+        }
     }
 
     async fn open(&self) -> Result<Arc<Way>, Error> {
@@ -132,7 +147,7 @@ impl Core {
     ) -> Result<(Talk, ByteString), Error> {
         let mut again = false;
         loop {
-            let way = self.way().await?;
+            let way = self.way_for(outbox).await?;
             let talk = way.voice.talk.clone();
             let id = self.desk.next_id();
             let letter = Letter { call: outbox.cloned(), ..write(&talk, &id)? };

@@ -143,7 +143,11 @@ impl Road<'_> {
             let attempt = http.attempt(verb, &http.place, heads, message);
             let Ok(tried) = timeout(patience, attempt).await else { return Ok(None) };
             let tried = tried?;
-            if !admission::again(&http.options, verb, &tried, times, Waits::Somebody).await? {
+            let again = {
+                let _login = http.log_in();
+                admission::again(&http.options, verb, &tried, times, Waits::Somebody).await?
+            };
+            if !again {
                 return Ok(Some(tried.answer));
             }
             tried.answer.spend().await;

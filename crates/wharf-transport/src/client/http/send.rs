@@ -12,6 +12,7 @@ use hyper_util::{
     client::legacy::{self, Client},
     rt::{TokioExecutor, TokioTimer},
 };
+use tokio::sync::watch;
 use wharf_model::{Error, ErrorKind, excerpt};
 
 use super::{
@@ -49,6 +50,17 @@ pub(super) struct Http {
     pub(super) place: Place,
     /// The user's own headers.
     own: HeaderMap,
+    /// Whether the opening of a conversation waits until somebody is let in.
+    logging_in: watch::Sender<bool>,
+}
+
+/// A login that an opening waits for.
+pub(super) struct LoggingIn<'a>(&'a watch::Sender<bool>);
+
+impl Drop for LoggingIn<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
 }
 
 impl Http {
@@ -66,7 +78,18 @@ impl Http {
             .http2_max_header_list_size(HEAD as u32)
             .http2_keep_alive_interval(PING)
             .build(Dialer::default());
-        Ok(Http { client, options, place, own })
+        Ok(Http { client, options, place, own, logging_in: watch::Sender::new(false) })
+    }
+
+    /// Tells all who wait for the opening that it waits for a login, until what this returns is dropped.
+    pub(super) fn log_in(&self) -> LoggingIn<'_> {
+        self.logging_in.send_replace(true);
+        LoggingIn(&self.logging_in)
+    }
+
+    /// Whether an opening waits for a login, now and whenever that changes.
+    pub(super) fn logins(&self) -> watch::Receiver<bool> {
+        self.logging_in.subscribe()
     }
 
     /// Sends a request to `to`, which is of the server's origin, or to where it sends us within it.

@@ -69,7 +69,8 @@ impl Away {
 }
 
 /// Why something is refused for want of a store.
-pub(crate) const GONE: &str = "The store that this needs cannot be reached: try again later";
+pub(crate) const GONE: &str =
+    "The store that this needs cannot be reached, or is full: try again later";
 
 impl Fleet {
     /// None unless the stores are shared, or if the system has no randomness to give.

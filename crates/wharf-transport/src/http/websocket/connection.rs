@@ -31,6 +31,9 @@ use crate::{
 /// How much is read at once, and how much of a longer message goes into one frame.
 const CHUNK: usize = 16 << 10;
 
+/// How much is read at once from a client that has sent little.
+const LITTLE: usize = 4 << 10;
+
 /// Why a connection ends whose credentials have expired: 3000 is registered as Unauthorized.
 const UNAUTHORIZED: u16 = 3000;
 
@@ -89,6 +92,8 @@ struct Incoming<R> {
     frames: Frames,
     notes: watch::Sender<Note>,
     state: State,
+    /// Whether the last read brought much.
+    much: bool,
     /// When something last came.
     heard: Instant,
     /// How long nothing may come.
@@ -115,6 +120,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
             frames: Frames::default(),
             notes,
             state: State::Open,
+            much: false,
             heard: Instant::now(),
             patience,
             silence: Box::pin(sleep(patience)),
@@ -155,10 +161,17 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
 
     /// Reads on. False if nothing comes any more, or nothing came for too long.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        self.input.reserve(CHUNK);
+        // Most clients are idle most of the time: only who sends much gets much room.
+        self.input.reserve(if self.much { CHUNK } else { LITTLE });
         if let Poll::Ready(read) = pin!(self.half.read_buf(&mut self.input)).poll(cx) {
             self.heard = Instant::now();
-            return Poll::Ready(read.unwrap_or(0) > 0);
+            let size = read.unwrap_or(0);
+            self.much = size >= LITTLE;
+            return Poll::Ready(size > 0);
+        }
+        if self.much && self.input.is_empty() {
+            (self.input, self.much) = (BytesMut::new(), false);
+            return self.poll_more(cx);
         }
         loop {
             ready!(self.silence.as_mut().poll(cx));

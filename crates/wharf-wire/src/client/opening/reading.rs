@@ -62,7 +62,7 @@ fn modern_kind(error: &Error) -> Option<ErrorKind> {
 /// What the error says if its number is one that only modern servers have, however it was read.
 pub(super) fn as_modern(mut error: Error) -> Error {
     if let Some(kind) = modern_kind(&error) {
-        (error.kind, error.code) = (kind, None);
+        error.kind = kind;
     }
     error
 }

@@ -12,33 +12,33 @@ fn read(version: &str, error: Value) -> Error {
 #[test]
 fn numbers_by_revision() {
     use ErrorKind::*;
-    // number, kind in legacy and whether the number is kept, the same in modern.
+    // number, kind in legacy, kind in modern. The number is kept beside the kind.
     for (code, legacy, modern) in [
-        (-32700, (ParseError, false), (ParseError, false)),
-        (-32600, (InvalidRequest, false), (InvalidRequest, false)),
-        (-32601, (MethodNotFound, false), (MethodNotFound, false)),
-        (-32602, (InvalidParams, false), (InvalidParams, false)),
-        (-32603, (InternalError, false), (InternalError, false)),
-        (-32002, (ResourceNotFound, false), (ResourceNotFound, true)),
-        (-32020, (InternalError, true), (HeaderMismatch, false)),
-        (-32021, (InternalError, true), (MissingClientCapability, false)),
-        (-32022, (InternalError, true), (UnsupportedProtocolVersion, false)),
-        (-32000, (InternalError, true), (InternalError, true)),
-        (-32800, (RequestCancelled, false), (RequestCancelled, false)),
-        (-32801, (ContentTooLarge, false), (ContentTooLarge, false)),
-        (-32099, (InternalError, true), (InternalError, true)),
-        (1001, (RefusedPolicy, false), (RefusedPolicy, false)),
-        (1003, (RateLimited, false), (RateLimited, false)),
-        (1008, (Overloaded, false), (Overloaded, false)),
-        (-1, (InternalError, true), (InternalError, true)),
-        (0, (InternalError, true), (InternalError, true)),
-        (404, (InternalError, true), (InternalError, true)),
-        (i32::MAX, (InternalError, true), (InternalError, true)),
+        (-32700, ParseError, ParseError),
+        (-32600, InvalidRequest, InvalidRequest),
+        (-32601, MethodNotFound, MethodNotFound),
+        (-32602, InvalidParams, InvalidParams),
+        (-32603, InternalError, InternalError),
+        (-32002, ResourceNotFound, ResourceNotFound),
+        (-32020, InternalError, HeaderMismatch),
+        (-32021, InternalError, MissingClientCapability),
+        (-32022, InternalError, UnsupportedProtocolVersion),
+        (-32000, InternalError, InternalError),
+        (-32800, RequestCancelled, RequestCancelled),
+        (-32801, ContentTooLarge, ContentTooLarge),
+        (-32099, InternalError, InternalError),
+        (1001, RefusedPolicy, RefusedPolicy),
+        (1003, RateLimited, RateLimited),
+        (1008, Overloaded, Overloaded),
+        (-1, InternalError, InternalError),
+        (0, InternalError, InternalError),
+        (404, InternalError, InternalError),
+        (i32::MAX, InternalError, InternalError),
     ] {
         for version in LEGACY.into_iter().chain([MODERN]) {
-            let (kind, kept) = if version == MODERN { modern } else { legacy };
+            let kind = if version == MODERN { modern } else { legacy };
             let error = read(version, json!({"code": code, "message": "m", "data": [1]}));
-            assert_eq!((error.kind, error.code), (kind, kept.then_some(code)), "{code} {version}");
+            assert_eq!((error.kind, error.code), (kind, Some(code)), "{code} {version}");
             assert_eq!((&*error.message, *error.data.unwrap()), ("m", json!([1])));
         }
     }
@@ -48,36 +48,32 @@ fn numbers_by_revision() {
         (MODERN, InternalError),
     ] {
         let error = read(version, json!({"code": -32042, "message": "m"}));
-        assert_eq!((error.kind, error.code.is_some()), (kind, kind == InternalError), "{version}");
+        assert_eq!((error.kind, error.code), (kind, Some(-32042)), "{version}");
     }
 }
 
 #[test]
 fn a_reason_counts_if_the_number_allows_it() {
     use ErrorKind::*;
-    for (version, code, reason, kind, kept) in [
-        (MODERN, -32602, "resource_not_found", ResourceNotFound, false),
-        (MODERN, -32602, "tool_not_found", ToolNotFound, false),
-        ("2025-06-18", -32602, "tool_not_found", ToolNotFound, false),
-        ("2025-06-18", -32602, "resource_not_found", InvalidParams, false),
-        (MODERN, -32603, "tool_not_found", InternalError, false),
-        (MODERN, -32601, "capability_not_supported", CapabilityNotSupported, false),
-        (MODERN, 1008, "temporarily_unavailable", TemporarilyUnavailable, false),
-        (MODERN, -32602, "no such reason", InvalidParams, false),
+    for (version, code, reason, kind) in [
+        (MODERN, -32602, "resource_not_found", ResourceNotFound),
+        (MODERN, -32602, "tool_not_found", ToolNotFound),
+        ("2025-06-18", -32602, "tool_not_found", ToolNotFound),
+        ("2025-06-18", -32602, "resource_not_found", InvalidParams),
+        (MODERN, -32603, "tool_not_found", InternalError),
+        (MODERN, -32601, "capability_not_supported", CapabilityNotSupported),
+        (MODERN, 1008, "temporarily_unavailable", TemporarilyUnavailable),
+        (MODERN, -32602, "no such reason", InvalidParams),
         // The numbers of our own registry, which legacy clients may be sent.
-        ("2025-06-18", -32002, "tool_not_found", ToolNotFound, true),
-        ("2025-06-18", -32001, "resource_not_found", ResourceNotFound, true),
-        (MODERN, -32001, "resource_not_found", InternalError, true),
+        ("2025-06-18", -32002, "tool_not_found", ToolNotFound),
+        ("2025-06-18", -32001, "resource_not_found", ResourceNotFound),
+        (MODERN, -32001, "resource_not_found", InternalError),
         // A legacy number must not look modern.
-        (MODERN, -32602, "unsupported_protocol_version", InvalidParams, false),
+        (MODERN, -32602, "unsupported_protocol_version", InvalidParams),
     ] {
         let error =
             read(version, json!({"code": code, "message": "m", "data": {"reason": reason}}));
-        assert_eq!(
-            (error.kind, error.code),
-            (kind, kept.then_some(code)),
-            "{version} {code} {reason}"
-        );
+        assert_eq!((error.kind, error.code), (kind, Some(code)), "{version} {code} {reason}");
     }
 }
 
@@ -119,7 +115,8 @@ fn kinds_survive_the_journey() {
                 kind => kind,
             };
             assert_eq!(read.kind, expected, "{version}: {message}");
-            assert_eq!((read.code, &*read.message), (None, "m"));
+            let sent = i32::try_from(message["error"]["code"].as_i64().unwrap()).unwrap();
+            assert_eq!((read.code, &*read.message), (Some(sent), "m"));
         }
     }
 }

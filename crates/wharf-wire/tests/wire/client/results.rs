@@ -319,12 +319,12 @@ fn metadata_of_the_protocol_is_not_the_users() {
     let Ok(Outcome::Complete(Reply::Tool(it))) = read(MODERN, Method::CallTool, &result) else {
         panic!()
     };
-    assert_eq!(Value::Object(*it.meta.unwrap()), json!({"k": 1}));
+    assert_eq!(json!(it.meta.unwrap()), json!({"k": 1}));
     let Ok(Outcome::Complete(Reply::Tool(it))) = read("2025-06-18", Method::CallTool, &result)
     else {
         panic!()
     };
-    assert_eq!(Value::Object(*it.meta.unwrap()), meta, "there, it means nothing");
+    assert_eq!(json!(it.meta.unwrap()), meta, "there, it means nothing");
 }
 
 #[test]
@@ -340,4 +340,42 @@ fn what_a_server_offers() {
         assert_eq!(it.capabilities.completions, version == "2024-11-05", "{version}");
         assert_eq!(it.instructions.as_deref(), Some("i"));
     }
+}
+
+/// What stays text may be dense; what becomes structures has a limit on its values.
+#[test]
+fn dense_results_are_kept_as_text_or_refused() {
+    let talk = talk(revision(MODERN));
+    let many = |unit: &str| format!("[{}{unit}]", format!("{unit},").repeat(300_000));
+    for text in [
+        format!(r#"{{"resultType":"complete","content":[],"_meta":{{"a":{}}}}}"#, many("{}")),
+        format!(r#"{{"resultType":"complete","content":[],"structuredContent":{}}}"#, many("{}")),
+        format!(r#"{{"resultType":"complete","content":[],"color":{}}}"#, many("{}")),
+    ] {
+        let Ok(Outcome::Complete(Reply::Tool(it))) = talk.result(Method::CallTool, &text) else {
+            panic!()
+        };
+        // A proxy passes it on as it came.
+        let codec = codec(MODERN, "tools/call", json!({"name": "t"}));
+        let mut out = Vec::new();
+        codec.encode(&Outcome::from(it), &mut out);
+        let dense = &text[text.find("[{").unwrap()..text.rfind("}]").unwrap() + 2];
+        assert!(String::from_utf8(out).unwrap().contains(dense));
+    }
+    let contents = format!(r#"{{"resultType":"complete","content":{}}}"#, many(r#"{"type":"x"}"#));
+    let error = talk.result(Method::CallTool, &contents).unwrap_err();
+    assert!(error.kind.is_content_too_large(), "{error}");
+    let schema = format!(r#"{{"oneOf":{}}}"#, many(r#"{"type":"x"}"#));
+    let page =
+        format!(r#"{{"resultType":"complete","tools":[{{"name":"t","inputSchema":{schema}}}]}}"#);
+    let Ok(Outcome::Complete(Reply::Tools(page))) = talk.result(Method::ListTools, &page) else {
+        panic!()
+    };
+    assert_eq!(page.items()[0].input_schema.text(), schema);
+    assert!(page.body.weight > schema.len());
+    let arguments = many(r#"{"name":""}"#);
+    let prompts = format!(r#"{{"name":"p","arguments":{arguments}}}"#);
+    let page = format!(r#"{{"resultType":"complete","prompts":[{prompts},{prompts}]}}"#);
+    let error = talk.result(Method::ListPrompts, &page).unwrap_err();
+    assert!(error.kind.is_content_too_large(), "{error}");
 }

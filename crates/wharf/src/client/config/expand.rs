@@ -17,6 +17,11 @@ impl Variables {
         Variables { workspace: workspace.into() }
     }
 
+    /// The folder that the file belongs to.
+    pub(super) fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
     /// `text` with every variable replaced; a variable that nobody set is an error.
     pub(super) fn expand(&self, text: &str) -> Result<String, String> {
         let mut expanded = String::with_capacity(text.len());
@@ -49,16 +54,40 @@ impl Variables {
                  write the value into an environment variable and use ${{env:NAME}}"
             ));
         }
-        let name = name.strip_prefix("env:").unwrap_or(name);
-        let (name, default) = match name.split_once(":-") {
-            Some((name, default)) => (name, Some(default)),
-            None => (name, None),
-        };
+        let (name, default) = of_environment(name);
         match (std::env::var(name), default) {
             (Ok(value), _) => Ok(value),
             (Err(_), Some(default)) => Ok(default.to_owned()),
             (Err(_), None) => Err(format!("the environment variable {name} is not set")),
         }
+    }
+}
+
+/// The variables of the environment that `text` reads.
+pub(super) fn names(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("${") {
+        let Some(length) = rest[start..].find('}') else { break };
+        let name = &rest[start + 2..start + length];
+        if !OWN.contains(&name) && !name.starts_with("input:") {
+            names.push(of_environment(name).0.to_owned());
+        }
+        rest = &rest[start + length + 1..];
+    }
+    names
+}
+
+/// Variables that editors define, and not the environment.
+const OWN: [&str; 5] =
+    ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/"];
+
+/// The name of a variable of the environment, and what stands for it where it is not set.
+fn of_environment(name: &str) -> (&str, Option<&str>) {
+    let name = name.strip_prefix("env:").unwrap_or(name);
+    match name.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (name, None),
     }
 }
 

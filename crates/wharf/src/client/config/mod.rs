@@ -2,23 +2,28 @@
 //!
 //! Read are `mcpServers` (Claude Desktop, Claude Code, Cursor and most others) and VS Code's
 //! `servers`, with comments and trailing commas.
+//!
+//! A file of the user's own settings is trusted. Any other file, such as the `.mcp.json` of a
+//! repository that was just checked out, is not: its entries start no program and read no variable
+//! until the application says [`Entry::trust`], after it asked the user.
 
+mod entry;
+mod env_file;
 mod expand;
+mod mask;
 mod places;
+mod spelling;
 
 use std::{
-    collections::BTreeMap,
     fmt, fs,
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize;
 use serde_json::Value;
-use wharf_transport::client::ChildCommand;
+use sha2::{Digest as _, Sha256};
 
-use self::expand::Variables;
-use super::Target;
-
+pub use entry::Entry;
+pub use mask::masked_url;
 pub use places::{Place, places};
 
 /// No configuration file is longer than this.
@@ -40,6 +45,8 @@ pub struct Config {
     pub path: PathBuf,
     /// The servers, by name.
     pub entries: Vec<Entry>,
+    /// What the file has beside them that looks like a mistake.
+    pub problems: Vec<ConfigError>,
 }
 
 impl Config {
@@ -70,19 +77,25 @@ impl Config {
         let json: Value = jsonc_parser::parse_to_serde_value(text, &Default::default())
             .map_err(|error| fail(format!("it is no JSON: {error}")))?;
         let tables = servers(&json, path);
+        let problems = spelling::of_file(&json);
         if tables.is_empty() {
-            let error = fail("it has neither `mcpServers` nor `servers`".into());
-            return Err(ConfigError { names_no_servers: true, ..error });
+            return Err(match problems.into_iter().next() {
+                Some(problem) => fail(problem),
+                None => ConfigError {
+                    names_no_servers: true,
+                    ..fail("it has neither `mcpServers` nor `servers`".into())
+                },
+            });
         }
+        let digest: String =
+            Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let trusted = places::is_of_user(path);
         // One that cannot be read takes nothing from the others.
-        let entry = |(name, value): (&String, &Value)| Entry {
-            name: name.clone(),
-            source: path.into(),
-            spec: Spec::deserialize(value)
-                .map_err(|error| format!("it cannot be read: {}", wanted(&error))),
-        };
-        let entries = tables.into_iter().flatten().map(entry).collect();
-        Ok(Config { path: path.into(), entries })
+        let entries = tables.into_iter().flatten();
+        let entries = entries.map(|(name, value)| Entry::new(name, value, path, &digest, trusted));
+        let entries = entries.collect();
+        let problems = problems.into_iter().map(fail).collect();
+        Ok(Config { path: path.into(), entries, problems })
     }
 
     /// The entry with this name.
@@ -93,15 +106,6 @@ impl Config {
 }
 
 type Table = serde_json::Map<String, Value>;
-
-/// What a value should have been. What it is may be a secret.
-fn wanted(error: &serde_json::Error) -> String {
-    let problem = error.to_string();
-    match problem.rsplit_once(", expected ") {
-        Some((_, wanted)) => format!("expected {wanted}"),
-        None => problem,
-    }
-}
 
 /// Every table of servers in the file that counts in the current directory.
 fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
@@ -116,136 +120,25 @@ fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
     tables.into_iter().filter_map(Value::as_object).collect()
 }
 
-/// One server of a configuration file.
-#[derive(Clone)]
-pub struct Entry {
-    /// What the file calls it.
-    pub name: String,
-    /// The file.
-    pub source: PathBuf,
-    /// What the file says about it, or why that cannot be read.
-    spec: Result<Spec, String>,
-}
-
-#[derive(Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Spec {
-    command: Option<String>,
-    args: Vec<String>,
-    env: BTreeMap<String, Value>,
-    cwd: Option<String>,
-    #[serde(alias = "serverUrl", alias = "httpUrl")]
-    url: Option<String>,
-    headers: BTreeMap<String, String>,
-    disabled: bool,
-}
-
-impl Entry {
-    /// Whether the file says not to use it.
-    #[must_use]
-    pub fn is_disabled(&self) -> bool {
-        self.spec.as_ref().is_ok_and(|spec| spec.disabled)
-    }
-
-    /// Why it can be of no use, if what the file says about it cannot be read.
-    #[must_use]
-    pub fn problem(&self) -> Option<ConfigError> {
-        self.spec.as_ref().err().map(|problem| self.error(problem))
-    }
-
-    fn error(&self, problem: &str) -> ConfigError {
-        ConfigError::new(&self.source, format!("entry {:?}: {problem}", self.name))
-    }
-
-    /// Whether another entry leads to the same server.
-    #[must_use]
-    pub fn is_same_server(&self, other: &Entry) -> bool {
-        self.spec == other.spec
-    }
-
-    /// Where the server is, with variables replaced, and the headers that go with each request.
-    ///
-    /// # Errors
-    /// If a variable is not set, or the entry says neither `command` nor `url`.
-    pub fn resolve(&self) -> Result<(Target, Vec<(String, String)>), ConfigError> {
-        let variables = Variables::of(&self.source);
-        self.located(&|text| variables.expand(text).map_err(|problem| self.error(&problem)))
-    }
-
-    /// As [`resolve`](Entry::resolve), with variables as the file has them: their values may be
-    /// secret.
-    ///
-    /// # Errors
-    /// If the entry says neither `command` nor `url`.
-    pub fn as_written(&self) -> Result<(Target, Vec<(String, String)>), ConfigError> {
-        self.located(&|text| Ok(text.clone()))
-    }
-
-    fn located(&self, expand: Expand<'_>) -> Result<(Target, Vec<(String, String)>), ConfigError> {
-        let spec = self.spec.as_ref().map_err(|problem| self.error(problem))?;
-        let headers = spec.headers.iter();
-        let headers: Vec<(String, String)> = headers
-            .map(|(name, value)| Ok((name.clone(), expand(value)?)))
-            .collect::<Result<_, _>>()?;
-        match (&spec.command, &spec.url) {
-            (Some(command), _) => Ok((spec.command(command, expand)?.into(), headers)),
-            (None, Some(url)) => Ok((expand(url)?.into(), headers)),
-            (None, None) => Err(self.error("it says neither `command` nor `url`")),
-        }
-    }
-
-    /// The command line or URL as the file has it, without what may be secret: neither headers nor
-    /// environment.
-    #[must_use]
-    pub fn summary(&self) -> String {
-        self.spec.as_ref().map_or_else(|_| String::new(), Spec::summary)
-    }
-}
-
-/// What replaces the variables in a text.
-type Expand<'a> = &'a dyn Fn(&String) -> Result<String, ConfigError>;
-
-impl Spec {
-    fn command(&self, program: &String, expand: Expand<'_>) -> Result<ChildCommand, ConfigError> {
-        let args = self.args.iter().map(expand).collect::<Result<Vec<_>, _>>()?;
-        let mut command = ChildCommand::new(expand(program)?).args(args);
-        for (name, value) in &self.env {
-            let value = match value {
-                Value::String(text) => expand(text)?,
-                Value::Null => continue,
-                other => other.to_string(),
-            };
-            command = command.env(name, value);
-        }
-        Ok(match &self.cwd {
-            Some(dir) => command.dir(expand(dir)?),
-            None => command,
-        })
-    }
-
-    fn summary(&self) -> String {
-        match (&self.command, &self.url) {
-            (Some(command), _) => {
-                let words = std::iter::once(command).chain(&self.args);
-                words.map(String::as_str).collect::<Vec<_>>().join(" ")
-            }
-            (None, Some(url)) => url.clone(),
-            (None, None) => String::new(),
-        }
-    }
-}
-
-/// Headers and environment may hold secrets.
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
-            .field("name", &self.name)
-            .field("source", &self.source)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Finds an entry by its name, in every place where programs keep them.
+/// Finds an entry by its name, in every place where programs keep them. One that is disabled is
+/// found only where no other has the name. One of a project has to be [trusted](Entry::trust)
+/// before it is used:
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use wharf::{Client, config};
+///
+/// let mut entry = config::find("files")?;
+/// if !entry.is_trusted() {
+///     println!("{} wants to start {}", entry.source.display(), entry.summary());
+///     // Ask the user, and go on only after a yes.
+///     entry = entry.trust();
+/// }
+/// let client = Client::connect(entry).await?;
+/// # let _ = client;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// If there is none, or several files mean different servers by it: then say which, as
@@ -272,6 +165,11 @@ pub fn find(name: &str) -> Result<Entry, ConfigError> {
                 false => others.push(entry.name),
             }
         }
+    }
+    if found.iter().any(|entry| !entry.is_disabled()) {
+        found.retain(|entry| !entry.is_disabled());
+    } else {
+        found.truncate(1);
     }
     match (found.pop(), found.is_empty()) {
         (Some(entry), true) => Ok(entry),
@@ -338,23 +236,5 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_cannot_be_read_is_named_without_its_value() {
-        for entry in [
-            r#"{"url": "http://x/", "headers": "Bearer hunter2"}"#,
-            r#"{"command": "x", "env": "KEY=hunter2"}"#,
-            r#"{"command": "x", "args": "--key=hunter2, expected \"hunter2\""}"#,
-            r#""hunter2""#,
-        ] {
-            let text = format!(r#"{{"mcpServers": {{"shop": {entry}}}}}"#);
-            let config = Config::parse(&text, "mcp.json").unwrap();
-            let problem = config.entries[0].resolve().map(drop).unwrap_err().to_string();
-            assert_eq!(config.entries[0].problem().unwrap().to_string(), problem);
-            assert!(problem.contains("\"shop\"") && problem.contains("expected"), "{problem}");
-            assert!(!problem.contains("hunter2"), "{problem}");
-        }
-    }
-}
+#[path = "tests.rs"]
+mod tests;

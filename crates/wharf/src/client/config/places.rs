@@ -34,20 +34,9 @@ const SETTINGS: [(&str, &str); 4] = [
 /// Every place where servers may be kept, the project's own first.
 #[must_use]
 pub fn places() -> Vec<Place> {
-    let mut places = Vec::new();
-    let mut add = |folder: &Path, table: &[(&'static str, &str)]| {
-        let each = table.iter().map(|&(program, file)| (program, folder.join(file)));
-        places.extend(each.map(|(program, path)| Place { program, path }));
-    };
-    for folder in projects() {
-        add(&folder, &PROJECT);
-    }
-    if let Some(home) = std::env::home_dir() {
-        add(&home, &HOME);
-    }
-    if let Some(settings) = settings() {
-        add(&settings, &SETTINGS);
-    }
+    let mut places: Vec<Place> =
+        projects().iter().flat_map(|folder| within(folder, &PROJECT)).collect();
+    places.extend(of_user());
     let mut seen = Vec::new();
     places.retain(|place| {
         !seen.contains(&place.path) && {
@@ -56,6 +45,27 @@ pub fn places() -> Vec<Place> {
         }
     });
     places
+}
+
+/// Whether the file is one of the user's own settings, which no project can write to.
+pub(super) fn is_of_user(path: &Path) -> bool {
+    let real = |path: &Path| {
+        path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.into())
+    };
+    let path = real(path);
+    of_user().any(|place| real(&place.path) == path)
+}
+
+/// The places of the user's own settings.
+fn of_user() -> impl Iterator<Item = Place> {
+    let home = std::env::home_dir().into_iter().flat_map(|folder| within(&folder, &HOME));
+    home.chain(settings().into_iter().flat_map(|folder| within(&folder, &SETTINGS)))
+}
+
+fn within(folder: &Path, table: &[(&'static str, &str)]) -> Vec<Place> {
+    let place =
+        |&(program, file): &(&'static str, &str)| Place { program, path: folder.join(file) };
+    table.iter().map(place).collect()
 }
 
 /// The folder we are in, and the repository that it belongs to.

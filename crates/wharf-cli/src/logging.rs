@@ -1,0 +1,22 @@
+//! What Wharf says about its own work, on stderr.
+
+use std::{env, io};
+
+use tracing_subscriber::{EnvFilter, fmt};
+
+use crate::fail::Fail;
+
+/// Says which log lines are written, such as `info` or `wharf_auth=debug,warn`.
+const VARIABLE: &str = "RUST_LOG";
+
+/// Writes log lines as `RUST_LOG` says; without it, as `otherwise` does, if that says anything.
+pub(crate) fn start(otherwise: Option<&str>) -> Result<(), Fail> {
+    let said = env::var(VARIABLE).ok().filter(|it| !it.is_empty());
+    let Some(directives) = said.as_deref().or(otherwise) else { return Ok(()) };
+    let filter = EnvFilter::try_new(directives).map_err(|error| {
+        Fail::usage(format!("{VARIABLE}: {error}"))
+            .hint("Write a level (error, warn, info, debug, trace), or MODULE=LEVEL.".to_owned())
+    })?;
+    let lines = fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
+    lines.try_init().map_err(|error| Fail::from(io::Error::other(error)))
+}

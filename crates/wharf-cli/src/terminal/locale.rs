@@ -1,0 +1,90 @@
+//! Which characters the terminal can show.
+
+use std::{borrow::Cow, env, sync::LazyLock};
+
+static ASCII_ONLY: LazyLock<bool> = LazyLock::new(|| {
+    // The first that is set counts, as for every other program.
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let said = names.iter().find_map(|name| env::var(name).ok().filter(|it| !it.is_empty()));
+    // Unit tests are about one way of writing, wherever they run.
+    !cfg!(test) && said.is_some_and(|locale| !is_utf8(&locale))
+});
+
+/// Whether the locale says that the terminal shows ASCII, or another character set than UTF-8. Where
+/// nothing is said, as in most containers, it is taken for UTF-8.
+pub(crate) fn ascii_only() -> bool {
+    *ASCII_ONLY
+}
+
+/// `de_DE.UTF-8` and `C.utf8` are; `C`, `POSIX` and `de_DE.ISO-8859-1` are not. A language without a
+/// character set has one of its own, as on Windows and macOS.
+fn is_utf8(locale: &str) -> bool {
+    match locale.split_once('.') {
+        Some((_, set)) => {
+            let set = set.split('@').next().unwrap_or_default();
+            ["utf-8", "utf8"].iter().any(|known| set.eq_ignore_ascii_case(known))
+        }
+        None => !["C", "POSIX"].contains(&locale),
+    }
+}
+
+/// What stands for something that was left out.
+pub(crate) fn ellipsis() -> &'static str {
+    if ascii_only() { "..." } else { "…" }
+}
+
+/// `text` as the terminal can show it. What servers say was [cleaned](super::clean) before, so what
+/// is left are signs of our own.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    if ascii_only() { plain(text) } else { Cow::Borrowed(text) }
+}
+
+fn plain(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_ascii() {
+            true => out.push(c),
+            false => out.push_str(ascii(c).unwrap_or("?")),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The sign that people write in its place where there is only ASCII.
+pub(super) fn ascii(c: char) -> Option<&'static str> {
+    Some(match c {
+        '…' => "...",
+        '·' | '•' => ".",
+        'µ' => "u",
+        '█' | '▉' | '▊' | '▋' | '▌' => "#",
+        '▍' | '▎' | '▏' | '\u{a0}' => " ",
+        '‘' | '’' => "'",
+        '“' | '”' => "\"",
+        '–' | '—' => "-",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locales_say_which_characters_there_are() {
+        for locale in ["en_US.UTF-8", "C.utf8", "de_DE.UTF-8@euro", "en_US"] {
+            assert!(is_utf8(locale), "{locale}");
+        }
+        for locale in ["C", "POSIX", "de_DE.ISO-8859-1", "ja_JP.eucJP", "en_US."] {
+            assert!(!is_utf8(locale), "{locale}");
+        }
+    }
+
+    #[test]
+    fn signs_of_our_own_have_a_plain_form() {
+        assert_eq!(plain("93\u{a0}µs █▋▏ …"), "93 us ##  ...");
+        assert_eq!(plain("漢"), "?");
+    }
+}

@@ -1,0 +1,239 @@
+//! Configuration files of projects: each is used after a question, until it changes.
+
+use std::{
+    fs,
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use wharf::{
+    Target,
+    auth::client::FileVault,
+    config::{Config, Entry, masked_url},
+};
+
+use crate::{
+    context::Context,
+    fail::Fail,
+    terminal::{clean_line, somebody_there},
+};
+
+/// The file is no longer than this.
+const LONGEST: u64 = 4 << 20;
+
+/// So many files are remembered, the latest first.
+const MOST: usize = 1000;
+
+/// The entry, if its file may be used: it is the user's own, was trusted before, or is now.
+pub(crate) async fn agreed(entry: Entry, context: &Context) -> Result<Entry, Fail> {
+    for warning in entry.warnings() {
+        context.tell(&warning.to_string());
+    }
+    // What is disabled or cannot be used is told without a question.
+    if entry.is_trusted() || entry.is_disabled() || entry.problem().is_some() {
+        return Ok(entry);
+    }
+    if context.shared.trust || Trusted::read().has(&entry) {
+        return Ok(entry.trust());
+    }
+    if !somebody_there() {
+        return Err(refused(&entry));
+    }
+    let question = format!("{}\nUse it, until it changes?", description(&entry)?);
+    if !context.questions.agree(question).await? {
+        let file = entry.source.display();
+        return Err(Fail::untrusted(format!("{file} was not trusted, so nothing was started")));
+    }
+    if let Err(error) = Trusted::read().and(&entry).write() {
+        context.tell(&format!("That cannot be remembered: {error}"));
+    }
+    Ok(entry.trust())
+}
+
+/// The entry, if its file may be used without a question.
+pub(crate) fn known(entry: Entry) -> Result<Entry, Fail> {
+    let usable = !entry.is_disabled() && entry.problem().is_none();
+    match usable && !entry.is_trusted() {
+        true if Trusted::read().has(&entry) => Ok(entry.trust()),
+        true => Err(refused(&entry).hint(format!(
+            "Run `wharf inspect {}` at a terminal to be asked once, or give the URL itself.",
+            entry.name
+        ))),
+        false => Ok(entry),
+    }
+}
+
+fn refused(entry: &Entry) -> Fail {
+    let message = format!(
+        "{} is a file of a project, and was not trusted: it could start any program ({})",
+        entry.source.display(),
+        entry.summary()
+    );
+    Fail::untrusted(message).hint(
+        "Look into it. Then run this at a terminal to be asked once, or give --trust.".to_owned(),
+    )
+}
+
+/// What every server of the file starts or connects to, and which variables it gets. Nothing of a
+/// command is masked here: it could hide what the command does.
+fn description(entry: &Entry) -> Result<String, Fail> {
+    let file = entry.source.display();
+    let config = Config::read(&entry.source).map_err(|error| Fail::usage(error.to_string()))?;
+    let mut lines =
+        vec![format!("{} is a file of a project. Its servers:", clean_line(&file.to_string()))];
+    for entry in config.entries.iter().filter(|it| it.problem().is_none()) {
+        lines.push(format!("  {}", clean_line(&entry.name)));
+        lines.extend(facts(entry).into_iter().map(|fact| format!("    {}", clean_line(&fact))));
+    }
+    match config.entries.iter().all(|other| other.digest() == entry.digest()) {
+        true => Ok(lines.join("\n")),
+        false => Err(Fail::usage(format!("{file} is being changed: try again"))),
+    }
+}
+
+fn facts(entry: &Entry) -> Vec<String> {
+    let Ok((target, headers)) = entry.as_written() else { return Vec::new() };
+    let mut facts = Vec::new();
+    let mut named = |what: &str, names: Vec<String>| {
+        if !names.is_empty() {
+            facts.push(format!("{what} {}", names.join(", ")));
+        }
+    };
+    match target {
+        Target::Command(command) => {
+            let words = std::iter::once(&command.program).chain(&command.args);
+            let words: Vec<String> = words.map(|word| quoted(word)).collect();
+            named("starts", vec![words.join(" ")]);
+            let dir = command.dir.map(|dir| dir.to_string_lossy().into_owned());
+            named("in", dir.into_iter().collect());
+            named("sets", command.env.into_iter().map(|(name, _)| name).collect());
+            named("reads the file", entry.env_file().map(str::to_owned).into_iter().collect());
+        }
+        other => named("connects to", vec![masked_url(&other.to_string())]),
+    }
+    named("sends the headers", headers.into_iter().map(|(name, _)| name).collect());
+    named("reads the variables", entry.variables());
+    facts
+}
+
+/// A word as a shell would take it, so that one word does not pass for two.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| !c.is_whitespace() && !"'\"\\".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// The files that were trusted.
+#[derive(Debug, Default, Deserialize, Serialize)]
+struct Trusted {
+    files: Vec<TrustedFile>,
+}
+
+/// A file as it was when it was trusted. Its place counts too: it may name files beside it.
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+struct TrustedFile {
+    file: PathBuf,
+    sha256: String,
+}
+
+impl TrustedFile {
+    fn of(entry: &Entry) -> Self {
+        let source = &entry.source;
+        let file = source.canonicalize().unwrap_or_else(|_| source.clone());
+        TrustedFile { file, sha256: entry.digest().to_owned() }
+    }
+}
+
+impl Trusted {
+    /// What was remembered; nothing, if that cannot be read or others could have written it.
+    fn read() -> Self {
+        let read = || {
+            let file = fs::File::open(place()?).ok().filter(is_private)?;
+            let mut text = String::new();
+            file.take(LONGEST).read_to_string(&mut text).ok()?;
+            serde_json::from_str(&text).ok()
+        };
+        read().unwrap_or_default()
+    }
+
+    fn has(&self, entry: &Entry) -> bool {
+        self.files.contains(&TrustedFile::of(entry))
+    }
+
+    fn and(mut self, entry: &Entry) -> Self {
+        self.files.insert(0, TrustedFile::of(entry));
+        self.files.truncate(MOST);
+        self
+    }
+
+    /// Replaces the file in one step; only its owner can read and write it.
+    fn write(&self) -> io::Result<()> {
+        let place = place().ok_or_else(|| io::Error::other("there is no home directory"))?;
+        let folder = place.parent().unwrap_or(Path::new("."));
+        let mut options = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut options, 0o700);
+        options.recursive(true).create(folder)?;
+        let beside = place.with_extension(format!("{}.tmp", std::process::id()));
+        let _ = fs::remove_file(&beside);
+        let mut options = fs::File::options();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.write(true).create_new(true).open(&beside)?;
+        let written = file.write_all(&serde_json::to_vec(self)?);
+        written.and_then(|()| fs::rename(&beside, place)).inspect_err(|_| {
+            let _ = fs::remove_file(&beside);
+        })
+    }
+}
+
+/// Beside the logins.
+fn place() -> Option<PathBuf> {
+    Some(FileVault::usual("wharf")?.with_file_name("trusted.json"))
+}
+
+#[cfg(unix)]
+fn is_private(file: &fs::File) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.metadata().is_ok_and(|it| it.permissions().mode() & 0o077 == 0)
+}
+
+#[cfg(not(unix))]
+fn is_private(_: &fs::File) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_word_does_not_pass_for_two() {
+        for (word, shown) in
+            [("a", "a"), ("a b", "'a b'"), ("", "''"), ("it's", "'it'\\''s'"), ("${A}", "${A}")]
+        {
+            assert_eq!(quoted(word), shown);
+        }
+    }
+
+    #[test]
+    fn the_question_names_commands_addresses_and_variables() {
+        let text = r#"{"mcpServers": {"a": {"command": "sh", "args": ["-c", "x y"], "cwd": "/b",
+            "env": {"C": "${D}"}, "envFile": ".env"}, "e": {"url": "http://h/?k=${F}",
+            "headers": {"G": "h"}}}}"#;
+        let config = Config::parse(text, "mcp.json").unwrap();
+        let all = [
+            "starts sh -c 'x y'",
+            "in /b",
+            "sets C",
+            "reads the file .env",
+            "reads the variables D",
+        ];
+        assert_eq!(facts(config.entry("a").unwrap()), all);
+        let all = ["connects to http://h/?k=${F}", "sends the headers G", "reads the variables F"];
+        assert_eq!(facts(config.entry("e").unwrap()), all);
+    }
+}

@@ -1,0 +1,135 @@
+//! Labels of internationalized host names, as RFC 5890 to RFC 5893 (IDNA 2008) have them.
+
+use icu_properties::{
+    CodePointMapData, CodePointSetData,
+    props::{
+        ChangesWhenNfkcCasefolded, DefaultIgnorableCodePoint, GeneralCategory, HangulSyllableType,
+        NoncharacterCodePoint, Script, WhiteSpace,
+    },
+};
+use idna::{
+    AsciiDenyList, punycode,
+    uts46::{DnsLength, Hyphens, Uts46},
+};
+
+/// The longest label in ASCII, and the most bytes of a whole name in UTF-8: a name of 253 bytes in
+/// ASCII has fewer characters, each of at most four bytes.
+const LABEL: usize = 63;
+const NAME: usize = 4 * 253;
+
+/// These are dots too.
+pub(super) const DOTS: [char; 4] = ['.', '\u{3002}', '\u{FF0E}', '\u{FF61}'];
+
+/// What RFC 5892 decides by name, in its section 2.6.
+const ALLOWED: &[char] = &['\u{DF}', '\u{3C2}', '\u{6FD}', '\u{6FE}', '\u{F0B}', '\u{3007}'];
+const REFUSED: &[char] = &[
+    '\u{640}', '\u{7FA}', '\u{302E}', '\u{302F}', '\u{3031}', '\u{3032}', '\u{3033}', '\u{3034}',
+    '\u{3035}', '\u{303B}',
+];
+
+/// Letters, digits and the marks that belong to them.
+const LETTERS: [GeneralCategory; 7] = [
+    GeneralCategory::LowercaseLetter,
+    GeneralCategory::UppercaseLetter,
+    GeneralCategory::OtherLetter,
+    GeneralCategory::DecimalNumber,
+    GeneralCategory::ModifierLetter,
+    GeneralCategory::NonspacingMark,
+    GeneralCategory::SpacingMark,
+];
+
+/// Whether a name is one of labels in ASCII or in any script.
+pub(super) fn is_name(text: &str) -> bool {
+    if text.len() > NAME {
+        return false;
+    }
+    let labels: Option<Vec<String>> = text.split(DOTS).map(in_ascii).collect();
+    let Some(ascii) = labels.map(|labels| labels.join(".")) else { return false };
+    // This normalizes, and looks at joiners, at the first mark and at the direction of the whole
+    // name. What it changes was not written as it must be.
+    let mapped = Uts46::new().to_ascii(
+        text.as_bytes(),
+        AsciiDenyList::STD3,
+        Hyphens::Check,
+        DnsLength::Verify,
+    );
+    mapped.is_ok_and(|mapped| *mapped == *ascii)
+}
+
+/// A label in ASCII and lower case; none if it is not one.
+fn in_ascii(label: &str) -> Option<String> {
+    if !label.is_ascii() {
+        let is_right = is_unicode_label(label) && label.chars().count() < LABEL;
+        return is_right
+            .then(|| punycode::encode_str(label))
+            .flatten()
+            .map(|it| format!("xn--{it}"));
+    }
+    let lower = label.to_ascii_lowercase();
+    let is_right = match lower.strip_prefix("xn--") {
+        Some(encoded) => lower.len() <= LABEL && is_encoded_label(encoded),
+        None => true,
+    };
+    is_right.then_some(lower)
+}
+
+/// Whether what follows `xn--` stands for a label that cannot be written otherwise.
+fn is_encoded_label(encoded: &str) -> bool {
+    let Some(label) = punycode::decode_to_string(encoded) else { return false };
+    let is_same = punycode::encode_str(&label).is_some_and(|again| again == encoded);
+    is_same && !label.is_ascii() && is_unicode_label(&label)
+}
+
+fn is_unicode_label(label: &str) -> bool {
+    let chars: Vec<char> = label.chars().collect();
+    let has_prefix = chars.get(2..4) == Some(&['-', '-']);
+    !has_prefix
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+        && (0..chars.len()).all(|at| is_right_at(&chars, at))
+}
+
+/// Whether a character may stand where it does: the rules of RFC 5892 for each, and its appendix A
+/// for those that hang on others. Joiners are looked at elsewhere.
+fn is_right_at(label: &[char], at: usize) -> bool {
+    let char = label[at];
+    let before = at.checked_sub(1).map(|at| label[at]);
+    let after = label.get(at + 1).copied();
+    let is_of = |char: char, script: Script| CodePointMapData::<Script>::new().get(char) == script;
+    match char {
+        '\u{B7}' => before == Some('l') && after == Some('l'),
+        '\u{375}' => after.is_some_and(|it| is_of(it, Script::Greek)),
+        '\u{5F3}' | '\u{5F4}' => before.is_some_and(|it| is_of(it, Script::Hebrew)),
+        '\u{30FB}' => {
+            let scripts = [Script::Hiragana, Script::Katakana, Script::Han];
+            label.iter().any(|it| scripts.iter().any(|script| is_of(*it, *script)))
+        }
+        '\u{660}'..='\u{669}' => !label.iter().any(|it| ('\u{6F0}'..='\u{6F9}').contains(it)),
+        '\u{6F0}'..='\u{6F9}' => !label.iter().any(|it| ('\u{660}'..='\u{669}').contains(it)),
+        '\u{200C}' | '\u{200D}' | '-' | '0'..='9' | 'a'..='z' => true,
+        other => is_valid(other),
+    }
+}
+
+fn is_valid(char: char) -> bool {
+    if ALLOWED.contains(&char) {
+        return true;
+    }
+    let is_old_jamo = [
+        HangulSyllableType::LeadingJamo,
+        HangulSyllableType::VowelJamo,
+        HangulSyllableType::TrailingJamo,
+    ]
+    .contains(&CodePointMapData::<HangulSyllableType>::new().get(char));
+    let is_ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(char)
+        || CodePointSetData::new::<WhiteSpace>().contains(char)
+        || CodePointSetData::new::<NoncharacterCodePoint>().contains(char)
+        || matches!(char, '\u{20D0}'..='\u{20FF}' | '\u{1D100}'..='\u{1D24F}');
+    let is_unstable = CodePointSetData::new::<ChangesWhenNfkcCasefolded>().contains(char);
+    let category = CodePointMapData::<GeneralCategory>::new().get(char);
+    !REFUSED.contains(&char)
+        && !is_old_jamo
+        && !is_ignorable
+        && !is_unstable
+        && LETTERS.contains(&category)
+}

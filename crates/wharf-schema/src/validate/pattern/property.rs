@@ -1,0 +1,103 @@
+//! Properties of characters, by the names that ECMAScript has for them in `\p{…}`.
+
+use std::{cmp::Ordering, collections::BTreeSet, sync::LazyLock};
+
+use icu_properties::{
+    CodePointMapData, CodePointSetData, CodePointSetDataBorrowed, PropertyParser,
+    props::{GeneralCategory, GeneralCategoryGroup, Script, WhiteSpace},
+    script::ScriptWithExtensions,
+};
+
+/// A property of characters, as it is named in a pattern.
+#[derive(Clone, Debug)]
+pub(super) struct Property {
+    name: Box<str>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Any,
+    Ascii,
+    Assigned,
+    Category(GeneralCategoryGroup),
+    Script(Script),
+    ScriptExtensions(Script),
+    Binary(CodePointSetDataBorrowed<'static>),
+}
+
+impl Property {
+    /// The property with this name. Names are matched exactly, as ECMAScript has it: no other
+    /// case, no spaces, no hyphens for underscores.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let kind = match name.split_once('=') {
+            Some(("General_Category" | "gc", value)) => category(value)?,
+            Some(("Script" | "sc", value)) => Kind::Script(script(value)?),
+            Some(("Script_Extensions" | "scx", value)) => Kind::ScriptExtensions(script(value)?),
+            Some(_) => return None,
+            None => lone(name)?,
+        };
+        Some(Property { name: name.into(), kind })
+    }
+
+    pub(super) fn has(&self, char: char) -> bool {
+        let category = || CodePointMapData::<GeneralCategory>::new().get(char);
+        match self.kind {
+            Kind::Any => true,
+            Kind::Ascii => char.is_ascii(),
+            Kind::Assigned => category() != GeneralCategory::Unassigned,
+            Kind::Category(group) => group.contains(category()),
+            Kind::Script(script) => CodePointMapData::<Script>::new().get(char) == script,
+            Kind::ScriptExtensions(script) => ScriptWithExtensions::new().has_script(char, script),
+            Kind::Binary(set) => set.contains(char),
+        }
+    }
+}
+
+fn category(name: &str) -> Option<Kind> {
+    PropertyParser::<GeneralCategoryGroup>::new().get_strict(name).map(Kind::Category)
+}
+
+/// The scripts that some character has: the other codes of ISO 15924 are no values of the property.
+static SCRIPTS: LazyLock<BTreeSet<Script>> = LazyLock::new(|| {
+    CodePointMapData::<Script>::new().iter_ranges().map(|range| range.value).collect()
+});
+
+fn script(name: &str) -> Option<Script> {
+    PropertyParser::<Script>::new().get_strict(name).filter(|script| SCRIPTS.contains(script))
+}
+
+/// A property without a value: one that characters have or not, or a general category.
+fn lone(name: &str) -> Option<Kind> {
+    Some(match name {
+        "Any" => Kind::Any,
+        "ASCII" => Kind::Ascii,
+        "Assigned" => Kind::Assigned,
+        // ICU4X knows only its other short name.
+        "space" => Kind::Binary(CodePointSetData::new::<WhiteSpace>()),
+        _ => match CodePointSetData::new_for_ecma262(name.as_bytes()) {
+            Some(set) => Kind::Binary(set),
+            None => category(name)?,
+        },
+    })
+}
+
+impl PartialEq for Property {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Property {}
+
+impl PartialOrd for Property {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Property {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name.cmp(&other.name)
+    }
+}

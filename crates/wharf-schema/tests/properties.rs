@@ -1,0 +1,180 @@
+//! `\p{…}` has V8's names, and V8's characters for each of them.
+//!
+//! Needs Node, which `cargo xtask foreign` finds or installs.
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code)]
+#[path = "../../../tests/foreign/install.rs"]
+mod install;
+#[path = "../src/validate/pattern/property.rs"]
+mod property;
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use install::Installed;
+use property::Property;
+use serde_json::json;
+use wharf_schema::validate::Schema;
+
+/// The version of Unicode that `icu_properties` has, and the one before it.
+const UNICODE: &str = "18.0";
+const BEFORE: &str = "17.0";
+
+/// What Unicode changed of characters that were there before.
+const CHANGED: [(&[&str], &[char]); 4] = [
+    (
+        &["Changes_When_Casemapped", "Changes_When_Titlecased", "Changes_When_Uppercased"],
+        &['\u{277}', '\u{27C}', '\u{AB4B}', '\u{AB4C}'],
+    ),
+    (&["Diacritic"], &['\u{656}', '\u{6E2}', '\u{8D3}']),
+    (&["scx=Deva"], &['\u{1CF5}', '\u{1CF6}']),
+    (&["scx=Knda", "scx=Mlym", "scx=Telu"], &['\u{B83}']),
+];
+
+/// The names of a part of `properties.txt`.
+fn names(part: &str) -> Vec<&'static str> {
+    let lines = include_str!("properties.txt").lines();
+    let after = lines.skip_while(|line| *line != format!("[{part}]")).skip(1);
+    after.take_while(|line| !line.starts_with('[')).flat_map(str::split_whitespace).collect()
+}
+
+/// Every name, with the prefixes that it needs.
+fn all_names() -> Vec<String> {
+    let mut all: Vec<String> = ["others", "categories", "refused"]
+        .iter()
+        .flat_map(|it| names(it))
+        .map(Into::into)
+        .collect();
+    for script in names("scripts") {
+        all.extend([format!("sc={script}"), format!("scx={script}")]);
+    }
+    let with_prefix = ["gc=Lu", "General_Category=Lu", "Script=Greek", "Script_Extensions=Greek"];
+    all.extend(with_prefix.map(Into::into));
+    all
+}
+
+fn range(text: &str) -> (u32, u32) {
+    let (first, last) = text.split_once('-').unwrap();
+    (first.parse().unwrap(), last.parse().unwrap())
+}
+
+/// What V8 makes of the names: a line of its version, of refused names, and of each set.
+fn by_v8(all: &[String]) -> String {
+    let installed = Installed::find().unwrap();
+    let list = Path::new(env!("CARGO_TARGET_TMPDIR")).join("properties-names.txt");
+    fs::write(&list, all.join("\n")).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/properties.mjs");
+    let mut node = Command::new(installed.runtime("properties.mjs"));
+    let output = node.arg(script).arg(&list).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What V8 was asked about.
+struct Asked {
+    all: Vec<char>,
+    /// Whether V8's version of Unicode is ours.
+    is_same: bool,
+    /// By place in `all`: whether V8's version of Unicode has it.
+    is_assigned: Vec<bool>,
+}
+
+/// Whether each of `all` is in V8's ranges, which are places in it.
+fn members(ranges: &str, length: usize) -> Vec<bool> {
+    let mut members = vec![false; length];
+    for (start, end) in ranges.split_whitespace().map(range) {
+        members[start as usize..end as usize].fill(true);
+    }
+    members
+}
+
+impl Asked {
+    /// The first character about which a property and V8 do not agree, where a later version of
+    /// Unicode is no reason for it.
+    fn difference(&self, name: &str, property: &Property, members: &[bool]) -> Option<char> {
+        let changed = CHANGED.iter().find(|(names, _)| names.contains(&name));
+        let is_explained = |at: usize, char: char| {
+            !self.is_same
+                && (!self.is_assigned[at] || changed.is_some_and(|(_, all)| all.contains(&char)))
+        };
+        // Of 350 scripts, it takes too long to ask for each of them about all others' characters.
+        let rare = if name.starts_with("sc") { 16 } else { 1 };
+        let is_end = |at: usize| at > 0 && members[at] != members[at - 1];
+        let is_asked =
+            |at: usize| members[at] || at.is_multiple_of(rare) || is_end(at) || is_end(at + 1);
+        let last = self.all.len() - 1;
+        let mut all = self.all[..last].iter().copied().enumerate();
+        let found = all.find(|(at, char)| {
+            is_asked(*at) && property.has(*char) != members[*at] && !is_explained(*at, *char)
+        });
+        found.map(|(_, char)| char)
+    }
+}
+
+/// Whether two properties agree wherever a character is in the set and its neighbour is not.
+fn agree_at_ends(one: &Property, other: &Property, all: &[char], members: &[bool]) -> bool {
+    let is_end = |at: &usize| members[*at] != members[at + 1];
+    let agree = |at: usize| one.has(all[at]) == other.has(all[at]);
+    (0..all.len() - 1).filter(is_end).all(|at| agree(at) && agree(at + 1))
+}
+
+#[test]
+fn names_and_characters_are_those_of_v8() {
+    let all = all_names();
+    let told = by_v8(&all);
+    let mut lines = told.lines();
+    let version = lines.next().unwrap();
+    if ![UNICODE, BEFORE].contains(&version) {
+        eprintln!("not compared: Node has Unicode {version}, not {BEFORE} or {UNICODE}");
+        return;
+    }
+    let refused: BTreeSet<&str> = lines.next().unwrap().split(' ').collect();
+    for name in &all {
+        let is_known = Property::named(name).is_some();
+        assert_eq!(is_known, !refused.contains(&**name), "{name} by V8 with Unicode {version}");
+    }
+    for name in names("refused") {
+        assert!(refused.contains(name), "{name}");
+    }
+    let spans = lines.next().unwrap().split(' ').map(range);
+    let all: Vec<char> =
+        spans.flat_map(|(first, last)| first..=last).filter_map(char::from_u32).collect();
+    let lines: Vec<(&str, &str)> = lines.map(|line| line.split_once('\t').unwrap()).collect();
+    let assigned = lines.iter().find(|(names, _)| *names == "Assigned").unwrap().1;
+    let is_assigned = members(assigned, all.len());
+    let asked = Asked { all, is_same: version == UNICODE, is_assigned };
+    for (names, ranges) in lines {
+        let members = members(ranges, asked.all.len());
+        let mut names = names.split(' ');
+        let first = names.next().unwrap();
+        let property = Property::named(first).unwrap();
+        assert_eq!(asked.difference(first, &property, &members), None, "{first}");
+        for alias in names {
+            let other = Property::named(alias).unwrap();
+            assert!(agree_at_ends(&property, &other, &asked.all, &members), "{alias}");
+        }
+    }
+}
+
+#[test]
+fn properties_are_found_in_texts() {
+    for (pattern, text, is_in) in [
+        (r"^\p{Nd}$", "½", false),
+        (r"^\p{Nd}$", "٣", true),
+        (r"^\p{Script=Han}+$", "漢字", true),
+        (r"^\p{sc=Hira}$", "ー", false),
+        (r"^\p{scx=Hira}$", "ー", true),
+        (r"^\p{L}$", "\u{345}", false),
+        (r"^\p{Alphabetic}$", "\u{345}", true),
+        (r"^[\p{P}\p{S}\p{M}]+$", "!+\u{301}", true),
+        (r"^\p{Emoji}$", "🔥", true),
+        (r"^\P{Lo}$", "a", true),
+        (r"^[^\p{Lu}]$", "A", false),
+        (r"^\p{ID_Start}\p{ID_Continue}*$", "é1", true),
+    ] {
+        let schema = Schema::compile(&json!({"pattern": pattern})).unwrap();
+        assert_eq!(schema.fits(&json!(text), 1000), Ok(is_in), "{pattern} in {text}");
+    }
+    let error = Schema::compile(&json!({"pattern": r"\p{latin}"})).unwrap_err();
+    assert!(error.contains("the property `latin`"), "{error}");
+}

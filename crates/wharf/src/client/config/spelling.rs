@@ -1,0 +1,123 @@
+//! Keys of a configuration file that look misspelt: they would be passed over in silence.
+
+use serde_json::Value;
+
+/// Where a file has its servers.
+const TABLES: [&str; 2] = ["mcpServers", "servers"];
+
+/// The keys of an entry that are read.
+const READ: [&str; 10] = [
+    "command",
+    "args",
+    "env",
+    "envFile",
+    "cwd",
+    "url",
+    "serverUrl",
+    "httpUrl",
+    "headers",
+    "disabled",
+];
+
+/// Keys that other programs read, though they look like ours.
+const OTHERS: [&str; 6] = ["auth", "dev", "enabled", "end", "name", "server"];
+
+/// Other words for a key.
+const SYNONYMS: [(&str, &str); 6] = [
+    ("cmd", "command"),
+    ("arguments", "args"),
+    ("environment", "env"),
+    ("endpoint", "url"),
+    ("workingDirectory", "cwd"),
+    ("isDisabled", "disabled"),
+];
+
+/// What is wrong with the tables of a file.
+pub(super) fn of_file(json: &Value) -> Vec<String> {
+    let Some(file) = json.as_object() else { return Vec::new() };
+    let mut problems = Vec::new();
+    for (key, value) in file {
+        if TABLES.contains(&key.as_str()) && !value.is_object() {
+            problems.push(format!(
+                "`{key}` is {}, and must be an object: {{\"{key}\": {{\"NAME\": {{\"command\": \"...\"}}}}}}",
+                kind(value)
+            ));
+        } else if (value.is_object() || value.is_array())
+            && let Some(meant) = meant(key, &TABLES)
+        {
+            problems.push(format!("`{key}` is not read: write `{meant}`"));
+        }
+    }
+    problems
+}
+
+/// The keys of an entry that look misspelt.
+pub(super) fn of_entry(entry: &Value) -> Vec<String> {
+    let keys = entry.as_object().into_iter().flatten().map(|(key, _)| key);
+    let keys = keys.filter(|key| !OTHERS.contains(&key.as_str()));
+    keys.filter_map(|key| Some(format!("`{key}` is not read: write `{}`", meant(key, &READ)?)))
+        .collect()
+}
+
+/// The key that `key` was meant to be, if it is nearly one.
+fn meant(key: &str, known: &[&'static str]) -> Option<&'static str> {
+    if known.contains(&key) {
+        return None;
+    }
+    if let Some((_, meant)) = SYNONYMS.iter().find(|(word, _)| *word == key) {
+        return known.contains(meant).then_some(*meant);
+    }
+    let plain = |text: &str| text.replace(['_', '-'], "").to_ascii_lowercase();
+    let word = plain(key);
+    let far = |known: &str| strsim::damerau_levenshtein(&word, &plain(known));
+    let nearest = known.iter().min_by_key(|known| far(known))?;
+    let most = if nearest.len() > 5 { 2 } else { 1 };
+    (far(nearest) <= most).then_some(nearest)
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_nearly_a_key_is_named() {
+        for (key, wanted) in [
+            ("comand", Some("command")),
+            ("cmd", Some("command")),
+            ("arg", Some("args")),
+            ("Args", Some("args")),
+            ("env_file", Some("envFile")),
+            ("environment", Some("env")),
+            ("uri", Some("url")),
+            ("header", Some("headers")),
+            ("disable", Some("disabled")),
+            ("command", None),
+            ("type", None),
+            ("name", None),
+            ("timeout", None),
+            ("autoApprove", None),
+        ] {
+            assert_eq!(meant(key, &READ), wanted, "{key}");
+        }
+        for key in ["mcpServer", "mcpservers", "mcp_servers", "server"] {
+            assert_eq!(of_file(&json!({key: {}})).len(), 1, "{key}");
+        }
+        for file in [json!({"mcpServers": {}, "inputs": []}), json!({"projects": {}}), json!([])] {
+            assert!(of_file(&file).is_empty(), "{file}");
+        }
+        assert!(of_file(&json!({"mcpServers": []}))[0].contains("is a list"));
+        assert_eq!(of_entry(&json!({"auth": {}, "name": "x", "comand": "x"})).len(), 1);
+    }
+}

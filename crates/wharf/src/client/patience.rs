@@ -1,0 +1,61 @@
+//! How long connecting may take.
+
+#[cfg(feature = "auth")]
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(feature = "auth")]
+use wharf_model::{BoxFuture, Credentials, Rebuff, Shown};
+use wharf_model::{Error, ErrorKind};
+use wharf_transport::client::Deadline;
+
+/// The same future, ended with an error when the time that a server has to open a conversation is up.
+pub(super) async fn within<T>(
+    limit: Duration,
+    deadline: &Deadline,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    tokio::select! {
+        biased;
+        done = work => done,
+        () = deadline.up() => {
+            let message = format!(
+                "The server was not reached, or did not open the conversation, within {limit:?}: \
+                 raise `timeout` or `handshake` if it needs longer"
+            );
+            Err(Error::new(ErrorKind::RequestTimeout).with_message(message))
+        }
+    }
+}
+
+/// Credentials that stop the clock while they are fetched, because people may be asked for them.
+#[cfg(feature = "auth")]
+pub(super) struct Unhurried {
+    pub(super) credentials: Arc<dyn Credentials>,
+    pub(super) deadline: Deadline,
+}
+
+#[cfg(feature = "auth")]
+impl Credentials for Unhurried {
+    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<Shown, Error>> {
+        let (paused, showing) = (self.deadline.pause(), self.credentials.show(verb, url));
+        Box::pin(async move {
+            let shown = showing.await;
+            drop(paused);
+            shown
+        })
+    }
+
+    fn answered(&self, mark: u64, status: u16, nonce: Option<&str>) {
+        self.credentials.answered(mark, status, nonce);
+    }
+
+    fn refused(&self, rebuff: Rebuff) -> BoxFuture<Result<bool, Error>> {
+        let (paused, renewing) = (self.deadline.pause(), self.credentials.refused(rebuff));
+        Box::pin(async move {
+            let renewed = renewing.await;
+            drop(paused);
+            renewed
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! What one caller holds must not be all there is, nor be held without being counted.
+//!
+//! Audit 7, 9 and 10: listens, tasks, and calls of one caller.
+
+use serde_json::json;
+use tokio::task::JoinSet;
+use wharf::Limits;
+
+use crate::{
+    bed::Bed,
+    caller::{Caller, MODERN},
+};
+
+/// Audit 7: 20 listens that follow 900 URIs of 8 kB each held 465 MB.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_listens_follow_is_not_kept_without_limit() {
+    let process = crate::child::Process::start().await;
+    let caller = process.caller(MODERN);
+    caller.works().await;
+    let uri = |n: usize| format!("test:{n:04}{}", "x".repeat(7_990));
+    let uris: Vec<_> = (0..900).map(uri).collect();
+    let filter = json!({"notifications": {"resourceSubscriptions": uris}});
+    let listen = caller.message("subscriptions/listen", filter);
+    let before = process.peak();
+    let mut open = Vec::new();
+    for _ in 0..20 {
+        let response = caller.send(&listen).await;
+        assert_eq!(response.status(), 200);
+        open.push(response);
+    }
+    let grown = (process.peak() - before) >> 20;
+    assert!(grown <= 96, "{grown} MiB for 20 listens, one message of 7 MiB at a time");
+    caller.works().await;
+}
+
+/// Audit 10: 5,120 slow calls of one caller were 503 for all.
+#[tokio::test]
+async fn slow_calls_of_one_caller_leave_room_for_others() {
+    let limits = Limits { concurrent: 16, queue: 16, ..Limits::default() };
+    let bed = Bed::behind_bearer(|server| server.limits(limits)).await;
+    let hog = Caller::modern(&bed).known_as("hog");
+    let mut calls = JoinSet::new();
+    for _ in 0..40 {
+        let hog = hog.clone();
+        calls.spawn(async move { hog.send(&hog.tool("wait", json!({}))).await });
+    }
+    // What one caller may have of both, and the rest is refused.
+    bed.counts.begun.reaches(12).await;
+    for _ in 0..40 - 24 {
+        let refused = calls.join_next().await.unwrap().unwrap();
+        assert_eq!(refused.status(), 503);
+        assert!(refused.headers().contains_key("retry-after"));
+    }
+    Caller::modern(&bed).known_as("newcomer").works().await;
+    bed.counts.gate.add();
+    let answers = calls.join_all().await;
+    assert!(answers.iter().all(|answer| answer.status() == 200));
+    bed.counts.finished.reaches(24).await;
+}

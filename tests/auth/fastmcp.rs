@@ -1,0 +1,136 @@
+//! Wharf's client logs in at a server of FastMCP that is its own authorization server, with the token endpoint of Python's
+//! `mcp`: it wants the client's id in the form, whichever way the client authenticates.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+use serde_json::{Value, json};
+use wharf::{BoxFuture, Client, model::Error};
+use wharf_auth::{
+    client::{Auth, Callback, Destination, MemoryVault, Vault, Visit, Visitor},
+    fetch::Fetch,
+};
+
+use crate::support::{LIMIT, program::Program};
+
+const CALLBACK: &str = "http://127.0.0.1:7/callback";
+
+/// A person's browser: the server agrees at once, so that the first answer says where to go.
+#[derive(Clone, Default)]
+struct Browser(Arc<Mutex<usize>>);
+
+impl Visit for Browser {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+        let visitor: Box<dyn Visitor> = Box::new(self.clone());
+        Box::pin(async { Ok(visitor) })
+    }
+}
+
+impl Visitor for Browser {
+    fn redirect_uri(&self) -> &str {
+        CALLBACK
+    }
+
+    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+        *self.0.lock().unwrap() += 1;
+        Box::pin(async move {
+            let answer = Fetch::new().get(to.url.as_str(), HeaderMap::new()).await?;
+            let back = answer.location().filter(|it| it.starts_with(CALLBACK));
+            Ok(Callback::from_url(back.unwrap_or_else(|| panic!("{:?}", answer.body))))
+        })
+    }
+}
+
+/// A server that runs as long as the program, and its URL.
+async fn start() -> (Program, String) {
+    let mut program = Program::start("servers/fastmcp_oauth.py", &[]);
+    let url = format!("http://{}", program.told("http://").await);
+    program.let_go();
+    (program, url)
+}
+
+async fn text(client: &Client, tool: &str) -> String {
+    let arguments = if tool == "add" { json!({"a": 2, "b": 3}) } else { json!({}) };
+    let called = client.call(tool, arguments).await.unwrap();
+    serde_json::to_value(&called).unwrap()["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+/// Logs in, lists, calls, refreshes and logs out.
+async fn goes_through(url: &str, auth: Auth, browser: &Browser, method: &str) {
+    let vault = MemoryVault::default();
+    let auth = auth.vault(vault.clone());
+    let client = Client::builder().auth(auth.clone()).connect(url).await.unwrap();
+    let tools = client.tools().all().await.unwrap();
+    let tools: Vec<_> = tools.into_iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(tools, ["add", "whoami", "expire"]);
+    assert_eq!(text(&client, "add").await, "5");
+    assert_eq!(text(&client, "whoami").await, format!("{method}: files:read"));
+    // All access tokens end: the next call refreshes.
+    assert_eq!(text(&client, "expire").await, "1");
+    assert_eq!(text(&client, "add").await, "5");
+    assert_eq!(*browser.0.lock().unwrap(), 1);
+    client.close().await;
+    let logged_out = auth.logout(url).await;
+    assert_eq!(vault.list().await.unwrap(), []);
+    match method {
+        // Python's `mcp` 2.3 wants the secret in the form of a revocation, whichever way the client authenticates.
+        "client_secret_basic" => {
+            let error = logged_out.unwrap_err();
+            assert!(error.message.contains("/revoke refused"), "{error}");
+        }
+        _ => assert_eq!(logged_out, Ok(1)),
+    }
+    let again = Client::builder().auth(Auth::code(browser.clone()).vault(vault).unattended());
+    assert!(again.connect(url).await.is_err());
+}
+
+#[tokio::test]
+async fn a_client_that_registers_by_itself() {
+    let (_program, url) = start().await;
+    let browser = Browser::default();
+    let test = goes_through(&url, Auth::code(browser.clone()), &browser, "client_secret_post");
+    tokio::time::timeout(LIMIT, test).await.expect("it ends in time");
+}
+
+/// What a client gets that registers with this method.
+async fn registered(origin: &str, method: &str) -> (String, String) {
+    let metadata = json!({
+        "redirect_uris": [CALLBACK],
+        "token_endpoint_auth_method": method,
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+    });
+    let json = HeaderValue::from_static("application/json");
+    let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, json)]);
+    let body = Bytes::from(metadata.to_string());
+    let answer = Fetch::new().post(&format!("{origin}register"), headers, body).await.unwrap();
+    let said: Value = answer.json().unwrap();
+    let member = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
+    (member("client_id"), member("client_secret"))
+}
+
+#[tokio::test]
+async fn clients_that_were_registered_by_hand() {
+    let (_program, url) = start().await;
+    let issuer = url.replace("/mcp", "/");
+    for method in ["client_secret_post", "client_secret_basic"] {
+        let (id, secret) = registered(&issuer, method).await;
+        let browser = Browser::default();
+        let auth = Auth::code(browser.clone()).client_secret(id, secret).issuer(&issuer);
+        let test = goes_through(&url, auth, &browser, method);
+        tokio::time::timeout(LIMIT, test).await.expect("it ends in time");
+    }
+}
+
+#[tokio::test]
+async fn a_login_that_fails_leaves_nothing_behind() {
+    let (_program, url) = start().await;
+    let issuer = url.replace("/mcp", "/");
+    let (id, _) = registered(&issuer, "client_secret_basic").await;
+    let vault = MemoryVault::default();
+    let auth = Auth::code(Browser::default()).vault(vault.clone());
+    let error = auth.client_secret(id, "wrong").issuer(&issuer).login(&url).await.unwrap_err();
+    assert!(error.message.contains("invalid_client"), "{error}");
+    assert_eq!(vault.list().await.unwrap(), []);
+}
