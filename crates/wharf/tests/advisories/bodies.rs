@@ -222,10 +222,11 @@ async fn a_body_counts_until_its_call_is_over() {
     const SIZE: usize = 1 << 20;
     for legacy in [false, true] {
         // Room for two, of which one caller gets one.
-        let bed = Bed::with(limited(|limits| {
+        let http = limited(|limits| {
             (limits.bodies, limits.body) = (6 * SIZE, Duration::from_millis(300));
-        }))
-        .await;
+        });
+        let limits = WireLimits { message: SIZE, ..WireLimits::default() };
+        let bed = Bed::tuned(|server| server.http(http).message_limits(limits)).await;
         let caller = if legacy { Caller::legacy(&bed).await } else { Caller::modern(&bed) };
         let large = |id: u32| {
             let mut call = caller.tool("wait", json!({}));
