@@ -44,7 +44,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("wharf-secret-{}", std::process::id()));
         fs::write(&path, "hunter2\n").unwrap();
         let place = path.to_str().unwrap();
-        for (mode, is_taken) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
+        for (mode, is_taken) in [(0o600, true), (0o400, true), (0o660, false), (0o604, false)] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             match read("--client-secret", place) {
                 Ok(secret) => assert!(is_taken && secret == "hunter2", "{mode:o}"),
