@@ -26,9 +26,13 @@ async fn what_listens_follow_is_not_kept_without_limit() {
     let mut open = Vec::new();
     for _ in 0..20 {
         let response = caller.send(&listen).await;
-        assert_eq!(response.status(), 200);
-        open.push(response);
+        match response.status().as_u16() {
+            200 => open.push(response),
+            // Long messages count among the bodies for as long as they are answered.
+            status => assert_eq!(status, 503),
+        }
     }
+    assert!(!open.is_empty());
     let grown = (process.peak() - before) >> 20;
     assert!(grown <= 96, "{grown} MiB for 20 listens, one message of 7 MiB at a time");
     caller.works().await;
@@ -47,14 +51,21 @@ async fn slow_calls_of_one_caller_leave_room_for_others() {
     }
     // What one caller may have of both, and the rest is refused.
     bed.counts.begun.reaches(12).await;
-    for _ in 0..40 - 24 {
-        let refused = calls.join_next().await.unwrap().unwrap();
-        assert_eq!(refused.status(), 503);
-        assert!(refused.headers().contains_key("retry-after"));
+    let (mut open, mut refused) = (Vec::new(), 0);
+    while refused < 40 - 24 {
+        let answer = calls.join_next().await.unwrap().unwrap();
+        match answer.status().as_u16() {
+            200 => open.push(answer),
+            status => {
+                assert_eq!(status, 503);
+                assert!(answer.headers().contains_key("retry-after"));
+                refused += 1;
+            }
+        }
     }
     Caller::modern(&bed).known_as("newcomer").works().await;
     bed.counts.gate.add();
-    let answers = calls.join_all().await;
-    assert!(answers.iter().all(|answer| answer.status() == 200));
+    open.extend(calls.join_all().await);
+    assert!(open.iter().all(|answer| answer.status() == 200));
     bed.counts.finished.reaches(24).await;
 }
