@@ -26,13 +26,9 @@ async fn what_listens_follow_is_not_kept_without_limit() {
     let mut open = Vec::new();
     for _ in 0..20 {
         let response = caller.send(&listen).await;
-        match response.status().as_u16() {
-            200 => open.push(response),
-            // Long messages count among the bodies for as long as they are answered.
-            status => assert_eq!(status, 503),
-        }
+        assert_eq!(response.status(), 200);
+        open.push(response);
     }
-    assert!(!open.is_empty());
     let grown = (process.peak() - before) >> 20;
     assert!(grown <= 96, "{grown} MiB for 20 listens, one message of 7 MiB at a time");
     caller.works().await;
