@@ -105,7 +105,9 @@ impl HttpBody {
         match &mut self.inner {
             Inner::Empty => {}
             Inner::Whole(message) => *message = share.charge(mem::take(message)),
-            Inner::Events(events) => match events.source {
+            Inner::Events(events) => match &events.source {
+                // The server forgets the message of a listen when it begins.
+                Source::Call(call) if call.is_listen() => {}
                 Source::Call(_) | Source::Batch(_) => self.share = Some(share),
                 // The call holds its message itself, and need not end with the response.
                 Source::Session(_) | Source::Stored(_) | Source::Feed(_) => {}

@@ -54,6 +54,11 @@ fn closing(codec: &Codec, shutdown: &Shutdown, until: Option<Until>) -> Option<C
 }
 
 impl CallStream {
+    /// Whether it is a listen, which lasts as long as its client likes.
+    pub(crate) fn is_listen(&self) -> bool {
+        self.codec.is_listen()
+    }
+
     /// A call that may wait until then, if it is one that waits.
     pub(crate) fn new(
         exchange: Exchange,
