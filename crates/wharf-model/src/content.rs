@@ -54,7 +54,7 @@ pub enum Content {
     /// What that tool answered; in sampling only.
     ToolResult(Box<ToolResultContent>),
     /// A type this version of Wharf does not know, kept whole.
-    Other(LazyJson<Meta>),
+    Other(Box<LazyJson<Meta>>),
 }
 
 /// Text content.
@@ -328,7 +328,7 @@ impl<'de> Deserialize<'de> for Content {
             "resource" => read(&json).map(Self::Resource),
             "tool_use" => read(&json).map(Self::ToolUse),
             "tool_result" => read(&json).map(Self::ToolResult),
-            _ => read(&json).map(Self::Other),
+            _ => read(&json).map(|other| Self::Other(Box::new(other))),
         }
     }
 }

@@ -46,6 +46,8 @@ struct Queue {
     bytes: Vec<u8>,
     /// How many bytes were taken and have yet to be written.
     taken: usize,
+    /// How many senders wait for room.
+    senders: usize,
     closed: bool,
 }
 
@@ -85,18 +87,40 @@ impl Output {
         self.when_room(|_| ()).await;
     }
 
+    /// Acts as soon as there is room. A sender that comes later waits behind those that wait already: otherwise a call
+    /// that sends without pause would leave no room for the replies to all others.
     async fn when_room(&self, act: impl FnOnce(&mut Queue)) {
-        loop {
-            let mut room = pin!(self.room.notified());
-            room.as_mut().enable();
-            {
-                let mut queue = self.lock();
-                if queue.closed || queue.bytes.len() + queue.taken < self.limit {
-                    return act(&mut queue);
-                }
+        {
+            let mut queue = self.lock();
+            if queue.closed || (queue.senders == 0 && self.has_room(&queue)) {
+                return act(&mut queue);
             }
-            room.await;
+            queue.senders += 1;
         }
+        let _waiting = Waiting(self);
+        loop {
+            // Woken one at a time, in the order in which they came.
+            let mut turn = pin!(self.room.notified());
+            turn.as_mut().enable();
+            if !self.lock().closed {
+                turn.await;
+            }
+            let mut queue = self.lock();
+            if queue.closed || self.has_room(&queue) {
+                return act(&mut queue);
+            }
+        }
+    }
+
+    /// Wakes the sender that has waited longest, if there is room for it.
+    fn next_turn(&self, queue: &Queue) {
+        if queue.senders > 0 && self.has_room(queue) {
+            self.room.notify_one();
+        }
+    }
+
+    fn has_room(&self, queue: &Queue) -> bool {
+        queue.bytes.len() + queue.taken < self.limit
     }
 
     /// Queues a few `bytes` whether there is room or not, from where nobody can wait.
@@ -136,12 +160,8 @@ impl Output {
     /// What was taken is written: others find room.
     pub(crate) fn written(&self) {
         let mut queue = self.lock();
-        let was_full = queue.bytes.len() + queue.taken >= self.limit;
         queue.taken = 0;
-        drop(queue);
-        if was_full {
-            self.room.notify_waiters();
-        }
+        self.next_turn(&queue);
     }
 
     /// Completes when something is queued; false once there never will be.
@@ -178,5 +198,16 @@ impl Output {
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A sender that waits for room. The one behind it has its turn when it is done or gone.
+struct Waiting<'a>(&'a Output);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.0.lock();
+        queue.senders -= 1;
+        self.0.next_turn(&queue);
     }
 }

@@ -100,8 +100,9 @@ async fn websockets_that_are_not_read_hold_few_messages() {
         }
         observer.text("after", json!({"ended": sockets.len()})).await;
         let grown = process.peak() - before;
-        // One message that waits, one that is made, one that is written, and what the allocator keeps.
-        assert!(grown <= 10 * (4 * size + MIB), "{} MiB at {size} bytes", grown >> 20);
+        // One message that waits, one that is made, one that is written as a frame, and what glibc's arenas keep (measured:
+        // 54 MiB at 1 MiB; without the bound 500).
+        assert!(grown <= 10 * (5 * size + MIB), "{} MiB at {size} bytes", grown >> 20);
     }
 }
 
