@@ -224,6 +224,8 @@ impl Server {
     ///
     /// # let path = std::env::temp_dir().join(format!("wharf-key-{}", std::process::id()));
     /// # std::fs::write(&path, "00".repeat(32))?;
+    /// # #[cfg(unix)]
+    /// # std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     /// let keys = KeyRing::from_file(&path)?;
     /// # std::fs::remove_file(path)?;
     /// let server = Server::new("harbour", "1.0.0").store_key(Arc::new(keys));

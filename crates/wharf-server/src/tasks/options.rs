@@ -35,7 +35,7 @@ pub struct TaskOptions {
     /// Bytes of all tasks that this process made and that are kept: their calls while they go on, their
     /// results from then on. One caller may have as much as is still free, and alone half of it;
     /// what goes beyond is refused as overloaded. A caller that has used most of its share up gets
-    /// no longer [`ttl`](TaskOptions::ttl) than the default.
+    /// no longer `ttl` than the default.
     pub bytes: usize,
     /// Bytes of a call that becomes a task: its message, with arguments and metadata. A longer one is
     /// refused where it must be a task, and goes on as a plain call where it need not. What a call
