@@ -219,10 +219,20 @@ impl Call {
     }
 }
 
-/// A call that is dropped half-way must not leave its questions open at the client, and one that the end of the server
-/// cuts off is answered. Its place is given back however it ends.
+/// A call that is dropped before its end withdraws its open requests to the client; one that a shutdown cuts off is
+/// answered. Its slot among the calls in flight is released however it ends.
 impl Drop for Call {
     fn drop(&mut self) {
+        // Most calls end in place: they have neither.
+        if self.seat.is_some() || !self.asks.is_empty() {
+            self.leave();
+        }
+    }
+}
+
+impl Call {
+    #[cold]
+    fn leave(&mut self) {
         let mut out = Vec::new();
         if !self.asks.is_empty() {
             self.withdraw_all(&mut out);

@@ -127,28 +127,15 @@ impl Taken {
         taken.map_err(|_| full(whose))
     }
 
-    /// Lets a large body count for as long as anything holds a part of it.
-    pub(crate) fn attach(self, body: Bytes) -> (Bytes, Attached) {
-        match self.large {
-            None => (body, Attached::Small(self)),
-            Some(_) => {
-                let taken = Arc::new(self);
-                (taken.charge(body), Attached::Large(taken))
-            }
-        }
+    /// Whether it counts for its caller, not only for all callers together.
+    pub(crate) fn is_large(&self) -> bool {
+        self.large.is_some()
     }
 
     /// Bytes that count for as long as there are any of them.
     pub(crate) fn charge(self: &Arc<Self>, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Charged { bytes, _taken: self.clone() })
     }
-}
-
-/// What a body takes: a small one until the answer begins, a large one until its bytes and those of the reply are gone.
-#[cfg(feature = "http")]
-pub(crate) enum Attached {
-    Small(#[expect(dead_code, reason = "held")] Taken),
-    Large(Arc<Taken>),
 }
 
 #[cfg(feature = "http")]

@@ -24,33 +24,41 @@ impl<'a> Seen<'a> {
         let mut seen = Seen::default();
         let mut accept: Option<Ranges> = None;
         for (name, value) in headers {
-            let (name, value) = (name.as_str(), value.as_bytes());
-            match name {
-                "host" => seen.host.add(value),
-                "origin" => seen.origin.add(value),
-                "content-type" => seen.content_type.add(value),
-                "content-encoding" => seen.content_encoding.add(value),
-                "transfer-encoding" => seen.transfer_encoding.add(value),
-                "accept" => accept.get_or_insert_default().add(value),
-                "mcp-protocol-version" => seen.message.version.add(value),
-                "mcp-method" => seen.message.method.add(value),
-                "mcp-name" => seen.message.name.add(value),
-                "mcp-session-id" => seen.session.add(value.trim_ascii()),
-                "last-event-id" => seen.last_event.add(value.trim_ascii()),
-                _ => {
-                    if let Some(parameter) = name.strip_prefix("mcp-param-") {
-                        seen.message.params.push((parameter, value));
-                    }
-                }
-            }
+            seen.add(name.as_str(), value.as_bytes(), &mut accept);
         }
         seen.accept = accept.map(Accept::from).unwrap_or_default();
         seen
     }
 
+    /// Notes one header. The length is matched first: comparing with each name in turn would cost every request more.
+    #[inline(always)]
+    fn add(&mut self, name: &'a str, value: &'a [u8], accept: &mut Option<Ranges>) {
+        match (name.len(), name) {
+            (4, "host") => self.host.add(value),
+            (6, "accept") => accept.get_or_insert_default().add(value),
+            (6, "origin") => self.origin.add(value),
+            (8, "mcp-name") => self.message.name.add(value),
+            (10, "mcp-method") => self.message.method.add(value),
+            (12, "content-type") => self.content_type.add(value),
+            (13, "last-event-id") => self.last_event.add(value.trim_ascii()),
+            (14, "mcp-session-id") => self.session.add(value.trim_ascii()),
+            (16, "content-encoding") => self.content_encoding.add(value),
+            (17, "transfer-encoding") => self.transfer_encoding.add(value),
+            (20, "mcp-protocol-version") => self.message.version.add(value),
+            _ => {
+                if let Some(parameter) = name.strip_prefix("mcp-param-") {
+                    self.message.params.push((parameter, value));
+                }
+            }
+        }
+    }
+
     /// Whether the body is JSON, by its type.
     pub(crate) fn is_json(&self) -> bool {
         let kind = self.content_type.one().unwrap_or_default().trim_ascii_start();
+        if kind == JSON.as_bytes() {
+            return true;
+        }
         kind.split_at_checked(JSON.len()).is_some_and(|(essence, rest)| {
             let ends = matches!(rest.trim_ascii_start(), [] | [b';', ..]);
             ends && essence.eq_ignore_ascii_case(JSON.as_bytes())
@@ -88,12 +96,18 @@ impl Default for Accept {
 struct Ranges([Option<bool>; 5]);
 
 const JSON: &str = "application/json";
+/// The value of `Accept` that the official SDKs send.
+const USUAL: &[u8] = b"application/json, text/event-stream";
 
 /// What counts here, the narrowest first.
 static MEDIA: [&str; 5] = [JSON, "text/event-stream", "application/*", "text/*", "*/*"];
 
 impl Ranges {
     fn add(&mut self, value: &[u8]) {
+        if value == USUAL {
+            (self.0[0], self.0[1]) = (Some(true), Some(true));
+            return;
+        }
         for range in split(value, b',') {
             let mut parts = split(range, b';');
             let name = parts.next().unwrap_or_default();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::{Buf, BufMut, Bytes};
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     task::coop::unconstrained,
@@ -62,11 +62,23 @@ impl<S> Io<S> {
     }
 
     /// Looks at the request line, if these bytes belong to one, for what the parser does not report.
+    #[inline]
     fn look(&mut self, bytes: &[u8]) {
         let Some((_, turns)) = &self.patience.head else { return };
-        if !turns.awaits_line() {
+        if bytes.is_empty() || !turns.awaits_line() {
             return;
         }
+        // Most often it is a whole request line without a fragment.
+        let found = memchr2(b'\n', b'#', bytes);
+        if self.line.is_empty() && found.is_some_and(|end| end > 1 && bytes[end] == b'\n') {
+            return turns.end_line(false);
+        }
+        self.look_closely(bytes);
+    }
+
+    #[cold]
+    fn look_closely(&mut self, bytes: &[u8]) {
+        let Some((_, turns)) = &self.patience.head else { return };
         // Empty lines may stand before a request.
         let skipped = match self.line.is_empty() {
             true => bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count(),

@@ -4,6 +4,7 @@ use std::{
     convert::Infallible,
     fmt,
     future::Future,
+    mem,
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
@@ -31,7 +32,7 @@ use super::{
 };
 use crate::{
     Host, LineLimits, Shutdown,
-    room::{Attached, Room, Taken},
+    room::{Room, Taken},
     shortage::Shortage,
 };
 
@@ -172,12 +173,17 @@ impl Site {
                     Ok(message) => message,
                     Err(refusal) => return *refusal,
                 };
-                let (message, taken) = taken.attach(message);
+                // A small body counts until the response begins, a large one until its bytes and the reply's are gone.
+                let (mut message, mut share) = (message, None);
+                if taken.is_large() {
+                    let taken = mem::replace(&mut taken, Taken::nothing(&self.room));
+                    message = share.insert(Arc::new(taken)).charge(message);
+                }
                 let mut reply = match self.post(seen, message, scope) {
                     Due::Now(reply) => reply,
                     Due::Later(reply) => reply.await,
                 };
-                if let Attached::Large(share) = taken {
+                if let Some(share) = share {
                     reply.body_mut().charge(share);
                 }
                 return reply;

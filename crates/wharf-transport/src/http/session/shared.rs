@@ -14,7 +14,6 @@ use super::{
     member::{Member, SLACK, Unkept},
     post::{self, Posted},
     stored::Stored,
-    table::of_digest,
     unknown_event,
 };
 use crate::{
@@ -67,7 +66,7 @@ impl Sessions {
             return Err(full());
         }
         let session = self.restore(fleet, Record { version: 1, ..record }, opener);
-        let session = session.and_then(|session| self.admit(of_digest(&id), &session));
+        let session = session.and_then(|session| self.admit(id, &session));
         let session = session.ok_or_else(full)?;
         Ok((session, name))
     }
@@ -119,7 +118,7 @@ impl Sessions {
         id: [u8; 32],
         scope: &Scope,
     ) -> Result<Visit, Unkept> {
-        if let Some((visit, idle)) = self.known(&of_digest(&id)) {
+        if let Some((visit, idle)) = self.known(&id) {
             if !visit.belongs_to(scope) {
                 return Err(Unkept::Gone);
             }
@@ -132,7 +131,7 @@ impl Sessions {
         let caller = life::principal(scope);
         let record = record.filter(|record| record.owner == owner(caller)).ok_or(Unkept::Gone)?;
         let session = self.restore(fleet, record, Caller::of(scope)).ok_or(Unkept::Gone)?;
-        let visit = Visit::new(self.admit(of_digest(&id), &session).ok_or(Unkept::Crowded)?);
+        let visit = Visit::new(self.admit(id, &session).ok_or(Unkept::Crowded)?);
         match (visit.belongs_to(scope), visit.is_ended()) {
             (true, false) => Ok(visit),
             // It had to make room at once.

@@ -24,8 +24,9 @@ use crate::{
 /// How often sessions are looked through, at most and at least, for those that have expired.
 const SWEEPS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
-/// A session's id, of which the client writes the digits, or the first half of its digest where stores know it by that.
-pub(crate) type Id = [u8; 16];
+/// Key of a session in the table: the 32 digits of its id, or the digest of the id where several processes share the
+/// session through a store. Digits are not decoded, because that would cost each request more than the lookup does.
+pub(crate) type Id = [u8; 32];
 
 /// The sessions of an endpoint.
 pub(crate) struct Table {
@@ -223,22 +224,17 @@ async fn sweep_up(sessions: Weak<Sessions>, shutdown: Shutdown) {
     }
 }
 
-/// The id that a client writes as these digits.
+/// Key of the session whose id a client sent.
 fn id(name: &[u8]) -> Option<Id> {
-    let digit = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
-    let digits = str::from_utf8(name).ok().filter(|it| it.len() == 32)?;
-    let number = digits.as_bytes().iter().all(digit).then(|| u128::from_str_radix(digits, 16));
-    Some(number?.ok()?.to_be_bytes())
+    name.try_into().ok()
 }
 
-/// What this process knows a session by whose digest this is.
-pub(super) fn of_digest(digest: &[u8; 32]) -> Id {
-    let mut id = Id::default();
-    id.copy_from_slice(&digest[..16]);
-    id
-}
-
-/// The same, of a digest that these are the digits of.
+/// Decodes the 64 hexadecimal digits by which stores know a session.
 fn unhex(key: &str) -> Option<Id> {
-    id(key.as_bytes().get(..32).filter(|_| key.len() == 64)?)
+    let (first, second) = key.split_at_checked(32).filter(|(_, second)| second.len() == 32)?;
+    let mut id = Id::default();
+    for (half, digits) in id.chunks_exact_mut(16).zip([first, second]) {
+        half.copy_from_slice(&u128::from_str_radix(digits, 16).ok()?.to_be_bytes());
+    }
+    Some(id)
 }
