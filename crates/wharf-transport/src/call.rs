@@ -58,12 +58,18 @@ pub(crate) struct Call {
     codec: Codec,
     batch: Option<Arc<Batch>>,
     asks: Asks,
-    /// Its place among the calls under way.
-    seat: Option<u64>,
+    /// Set when the call becomes a task. Boxed, because most calls end where they began.
+    launched: Option<Box<Launched>>,
+}
+
+/// State of a call that runs as a task of its own.
+struct Launched {
+    /// Its number among the calls in flight.
+    number: u64,
     /// Whether its reply is still to be written.
     owes: bool,
-    /// What a large message takes of the endpoint's budget, until the call ends.
-    taken: Option<Taken>,
+    /// Memory of a large message, counted until the call ends.
+    _taken: Option<Taken>,
 }
 
 impl Call {
@@ -75,16 +81,7 @@ impl Call {
     ) -> Self {
         let host = &shared.host;
         let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
-        Call {
-            shared,
-            exchange,
-            codec,
-            batch,
-            asks: Asks::default(),
-            seat: None,
-            owes: true,
-            taken: None,
-        }
+        Call { shared, exchange, codec, batch, asks: Asks::default(), launched: None }
     }
 
     /// Polls the call where it is. False if it goes on.
@@ -115,8 +112,7 @@ impl Call {
         let id = (!self.codec.is_silent()).then(|| self.codec.id());
         let listen = self.is_listen();
         shared.flight.board(id, listen, held, |number| {
-            self.seat = Some(number);
-            self.taken = taken;
+            self.launched = Some(Box::new(Launched { number, owes: true, _taken: taken }));
             tokio::spawn(self.run(number)).abort_handle()
         });
     }
@@ -126,7 +122,7 @@ impl Call {
         loop {
             let event = self.next().await;
             if matches!(event, Event::Done(_)) {
-                self.owes = false;
+                self.replied();
                 if !self.shared.flight.land(number) {
                     return;
                 }
@@ -137,6 +133,13 @@ impl Call {
             if done {
                 return;
             }
+        }
+    }
+
+    /// Notes that the reply is about to be written.
+    fn replied(&mut self) {
+        if let Some(launched) = &mut self.launched {
+            launched.owes = false;
         }
     }
 
@@ -224,7 +227,7 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         // Most calls end in place: they have neither.
-        if self.seat.is_some() || !self.asks.is_empty() {
+        if self.launched.is_some() || !self.asks.is_empty() {
             self.leave();
         }
     }
@@ -238,8 +241,8 @@ impl Call {
             self.withdraw_all(&mut out);
         }
         let flight = &self.shared.flight;
-        let is_cut = |number: &u64| self.owes && flight.is_cut() && flight.land(*number);
-        if self.seat.as_ref().is_some_and(is_cut) {
+        let is_cut = |it: &Launched| it.owes && flight.is_cut() && flight.land(it.number);
+        if self.launched.as_deref().is_some_and(is_cut) {
             self.reply(&shutting_down().into(), &mut out);
         }
         if !out.is_empty() {
@@ -247,8 +250,8 @@ impl Call {
         }
         // The last member of a batch sends the replies of all, before the connection sees that all is said.
         drop(self.batch.take());
-        if let Some(number) = self.seat {
-            self.shared.flight.leave(number);
+        if let Some(launched) = &self.launched {
+            self.shared.flight.leave(launched.number);
         }
     }
 }

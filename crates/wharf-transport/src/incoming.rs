@@ -281,7 +281,10 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
             *buffer = BytesMut::from(&buffer[..]);
             self.frugal = true;
         }
-        if ended { line.or_else(|| self.lines.finish()) } else { line }
+        if ended && line.is_none() {
+            return self.lines.finish();
+        }
+        line
     }
 
     /// Hangs up on a client that opens with an HTTP request: a web page can make a browser send
