@@ -26,9 +26,15 @@ use crate::{
 /// How long the whole of a call may take, unless `--timeout` is longer.
 const TOTAL: Duration = Duration::from_mins(10);
 
+/// Delay after which the handshake times out later than the command, whose message names the right option.
+const LATER: Duration = Duration::from_millis(250);
+
 /// What a program may need that ended before it spoke.
 const VARIABLES: &str = "It got only a few variables of your environment (PATH, HOME, ...): \
                          --env NAME gives it another.";
+
+/// Hint for a URL that the web server does not have.
+const PATH: &str = "Check the path of the URL: many servers are at /mcp.";
 
 /// A server, the headers that go to it, and how to get in.
 struct Found {
@@ -118,7 +124,9 @@ impl Context {
     /// Connects to the server at `url` by way of `auth`, and leaves again.
     pub(crate) async fn try_in(&self, url: &str, auth: &Auth) -> Result<(), Fail> {
         let builder = self.builder(Answers::new())?.auth(auth.clone());
-        let client = builder.connect(url).await.map_err(Fail::connecting)?;
+        let connecting = builder.connect(url).await;
+        // `auth login` has no `--timeout` that a hint could name.
+        let client = connecting.map_err(|error| Fail::connecting(error).without_timeout_hint())?;
         client.close().await;
         Ok(())
     }
@@ -205,14 +213,14 @@ impl Context {
         }
     }
 
-    /// What happened, with a hint for a program that may miss a variable.
+    /// Error of a connection attempt, with a hint for a missing variable or a wrong path.
     fn connecting(target: &Target, error: Error) -> Fail {
-        let ended = matches!(target, Target::Command(_)) && error.message.contains("it ended with");
-        let fail = Fail::connecting(error);
-        match ended {
-            true => fail.hint(VARIABLES.to_owned()),
-            false => fail,
-        }
+        let hint = match target {
+            Target::Command(_) if error.message.contains("it ended with") => Some(VARIABLES),
+            Target::Url(_) if error.message.contains("404 Not Found") => Some(PATH),
+            _ => None,
+        };
+        Fail::connecting(error).hint(hint.map(str::to_owned))
     }
 
     fn builder(&self, answers: Answers) -> Result<ClientBuilder, Fail> {
@@ -232,8 +240,9 @@ impl Context {
             None => builder,
         };
         if let Some(timeout) = self.shared.timeout {
-            // Whoever waits for a server that is slow to start says so with the same option.
-            builder = builder.timeout(timeout).total(timeout.max(TOTAL)).handshake(timeout);
+            // The same option is for servers that are slow to start.
+            let handshake = timeout.saturating_add(LATER);
+            builder = builder.timeout(timeout).total(timeout.max(TOTAL)).handshake(handshake);
         }
         if let Some(level) = self.shared.log_level {
             builder = builder.log_level(level);

@@ -140,6 +140,12 @@ impl Fail {
         self
     }
 
+    /// Removes the hint that names `--timeout`.
+    pub(crate) fn without_timeout_hint(self) -> Self {
+        let is_timeout = self.kind == ErrorKind::RequestTimeout.name();
+        Fail { hint: self.hint.filter(|_| !is_timeout), ..self }
+    }
+
     /// Tells it on stderr: in words to people, else as one line of JSON.
     pub(crate) fn tell(&self, json: bool, screen: &Screen) {
         if self.exit == Exit::NobodyReads {
@@ -292,6 +298,9 @@ mod tests {
         }
         assert_eq!(Fail::connecting(Error::new(ErrorKind::InvalidRequest)).exit as i32, 4);
         assert_eq!(Fail::connecting(Error::new(ErrorKind::Forbidden)).exit as i32, 3);
+        let timeout = Fail::connecting(Error::new(ErrorKind::RequestTimeout));
+        assert!(timeout.json().contains("--timeout"));
+        assert!(!timeout.without_timeout_hint().json().contains("--timeout"));
         assert_eq!((Fail::usage("x").exit as i32, Fail::interrupted().exit as i32), (1, 130));
     }
 

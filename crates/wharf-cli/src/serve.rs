@@ -19,7 +19,7 @@ pub(crate) struct Serve {
     /// Serve the client at stdin and stdout (the default)
     #[arg(long, group = "transport")]
     stdio: bool,
-    /// Serve HTTP at this address [default: 127.0.0.1:8000]
+    /// Serve HTTP at this address [default: 127.0.0.1:8000], with /live and /ready for load balancers
     #[arg(long, group = "transport", value_name = "ADDRESS", num_args = 0..=1,
           default_missing_value = "127.0.0.1:8000")]
     http: Option<String>,

@@ -74,11 +74,20 @@ pub(crate) fn entry(word: &str) -> Result<Entry, Fail> {
     config::find(word).map_err(|error| unknown(word, &error))
 }
 
+/// Hint for an address without its scheme, such as `localhost:8000/mcp`. The path defaults to the usual `/mcp`.
+fn missing_scheme(word: &str) -> Option<String> {
+    let (authority, path) = word.split_once('/').unwrap_or((word, "mcp"));
+    let (host, port) = authority.rsplit_once(':')?;
+    let is_address = !host.is_empty() && port.parse::<u16>().is_ok();
+    is_address.then(|| format!("For an address, write its scheme: http://{authority}/{path}"))
+}
+
 fn unknown(word: &str, error: &ConfigError) -> Fail {
     let alike = suggest::instead(word, error.known.iter().map(String::as_str));
     let file = Path::new(word).is_file();
     let file = file.then(|| format!("To start the file of that name, write ./{word}."));
-    Fail::usage(error.to_string()).hint(alike.or(file).or_else(|| Some(HOW.to_owned())))
+    let hint = alike.or(file).or_else(|| missing_scheme(word));
+    Fail::usage(error.to_string()).hint(hint.or_else(|| Some(HOW.to_owned())))
 }
 
 fn is_json(file: &str) -> bool {
@@ -107,7 +116,8 @@ fn entry_of(file: &str, name: Option<&str>) -> Result<Entry, Fail> {
 fn program(file: &str) -> Result<ChildCommand, Fail> {
     let path = Path::new(file);
     if !path.is_file() {
-        return Err(Fail::usage(format!("There is no file {file}")).hint(HOW.to_owned()));
+        let hint = missing_scheme(file).unwrap_or_else(|| HOW.to_owned());
+        return Err(Fail::usage(format!("There is no file {file}")).hint(hint));
     }
     // Without a folder in front, the search path would be looked through.
     let here = if file.contains(['/', '\\']) { file.to_owned() } else { format!("./{file}") };
@@ -159,6 +169,9 @@ mod tests {
             assert!(matches!(find(word), Ok(Target::Url(url)) if url == word), "{word}");
         }
         assert!(told("ftp://a").contains("begins with http://"));
+        assert!(told("localhost:8000/tools").contains("http://localhost:8000/tools"));
+        assert!(told("127.0.0.1:8000").contains("http://127.0.0.1:8000/mcp"));
+        assert!(!told("./a:b/c").contains("scheme") && !told("harbour").contains("scheme"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{self, Read as _, Write as _},
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -19,15 +19,13 @@ use crate::{
     terminal::{clean_line, somebody_there},
 };
 
-/// The file is no longer than this.
-const LONGEST: u64 = 4 << 20;
-
 /// So many files are remembered, the latest first.
 const MOST: usize = 1000;
 
 /// The entry, if its file may be used: it is the user's own, was trusted before, or is now.
 pub(crate) async fn agreed(entry: Entry, context: &Context) -> Result<Entry, Fail> {
-    for warning in entry.warnings() {
+    // The error for an entry with a problem repeats its warnings.
+    for warning in entry.warnings().iter().filter(|_| entry.problem().is_none()) {
         context.tell(&warning.to_string());
     }
     // What is disabled or cannot be used is told without a question.
@@ -66,7 +64,8 @@ pub(crate) fn known(entry: Entry) -> Result<Entry, Fail> {
 
 fn refused(entry: &Entry) -> Fail {
     let message = format!(
-        "{} is a file of a project, and was not trusted: it could start any program ({})",
+        "{} is a file of a project, and was not trusted: it could start any program and send any \
+         variable anywhere (this entry: {})",
         entry.source.display(),
         entry.summary()
     );
@@ -151,9 +150,7 @@ impl Trusted {
     /// What was remembered; nothing, if that cannot be read or others could have written it.
     fn read() -> Self {
         let read = || {
-            let file = fs::File::open(place()?).ok().filter(is_private)?;
-            let mut text = String::new();
-            file.take(LONGEST).read_to_string(&mut text).ok()?;
+            let text = wharf::read_private(place()?).ok()?;
             serde_json::from_str(&text).ok()
         };
         read().unwrap_or_default()
@@ -193,17 +190,6 @@ impl Trusted {
 /// Beside the logins.
 fn place() -> Option<PathBuf> {
     Some(FileVault::usual("wharf")?.with_file_name("trusted.json"))
-}
-
-#[cfg(unix)]
-fn is_private(file: &fs::File) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.metadata().is_ok_and(|it| it.permissions().mode() & 0o077 == 0)
-}
-
-#[cfg(not(unix))]
-fn is_private(_: &fs::File) -> bool {
-    true
 }
 
 #[cfg(test)]

@@ -52,8 +52,7 @@ fn check(file: &File, path: &Path) -> io::Result<()> {
 
 #[cfg(unix)]
 fn is_private(mode: u32, owner: u32) -> bool {
-    let open_to_group = if owner == 0 { 0o030 } else { 0o070 };
-    mode & (open_to_group | 0o007) == 0
+    wharf_model::is_private_mode(mode, owner == 0)
 }
 
 /// Windows has no modes; files below a user's own folder are that user's.

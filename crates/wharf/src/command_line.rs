@@ -141,6 +141,11 @@ impl Wanted {
         #[cfg(feature = "tls")]
         match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => {
+                // Refuses a key that other users can read.
+                let read = crate::read_private(key);
+                read.map_err(|error| {
+                    Failure::new(format!("--tls-key {}: {error}", key.display()))
+                })?;
                 http = http.tls(crate::Tls::from_pem_files(certificate, key)?);
             }
             (None, None) => {}
@@ -243,5 +248,20 @@ mod tests {
             let half = parse("--http localhost:0 --tls-cert a.pem").unwrap().unwrap();
             assert!(half.allow(crate::Http::new()).is_err());
         }
+    }
+
+    #[cfg(all(feature = "tls", unix))]
+    #[test]
+    fn a_tls_key_that_other_users_can_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let key = std::env::temp_dir().join(format!("wharf-tls-key-{}", std::process::id()));
+        std::fs::write(&key, "key").unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let key_name = key.display();
+        let line = format!("--http localhost:0 --tls-cert {key_name} --tls-key {key_name}");
+        let refused = parse(&line).unwrap().unwrap().allow(crate::Http::new());
+        std::fs::remove_file(&key).unwrap();
+        let message = refused.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(message.contains(&format!("chmod 600 {key_name}")), "{message}");
     }
 }

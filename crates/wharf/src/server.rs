@@ -378,7 +378,7 @@ impl Server {
 
     /// Runs the server for as long as the process lives: until the client is gone (over stdin and
     /// stdout) or the process is told to end. Told twice, it ends at once. Where a socket listens is
-    /// said on stderr.
+    /// said on stderr. Over HTTP, [`/live` and `/ready`](crate::Http::health) are served too.
     ///
     /// When it returns, the process has one more second to end by itself. Then it is ended, because
     /// a blocking handler that hangs would hold it up for ever.
@@ -394,7 +394,12 @@ impl Server {
     /// If the server cannot be built, or the transport cannot be set up.
     pub async fn run_over(self, transport: Transport) -> Result<()> {
         let name = self.about.name.clone();
-        let endpoint = self.build()?;
+        // A load balancer can ask every process that has an HTTP port of its own.
+        #[cfg(feature = "http")]
+        let this = Server { http: self.http.health(), ..self };
+        #[cfg(not(feature = "http"))]
+        let this = self;
+        let endpoint = this.build()?;
         // Never aborted: as long as the process goes on, another signal must be able to end it.
         tokio::spawn(endpoint.shutdown_on_signals());
         match transport {

@@ -174,6 +174,11 @@ fn what_is_passed_over_is_told() {
     assert!(error["message"].as_str().unwrap().contains("it is disabled"), "{error}");
     let error = bed.run(&["list", "odd"]).error(1);
     assert!(error["message"].as_str().unwrap().contains("write `command`"), "{error}");
+    #[cfg(unix)]
+    {
+        let (_, shown) = crate::pty::Pty::start(bed.command(&["list", "odd"])).end();
+        assert_eq!(shown.matches("write `command`").count(), 1, "{shown}");
+    }
     // An entry that is not disabled goes before one that is.
     let on = json!({"mcpServers": {"off": {"command": WHARF, "args": ["serve"]}}}).to_string();
     bed.write("wharf/mcp.json", &on);

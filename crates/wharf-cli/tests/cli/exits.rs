@@ -76,6 +76,14 @@ fn a_server_that_is_not_there_is_4() {
 }
 
 #[test]
+fn a_wrong_path_is_told_with_the_usual_one() {
+    let bed = Bed::new("wrong-path");
+    let served = Served::http(&bed);
+    let error = bed.run(&["list", &served.url.replace("/mcp", "/wrong")]).error(4);
+    assert!(error["hint"].as_str().is_some_and(|it| it.contains("/mcp")), "{error}");
+}
+
+#[test]
 fn a_failure_of_the_tool_is_5_and_its_result_is_there() {
     let bed = Bed::new("tool");
     let ran = bed.demo(&["call", "fail", "reason=rain"]);

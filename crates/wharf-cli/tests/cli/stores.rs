@@ -1,9 +1,17 @@
 //! A demo server whose tasks outlive it.
 
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    thread,
+    time::{Duration, Instant},
+};
+
 use serde_json::Value;
 
 use crate::{
-    bed::{Bed, Served, finished},
+    bed::{Bed, PATIENCE, Served, finished},
     tasks::{ERAS, sail},
 };
 
@@ -38,7 +46,7 @@ fn what_is_sealed_nobody_reads_without_the_key() {
         let id = sail(&bed, &served.url, "modern", "days=0");
         bed.run(&["tasks", "resume", &served.url, &id]).json();
         drop(served);
-        let bytes = ["", "-wal"].map(|end| std::fs::read(bed.dir.join(format!("{file}{end}"))));
+        let bytes = ["", "-wal"].map(|end| fs::read(bed.dir.join(format!("{file}{end}"))));
         let bytes = bytes.into_iter().flatten().flatten().collect::<Vec<_>>();
         bytes.windows(6).any(|word| word == b"Lisbon")
     };
@@ -68,6 +76,42 @@ fn a_store_that_is_no_good_is_told_with_what_to_do() {
     }
 }
 
+/// Sends a `GET` request as a load balancer does, and returns status and body.
+fn get(served: &Served, path: &str) -> (u16, String) {
+    let address = served.url.trim_start_matches("http://").trim_end_matches("/mcp");
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: 10.0.0.1\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+#[test]
+fn a_load_balancer_sees_when_the_store_fails_and_when_it_is_back() {
+    let bed = Bed::new("stores-ready");
+    let served = Served::start(&bed, &STORED);
+    let becomes = |expected: u16| {
+        let deadline = Instant::now() + PATIENCE;
+        while get(&served, "/ready").0 != expected {
+            assert!(Instant::now() < deadline, "/ready does not become {expected}");
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(get(&served, "/live").0, 200);
+    };
+    becomes(200);
+    let (file, away) = (bed.dir.join("tasks.db"), bed.dir.join("away.db"));
+    fs::rename(&file, &away).unwrap();
+    becomes(503);
+    // Anyone may ask, so the answer names neither the file nor the cause.
+    let (_, body) = get(&served, "/ready");
+    assert!(!body.contains("tasks.db") && !body.contains("store"), "{body}");
+    fs::rename(&away, &file).unwrap();
+    becomes(200);
+}
+
 #[test]
 fn people_are_told_where_tasks_are_kept() {
     let bed = Bed::new("stores-told");
@@ -81,7 +125,7 @@ fn a_key_that_others_can_read_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
     let bed = Bed::new("open-key");
     let key = bed.write("key", &"42".repeat(32));
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     for words in [
         &["serve", "--store", "memory:", "--store-key", "key"][..],
         &["serve", "--http", "127.0.0.1:0", "--tls-cert", "key", "--tls-key", "key"],

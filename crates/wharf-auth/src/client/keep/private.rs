@@ -163,7 +163,7 @@ fn check(file: &File, path: &Path) -> Result<(), Problem> {
     if about.uid() != rustix::process::geteuid().as_raw() {
         return Err(Problem::at(path, &"it belongs to another user"));
     }
-    if about.mode() & 0o077 != 0 {
+    if !wharf_model::is_private_mode(about.mode(), false) {
         let what = format!(
             "others can read it, and may have: chmod 600 {}, and log in anew if that matters",
             path.display()
