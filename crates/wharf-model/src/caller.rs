@@ -47,6 +47,23 @@ impl Caller {
             (None, None) => Caller::Local,
         }
     }
+
+    /// The group of an unauthenticated caller's address, below `groups`; `None` for other callers.
+    ///
+    /// Stores that several processes share count unauthenticated callers by this group. An address is personal data, and
+    /// its digest could be reversed by trying all addresses; a group has too many addresses for that.
+    #[must_use]
+    pub fn address_group(&self, groups: u16) -> Option<u16> {
+        let Caller::Address(address) = self else { return None };
+        // FNV-1a: all processes must compute the same number.
+        let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        let start = 0xcbf2_9ce4_8422_2325;
+        let hash = match address {
+            IpAddr::V4(address) => address.octets().iter().fold(start, hash),
+            IpAddr::V6(address) => address.octets().iter().fold(start, hash),
+        };
+        u16::try_from((hash ^ (hash >> 32)) % u64::from(groups.max(1))).ok()
+    }
 }
 
 impl From<IpAddr> for Caller {
@@ -71,5 +88,18 @@ mod tests {
         assert_eq!(caller("2001:db8::1"), caller("2001:db8::ffff:1"));
         assert_ne!(caller("2001:db8::1"), caller("2001:db8:0:1::1"));
         assert_eq!(caller("::ffff:192.0.2.1"), caller("192.0.2.1"));
+    }
+
+    #[test]
+    fn addresses_are_spread_over_all_groups() {
+        let group = |caller: Caller| caller.address_group(16);
+        assert_eq!(group(Caller::Local), None);
+        assert_eq!(group(Caller::Principal("ada".into())), None);
+        let mut counts = [0; 16];
+        for last in 0..=255 {
+            let address = IpAddr::from([192, 0, 2, last]);
+            counts[usize::from(group(address.into()).unwrap())] += 1;
+        }
+        assert!(counts.iter().all(|count| (4..=40).contains(count)), "{counts:?}");
     }
 }

@@ -12,18 +12,15 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{Caller, Error, Outbox, Outcome, Scope};
+use wharf_model::{Caller, Error, LogThrottle, Outbox, Outcome, Scope};
 
-use crate::{
-    notice::Notice,
-    shares::{Share, Shares},
-};
+use crate::shares::{Share, Shares};
 
 /// How many blocking functions may be at work or in line, and how many of one caller.
 pub(crate) struct Pool {
     places: Shares,
     taken: AtomicUsize,
-    refused: Notice,
+    refused: LogThrottle,
 }
 
 /// One place in the pool. The job owns it, not the call: a thread outlives a cancelled call.
@@ -35,7 +32,7 @@ pub(crate) struct Place {
 impl Pool {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
         let (places, taken) = (Shares::new(limit), AtomicUsize::new(0));
-        Arc::new(Pool { places, taken, refused: Notice::default() })
+        Arc::new(Pool { places, taken, refused: LogThrottle::default() })
     }
 
     /// A place for a call with this scope.

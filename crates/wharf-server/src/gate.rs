@@ -7,14 +7,11 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use wharf_model::{Caller, Outbox, Release, Scope};
+use wharf_model::{Caller, LogThrottle, Outbox, Release, Scope};
 
 pub(crate) use self::line::Ticket;
 use self::line::{Line, Waiter};
-use crate::{
-    notice::Notice,
-    shares::{Share, Shares},
-};
+use crate::shares::{Share, Shares};
 
 /// A semaphore for calls. Callers that have calls waiting take turns, and none of them can take all
 /// places, neither those of running calls nor those of waiting ones.
@@ -27,7 +24,7 @@ pub(crate) struct Gate {
     /// next one, and none starts without the lock.
     running: AtomicUsize,
     line: Mutex<Line>,
-    refused: Notice,
+    refused: LogThrottle,
 }
 
 const WAITING: usize = 1 << (usize::BITS - 1);
@@ -51,7 +48,7 @@ impl Gate {
             queue: Shares::new(queue.min(WAITING - 1)),
             running: AtomicUsize::new(0),
             line: Mutex::default(),
-            refused: Notice::default(),
+            refused: LogThrottle::default(),
         })
     }
 

@@ -47,7 +47,6 @@ mod kinds;
 mod limits;
 mod listens;
 mod middleware;
-mod notice;
 mod page;
 mod park;
 mod prepare;

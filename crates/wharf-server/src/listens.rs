@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wharf_model::{Budget, Caller, Filter, Full, Held, LiveFilter, Request};
+use wharf_model::{Budget, Caller, Filter, Full, Held, LiveFilter, LogThrottle, Request};
 
 use crate::{
     limits::Limits,
-    notice::Notice,
     shares::{Share, Shares},
 };
 
@@ -20,8 +19,8 @@ pub(crate) struct Listens {
     most_uris: usize,
     most_bytes: usize,
     bytes: Arc<Budget>,
-    cut: Notice,
-    refused: Notice,
+    cut: LogThrottle,
+    refused: LogThrottle,
 }
 
 /// One listen; given back when dropped.
@@ -40,8 +39,8 @@ impl Listens {
             most_uris: limits.subscriptions,
             most_bytes: limits.subscription_bytes,
             bytes: Budget::new(limits.subscription_total),
-            cut: Notice::default(),
-            refused: Notice::default(),
+            cut: LogThrottle::default(),
+            refused: LogThrottle::default(),
         })
     }
 

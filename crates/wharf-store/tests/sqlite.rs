@@ -248,6 +248,7 @@ async fn bad_urls_say_what_to_write() {
         ("sqlite::memory:", "memory:"),
         ("sqlite:x.db?synchronous=off", "full (the default) or normal"),
         ("sqlite:x.db?sync=full", "synchronous"),
+        ("sqlite:x.db?max_bytes=much", "max_bytes is a number"),
         ("mysql://root:secret@localhost", "sqlite:PATH"),
         ("nothing", "memory:"),
         ("memory:x", "memory:"),

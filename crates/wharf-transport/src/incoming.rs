@@ -15,7 +15,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     time::{Instant, timeout},
 };
-use wharf_model::{Error, ErrorKind, Method, Request, Scope};
+use wharf_model::{Caller, Error, ErrorKind, Method, Request, Scope};
 use wharf_wire::{Codec, Connection, Line, Lines, Received};
 
 use crate::{
@@ -263,6 +263,9 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
             };
             // How the next message is read may depend on anything else, or on its answer.
             let call = matches!(&received, Received::Call(it, _) if it.method != Method::Discover);
+            if !call && matches!(received, Received::Call(..)) {
+                self.connection.count_as(&Caller::of(&self.scope));
+            }
             self.ahead.push_back((received, length));
             if !call {
                 break;

@@ -22,7 +22,6 @@ mod places;
 mod replies;
 mod room;
 mod seats;
-mod seldom;
 mod shortage;
 mod shutdown;
 mod sockets;

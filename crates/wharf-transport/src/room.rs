@@ -12,9 +12,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 #[cfg(feature = "http")]
 use tokio::time::timeout;
-use wharf_model::{Budget, Caller, Full, Held, Scope};
-
-use crate::seldom::Seldom;
+use wharf_model::{Budget, Caller, Full, Held, LogThrottle, Scope};
 
 /// What a slow client must at least send a second once its time of grace is over.
 pub(crate) const RATE: u64 = 64 << 10;
@@ -191,8 +189,8 @@ impl Unfinished {
 }
 
 fn full(whose: &'static str) -> Full {
-    static SAID: Seldom = Seldom::new();
-    if SAID.is_due() {
+    static LINE: LogThrottle = LogThrottle::new();
+    if LINE.is_due() {
         tracing::warn!(whose, "a message was refused: there is no room for more bytes");
     }
     Full

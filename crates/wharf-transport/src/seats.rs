@@ -6,12 +6,11 @@ use std::sync::{
 };
 
 use tokio::{task::AbortHandle, time::Instant};
-use wharf_model::Caller;
+use wharf_model::{Caller, LogThrottle};
 
 use crate::{
     call::Shared,
     places::{Places, Use},
-    seldom::Seldom,
 };
 
 /// The places of the connections of one listening socket.
@@ -123,8 +122,8 @@ impl Seats {
 }
 
 fn note(caller: &Caller, victim: Option<&Seat>) {
-    static SAID: Seldom = Seldom::new();
-    if SAID.is_due() {
+    static LINE: LogThrottle = LogThrottle::new();
+    if LINE.is_due() {
         match victim {
             Some(seat) => tracing::warn!(
                 caller = ?seat.caller,

@@ -1,27 +1,34 @@
 //! A process that has no file descriptors left for new connections.
 
+#[cfg(feature = "http")]
+use std::time::Duration;
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use tokio::time::Instant;
+use wharf_model::LogThrottle;
 
-/// How often it is logged while it lasts.
-const LOGGED: Duration = Duration::from_secs(60);
 /// For how long after the last failure the process counts as short of descriptors.
 #[cfg(feature = "http")]
 const RECENT: Duration = Duration::from_secs(10);
 
 /// Whether connections could not be accepted, for lack of file descriptors or memory. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shortage(Arc<Mutex<Times>>);
+pub(crate) struct Shortage(Arc<State>);
 
-#[derive(Debug, Default)]
-struct Times {
-    failed: Option<Instant>,
-    logged: Option<Instant>,
+#[derive(Debug)]
+struct State {
+    /// Time of the last failure for lack of file descriptors or memory.
+    failed: Mutex<Option<Instant>>,
+    log: LogThrottle,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State { failed: Mutex::default(), log: LogThrottle::every_seconds(60) }
+    }
 }
 
 impl Shortage {
@@ -37,15 +44,11 @@ impl Shortage {
         ) {
             return false;
         }
-        let now = Instant::now();
-        let mut times = self.lock();
         let is_shortage = is_shortage(error);
         if is_shortage {
-            times.failed = Some(now);
+            *self.0.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
-        if times.logged.is_none_or(|logged| now.duration_since(logged) >= LOGGED) {
-            times.logged = Some(now);
-            drop(times);
+        if self.0.log.is_due() {
             match is_shortage {
                 true => tracing::error!(
                     %error,
@@ -61,11 +64,8 @@ impl Shortage {
     /// Whether there was a shortage a moment ago.
     #[cfg(feature = "http")]
     pub(crate) fn is_recent(&self) -> bool {
-        self.lock().failed.is_some_and(|failed| failed.elapsed() < RECENT)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Times> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let failed = *self.0.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.is_some_and(|failed| failed.elapsed() < RECENT)
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use bytestring::ByteString;
 use wharf_model::{
-    Asks, Error, ErrorKind, Filter, LiveFilter, LogLevel, Method, Moment, Parts, Peer, Principal,
-    Request, Tasking,
+    Asks, Caller, Error, ErrorKind, Filter, LiveFilter, LogLevel, Method, Moment, Parts, Peer,
+    Principal, Request, Tasking,
 };
 
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
     offer::{Handshake, Offer, Opening},
     origin::Origin,
     revision::{Feature, Verb},
+    subscriptions::Subscriptions,
 };
 
 /// One stream of messages: requests in any revision, and the legacy session it may hold.
@@ -88,6 +89,14 @@ impl Connection {
         self.session.as_ref().map_or(0, |session| session.kept as usize)
     }
 
+    /// Counts the session's subscriptions under `caller` from now on.
+    pub fn count_as(&mut self, caller: &Caller) {
+        if let Some(session) = &mut self.session {
+            session.subscriptions = Subscriptions::of(caller.clone());
+            session.recount(&self.wire);
+        }
+    }
+
     /// Lets the session's listen, which it was about to begin, wait until it is
     /// [due](Connection::due_listen). It will hear of what changes from `since` on.
     pub fn put_off_listen(&mut self, since: Moment) {
@@ -147,6 +156,7 @@ pub(crate) struct Session {
     pub(crate) edits: u32,
     /// About how many bytes are kept of what the client said about itself.
     pub(crate) kept: u32,
+    pub(crate) subscriptions: Subscriptions,
 }
 
 /// The session's own listen.
@@ -233,6 +243,7 @@ impl Legacy<'_> {
                 listen: Listen::Early,
                 edits: 0,
                 kept: u32::try_from(kept).unwrap_or(u32::MAX),
+                subscriptions: Subscriptions::default(),
             });
         }
         Ok(Received::Call(request.from_peer(peer), codec))
@@ -295,9 +306,12 @@ impl Legacy<'_> {
         let uri = message.text(Slot::Uri).unwrap_or_default();
         let (most, most_bytes) = (wire.limits.subscriptions, wire.limits.subscription_bytes);
         session.edits += 1;
-        session.follow().edit(|filter| match verb {
+        let filter = session.follow().clone();
+        filter.edit(|filter| match verb {
             Verb::Unsubscribe => {
                 filter.uris.remove(&*uri);
+                // Less than before, so it fits.
+                let _ = session.subscriptions.count(wire, filter, None);
                 Ok(())
             }
             _ if filter.uris.contains(&*uri) => Ok(()),
@@ -306,6 +320,7 @@ impl Legacy<'_> {
                 Err(subscriptions_too_long(most_bytes))
             }
             _ => {
+                session.subscriptions.count(wire, filter, Some(&uri))?;
                 filter.uris.insert(uri.into_owned());
                 Ok(())
             }
@@ -376,6 +391,13 @@ impl Session {
     fn follow(&mut self) -> &LiveFilter {
         self.follows = true;
         self.filter()
+    }
+
+    /// Counts subscriptions that another process accepted. They stay even if they exceed the budget here.
+    pub(crate) fn recount(&mut self, wire: &Wire) {
+        if let Some(filter) = &self.filter {
+            let _ = filter.read(|filter| self.subscriptions.count(wire, filter, None));
+        }
     }
 
     pub(crate) fn filter(&mut self) -> &LiveFilter {

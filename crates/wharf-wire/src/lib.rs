@@ -27,6 +27,7 @@ mod revision;
 mod saved;
 mod scan;
 pub mod sse;
+mod subscriptions;
 mod task;
 mod tasking;
 mod text;

@@ -13,6 +13,7 @@ use crate::{
     failure::write_error,
     legacy::{Listen, Session},
     offer::{Handshake, Offer},
+    subscriptions::Subscriptions,
 };
 
 /// What is kept of a session. Unknown fields are for those who run a newer program.
@@ -97,6 +98,7 @@ impl Connection {
             listen: Listen::Early,
             edits: 0,
             kept,
+            subscriptions: Subscriptions::default(),
         };
         session.catch_up(saved, wire.limits.subscriptions);
         Some(Connection { wire, session: Some(session) })
@@ -107,6 +109,7 @@ impl Connection {
     pub fn catch_up(&mut self, saved: &[u8]) {
         if let (Some(session), Ok(saved)) = (&mut self.session, serde_json::from_slice(saved)) {
             session.catch_up(saved, self.wire.limits.subscriptions);
+            session.recount(&self.wire);
         }
     }
 

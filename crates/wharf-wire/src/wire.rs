@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use wharf_model::{Error, Implementation, LogLevel, Request};
+use wharf_model::{Budget, Error, Implementation, LogLevel, Request};
 
 use crate::{
     CallId, Codec, Heads, Revision, introductions::Introductions, legacy::Legacy, origin::Origin,
@@ -55,6 +55,9 @@ pub struct WireLimits {
     pub subscriptions: usize,
     /// Bytes of the URIs that one legacy session may follow.
     pub subscription_bytes: usize,
+    /// Bytes of the URIs that all legacy sessions may follow, with 64 more for each. One caller gets as much as is still
+    /// free.
+    pub subscription_total: usize,
 }
 
 impl Default for WireLimits {
@@ -69,6 +72,7 @@ impl Default for WireLimits {
             batch: 1_000,
             subscriptions: 1_000,
             subscription_bytes: 128 * 1024,
+            subscription_total: 64 * 1024 * 1024,
         }
     }
 }
@@ -87,6 +91,8 @@ pub struct Wire {
     /// says about itself is said once, to those who discover it.
     pub(crate) server_info: Vec<u8>,
     pub(crate) introductions: Arc<Introductions>,
+    /// Bytes that legacy sessions are subscribed to.
+    pub(crate) subscriptions: Arc<Budget>,
 }
 
 impl Wire {
@@ -101,6 +107,7 @@ impl Wire {
             eras: Eras::default(),
             profile: ErrorProfile::default(),
             limits: WireLimits::default(),
+            subscriptions: Budget::new(WireLimits::default().subscription_total),
             log_level: LogLevel::Info,
             streams: true,
             introductions: Arc::default(),
@@ -131,6 +138,7 @@ impl Wire {
     #[must_use]
     pub fn limits(mut self, limits: WireLimits) -> Self {
         self.limits = limits;
+        self.subscriptions = Budget::new(limits.subscription_total);
         self
     }
 

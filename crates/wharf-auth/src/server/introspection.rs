@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -12,7 +12,7 @@ use http::{HeaderValue, Method, Request, header};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 use url::form_urlencoded;
-use wharf_model::Caller;
+use wharf_model::{Caller, LogThrottle};
 
 use super::{
     cache::Recent,
@@ -35,8 +35,6 @@ const KEEP: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 128;
 /// The longest that a token that is no good is remembered.
 const KEEP_BAD: Duration = Duration::from_secs(5);
-/// How often it is logged that tokens are refused because there are too many questions.
-const LOG_EVERY: Duration = Duration::from_secs(60);
 /// How long others wait until they can be asked.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How far the issuer's clock may be off.
@@ -151,7 +149,7 @@ impl Introspection {
                 good: Recent::default(),
                 bad: Recent::default(),
                 keep_bad: self.keep.min(KEEP_BAD),
-                logged: Mutex::default(),
+                full_log: LogThrottle::every_seconds(60),
             };
             Gate::new(self.front.clone(), Asker { question: Arc::new(question), keep: self.keep })
         })
@@ -205,8 +203,8 @@ struct Question {
     /// Why tokens were no good, and until when that is believed.
     bad: Recent<(&'static str, Instant)>,
     keep_bad: Duration,
-    /// When it was logged last that there is no place.
-    logged: Mutex<Option<Instant>>,
+    /// Rate limit of the log line about requests that find no place.
+    full_log: LogThrottle,
 }
 
 impl Verifier for Asker {
@@ -251,9 +249,7 @@ impl Question {
 
     /// Tells the operator, once in a while.
     fn log_full(&self) {
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged.is_none_or(|at| at.elapsed() >= LOG_EVERY) {
-            *logged = Some(Instant::now());
+        if self.full_log.is_due() {
             tracing::warn!(
                 endpoint = self.endpoint,
                 "requests are answered with 503: the issuer is slower than tokens come in"

@@ -68,8 +68,8 @@ fn not_found() -> Error {
 }
 
 async fn load(core: &Core, request: &Request) -> Result<TaskRecord, Error> {
-    let owner = ledger::owner(request.principal());
-    let found = core.tasks.engine().ledger.load_of(&request.target(), &owner).await;
+    let principal = request.principal();
+    let found = core.tasks.engine().ledger.load_of(&request.target(), principal).await;
     let record = found.map_err(unanswered)?.ok_or_else(not_found)?;
     may_see(core, request, &record)?;
     Ok(record)
@@ -88,8 +88,7 @@ pub(super) fn may_see(core: &Core, request: &Request, record: &TaskRecord) -> Re
 
 /// The task with this id, if the caller owns it and may see it.
 async fn visible(core: &Core, request: &Request, id: &str) -> Result<Option<TaskRecord>, Error> {
-    let owner = ledger::owner(request.principal());
-    let found = core.tasks.engine().ledger.load_of(id, &owner).await?;
+    let found = core.tasks.engine().ledger.load_of(id, request.principal()).await?;
     Ok(found.filter(|record| may_see(core, request, record).is_ok()))
 }
 
@@ -98,7 +97,7 @@ fn unanswered(error: Error) -> Error {
     if error == Error::new(ErrorKind::InternalError) {
         return error;
     }
-    tracing::warn!(%error, "the store of tasks fails");
+    ledger::log_failure(&error, "answer a request about tasks");
     if error.kind.is_overloaded() {
         return Error::overloaded(WHEN_FULL).with_message("The store of tasks is full");
     }
@@ -186,12 +185,12 @@ async fn list(core: &Core, request: &Request) -> Result<Outcome, Error> {
     let most = core.limits.page.clamp(1, PAGE);
     let wanted = request.limit().and_then(|limit| usize::try_from(limit).ok());
     let size = wanted.map_or(most, |wanted| wanted.clamp(1, most));
-    let owner = ledger::owner(Some(principal));
-    let records = core.tasks.engine().ledger.list(&owner, after.as_deref(), size + 1).await;
+    let (owner, ledger) = (ledger::principal_owner(principal), &core.tasks.engine().ledger);
+    let records = ledger.list(&owner, after.as_deref(), size + 1).await;
     let mut records = records.map_err(unanswered)?;
     // Where a list goes on after a task that is gone, nobody knows: that is not its end.
     if let Some(after) = after.filter(|_| records.is_empty())
-        && core.tasks.engine().ledger.load_of(&after, &owner).await.map_err(unanswered)?.is_none()
+        && ledger.load_of(&after, Some(principal)).await.map_err(unanswered)?.is_none()
     {
         return Err(Error::new(ErrorKind::InvalidCursor));
     }

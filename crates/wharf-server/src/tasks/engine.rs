@@ -21,11 +21,11 @@ use crate::{
     shares::Shares,
     tasks::{
         bell::{Bell, spawn},
-        ledger::{Ledger, TOPIC, WORK},
+        ledger::{self, Ledger, TOPIC, WORK},
         link::{Link, Stop},
         machinery::Stage,
         options::{TaskOptions, millis},
-        record::Claim,
+        record::{Claim, TaskRecord},
         room::Room,
     },
 };
@@ -57,6 +57,7 @@ pub(crate) struct Engine {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) options: Arc<TaskOptions>,
     pub(crate) room: Room,
+    places: Shares,
     waits: Shares,
     reach: Reach,
     node: OnceLock<String>,
@@ -71,6 +72,10 @@ struct State {
     runs: BTreeMap<String, Arc<Link>>,
     /// Places taken by runs, those included that have yet to begin.
     places: usize,
+    /// True if a task found no place since the last look at the store.
+    crowded: bool,
+    /// Owners of due tasks that found no place, so that their records are not loaded on each look.
+    waiting_owners: BTreeMap<String, String>,
     /// Calls whose tasks found no room yet: they still have what outer layers added to them.
     originals: VecDeque<Original>,
     news: BTreeSet<String>,
@@ -96,6 +101,7 @@ impl Engine {
         Arc::new(Engine {
             ledger: Arc::new(Ledger::new(store, bus)),
             room: Room::new(options.bytes),
+            places: Shares::new(options.running),
             waits: Shares::new(options.waiting),
             options,
             reach,
@@ -177,14 +183,22 @@ impl Engine {
         self.options.lease / 3
     }
 
-    /// A place for one run; `None` if there is no room.
-    pub(crate) fn enter(self: &Arc<Self>) -> Option<Place> {
+    /// A place for one run of this owner; `None` if none is free, or the owner has its share.
+    pub(crate) fn enter(self: &Arc<Self>, owner: &str) -> Option<Place> {
         let mut state = self.lock();
-        let room = state.places < self.options.running && !self.is_stopped();
-        room.then(|| {
-            state.places += 1;
-            Place { engine: self.clone(), used: true }
-        })
+        if self.is_stopped() {
+            return None;
+        }
+        match self.places.claim(state.places, &ledger::counted_caller(owner)) {
+            Some(share) => {
+                state.places += 1;
+                Some(Place { engine: self.clone(), used: true, share })
+            }
+            None => {
+                state.crowded = true;
+                None
+            }
+        }
     }
 
     /// How long a task of this caller is kept, in milliseconds.
@@ -242,10 +256,12 @@ impl Engine {
 
     /// Remembers a call whose task found no room. The oldest gives way, and is made again from its
     /// record.
-    pub(crate) fn remember(&self, id: &str, request: Request, expires: Instant) {
+    pub(crate) fn remember(&self, record: &TaskRecord, request: Request, expires: Instant) {
         let gone = {
             let mut state = self.lock();
-            state.originals.push_back(Original { id: id.to_owned(), request, expires });
+            let id = record.id.clone();
+            state.waiting_owners.insert(id.clone(), record.owner.clone());
+            state.originals.push_back(Original { id, request, expires });
             let full = state.originals.len() > ORIGINALS;
             if full { state.originals.pop_front() } else { None }
         };

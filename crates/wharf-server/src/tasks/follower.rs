@@ -14,7 +14,7 @@ use crate::{
     core::Core,
     hub::Listening,
     router,
-    tasks::{calls, ledger, record::TaskRecord, tell},
+    tasks::{calls, record::TaskRecord, tell},
 };
 
 /// A listener, and what it wants to hear.
@@ -77,8 +77,8 @@ impl Follower<'_> {
         if self.core.tasks.engine().is_running(id) && !tell::depends_on_caller(self.core) {
             return true;
         }
-        let owner = ledger::owner(self.request.principal());
-        match self.core.tasks.engine().ledger.load_of(id, &owner).await {
+        let principal = self.request.principal();
+        match self.core.tasks.engine().ledger.load_of(id, principal).await {
             Ok(Some(record)) if self.may_see(&record) => {
                 calls::tell_one(self.core, &record, self.listening);
             }

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
-use wharf_model::{Bus, Error, ErrorKind, Keeping, Principal, Record, RecordStore, Timer};
+use wharf_model::{
+    Bus, Caller, Error, ErrorKind, Keeping, LogThrottle, Principal, Record, RecordStore, Request,
+    Timer,
+};
 
 use crate::{
     dice,
@@ -23,6 +26,11 @@ const TRIES: u32 = 32;
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 /// No id of ours is longer: a store need not be asked for one that is.
 const LONGEST_ID: usize = 64;
+
+/// Number of owners that unauthenticated callers are counted as, by their addresses.
+const ADDRESS_GROUPS: u16 = 4096;
+/// First character of an owner that is a group of addresses. No digest of a principal contains it.
+const GROUP_MARK: char = '~';
 
 /// Where tasks are kept.
 pub(crate) struct Ledger {
@@ -71,13 +79,17 @@ impl Ledger {
         }
     }
 
-    /// The task with this id, if it is this owner's. One of somebody else is not even read: whether
-    /// it can be must tell nobody that it is there.
-    pub(crate) async fn load_of(&self, id: &str, owner: &str) -> Result<Option<TaskRecord>, Error> {
+    /// The task with this id, if the caller may access it. A task of another owner is not decoded:
+    /// a decoding error would reveal that it exists.
+    pub(crate) async fn load_of(
+        &self,
+        id: &str,
+        caller: Option<&Principal>,
+    ) -> Result<Option<TaskRecord>, Error> {
         if id.len() > LONGEST_ID {
             return Ok(None);
         }
-        let found = self.store.load(id).await?.filter(|record| record.owner == owner);
+        let found = self.store.load(id).await?.filter(|record| is_owner(caller, &record.owner));
         found.map(decode).transpose()
     }
 
@@ -191,11 +203,44 @@ pub(crate) enum Kept {
     Lost,
 }
 
-/// Whose tasks they are: a digest, so that a store's index names nobody.
-pub(crate) fn owner(principal: Option<&Principal>) -> String {
-    let Some(principal) = principal else { return String::new() };
+/// Owner that a new task of this caller is stored and counted under. Unauthenticated callers are
+/// counted by address, so that one of them cannot use up the tasks of all.
+pub(crate) fn owner(request: &Request) -> String {
+    match request.principal() {
+        Some(principal) => principal_owner(principal),
+        None => match Caller::of(&request.scope).address_group(ADDRESS_GROUPS) {
+            Some(group) => format!("{GROUP_MARK}{group:03x}"),
+            None => String::new(),
+        },
+    }
+}
+
+/// True if a caller with this principal may access the tasks of `owner`. All unauthenticated callers
+/// are one identity: the address counts for limits only, because it may change.
+pub(crate) fn is_owner(caller: Option<&Principal>, owner: &str) -> bool {
+    match caller {
+        Some(principal) => principal_owner(principal) == owner,
+        None => owner.is_empty() || owner.starts_with(GROUP_MARK),
+    }
+}
+
+/// Caller whose share the running tasks of this owner are counted in.
+pub(crate) fn counted_caller(owner: &str) -> Caller {
+    if owner.is_empty() { Caller::Local } else { Caller::Principal(owner.into()) }
+}
+
+/// Owner of a principal's tasks: a digest, so that the store does not learn the principal.
+pub(crate) fn principal_owner(principal: &Principal) -> String {
     let hash = Sha256::new().chain_update("wharf task owner\0").chain_update(principal.id());
     BASE64_URL_SAFE_NO_PAD.encode(hash.finalize())
+}
+
+/// Logs a failure of the task store. Every call and every task repeats it, so the line is rate-limited.
+pub(crate) fn log_failure(error: &Error, action: &'static str) {
+    static LINE: LogThrottle = LogThrottle::new();
+    if LINE.is_due() {
+        tracing::warn!(%error, "cannot {action}: the task store fails");
+    }
 }
 
 /// A number from 0 to 1. Without randomness everybody waits the same time, which is no harm.

@@ -17,7 +17,7 @@ use wharf_model::{Error, Timer};
 use crate::{
     progress,
     tasks::{
-        ledger::{Ledger, Update, chance},
+        ledger::{self, Ledger, Update, chance},
         options::{TaskOptions, millis},
         record::{Answer, Changed, End, Refusal, TaskRecord},
         tell::short,
@@ -195,7 +195,7 @@ impl Link {
     }
 
     async fn rest(&self, pause: &mut Duration, error: &Error) {
-        tracing::warn!(task = short(&self.id), %error, "the store of tasks fails");
+        ledger::log_failure(error, "store a task");
         let wait = pause.mul_f64(0.5 + chance() / 2.0);
         self.timer.sleep_until(self.timer.now() + wait).await;
         *pause = (*pause * 2).min(PAUSES.1);
@@ -219,7 +219,7 @@ impl Link {
             Ok(Update::Done(..)) => self.lock().held = before + good_for(&self.options),
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(task = short(&self.id), %error, "a sign of life did not reach the store");
+                ledger::log_failure(&error, "renew the lease of a task");
                 return false;
             }
         }

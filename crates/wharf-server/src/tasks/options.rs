@@ -29,8 +29,8 @@ pub struct TaskOptions {
     /// After how long any call goes on as a task, if its caller follows tasks and the tool is not
     /// [forbidden](TaskMode::forbidden) to; `None` for never.
     pub threshold: Option<Duration>,
-    /// Tasks of one owner that are kept; the next one is refused. Callers that nobody authenticated
-    /// are one owner.
+    /// Tasks of one owner that are kept; the next one is refused. Unauthenticated callers are counted
+    /// by address, in 4096 groups of addresses.
     pub per_owner: usize,
     /// Bytes of all tasks that this process made and that are kept: their calls while they go on, their
     /// results from then on. One caller may have as much as is still free, and alone half of it;
@@ -41,7 +41,8 @@ pub struct TaskOptions {
     /// refused where it must be a task, and goes on as a plain call where it need not. What a call
     /// said is forgotten when its task has ended.
     pub arguments: usize,
-    /// Tasks that this process works on at the same time; the others wait.
+    /// Tasks that this process works on at the same time; the others wait. One owner gets three
+    /// quarters of these places at most, so that the tasks of others begin at once.
     pub running: usize,
     /// Calls that wait for the end of a task at the same time; three quarters of them for one caller at
     /// most.

@@ -6,9 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wharf_model::{Budget, Caller, Error, Full, Held};
-
-use crate::notice::Notice;
+use wharf_model::{Budget, Caller, Error, Full, Held, LogThrottle};
 
 /// What a task takes beside its texts.
 const OVERHEAD: usize = 1024;
@@ -20,7 +18,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(60);
 pub(crate) struct Room {
     bytes: Arc<Budget>,
     tasks: Mutex<BTreeMap<String, Kept>>,
-    refused: Notice,
+    refused: LogThrottle,
 }
 
 struct Kept {
@@ -30,7 +28,7 @@ struct Kept {
 
 impl Room {
     pub(crate) fn new(bytes: usize) -> Self {
-        let (bytes, refused) = (Budget::new(bytes), Notice::default());
+        let (bytes, refused) = (Budget::new(bytes), LogThrottle::default());
         Room { bytes, tasks: Mutex::default(), refused }
     }
 

@@ -108,12 +108,12 @@ pub(crate) async fn make(
 ) -> Result<Task, Error> {
     let engine = core.tasks.engine();
     engine.start(core, timer);
-    let (owner, caller) = (ledger::owner(request.principal()), Caller::of(&request.scope));
+    let (owner, caller) = (ledger::owner(&request), Caller::of(&request.scope));
     let (since, ttl) = (timer.now(), engine.ttl(&caller, ttl));
     let saved = SavedCall::of(&request, engine.options.arguments)?;
     let mut record = draft(core, owner, saved, ttl).await?;
     let counted = Counted::new(engine, &caller, &record, (since, ttl))?;
-    let place = if engine.is_leaving() { None } else { engine.enter() };
+    let place = if engine.is_leaving() { None } else { engine.enter(&record.owner) };
     let (holding, orphan) = match place {
         Some(place) => {
             let held = insert_held(core, (&mut record, since), place, timer).await?;
@@ -128,7 +128,7 @@ pub(crate) async fn make(
         // If nothing can run it here, its lease lapses, and it is tried again.
         Some(holding) => drop(worker::begin(holding, tool.clone(), request, timer.clone(), ttl)),
         None => {
-            engine.remember(&task.id, request, after(since, ttl));
+            engine.remember(&record, request, after(since, ttl));
             engine.ledger.offer(&task.id).await;
         }
     }
@@ -217,7 +217,7 @@ async fn insert_held(
 }
 
 fn unavailable(error: Error) -> Error {
-    tracing::warn!(%error, "the store of tasks fails");
+    ledger::log_failure(&error, "create a task");
     if error.kind.is_overloaded() {
         return Error::overloaded(WHEN_FULL)
             .with_message("No task can be made right now: their store is full");
@@ -242,7 +242,7 @@ pub(crate) fn promotable(
     let caller = Caller::of(&request.scope);
     let (bond, timer) = (Bond::default(), outbox.timer().clone());
     request.scope.insert(bond.clone());
-    let owner = ledger::owner(request.principal());
+    let owner = ledger::owner(&request);
     let call = ToolCall { core, tool };
     let (exchange, inner) = call.start(request, timer.clone(), outbox.deadlines());
     // The time that counts is that of the call inside.
@@ -359,7 +359,8 @@ impl Promotable {
     /// of its own may go on.
     async fn promote(&mut self) -> Result<(Task, Holding), Error> {
         let engine = self.core.tasks.engine();
-        let place = engine.enter().ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
+        let place =
+            engine.enter(&self.owner).ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
         engine.start(&self.core, &self.timer);
         let ctx = self.bond.ctx();
         let since = self.timer.now();

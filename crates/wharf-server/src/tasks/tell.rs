@@ -17,7 +17,7 @@ pub(crate) fn short(id: &str) -> &str {
 pub(crate) fn listeners(core: &Core, record: &TaskRecord) {
     for notification in news(core, record) {
         let may_hear = |principal: Option<&_>| {
-            ledger::owner(principal) == record.owner && may_see(core, principal, record)
+            ledger::is_owner(principal, &record.owner) && may_see(core, principal, record)
         };
         core.hub.publish(&notification, may_hear);
     }

@@ -26,7 +26,7 @@ use crate::{
         bond::Bond,
         engine::{Engine, Place, Running},
         lease::Lease,
-        ledger::chance,
+        ledger::{self, chance},
         link::{Chore, Link, Stop},
         options::{TaskOptions, millis},
         record::{End, TaskRecord},
@@ -117,7 +117,7 @@ pub(crate) fn resume(
             Ok(known) => known,
             // That was no fault of the task: somebody tries again, at the latest when the lease lapses.
             Err(error) => {
-                tracing::warn!(task = short(&id), %error, "a task was not taken up");
+                ledger::log_failure(&error, "resume a task");
                 return give_back(&engine, record, &*timer).await;
             }
         };

@@ -13,8 +13,8 @@ use std::{
 use serde_json::{Value, json};
 use wharf_model::{
     Asks, BoxFuture, ClientCapabilities, Error, ErrorKind, Event, Exchange, Keeping, LiveFilter,
-    Method, Notification, Outcome, Peer, Principal, Reach, Record, RecordStore, Reply, Request,
-    RequestBuilder, Stored, Stores, Task, TaskState, Tasking, Timer, ToolResult,
+    Method, Notification, Outcome, Peer, Principal, Reach, Record, RecordStore, RemoteAddress,
+    Reply, Request, RequestBuilder, Stored, Stores, Task, TaskState, Tasking, Timer, ToolResult,
 };
 use wharf_server::{MemoryBus, MemoryRecords, Router, RouterBuilder, TaskOptions, memory_stores};
 
@@ -202,11 +202,13 @@ pub struct Client {
     pub tasking: Tasking,
     pub asks: Asks,
     pub principal: Option<Principal>,
+    pub address: Option<RemoteAddress>,
 }
 
 pub fn client(router: &Router) -> Client {
     let router = router.clone();
-    Client { router, tasking: Tasking::Welcome, asks: Asks::Suspend, principal: None }
+    let (principal, address) = (None, None);
+    Client { router, tasking: Tasking::Welcome, asks: Asks::Suspend, principal, address }
 }
 
 impl Client {
@@ -222,12 +224,21 @@ impl Client {
         Client { principal: Some(Principal::new(name).with_scope("s")), ..self.clone() }
     }
 
+    /// The same client, unauthenticated, at an address that ends with this number.
+    pub fn at(&self, last: u8) -> Self {
+        let address = RemoteAddress(([192, 0, 2, last], 5000).into());
+        Client { principal: None, address: Some(address), ..self.clone() }
+    }
+
     pub fn request(&self, builder: RequestBuilder) -> Request {
         let mut request = builder.build().from_peer(Arc::new(Peer::new(None, everything())));
         request.tasking = self.tasking;
         request.asks = self.asks;
         if let Some(principal) = &self.principal {
             request.scope.insert(principal.clone());
+        }
+        if let Some(address) = self.address {
+            request.scope.insert(address);
         }
         request
     }

@@ -19,7 +19,7 @@ use tokio::{
     task::AbortHandle,
     time::{Instant, sleep, timeout},
 };
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, LogThrottle};
 
 use super::dial::{Connection, Dial};
 
@@ -152,7 +152,10 @@ impl Link {
                 Err(full())
             }
             Ok(Err(why)) if !is_fatal(&why) => {
-                tracing::warn!(%why, "redis refused a command");
+                static LINE: LogThrottle = LogThrottle::new();
+                if LINE.is_due() {
+                    tracing::warn!(%why, "redis refused a command");
+                }
                 Err(refused())
             }
             // What it still owes us would be held in memory until it comes: a new connection owes nothing.

@@ -15,7 +15,7 @@ use std::{
 
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
-use wharf_model::{Error, ErrorKind, Health, Stored};
+use wharf_model::{Error, ErrorKind, Health, LogThrottle, Stored};
 
 use super::file::{Identity, Place};
 use crate::clock;
@@ -210,10 +210,14 @@ fn transact(db: &Connection, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<()>
 fn attempt(what: &str, work: impl FnOnce() -> rusqlite::Result<()>) -> Result<(), Error> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return Ok(()),
+        Ok(Err(why)) if why.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) => {
+            // The error names the cause, and the component that called the store logs it.
+            return Err(Error::overloaded(WHEN_FULL).with_message("The store's disk is full"));
+        }
         Ok(Err(why)) => {
-            tracing::warn!(%why, "the store's file cannot be {what}");
-            if why.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
-                return Err(Error::overloaded(WHEN_FULL).with_message("The store's disk is full"));
+            static LINE: LogThrottle = LogThrottle::new();
+            if LINE.is_due() {
+                tracing::warn!(%why, "the store's file cannot be {what}");
             }
         }
         Err(_) => tracing::error!("the store panicked"),

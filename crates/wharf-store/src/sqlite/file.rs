@@ -87,6 +87,8 @@ const SCHEMA: &str = "
 pub(super) struct Place {
     path: PathBuf,
     synchronous: &'static str,
+    /// Largest size of the file, without its write-ahead log.
+    max_bytes: Option<u64>,
 }
 
 /// Tells a file from another one of the same name.
@@ -102,21 +104,25 @@ impl Place {
         if path == ":memory:" {
             return Err(wrong("for a store in memory write memory:"));
         }
-        let mut synchronous = "FULL";
+        let mut place = Place { path: path.into(), synchronous: "FULL", max_bytes: None };
         for (name, value) in &url.settings {
-            synchronous = match (name.as_str(), value.as_str()) {
-                ("synchronous", "full") => "FULL",
-                ("synchronous", "normal") => "NORMAL",
+            match (name.as_str(), value.as_str()) {
+                ("synchronous", "full") => place.synchronous = "FULL",
+                ("synchronous", "normal") => place.synchronous = "NORMAL",
                 ("synchronous", _) => {
                     return Err(wrong("synchronous is full (the default) or normal"));
                 }
-                _ => {
-                    let what = format!("sqlite: has no setting `{name}`, only `synchronous`");
-                    return Err(wrong(what));
+                ("max_bytes", bytes) => {
+                    let bytes = bytes.parse().map_err(|_| wrong("max_bytes is a number"))?;
+                    place.max_bytes = Some(bytes);
                 }
-            };
+                _ => {
+                    let known = "only `synchronous` and `max_bytes`";
+                    return Err(wrong(format!("sqlite: has no setting `{name}`, {known}")));
+                }
+            }
         }
-        Ok(Place { path: PathBuf::from(path), synchronous })
+        Ok(place)
     }
 
     /// Which file it is, to see later whether it is still there.
@@ -179,6 +185,12 @@ impl Place {
         tx.commit()?;
         write_ahead(&db)?;
         db.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+        if let Some(bytes) = self.max_bytes {
+            let page: u32 = db.pragma_query_value(None, "page_size", |row| row.get(0))?;
+            let pages = u32::try_from(bytes / u64::from(page.max(1))).unwrap_or(u32::MAX).max(1);
+            // Answers with the limit that applies: a file that is longer already keeps its size.
+            db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+        }
         Ok(Ok(db))
     }
 

@@ -335,8 +335,8 @@ pub struct HttpLimits {
     /// Bytes that legacy sessions keep of what clients said about themselves. Each session counts as its part of it at
     /// least, so that there are never more than `sessions`.
     pub session_bytes: usize,
-    /// Legacy sessions of callers whom nobody authenticated, where several processes share them, in
-    /// all processes together.
+    /// Legacy sessions of unauthenticated callers, where several processes share them, in all processes
+    /// together. Their addresses form 16 groups. Each group may have a quarter of this number, all of them up to four times it.
     pub anonymous_sessions: usize,
     /// How long a legacy session may be idle.
     pub session_idle: Duration,

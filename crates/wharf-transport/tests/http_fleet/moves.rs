@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
+use wharf_model::RemoteAddress;
 
 use crate::bed::{Bed, Client, NEWEST, tool};
 
@@ -450,6 +451,36 @@ async fn each_caller_has_so_many_sessions_and_strangers_have_some_among_them() {
     // What nobody came back to makes room.
     sleep(Duration::from_secs(3600)).await;
     bed.client(NEWEST).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_anonymous_caller_leaves_sessions_for_other_addresses() {
+    let bed = Bed::with(|limits| limits.anonymous_sessions = 8);
+    let at = |last: u8| {
+        let mut client = bed.stranger(NEWEST);
+        client.address = Some(RemoteAddress(([192, 0, 2, last], 5000).into()));
+        client
+    };
+    let mut hog = at(1);
+    let mut opened = 0;
+    let refused = loop {
+        let answer = hog.initialize("test").await;
+        if answer.status != 200 || opened > 8 {
+            break answer;
+        }
+        (hog.session, opened) = (answer.session, opened + 1);
+        let session = hog.session.take();
+        // An unauthenticated client may come back from another address, to any process.
+        let moved = Client { session, ..at(2) };
+        assert_eq!(moved.tool(1, "now").await.status, 200);
+    };
+    assert_eq!((opened, refused.status), (2, 503));
+    at(2).open().await;
+    // A principal does not get at the session of an anonymous caller.
+    let mut victim = at(3);
+    victim.open().await;
+    victim.principal = Some("mallory");
+    assert_eq!(victim.tool(1, "now").await.status, 404);
 }
 
 #[tokio::test(start_paused = true)]

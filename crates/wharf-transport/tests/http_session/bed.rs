@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, broadcast};
 use tower_service::Service as _;
 use wharf_model::{
     Ask, BoxFuture, Deadlines, Error, Implementation, LogLevel, Method, Notification, Outbox,
-    Outcome, Principal, Reply, Service, ToolResult,
+    Outcome, Principal, RemoteAddress, Reply, Service, ToolResult,
 };
 use wharf_transport::{
     Host, LineLimits, Shutdown, TokioTimer,
@@ -287,7 +287,7 @@ impl Bed {
     /// A client without a session.
     pub(crate) fn stranger(&self, revision: &str) -> Client {
         let (bed, revision) = (self.clone(), revision.to_owned());
-        Client { bed, revision, session: None, principal: None }
+        Client { bed, revision, session: None, principal: None, address: None }
     }
 
     /// Says that a resource has changed.
@@ -313,6 +313,7 @@ pub(crate) struct Client {
     pub(crate) revision: String,
     pub(crate) session: Option<String>,
     pub(crate) principal: Option<&'static str>,
+    pub(crate) address: Option<RemoteAddress>,
 }
 
 impl Client {
@@ -385,6 +386,9 @@ impl Client {
         }
         if let Some(principal) = self.principal {
             request = request.extension(Principal::new(principal));
+        }
+        if let Some(address) = self.address {
+            request = request.extension(address);
         }
         request
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::common::*;
 use serde_json::json;
 use wharf_model::{
-    ClientCapability, Discovery, ErrorKind, Filter, LogLevel, Method, Moment, Notification, Reply,
+    Caller, ClientCapability, Discovery, ErrorKind, Filter, LogLevel, Method, Moment, Notification,
+    Reply,
 };
 use wharf_wire::{CallId, Connection, Received, WireLimits};
 
@@ -204,6 +205,60 @@ fn subscriptions_are_bounded_in_bytes() {
     reply(send("subscribe", "a:2"));
     reply(send("unsubscribe", "a:1"));
     reply(send("subscribe", "a:3"));
+}
+
+#[test]
+fn subscriptions_of_all_sessions_have_a_budget_of_which_no_caller_can_take_all() {
+    let limits = WireLimits { subscription_total: 10_000, ..WireLimits::default() };
+    let wire = Arc::new(wire().limits(limits));
+    let session = |name: &str| {
+        let mut connection = Connection::new(wire.clone());
+        open(&mut connection, "2025-06-18");
+        connection.count_as(&Caller::Principal(name.into()));
+        connection
+    };
+    let send = |connection: &mut Connection, verb: &str, uri: &str| {
+        let message = request(1, &format!("resources/{verb}"), json!({"uri": uri}));
+        receive(connection, &message)
+    };
+    // 100 bytes each, with what a subscription takes beside its URI.
+    let uri = |number: usize| format!("a:{number:034}");
+    let mut sessions = vec![];
+    let mut accepted = 0;
+    let refused = loop {
+        sessions.push(session("hog"));
+        let hog = sessions.last_mut().unwrap();
+        let answers = (0..10).map(|number| reply(send(hog, "subscribe", &uri(number))).0);
+        let answers: Vec<_> = answers.collect();
+        accepted += answers.iter().filter(|answer| answer.get("result").is_some()).count();
+        if let Some(refused) = answers.into_iter().find(|answer| answer.get("error").is_some()) {
+            break refused;
+        }
+        assert!(sessions.len() < 100, "there is no limit");
+    };
+    assert_eq!(accepted, 50, "half of all");
+    assert!(refused.to_string().contains("too many resources"), "{refused}");
+    let mut alice = session("alice");
+    assert_eq!(reply(send(&mut alice, "subscribe", &uri(1))).0["result"], json!({}));
+    // What is given up, and what a session had that ended, is there for others.
+    let hog = &mut sessions[0];
+    reply(send(hog, "unsubscribe", &uri(0)));
+    reply(send(hog, "unsubscribe", &uri(1)));
+    assert_eq!(reply(send(hog, "subscribe", &uri(0))).0["result"], json!({}));
+    drop(sessions);
+    let mut hog = session("hog");
+    for number in 0..40 {
+        assert_eq!(reply(send(&mut hog, "subscribe", &uri(number))).0["result"], json!({}));
+    }
+    // A copy of the session in another process counts there.
+    let saved = hog.save().unwrap();
+    let elsewhere = Arc::new(self::wire().limits(limits));
+    let mut copy = Connection::restored(elsewhere.clone(), &saved, "hog").unwrap();
+    copy.count_as(&Caller::Principal("hog".into()));
+    for number in 40..50 {
+        assert_eq!(reply(send(&mut copy, "subscribe", &uri(number))).0["result"], json!({}));
+    }
+    assert!(reply(send(&mut copy, "subscribe", &uri(50))).0.get("error").is_some());
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::{
 pub(crate) struct Place {
     pub(super) engine: Arc<Engine>,
     pub(super) used: bool,
+    pub(super) share: Share,
 }
 
 impl Place {
@@ -29,9 +30,10 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        // First: the next task may be of the same owner.
+        drop(self.share.take());
         let mut state = self.engine.lock();
-        // Somebody may have found no room.
-        state.work |= self.used && state.places >= self.engine.options.running;
+        state.work |= self.used && state.crowded;
         state.places -= 1;
         let work = state.work;
         drop(state);

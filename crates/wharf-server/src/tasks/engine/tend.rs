@@ -12,7 +12,7 @@ use super::Engine;
 use crate::{
     core::Core,
     tasks::{
-        ledger::{Update, chance},
+        ledger::{self, Update, chance},
         link::Stop,
         options::millis,
         record::{Changed, Claim, Refusal, TaskRecord},
@@ -23,6 +23,8 @@ use crate::{
 
 /// How many tasks one look at the store takes up.
 const BATCH: usize = 32;
+/// How many due tasks one look lists at most, to find those whose owners may have a place.
+const MOST_DUE: usize = 4096;
 /// How soon there is another look, if one found all it could take.
 const AGAIN: Duration = Duration::from_millis(20);
 /// How often what has expired is forgotten, and how much at once.
@@ -36,6 +38,8 @@ enum Taken {
     Rests(Duration),
     /// Nothing could be done about it.
     Stuck,
+    /// Its owner has its share of the places.
+    Crowded,
 }
 
 impl Engine {
@@ -122,30 +126,53 @@ impl Engine {
         core: &Arc<Core>,
         timer: &Arc<dyn Timer>,
     ) -> Option<Duration> {
-        let room = self.options.running.saturating_sub(self.lock().places).min(BATCH);
-        if room == 0 || self.stage.draining.load(Ordering::Acquire) {
+        if self.stage.draining.load(Ordering::Acquire) {
             return None;
         }
-        let due = match self.ledger.due(room).await {
-            Ok(due) => due,
-            Err(error) => {
-                tracing::warn!(%error, "tasks that are due were not found out");
-                return None;
-            }
-        };
-        let (mut moved, mut next) = (false, None);
-        for id in &due {
-            match self.take_up_one(core, id, timer).await {
-                Taken::Stuck => {}
-                Taken::Moved => moved = true,
-                Taken::Rests(rest) => {
-                    (moved, next) = (true, next.into_iter().chain([rest]).min());
+        let mut limit = self.begin_look()?;
+        loop {
+            let due = match self.ledger.due(limit).await {
+                Ok(due) => due,
+                Err(error) => {
+                    ledger::log_failure(&error, "list due tasks");
+                    return None;
+                }
+            };
+            let (mut moved, mut crowded, mut next) = (false, false, None);
+            for id in &due {
+                match self.take_up_one(core, id, timer).await {
+                    Taken::Stuck => {}
+                    Taken::Crowded => crowded = true,
+                    Taken::Moved => moved = true,
+                    Taken::Rests(rest) => {
+                        (moved, next) = (true, next.into_iter().chain([rest]).min());
+                    }
                 }
             }
+            let is_all = due.len() < limit;
+            if is_all {
+                self.lock().waiting_owners.retain(|id, _| due.contains(id));
+            }
+            // Tasks of other owners may come after those of an owner that has its share.
+            if crowded && !moved && !is_all && limit < MOST_DUE && !self.is_stopped() {
+                limit = (limit * 4).min(MOST_DUE);
+                continue;
+            }
+            // There may be more than were asked for, unless they are the same again.
+            let more = (moved && !is_all).then_some(AGAIN);
+            return next.into_iter().chain(more).min();
         }
-        // There may be more than were asked for, unless they are the same again.
-        let more = (moved && due.len() == room).then_some(AGAIN);
-        next.into_iter().chain(more).min()
+    }
+
+    /// How many tasks a look may take up; `None` if no place is free.
+    fn begin_look(&self) -> Option<usize> {
+        let mut state = self.lock();
+        let room = self.options.running.saturating_sub(state.places).min(BATCH);
+        state.crowded = room == 0;
+        if state.waiting_owners.len() > MOST_DUE {
+            state.waiting_owners.clear();
+        }
+        (room > 0).then_some(room)
     }
 
     async fn take_up_one(
@@ -159,7 +186,20 @@ impl Engine {
             // Our own: its signs of life did not get through in time, and nobody else took it.
             return if link.renew().await { Taken::Moved } else { Taken::Stuck };
         }
-        let Some(place) = self.enter() else { return Taken::Stuck };
+        let waiting = self.lock().waiting_owners.get(id).cloned();
+        let (owner, known) = match waiting {
+            Some(owner) => (owner, None),
+            None => match self.ledger.load(id).await {
+                Ok(Some(record)) => (record.owner.clone(), Some(record)),
+                Ok(None) => return Taken::Moved,
+                Err(error) => return self.put_off(id, &error).await,
+            },
+        };
+        let Some(place) = self.enter(&owner) else {
+            self.lock().waiting_owners.insert(id.to_owned(), owner);
+            return Taken::Crowded;
+        };
+        self.lock().waiting_owners.remove(id);
         let (mut rest, since) = (None, timer.now());
         let claimed = match self.claim() {
             Ok(claim) => {
@@ -167,7 +207,7 @@ impl Engine {
                     rest = None;
                     self.try_claim(record, &claim, now, &mut rest)
                 };
-                self.ledger.update(id, None, &**timer, change).await
+                self.ledger.update(id, known, &**timer, change).await
             }
             Err(error) => Err(error),
         };
@@ -179,10 +219,8 @@ impl Engine {
                 return Taken::Moved;
             }
             Err(error) => {
-                tracing::warn!(task = short(id), %error, "a task cannot be taken up");
                 place.give_back();
-                let put_off = self.ledger.put_off(id, millis(self.options.lease)).await;
-                return if put_off.is_ok() { Taken::Moved } else { Taken::Stuck };
+                return self.put_off(id, &error).await;
             }
         };
         if record.node.is_some() && record.end.is_none() {
@@ -194,6 +232,13 @@ impl Engine {
             self.ledger.tell(id).await;
         }
         rest.map_or(Taken::Moved, Taken::Rests)
+    }
+
+    /// Postpones a task that cannot be claimed here: another process may be able to.
+    async fn put_off(&self, id: &str, error: &Error) -> Taken {
+        ledger::log_failure(error, "claim a task");
+        let put_off = self.ledger.put_off(id, millis(self.options.lease)).await;
+        if put_off.is_ok() { Taken::Moved } else { Taken::Stuck }
     }
 
     /// Claims a task that nobody holds; one whose holder is gone may have to rest first, and one

@@ -98,10 +98,11 @@ struct Streams {
 impl Session {
     pub(crate) fn new(
         common: Arc<Common>,
-        connection: Connection,
+        mut connection: Connection,
         caller: Caller,
         member: Option<Member>,
     ) -> Arc<Self> {
+        connection.count_as(&caller);
         Arc::new(Session {
             caller,
             kept: u32::try_from(connection.kept()).unwrap_or(u32::MAX),

@@ -30,6 +30,11 @@ use crate::{
 
 /// How long a session is kept at first that nobody comes back to.
 const UNUSED: Duration = Duration::from_secs(120);
+/// Number of owners that unauthenticated callers are counted as, by their addresses. Each may have a quarter of
+/// `HttpLimits::anonymous_sessions`.
+const ADDRESS_GROUPS: u16 = 16;
+/// First character of an owner that is a group of addresses. No digest of a principal contains it.
+const GROUP_MARK: char = '~';
 
 type Refused<T> = Result<T, Box<Reply>>;
 
@@ -43,24 +48,23 @@ impl Sessions {
     ) -> Result<(Arc<Session>, String), Error> {
         self.join(fleet);
         let limits = &self.common.limits;
-        let principal = match &opener {
-            Caller::Principal(id) => Some(&**id),
-            Caller::Address(_) | Caller::Local => None,
-        };
         let name = unguessable().ok_or_else(no_place)?;
         let id = digest(name.as_bytes());
         let sessions = &fleet.stores.sessions;
         let now = fleet.ask(sessions.now()).await.map_err(Away::error)?;
         let record = Record {
             id: hex(&id),
-            owner: owner(principal),
+            owner: owner(&opener),
             created: now,
             expires: Some(now + (limits.session_idle.min(UNUSED) + SLACK).as_millis() as u64),
             body: connection.save().ok_or_else(no_place)?,
             ..Record::default()
         };
-        // To the store, all callers whom nobody knows are one.
-        let most = if principal.is_some() { limits.sessions } else { limits.anonymous_sessions };
+        let most = match &opener {
+            Caller::Principal(_) => limits.sessions,
+            Caller::Address(_) => limits.anonymous_sessions.div_ceil(4),
+            Caller::Local => limits.anonymous_sessions,
+        };
         let inserted = fleet.ask(sessions.insert(record.clone(), most)).await;
         if !inserted.map_err(Away::error)? {
             return Err(full());
@@ -129,7 +133,8 @@ impl Sessions {
         }
         let record = fleet.ask(fleet.stores.sessions.load(&hex(&id))).await?;
         let caller = life::principal(scope);
-        let record = record.filter(|record| record.owner == owner(caller)).ok_or(Unkept::Gone)?;
+        let is_theirs = |record: &Record| is_owner(caller, &record.owner);
+        let record = record.filter(is_theirs).ok_or(Unkept::Gone)?;
         let session = self.restore(fleet, record, Caller::of(scope)).ok_or(Unkept::Gone)?;
         let visit = Visit::new(self.admit(id, &session).ok_or(Unkept::Crowded)?);
         match (visit.belongs_to(scope), visit.is_ended()) {
@@ -270,7 +275,22 @@ fn refusal(unkept: Unkept) -> Box<Reply> {
     })
 }
 
-/// Whose a session is, for stores: nobody can tell from it who that is.
-fn owner(principal: Option<&str>) -> String {
-    principal.map(|id| hex(&digest(id.as_bytes()))).unwrap_or_default()
+/// Owner that the store counts a session under. It does not reveal the principal or the address.
+fn owner(opener: &Caller) -> String {
+    match opener {
+        Caller::Principal(id) => hex(&digest(id.as_bytes())),
+        _ => match opener.address_group(ADDRESS_GROUPS) {
+            Some(group) => format!("{GROUP_MARK}{group:x}"),
+            None => String::new(),
+        },
+    }
+}
+
+/// True if a caller with this principal may use the sessions of `owner`. The address of an
+/// unauthenticated caller counts for limits only, because it may change.
+fn is_owner(principal: Option<&str>, owner: &str) -> bool {
+    match principal {
+        Some(id) => hex(&digest(id.as_bytes())) == owner,
+        None => owner.is_empty() || owner.starts_with(GROUP_MARK),
+    }
 }

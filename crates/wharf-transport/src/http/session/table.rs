@@ -8,7 +8,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use tokio::time::sleep;
-use wharf_model::Scope;
+use wharf_model::{LogThrottle, Scope};
 
 use super::{
     super::{HttpLimits, ids::unguessable},
@@ -18,7 +18,6 @@ use super::{
 use crate::{
     Shutdown,
     places::{Places, Use},
-    seldom::Seldom,
 };
 
 /// How often sessions are looked through, at most and at least, for those that have expired.
@@ -195,8 +194,8 @@ fn used_for(sessions: &HashMap<Id, Arc<Session>, RandomState>, id: &Id) -> Use {
 
 /// Tells the operator that sessions have to make room for others.
 fn note(session: &Session, gone: usize, has_place: bool) {
-    static SAID: Seldom = Seldom::new();
-    if (gone > 0 || !has_place) && SAID.is_due() {
+    static LINE: LogThrottle = LogThrottle::new();
+    if (gone > 0 || !has_place) && LINE.is_due() {
         let caller = &session.caller;
         match has_place {
             true => tracing::warn!(?caller, "the table of sessions is full: idle sessions end"),

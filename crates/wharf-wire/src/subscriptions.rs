@@ -1,0 +1,60 @@
+//! Memory of the resource subscriptions of legacy sessions.
+
+use std::time::Duration;
+
+use wharf_model::{Caller, Error, Filter, Full, Held};
+
+use crate::Wire;
+
+/// Bytes that a subscription takes beside its URI.
+const OVERHEAD: usize = 64;
+/// When a client may try again to subscribe.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// Share of one session in the budget that all sessions have for subscriptions.
+#[derive(Debug)]
+pub(crate) struct Subscriptions {
+    caller: Caller,
+    /// Allocated with the first subscription: most sessions have none.
+    held: Option<Box<Held>>,
+}
+
+impl Default for Subscriptions {
+    fn default() -> Self {
+        Subscriptions::of(Caller::Local)
+    }
+}
+
+impl Subscriptions {
+    pub(crate) fn of(caller: Caller) -> Self {
+        Subscriptions { caller, held: None }
+    }
+
+    /// Adjusts the share to the URIs in `filter` and one that is `added`.
+    ///
+    /// # Errors
+    /// If the caller has its share of the budget: then `added` must be refused.
+    pub(crate) fn count(
+        &mut self,
+        wire: &Wire,
+        filter: &Filter,
+        added: Option<&str>,
+    ) -> Result<(), Error> {
+        let uris = filter.uris.iter().map(String::as_str).chain(added);
+        let bytes = uris.map(|uri| uri.len() + OVERHEAD).sum();
+        let counted = match &mut self.held {
+            Some(held) => {
+                held.shrink_to(bytes);
+                held.grow(bytes - held.amount())
+            }
+            None if bytes == 0 => Ok(()),
+            none => wire.subscriptions.take(&self.caller, bytes).map(|held| {
+                *none = Some(Box::new(held));
+            }),
+        };
+        counted.map_err(|Full| {
+            let text = "Your sessions follow too many resources: unsubscribe from some of them";
+            Error::overloaded(RETRY_AFTER).with_message(text)
+        })
+    }
+}
