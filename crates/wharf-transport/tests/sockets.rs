@@ -232,3 +232,18 @@ async fn a_socket_is_private_and_replaces_only_a_dead_one() {
     assert_eq!(std::fs::read(&path).unwrap(), b"not a socket");
     std::fs::remove_file(&path).unwrap();
 }
+
+#[tokio::test]
+async fn a_call_that_outlasts_the_shutdown_timeout_is_answered() {
+    let mut limits = LineLimits::default();
+    limits.grace = Duration::from_millis(100);
+    let (address, shutdown) = serving(limits, 2).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(NEVER).await.unwrap();
+    ping(&mut stream).await;
+    shutdown.stop();
+    let mut rest = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut rest)).await.unwrap().unwrap();
+    assert_eq!(rest.lines().count(), 1, "{rest}");
+    assert!(rest.contains("\"id\":2") && rest.contains("shutting down"), "{rest}");
+}

@@ -104,11 +104,11 @@ async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: Sitt
                 scope.insert(certificate);
             }
             let agreed = super::tls::agreed(&stream);
-            speak(&site, stream, agreed, scope, seat).await;
+            serve_connection(&site, stream, agreed, scope, seat).await;
         }
         return;
     }
-    speak(&site, stream, Agreed::Plain, scope, seat).await;
+    serve_connection(&site, stream, Agreed::Plain, scope, seat).await;
 }
 
 /// What a client may speak, by what came before its first byte.
@@ -154,62 +154,91 @@ async fn turn_down(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), why: &str
     let _ = timeout(FAREWELL, telling).await;
 }
 
-async fn speak<S>(site: &Arc<Site>, mut stream: S, agreed: Agreed, mut scope: Scope, seat: Sitting)
-where
+/// Serves a connection in the version of HTTP that its first bytes have.
+async fn serve_connection<S>(
+    site: &Arc<Site>,
+    mut stream: S,
+    agreed: Agreed,
+    scope: Scope,
+    seat: Sitting,
+) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let limits = site.http.limits;
     let Some(Some((begun, is_http2))) = in_time(site, first_bytes(&mut stream)).await else {
         return;
     };
     match agreed.refusal(&begun, is_http2) {
-        None => {}
-        Some("") => return,
-        Some(why) => return turn_down(&mut stream, why).await,
+        None if is_http2 => serve_http2(site, stream, begun, scope, seat).await,
+        None => serve_http1(site, stream, begun, scope, seat).await,
+        Some("") => {}
+        Some(why) => turn_down(&mut stream, why).await,
     }
+}
+
+async fn serve_http1<S>(site: &Arc<Site>, stream: S, begun: Bytes, mut scope: Scope, seat: Sitting)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let limits = site.http.limits;
     let (place, turns) = (seat.seat().clone(), Turns::default());
-    scope.insert(place.clone());
+    place.speaks(Spoken::Http1(turns.clone()));
+    scope.insert(place);
     let scope = scope.shared();
-    // The streams of HTTP/2 see to it themselves that nobody stays who asks for nothing.
-    let head = (!is_http2).then(|| (limits.head, turns.clone()));
-    let patience = Patience { head, write: limits.write };
+    let patience = Patience { head: Some((limits.head, turns.clone())), write: limits.write };
     let io = TokioIo::new(Io::new(stream, begun, patience, seat));
     let answer = service_fn(|request| {
         let well_formed = !turns.has_fragment();
         answer(site.clone(), request, scope.clone(), turns.take(), well_formed)
     });
-    // Both kinds of connection are driven alike, but have no type in common.
-    macro_rules! drive {
-        ($connection:expr, $idle:expr, $drained:expr) => {{
-            let mut connection = pin!($connection);
-            tokio::select! {
-                biased;
-                _ = &mut connection => return,
-                () = site.shutdown.stopped() => {}
-                () = $idle(limits.head) => {}
-            }
-            // Some clients hear nothing more once they are told to go away.
-            tokio::select! {
-                _ = &mut connection => return,
-                _ = timeout(FAREWELL, $drained) => {}
-            }
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                _ = &mut connection => {}
-                () = $idle(FAREWELL) => {}
-            }
-        }};
+    let connection = http1(&limits).serve_connection(io, answer).with_upgrades();
+    drive(site, connection, |it| it.graceful_shutdown(), |_| pending(), ready(())).await;
+}
+
+async fn serve_http2<S>(site: &Arc<Site>, stream: S, begun: Bytes, mut scope: Scope, seat: Sitting)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let limits = site.http.limits;
+    let (place, turns, streams) =
+        (seat.seat().clone(), Turns::default(), Streams::new(limits.write));
+    place.speaks(Spoken::Http2(streams.clone()));
+    scope.insert(place);
+    let scope = scope.shared();
+    // `Streams` closes idle HTTP/2 connections, so there is no timeout for the next head.
+    let patience = Patience { head: None, write: limits.write };
+    let io = TokioIo::new(Io::new(stream, begun, patience, seat));
+    // The parser drops fragments: a target with one is the path without it.
+    let answer =
+        service_fn(|request| answer(site.clone(), request, scope.clone(), turns.take(), true));
+    let connection = http2(&limits, &streams).serve_connection(io, answer);
+    let idle = |patience| streams.idle(patience);
+    drive(site, connection, |it| it.graceful_shutdown(), idle, streams.idle(Duration::ZERO)).await;
+}
+
+/// Polls a connection until its end. Shuts it down gracefully when the server stops or the connection is idle.
+async fn drive<C: Future, F: Future<Output = ()>>(
+    site: &Site,
+    connection: C,
+    shut_down: impl FnOnce(Pin<&mut C>),
+    idle: impl Fn(Duration) -> F,
+    drained: impl Future<Output = ()>,
+) {
+    let mut connection = pin!(connection);
+    tokio::select! {
+        biased;
+        _ = &mut connection => return,
+        () = site.shutdown.stopped() => {}
+        () = idle(site.http.limits.head) => {}
     }
-    if is_http2 {
-        let streams = Streams::new(limits.write);
-        place.speaks(Spoken::Http2(streams.clone()));
-        let connection = http2(&limits, &streams).serve_connection(io, answer);
-        let idle = |patience| streams.idle(patience);
-        drive!(connection, idle, streams.idle(Duration::ZERO));
-    } else {
-        place.speaks(Spoken::Http1(turns.clone()));
-        let connection = http1(&limits).serve_connection(io, answer).with_upgrades();
-        drive!(connection, |_| pending(), ready(()));
+    // Some clients read nothing more after GOAWAY.
+    tokio::select! {
+        _ = &mut connection => return,
+        _ = timeout(FAREWELL, drained) => {}
+    }
+    shut_down(connection.as_mut());
+    tokio::select! {
+        _ = &mut connection => {}
+        () = idle(FAREWELL) => {}
     }
 }
 

@@ -68,7 +68,8 @@ impl Turns {
         }
     }
 
-    /// Whether the target of the request has a fragment, which the parser leaves out without a word.
+    /// Whether the target of the request has a fragment, which the parser drops. Requests that are pipelined behind
+    /// another are parsed from hyper's buffer and not seen here.
     pub(crate) fn has_fragment(&self) -> bool {
         self.0.fragment.load(Ordering::Relaxed)
     }

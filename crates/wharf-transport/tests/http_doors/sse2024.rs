@@ -221,6 +221,50 @@ async fn one_client_too_many_is_refused_until_another_leaves() {
     Client::open(&bed, None).await;
 }
 
+/// The rule of `places.rs`: only a caller with more than half of the places loses one that is in use.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_holds_all_places_does_not_lock_a_newcomer_out() {
+    let bed = Bed::new(http().limits(limits(|limits| limits.sessions = 4)));
+    let refused = async |who| {
+        let get = Request::get("/sse").header("accept", "text/event-stream");
+        let reply = request(&bed, get, Some(who), "").await;
+        reply.status() == 503 && reply.headers()["retry-after"] == "1"
+    };
+    let mut mallory = Vec::new();
+    for _ in 0..4 {
+        mallory.push(Client::open(&bed, Some("mallory")).await);
+    }
+    assert!(refused("mallory").await);
+    // One of the streams makes room for each newcomer, and ends. The others are served on.
+    let mut alice = Vec::new();
+    for left in [3, 2] {
+        alice.push(Client::open(&bed, Some("alice")).await);
+        let mut kept = Vec::new();
+        for mut client in mallory {
+            match client.post(tool(1, "who")).await {
+                202 => {
+                    assert_eq!(said(&client.next().await.unwrap()), "mallory");
+                    kept.push(client);
+                }
+                status => assert_eq!((status, client.next().await), (404, None)),
+            }
+        }
+        mallory = kept;
+        assert_eq!(mallory.len(), left);
+        assert!(refused("mallory").await);
+    }
+    // Each has half now: neither loses a stream, and all are refused until one leaves.
+    for who in ["alice", "mallory", "bob"] {
+        assert!(refused(who).await, "{who}");
+    }
+    for client in &mut alice {
+        assert_eq!(said(&client.reply_to(tool(2, "who")).await), "alice");
+    }
+    mallory.pop();
+    let mut bob = Client::open(&bed, Some("bob")).await;
+    assert_eq!(said(&bob.reply_to(tool(3, "who")).await), "bob");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_takes_its_calls_along() {
     let bed = Bed::new(http());
