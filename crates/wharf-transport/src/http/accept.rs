@@ -202,7 +202,7 @@ where
     }
     if is_http2 {
         let streams = Streams::new(limits.write);
-        place.speaks(Spoken::Http2(streams.clone()));
+        place.speaks(Spoken::Http2(streams.seen()));
         let connection = http2(&limits, &streams).serve_connection(io, answer);
         let idle = |patience| streams.idle(patience);
         drive!(connection, idle, streams.idle(Duration::ZERO));
