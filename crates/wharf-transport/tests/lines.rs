@@ -513,6 +513,8 @@ async fn a_batch_takes_its_room_until_its_last_member_ends() {
     let mut first = legacy_call("first", "gate");
     first["params"]["arguments"] = json!({"text": "x".repeat(200_000)});
     bed.send(json!([first, legacy_call("last", "gate")])).await;
+    // Both wait when the first of them is let through.
+    tokio::time::sleep(Duration::from_millis(10)).await;
     bed.gate.add_permits(1);
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert_eq!(bed.gate.available_permits(), 0);
