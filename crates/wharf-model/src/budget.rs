@@ -10,8 +10,8 @@ use crate::Caller;
 /// A bounded resource that callers share: bytes, sessions, connections, listens.
 ///
 /// A caller may hold as much as is still free (the "dynamic threshold" of network switches): alone it gets half of the
-/// budget, two callers get a third each, and there is always room for one who holds nothing yet. No caller can use the
-/// whole budget up, however many requests it sends.
+/// budget, two callers get a third each, and what a newcomer finds is half of the rest. No caller can use the whole
+/// budget up, however many requests it sends; very many callers together can.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }

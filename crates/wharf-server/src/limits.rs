@@ -32,6 +32,7 @@ pub struct Limits {
     /// Bytes of what all listens follow, with 64 more for each URI or id, and of the tasks that their
     /// clients have yet to be told of. One caller gets as much as is still free; past that, the rest
     /// are left out of the acknowledgement, and the client is not told of a task: it has to look.
+    /// What a legacy session subscribes to after its listen has begun is not counted here; it is bounded for each session.
     pub subscription_total: usize,
     /// Blocking handlers at work or in line, those included whose call was cancelled; three quarters
     /// of them for one caller at most.

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use crate::call::Shared;
+use crate::{call::Shared, room::Taken};
 
 /// Collects the replies to one batch and sends them when its last holder is gone, so that a member
 /// that is cancelled, or that has no reply, holds nothing up.
@@ -13,11 +13,14 @@ pub(crate) struct Batch {
     shared: Arc<Shared>,
     replies: Mutex<Vec<u8>>,
     held: AtomicUsize,
+    /// What a large message takes of the endpoint's budget: any of its calls keeps all of it.
+    _taken: Option<Taken>,
 }
 
 impl Batch {
-    pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
-        Arc::new(Batch { shared, replies: Mutex::new(vec![b'[']), held: AtomicUsize::new(0) })
+    pub(crate) fn new(shared: Arc<Shared>, taken: Option<Taken>) -> Arc<Self> {
+        let (replies, held) = (Mutex::new(vec![b'[']), AtomicUsize::new(0));
+        Arc::new(Batch { shared, replies, held, _taken: taken })
     }
 
     /// Counts the message of `length` bytes as held for as long as one of its calls is under way.

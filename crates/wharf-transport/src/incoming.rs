@@ -15,7 +15,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     time::{Instant, timeout},
 };
-use wharf_model::{Caller, Error, ErrorKind, Method, Request, Scope};
+use wharf_model::{Caller, Error, ErrorKind, Full, Method, Request, Scope};
 use wharf_wire::{Codec, Connection, Line, Lines, Received};
 
 use crate::{
@@ -185,10 +185,14 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
                 Unfinished::new(room, length, &self.scope).map(|takes| begun.takes = Some(takes))
             }
         };
-        if counted.is_err() {
-            begun.takes = None;
-            self.lines.abandon();
-            self.refuse(&no_room()).await;
+        match counted {
+            // Read alone when it ends: what it takes is for its own call, not for one behind it.
+            Ok(()) => self.few = 1,
+            Err(Full) => {
+                begun.takes = None;
+                self.lines.abandon();
+                self.refuse(&no_room()).await;
+            }
         }
     }
 
@@ -201,8 +205,11 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
     }
 
     async fn too_slow(&mut self) {
-        let problem = "The message took too long to come: send it whole within 10 seconds and what \
-                       it needs at 64 KiB a second";
+        let patience = self.shared.host.limits.arrival;
+        let problem = format!(
+            "The message took too long to come: send it whole within {patience:?} and what it needs \
+             at 64 KiB a second"
+        );
         self.refuse(&Error::new(ErrorKind::InvalidRequest).with_message(problem)).await;
     }
 
@@ -303,7 +310,7 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
     async fn message(&mut self, received: Received) {
         match received {
             Received::Batch(members) => {
-                let batch = Batch::new(self.shared.clone());
+                let batch = Batch::new(self.shared.clone(), self.taken.take());
                 for member in members {
                     self.received(member, Some(&batch)).await;
                 }

@@ -46,7 +46,7 @@ pub(crate) fn unbreak(json: &mut [u8]) {
 pub async fn serve_lines<R, W>(
     host: Arc<Host>,
     scope: Scope,
-    mut reader: R,
+    reader: R,
     writer: W,
     shutdown: Shutdown,
 ) where
@@ -55,6 +55,21 @@ pub async fn serve_lines<R, W>(
 {
     let room = scope.get::<Arc<Room>>().cloned().unwrap_or_else(|| host.limits.room());
     let seat = scope.get::<Arc<Seat>>().cloned();
+    serve_in(room, seat, host, scope, (reader, writer), shutdown).await;
+}
+
+/// Serves one client whose messages share `room`. A connection that carries nothing else is in use while this is.
+pub(crate) async fn serve_in<R, W>(
+    room: Arc<Room>,
+    seat: Option<Arc<Seat>>,
+    host: Arc<Host>,
+    scope: Scope,
+    (mut reader, writer): (R, W),
+    shutdown: Shutdown,
+) where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
     let (line, incoming, outgoing) = open(host, scope, writer);
     if let Some(seat) = seat {
         seat.speaks(Spoken::Lines(Arc::downgrade(&line.0)));

@@ -94,8 +94,8 @@ impl<T> Places<T> {
         }
     }
 
-    /// Notes that a place of `caller` was given back; `look` tells which of its places were.
-    pub(crate) fn remove(&mut self, caller: &Caller, units: usize, look: impl Fn(&T) -> Use) {
+    /// Notes that a place of `caller` was given back; `is_gone` tells which of its places were.
+    pub(crate) fn remove(&mut self, caller: &Caller, units: usize, is_gone: impl Fn(&T) -> bool) {
         self.count(caller, |held| held.saturating_sub(units));
         self.used = self.used.saturating_sub(units);
         let Some(share) = self.shares.get_mut(caller) else { return };
@@ -104,7 +104,7 @@ impl<T> Places<T> {
             self.ranking.remove(&(share.held, caller.clone()));
             self.shares.remove(caller);
         } else if share.order.len() > 2 * share.places + 16 {
-            share.order.retain(|Reverse(entry)| look(&entry.item) != Use::Gone);
+            share.order.retain(|Reverse(entry)| !is_gone(&entry.item));
         }
     }
 
@@ -216,7 +216,7 @@ mod tests {
         fn leave(&mut self, number: u32) {
             let (owner, _) = self.uses.borrow_mut().remove(&number).unwrap();
             let look = self.look();
-            self.places.remove(&owner, 1, look);
+            self.places.remove(&owner, 1, |number| look(number) == Use::Gone);
         }
 
         fn set(&mut self, number: u32, to: Use) {

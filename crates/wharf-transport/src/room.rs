@@ -16,7 +16,8 @@ use wharf_model::{Budget, Caller, Full, Held, LogThrottle, Scope};
 
 /// What a slow client must at least send a second once its time of grace is over.
 pub(crate) const RATE: u64 = 64 << 10;
-/// From this length on a message counts for its caller too, not only for all callers together.
+/// From this length on a message counts for its caller too, not only for all callers together. A shorter one does only
+/// while all messages take more than half of the room.
 pub(crate) const LARGE: usize = 64 << 10;
 /// How often a large body counts: as it came, as the arguments that are read from it, and as the reply.
 #[cfg(feature = "http")]
@@ -27,19 +28,22 @@ const COPIES: usize = 3;
 pub(crate) struct Room {
     taken: AtomicUsize,
     most: usize,
-    /// What large messages take, by caller.
-    large: Arc<Budget>,
+    /// Half of `most`.
+    half: usize,
+    /// What messages take that count for their callers.
+    counted: Arc<Budget>,
     /// What messages on lines and WebSockets take that have not ended.
     unfinished: Arc<Budget>,
-    /// Notified when a large message is gone.
+    /// Notified when a message is gone that counted for its caller.
     freed: Notify,
 }
 
 impl Room {
     /// Room for `most` bytes, of which messages that have not ended may take `unfinished` on lines.
     pub(crate) fn new(most: usize, unfinished: usize) -> Arc<Self> {
-        let (large, unfinished) = (Budget::new(most), Budget::new(unfinished));
-        Arc::new(Room { taken: AtomicUsize::new(0), most, large, unfinished, freed: Notify::new() })
+        let (counted, unfinished) = (Budget::new(most), Budget::new(unfinished));
+        let (taken, half, freed) = (AtomicUsize::new(0), most / 2, Notify::new());
+        Arc::new(Room { taken, most, half, counted, unfinished, freed })
     }
 }
 
@@ -48,13 +52,13 @@ impl Room {
 pub(crate) struct Taken {
     room: Arc<Room>,
     amount: usize,
-    /// Boxed, because most messages are small.
-    large: Option<Box<Held>>,
+    /// Its share of its caller's, if it counts for that. Boxed, because most messages are small.
+    held: Option<Box<Held>>,
 }
 
 impl Taken {
     pub(crate) fn nothing(room: &Arc<Room>) -> Self {
-        Taken { room: room.clone(), amount: 0, large: None }
+        Taken { room: room.clone(), amount: 0, held: None }
     }
 
     /// Takes `size` bytes more, for the caller of this scope.
@@ -66,10 +70,10 @@ impl Taken {
     fn grow(&mut self, size: usize, scope: &Scope) -> Result<(), &'static str> {
         let before = self.room.taken.fetch_add(size, Ordering::AcqRel);
         self.amount += size;
-        let grown = match before + size <= self.room.most {
-            false => Err("all callers"),
-            true if self.amount <= LARGE => Ok(()),
-            true => self.hold(scope).map_err(|Full| "one caller"),
+        let all = before + size;
+        let grown = match self.amount <= LARGE && all <= self.room.half {
+            true => Ok(()),
+            false => self.hold(all, scope),
         };
         if grown.is_err() {
             self.amount -= size;
@@ -78,15 +82,26 @@ impl Taken {
         grown
     }
 
-    fn hold(&mut self, scope: &Scope) -> Result<(), Full> {
-        match &mut self.large {
-            Some(held) => held.grow(self.amount - held.amount()),
-            None => {
-                let held = self.room.large.take(&Caller::of(scope), self.amount)?;
-                self.large = Some(Box::new(held));
-                Ok(())
-            }
+    /// Counts the message for its caller, where all messages take `all` bytes.
+    #[cold]
+    fn hold(&mut self, all: usize, scope: &Scope) -> Result<(), &'static str> {
+        let free = self.room.most.checked_sub(all).ok_or("all callers")?;
+        let (budget, caller) = (&self.room.counted, Caller::of(scope));
+        let before = self.held.as_ref().map_or(0, |held| held.amount());
+        match &mut self.held {
+            Some(held) => held.grow(self.amount - before),
+            None => budget.take(&caller, self.amount).map(|held| self.held = Some(Box::new(held))),
         }
+        .map_err(|Full| "one caller")?;
+        // Small messages that no caller is charged for leave less for each.
+        if budget.held_by(&caller) <= free {
+            return Ok(());
+        }
+        match &mut self.held {
+            Some(held) if before > 0 => held.shrink_to(before),
+            held => *held = None,
+        }
+        Err("one caller")
     }
 }
 
@@ -127,7 +142,7 @@ impl Taken {
 
     /// Whether it counts for its caller, not only for all callers together.
     pub(crate) fn is_large(&self) -> bool {
-        self.large.is_some()
+        self.held.is_some()
     }
 
     /// Bytes that count for as long as there are any of them.
@@ -152,7 +167,7 @@ impl AsRef<[u8]> for Charged {
 impl Drop for Taken {
     fn drop(&mut self) {
         self.room.taken.fetch_sub(self.amount, Ordering::AcqRel);
-        if self.large.take().is_some() {
+        if self.held.take().is_some() {
             self.room.freed.notify_waiters();
         }
     }
@@ -224,7 +239,7 @@ mod tests {
         let mut other = Taken::nothing(&room);
         assert!(other.more(100 << 10, &alice).is_ok());
         drop((held, other));
-        assert_eq!((room.taken.load(Ordering::Acquire), room.large.total()), (0, 0));
+        assert_eq!((room.taken.load(Ordering::Acquire), room.counted.total()), (0, 0));
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(crate) enum Spoken {
     #[cfg(feature = "http")]
     Http1(crate::http::Turns),
     #[cfg(feature = "http")]
-    Http2(crate::http::Streams),
+    Http2(crate::http::StreamsSeen),
     Lines(Weak<Shared>),
 }
 
@@ -67,7 +67,7 @@ impl Seats {
             note(&caller, victim.as_deref());
             let victim = victim?;
             victim.gone.store(true, Ordering::Release);
-            places.remove(&victim.caller, 1, |seat| self.look(seat, now));
+            places.remove(&victim.caller, 1, |seat| seat.is_gone());
             drop(places);
             victim.end();
             places = self.lock();
@@ -84,10 +84,10 @@ impl Seats {
     }
 
     fn look(&self, seat: &Seat, now: u64) -> Use {
-        if seat.gone.load(Ordering::Acquire) {
+        if seat.is_gone() {
             return Use::Gone;
         }
-        match &seat.lock().spoken {
+        match &mut seat.lock().spoken {
             Spoken::Nothing => Use::Idle(seat.taken),
             #[cfg(feature = "http")]
             Spoken::Http1(turns) => match turns.theirs(Instant::now()) {
@@ -95,9 +95,10 @@ impl Seats {
                 None => Use::Busy,
             },
             #[cfg(feature = "http")]
-            Spoken::Http2(streams) => match streams.are_open() {
-                true => Use::Busy,
-                false => Use::Idle(seat.taken),
+            Spoken::Http2(streams) => match (streams.are_open(), streams.were_used()) {
+                (true, _) => Use::Busy,
+                (false, true) => Use::Idle(now),
+                (false, false) => Use::Idle(seat.taken),
             },
             Spoken::Lines(line) => match line.upgrade() {
                 Some(line) if line.flight.has_calls() => Use::Busy,
@@ -151,6 +152,10 @@ impl Seat {
         self.lock().spoken = spoken;
     }
 
+    fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
     fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
@@ -180,8 +185,7 @@ impl Drop for Sitting {
             return;
         }
         if let Some(seats) = self.0.seats.upgrade() {
-            let now = seats.now();
-            seats.lock().remove(&self.0.caller, 1, |seat| seats.look(seat, now));
+            seats.lock().remove(&self.0.caller, 1, |seat| seat.is_gone());
         }
     }
 }

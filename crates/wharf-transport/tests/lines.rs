@@ -500,3 +500,48 @@ async fn a_message_may_take_the_time_that_it_needs() {
     bed.tool(1, "now").await;
     assert_eq!(bed.id().await, 1);
 }
+
+/// Room for one long message of a caller at a time.
+fn narrow(limits: &mut LineLimits) {
+    (limits.message, limits.unfinished, limits.messages) = (256 << 10, 0, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_takes_its_room_until_its_last_member_ends() {
+    let mut bed = Bed::new(narrow);
+    bed.legacy("2025-03-26").await;
+    let mut first = legacy_call("first", "gate");
+    first["params"]["arguments"] = json!({"text": "x".repeat(200_000)});
+    bed.send(json!([first, legacy_call("last", "gate")])).await;
+    // Both wait when the first of them is let through.
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    bed.gate.add_permits(1);
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!(bed.gate.available_permits(), 0);
+    long_call(&mut bed, 1, "now", 200_000).await;
+    let refused = bed.next().await.unwrap();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("no room"), "{refused}");
+    bed.gate.add_permits(1);
+    assert!(bed.next().await.unwrap().is_array());
+    long_call(&mut bed, 2, "now", 200_000).await;
+    assert_eq!(bed.id().await, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_room_of_a_long_message_is_not_kept_by_a_call_behind_it() {
+    let mut bed = Bed::new(narrow);
+    // Quick calls that come at once make the server read ahead.
+    let pings = pings(100).iter().map(|ping| format!("{ping}\n")).collect::<String>();
+    bed.legacy("2025-11-25").await;
+    bed.writer.write_all(pings.as_bytes()).await.unwrap();
+    for _ in 0..100 {
+        bed.next().await.unwrap();
+    }
+    let mut long = legacy_call("long", "now");
+    long["params"]["arguments"] = json!({"text": "x".repeat(200_000)});
+    let both = format!("{long}\n{}\n", legacy_call("behind", "gate"));
+    bed.writer.write_all(both.as_bytes()).await.unwrap();
+    assert_eq!(bed.id().await, "long");
+    long_call(&mut bed, 1, "now", 200_000).await;
+    assert_eq!(bed.id().await, 1);
+}

@@ -201,7 +201,7 @@ where
     let limits = site.http.limits;
     let (place, turns, streams) =
         (seat.seat().clone(), Turns::default(), Streams::new(limits.write));
-    place.speaks(Spoken::Http2(streams.clone()));
+    place.speaks(Spoken::Http2(streams.seen()));
     scope.insert(place);
     let scope = scope.shared();
     // `Streams` closes idle HTTP/2 connections, so there is no timeout for the next head.

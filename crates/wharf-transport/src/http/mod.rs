@@ -34,7 +34,7 @@ mod turn;
 #[cfg(feature = "websocket")]
 mod websocket;
 
-pub(crate) use streams::Streams;
+pub(crate) use streams::StreamsSeen;
 pub(crate) use turn::Turns;
 
 pub use accept::serve;

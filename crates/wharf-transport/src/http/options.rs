@@ -322,7 +322,8 @@ pub struct HttpLimits {
     pub body: Duration,
     /// Bytes that all bodies take which are being read or answered. One of more than 64 KiB counts three times: as it
     /// came, as the arguments that are read from it, and as the reply. It waits for its turn for as long as `body` says, and
-    /// one caller gets no more than is left for the others.
+    /// one caller gets no more than is left for the others. Shorter ones count for their caller too while all of them
+    /// take more than half. Messages on WebSockets and HTTP+SSE are among them.
     pub bodies: usize,
     /// How long a client may read nothing of what is sent to it.
     pub write: Duration,

@@ -88,9 +88,11 @@ impl HttpService {
             let (tasks, fleet) = (tasks.clone(), fleet.clone());
             Sessions::new(host.clone(), http.limits, tasks, shutdown.clone(), fleet)
         });
-        let sse = (legacy && http.sse_2024)
-            .then(|| Sse2024::new(host.clone(), http.limits, tasks.clone(), shutdown.clone()));
         let room = Room::new(http.limits.bodies, host.limits.unfinished());
+        let sse = (legacy && http.sse_2024).then(|| {
+            let (host, tasks, shutdown) = (host.clone(), tasks.clone(), shutdown.clone());
+            Sse2024::new(host, http.limits, tasks, shutdown, room.clone())
+        });
         let shortage = Shortage::default();
         let site = Site { host, http, shutdown, tasks, room, sessions, sse, fleet, shortage };
         HttpService { site: Arc::new(site) }
@@ -162,7 +164,7 @@ impl Site {
             }
             if path.ends_with(options::MESSAGES) {
                 return match self.read_post(parts, seen, body, &mut taken, &scope).await {
-                    Ok(message) => sse.post(parts.uri.query(), message, scope).await,
+                    Ok(message) => sse.post(parts.uri.query(), message, taken, scope).await,
                     Err(refusal) => *refusal,
                 };
             }

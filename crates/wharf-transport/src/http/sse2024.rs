@@ -32,9 +32,9 @@ use super::{
 };
 use crate::{
     Host, Shutdown,
-    lines::unbreak,
+    lines::{serve_in, unbreak},
     places::{Places, Use},
-    serve_lines,
+    room::{Room, Taken},
 };
 
 /// How much of what the server says is read at once.
@@ -46,6 +46,7 @@ pub(crate) struct Sse2024 {
     limits: HttpLimits,
     tasks: Arc<Tasks>,
     shutdown: Shutdown,
+    room: Arc<Room>,
     clients: Mutex<Clients>,
 }
 
@@ -69,10 +70,11 @@ impl Sse2024 {
         limits: HttpLimits,
         tasks: Arc<Tasks>,
         shutdown: Shutdown,
+        room: Arc<Room>,
     ) -> Arc<Self> {
         let places = Places::new(limits.sessions);
         let clients = Mutex::new(Clients { by_id: HashMap::default(), places, count: 0 });
-        Arc::new(Sse2024 { host, limits, tasks, shutdown, clients })
+        Arc::new(Sse2024 { host, limits, tasks, shutdown, room, clients })
     }
 
     /// Opens the stream that carries all that the client hears.
@@ -88,17 +90,26 @@ impl Sse2024 {
         };
         let (pipe, writer) = duplex(FULL);
         let reader = Posted { messages: posted, line: Bytes::new() };
-        let (host, shutdown) = (self.host.clone(), self.shutdown.clone());
-        self.tasks.spawn(serve_lines(host, scope, reader, writer, shutdown));
+        let (room, host, shutdown) = (self.room.clone(), self.host.clone(), self.shutdown.clone());
+        // Without the seat: the response is what shows that its connection, which may carry others too, is in use.
+        self.tasks.spawn(serve_in(room, None, host, scope, (reader, writer), shutdown));
         let feed = Source::Feed(Feed::new(seat, pipe));
         respond::events(HttpBody::events(feed, self.limits.keep_alive))
     }
 
-    /// Takes a message; what comes of it goes to the client's stream.
-    pub(crate) async fn post(&self, query: Option<&str>, message: Bytes, scope: Scope) -> Reply {
+    /// Takes a message, which counts as `taken` until it is read; what comes of it goes to the client's stream.
+    pub(crate) async fn post(
+        &self,
+        query: Option<&str>,
+        message: Bytes,
+        taken: Taken,
+        scope: Scope,
+    ) -> Reply {
         let gone = || respond::refuse(404, "Nobody listens under this session: open a new stream");
         let Some(messages) = self.find(query, scope.get()) else { return gone() };
-        match timeout(self.limits.body, messages.send(line(&message))).await {
+        let (line, _taken) = taken.attach(line(&message));
+        drop(message);
+        match timeout(self.limits.body, messages.send(line)).await {
             Ok(Ok(())) => respond::status(202),
             Ok(Err(_)) => gone(),
             Err(_) => respond::busy("Earlier messages still wait; try again later"),
@@ -145,7 +156,7 @@ impl Clients {
     fn take_out(&mut self, id: &str) -> Option<Client> {
         let client = self.by_id.remove(id)?;
         let by_id = &self.by_id;
-        self.places.remove(&client.caller, 1, |id| used_for(by_id, id));
+        self.places.remove(&client.caller, 1, |id| !by_id.contains_key(id));
         Some(client)
     }
 }

@@ -40,9 +40,9 @@ impl Streams {
         Streams { open: watch::Sender::new(0), patience }
     }
 
-    /// Whether there are streams right now.
-    pub(crate) fn are_open(&self) -> bool {
-        *self.open.borrow() > 0
+    /// The same streams, for one who looks at them now and then.
+    pub(crate) fn seen(&self) -> StreamsSeen {
+        StreamsSeen(self.open.subscribe())
     }
 
     /// Waits until there has been no stream for as long as `patience`.
@@ -65,6 +65,24 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
             let _closing = closing;
             while_it_is_read(stream, patience).await;
         }));
+    }
+}
+
+/// Looks at the streams of one connection.
+#[derive(Debug)]
+pub(crate) struct StreamsSeen(watch::Receiver<usize>);
+
+impl StreamsSeen {
+    /// Whether there are streams right now.
+    pub(crate) fn are_open(&self) -> bool {
+        *self.0.borrow() > 0
+    }
+
+    /// Whether there were any since the last look.
+    pub(crate) fn were_used(&mut self) -> bool {
+        let used = self.0.has_changed().unwrap_or(false);
+        self.0.mark_unchanged();
+        used
     }
 }
 

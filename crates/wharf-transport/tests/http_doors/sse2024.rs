@@ -358,3 +358,26 @@ async fn a_long_message_is_one_event() {
         modern(2, "tools/call", json!({"name": "now", "arguments": {"x": "é".repeat(1 << 19)}}));
     assert_eq!(said(&client.reply_to(long).await), "now");
 }
+
+#[tokio::test(start_paused = true)]
+async fn messages_share_the_room_of_the_endpoint() {
+    let http = http().limits(limits(|limits| limits.bodies = 1 << 20));
+    let bed = Bed::with(http, |limits| limits.message = 256 << 10);
+    let long = |name| {
+        let arguments = json!({"text": "x".repeat(200_000)});
+        modern(1, "tools/call", json!({"name": name, "arguments": arguments}))
+    };
+    let mut first = Client::open(&bed, Some("mallory")).await;
+    first.send(long("gate")).await;
+    bed.until_running(1).await;
+    // Another connection of the same caller finds its share used up.
+    let mut second = Client::open(&bed, Some("mallory")).await;
+    second.send(long("gate")).await;
+    let refused = second.next().await.unwrap();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("no room"), "{refused}");
+    let mut other = Client::open(&bed, Some("alice")).await;
+    assert_eq!(said(&other.reply_to(long("now")).await), "now");
+    bed.gate.add_permits(2);
+    assert_eq!(said(&first.next().await.unwrap()), "open");
+    assert_eq!(said(&second.reply_to(long("gate")).await), "open");
+}

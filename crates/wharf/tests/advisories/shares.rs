@@ -4,6 +4,8 @@
 
 use std::net::SocketAddr;
 
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -15,7 +17,7 @@ use wharf::RemoteAddress;
 
 use crate::{
     bed::{Bed, PATIENCE, limited},
-    caller::{Caller, LEGACY, SESSION},
+    caller::{self, Caller, LEGACY, SESSION},
     raw,
     server::{Counts, server},
     web,
@@ -149,13 +151,90 @@ async fn a_connection_with_a_call_is_not_closed_for_idle_ones() {
         idle.push(websocket(bed.connect().await).await);
     }
     bed.counts.gate.add();
-    let (mut answer, mut part) = (String::new(), [0; 4096]);
-    while !answer.contains("through") {
-        let size = timeout(PATIENCE, busy.read(&mut part)).await.expect("patience");
-        let size = size.expect("the connection stays");
-        assert_ne!(size, 0, "closed after {answer}");
-        answer += &String::from_utf8_lossy(&part[..size]);
+    until(&mut busy, "through").await;
+}
+
+/// Nor is one that carries the stream of HTTP+SSE.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_with_an_old_stream_is_not_closed_for_idle_ones() {
+    let bed = Bed::with(limited(|limits| limits.connections = 4).sse_2024()).await;
+    let mut stream = bed.connect().await;
+    let get = "GET /sse HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n";
+    stream.write_all(get.as_bytes()).await.expect("the server reads");
+    let said = until(&mut stream, "\n\n").await;
+    let endpoint = said.split("data: ").nth(1).and_then(|it| it.lines().next()).expect("an event");
+    let mut idle = Vec::new();
+    for _ in 0..20 {
+        idle.push(websocket(bed.connect().await).await);
     }
+    let ping = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
+    let post = raw::post(&bed, &[], ping).replace("/mcp", &format!("/{endpoint}"));
+    assert_eq!(raw::ask(&bed, &post).await.status, 202);
+    until(&mut stream, "\"id\":7,\"result\"").await;
+}
+
+/// Reads until this comes.
+async fn until(stream: &mut TcpStream, end: &str) -> String {
+    let (mut read, mut part) = (String::new(), [0; 4096]);
+    while !read.contains(end) {
+        let size = timeout(PATIENCE, stream.read(&mut part)).await.expect("patience");
+        let size = size.expect("the connection stays");
+        assert_ne!(size, 0, "closed after {read}");
+        read += &String::from_utf8_lossy(&part[..size]);
+    }
+    read
+}
+
+/// A connection of HTTP/2 counts as idle from its last request on, not from its first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_was_just_used_is_not_the_longest_idle() {
+    let bed = Bed::with(limited(|limits| limits.connections = 4)).await;
+    let caller = Caller::modern(&bed);
+    let (mut line, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(bed.connect().await))
+            .await
+            .expect("a connection");
+    tokio::spawn(connection);
+    let mut idle = Vec::new();
+    for _ in 0..20 {
+        let call = caller.post(&caller.tool("echo", json!({"text": "on"})));
+        let response = line.send_request(call).await.expect("the connection stays");
+        assert_eq!(caller::text(&caller::reply(response).await), "on");
+        idle.push(websocket(bed.connect().await).await);
+    }
+}
+
+/// Bodies that are too short to count for their caller took all the room for bodies together.
+#[tokio::test(flavor = "multi_thread")]
+async fn short_bodies_of_one_caller_leave_room_for_others() {
+    const SHORT: usize = 64 << 10;
+    let bed = Bed::with(limited(|limits| limits.bodies = 8 * SHORT)).await;
+    let caller = Caller::modern(&bed);
+    let mut call = caller.message("tools/call", json!({"name": "wait", "arguments": {}}));
+    call["params"]["_meta"]["padding"] = "".into();
+    let missing = SHORT - call.to_string().len();
+    call["params"]["_meta"]["padding"] = "x".repeat(missing).into();
+    let heads = [raw::VERSION, ("mcp-method", "tools/call"), ("mcp-name", "wait")];
+    let call = raw::post(&bed, &heads, &call.to_string());
+    let mut streams = Vec::new();
+    for number in 1..=8 {
+        let mut stream = bed.connect().await;
+        stream.write_all(call.as_bytes()).await.expect("the server reads");
+        let refused = tokio::select! {
+            () = bed.counts.begun.reaches(number) => None,
+            answer = raw::answer(&mut stream) => Some(answer.expect("an answer").status),
+        };
+        match refused {
+            None => streams.push(stream),
+            Some(status) => {
+                assert_eq!(status, 503);
+                break;
+            }
+        }
+    }
+    // Half of the room needs no share, and half of the rest is one.
+    assert_eq!(streams.len(), 6);
+    newcomer_works(&bed).await;
 }
 
 /// Messages that never end, on many WebSockets or lines, took sixteen megabytes each for as long as they liked. When

@@ -171,7 +171,7 @@ impl Table {
     fn take_out(&mut self, id: &Id) -> Option<Arc<Session>> {
         let session = self.sessions.remove(id)?;
         let sessions = &self.sessions;
-        self.places.remove(&session.caller, session.units(), |id| used_for(sessions, id));
+        self.places.remove(&session.caller, session.units(), |id| !sessions.contains_key(id));
         Some(session)
     }
 
