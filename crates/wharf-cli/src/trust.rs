@@ -85,7 +85,8 @@ fn description(entry: &Entry) -> Result<String, Fail> {
         lines.push(format!("  {}", clean_line(&entry.name)));
         lines.extend(facts(entry).into_iter().map(|fact| format!("    {}", clean_line(&fact))));
     }
-    match config.entries.iter().all(|other| other.digest() == entry.digest()) {
+    let is_same = |other: &Entry| other.digest() == entry.digest();
+    match !config.entries.is_empty() && config.entries.iter().all(is_same) {
         true => Ok(lines.join("\n")),
         false => Err(Fail::usage(format!("{file} is being changed: try again"))),
     }
@@ -131,10 +132,13 @@ struct Trusted {
     files: Vec<TrustedFile>,
 }
 
-/// A file as it was when it was trusted. Its place counts too: it may name files beside it.
+/// A file as it was when it was trusted. Its place counts too: it may name files beside it. So does the folder that
+/// it was found for, because another project may have a link to it.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 struct TrustedFile {
     file: PathBuf,
+    #[serde(default)]
+    folder: PathBuf,
     sha256: String,
 }
 
@@ -142,7 +146,7 @@ impl TrustedFile {
     fn of(entry: &Entry) -> Self {
         let source = &entry.source;
         let file = source.canonicalize().unwrap_or_else(|_| source.clone());
-        TrustedFile { file, sha256: entry.digest().to_owned() }
+        TrustedFile { file, folder: entry.workspace(), sha256: entry.digest().to_owned() }
     }
 }
 

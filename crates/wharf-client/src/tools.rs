@@ -154,7 +154,8 @@ impl Known {
         let info = &self.info;
         let output = info.output_schema.as_ref().map_or(0, |schema| schema.text().len());
         let meta = info.meta.as_ref().map_or(0, |meta| meta.text().len());
-        let words = info.description.as_ref().map_or(0, String::len) + info.name.len();
+        let words = [&info.title, &info.description].into_iter().flatten().map(String::len);
+        let words = words.sum::<usize>() + info.name.len() + info.icons.text().len();
         info.input_schema.text().len() + output + meta + words
     }
 

@@ -132,8 +132,17 @@ impl<T: Tree> LazyJson<T> {
     }
 
     fn parse(&self) -> T {
-        let within = |text: &&str| has_at_most(text, Self::MOST_VALUES);
-        self.text.as_deref().filter(within).and_then(T::parse).unwrap_or_default()
+        self.text.as_deref().and_then(Self::tree_of).unwrap_or_default()
+    }
+
+    /// The tree of a text; none if it has too many values, or others than a tree can have.
+    fn tree_of(text: &str) -> Option<T> {
+        Some(text).filter(|text| has_at_most(text, Self::MOST_VALUES)).and_then(T::parse)
+    }
+
+    /// Whether it reads as empty, although it is not.
+    fn is_unreadable(&self) -> bool {
+        self.text.as_deref().is_some_and(|text| Self::tree_of(text).is_none())
     }
 
     fn into_tree(self) -> T {
@@ -144,8 +153,16 @@ impl<T: Tree> LazyJson<T> {
 }
 
 impl LazyJson<Meta> {
-    /// Sets a member.
+    /// Sets a member. What cannot be read beside it stays.
     pub fn insert(&mut self, name: String, value: Value) {
+        if self.is_unreadable() {
+            self.remove_all(&[&name]);
+            let text = self.text.as_deref().and_then(|it| it.strip_suffix('}')).unwrap_or("{");
+            let comma = if self.is_empty_object() { "" } else { "," };
+            let text = format!("{text}{comma}{}:{value}}}", Value::from(name));
+            *self = LazyJson { text: Some(text.into()), tree: OnceLock::new() };
+            return;
+        }
         let mut tree = std::mem::take(self).into_tree();
         tree.insert(name, value);
         *self = tree.into();
@@ -280,9 +297,14 @@ impl From<Value> for LazyJson<Arc<Value>> {
     }
 }
 
+/// Values that cannot be read are equal if their texts are.
 impl<T: Tree + PartialEq> PartialEq for LazyJson<T> {
     fn eq(&self, other: &Self) -> bool {
-        (self.text.is_some() && self.text == other.text) || **self == **other
+        if self.text.is_some() && self.text == other.text {
+            return true;
+        }
+        let is_readable = || !self.is_unreadable() && !other.is_unreadable();
+        **self == **other && (**self != T::default() || is_readable())
     }
 }
 
@@ -393,5 +415,19 @@ mod tests {
         let meta = read(&text);
         assert!(meta.is_empty() && !meta.is_empty_object());
         assert_eq!(meta.text(), text);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_neither_lost_nor_equal_to_other_things() {
+        let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+        for odd in ["1e999", r#""\ud800""#, &deep] {
+            let mut meta = read(&format!(r#"{{"a":{odd},"b":1}}"#));
+            assert!(meta.is_empty(), "{odd}");
+            assert_ne!(meta, read("{}"));
+            assert_ne!(meta, read(&format!(r#"{{"a":{odd},"b":2}}"#)));
+            meta.insert("b".into(), json!(3));
+            meta.insert("c".into(), json!(4));
+            assert_eq!(meta.text(), format!(r#"{{"a":{odd},"b":3,"c":4}}"#));
+        }
     }
 }

@@ -162,3 +162,14 @@ fn nested_ids_do_not_add_up() {
     );
     Checker::new(&absolute).unwrap();
 }
+
+/// A name in Punycode takes many times as long as a text that is only read.
+#[test]
+fn internationalized_names_count_for_more() {
+    for format in ["hostname", "idn-hostname"] {
+        let checker = Checker::new(&json!({"items": {"format": format}})).unwrap();
+        let check = |name: &str| checker.check(&json!(vec![name; 20_000]).to_string());
+        assert!(matches!(check("ihqwcrb4cv8a8dqg056pqjye.example"), Verdict::Fits), "{format}");
+        assert!(matches!(check("xn--ihqwcrb4cv8a8dqg056pqjye"), Verdict::Unchecked(_)), "{format}");
+    }
+}

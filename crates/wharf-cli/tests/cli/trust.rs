@@ -96,6 +96,65 @@ fn a_file_is_asked_about_once_until_it_changes() {
     bed.run(&["list", "harbour"]).error(1);
 }
 
+/// The same text means other programs where `${workspaceFolder}` is another folder.
+#[test]
+fn a_link_to_a_trusted_file_is_not_trusted() {
+    let bed = Bed::new("linked");
+    let entry = json!({"command": "${workspaceFolder}/server.sh"});
+    let text = json!({"mcpServers": {"harbour": entry}}).to_string();
+    let script = |name: &str, text: &str| {
+        let file = bed.write(name, &format!("#!/bin/sh\n{text}\n"));
+        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script("evil/server.sh", "touch \"$HOME/mark\"");
+    let refused = |link: &str, to: &str| {
+        std::os::unix::fs::symlink(to, bed.dir.join("evil").join(link)).unwrap();
+        let file = if link == ".vscode" { ".vscode/mcp.json" } else { link };
+        let mut command = bed.command(&["list", &format!("./{file}#harbour")]);
+        command.current_dir(bed.dir.join("evil"));
+        assert_eq!(finished(command, "").error(1)["kind"], "untrusted_file", "{link}");
+        assert!(!is_marked(&bed), "{link}");
+    };
+    bed.write("wharf/mcp.json", &text);
+    refused("mcp.json", "../wharf/mcp.json");
+    fs::remove_file(bed.dir.join("wharf/mcp.json")).unwrap();
+
+    script("good/server.sh", &format!("exec '{WHARF}' serve"));
+    for file in [".mcp.json", ".vscode/mcp.json"] {
+        bed.write(&format!("good/{file}"), &text);
+        let in_good = |words: &[&str]| {
+            let mut command =
+                bed.command(&[&["list", &format!("./{file}#harbour")], words].concat());
+            command.current_dir(bed.dir.join("good"));
+            command
+        };
+        let mut pty = Pty::start(in_good(&[]));
+        pty.until("Use it, until it changes?").type_line("y");
+        assert_eq!(pty.end().0, 0);
+        finished(in_good(&["--json"]), "").json();
+    }
+    refused(".mcp.json", "../good/.mcp.json");
+    refused(".vscode", "../good/.vscode");
+}
+
+#[test]
+fn a_link_to_a_device_is_not_read() {
+    let bed = Bed::new("device");
+    std::os::unix::fs::symlink("/dev/zero", bed.dir.join(".mcp.json")).unwrap();
+    let error = bed.run(&["list", "harbour"]).error(1);
+    assert!(error["message"].as_str().unwrap().contains("it is no file"), "{error}");
+}
+
+/// A project that repeats an entry of the user's does not take the user's own away.
+#[test]
+fn what_a_user_has_is_used_where_a_project_has_the_same() {
+    let bed = Bed::new("repeated");
+    bed.write("wharf/mcp.json", &marking(&bed));
+    bed.write(".mcp.json", &marking(&bed));
+    bed.run(&["list", "harbour"]).json();
+    assert!(is_marked(&bed));
+}
+
 /// Audit 13.
 #[test]
 fn a_program_gets_few_variables_and_those_that_it_is_given() {

@@ -24,7 +24,7 @@ pub(super) fn holds(rule: &Rule, value: &Value, fuel: &mut Fuel) -> Step {
         (Rule::Count(count, limit), _) => is_right_count(*count, *limit, value, fuel),
         (Rule::Pattern(pattern), Value::String(text)) => pattern.is_in(text, fuel),
         (Rule::Format(format), Value::String(text)) => {
-            fuel.spend(text.len())?;
+            fuel.spend(format.cost(text))?;
             Ok((format.is_met)(text))
         }
         (Rule::Content(content), Value::String(text)) => {

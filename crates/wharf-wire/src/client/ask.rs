@@ -1,10 +1,14 @@
 //! The questions of a server.
 
 use serde::{Deserialize, de::DeserializeOwned};
-use wharf_model::{Ask, Error, ErrorKind, Method};
+use wharf_model::{Ask, Error, ErrorKind, Method, has_at_most};
 
 use super::read_object;
 use crate::{Revision, message::unknown_method, revision::Feature};
+
+/// How many values a question may have: the tree that is made of them takes many times the room of their text, and a
+/// server may ask several questions at once.
+const MOST_VALUES: usize = 50_000;
 
 /// Reads a question: its method and the JSON text of its parameters.
 ///
@@ -19,6 +23,9 @@ pub(super) fn read_ask(method: &str, params: &str, revision: Revision) -> Result
         true => read::<Mode>(params).map(|it| it.mode),
         false => Ok(None),
     };
+    if !has_at_most(params, MOST_VALUES) {
+        return Err(malformed(format!("a question has more than {MOST_VALUES} values")));
+    }
     Ok(match Method::from_name(method) {
         Some(Method::ListRoots) => Ask::Roots,
         Some(Method::Sample) => Ask::Sample(Box::new(read(params)?)),

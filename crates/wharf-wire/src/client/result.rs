@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use wharf_model::{
     Ask, CacheHint, CacheScope, Completion, Discovery, Error, ErrorKind, Extra, InputRequired,
     LazyJson, Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply,
-    ServerCapabilities, Task, ToolResult, count_values,
+    ServerCapabilities, Task, ToolResult, count_values, has_at_most,
 };
 
 use super::{Talk, ask::read_ask, read_object};
@@ -241,6 +241,9 @@ impl<'a> Text<'a> {
             method: String,
             #[serde(borrow)]
             params: Option<&'a RawValue>,
+        }
+        if !has_at_most(requests, MOST_VALUES) {
+            return Err(self.too_many(MOST_VALUES, "values in its questions"));
         }
         let mut asked = Vec::new();
         let walked = scan::each_member(requests, |key, value| {

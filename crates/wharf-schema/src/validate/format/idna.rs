@@ -15,7 +15,7 @@ use idna::{
 /// The longest label in ASCII, and the most bytes of a whole name in UTF-8: a name of 253 bytes in
 /// ASCII has fewer characters, each of at most four bytes.
 const LABEL: usize = 63;
-const NAME: usize = 4 * 253;
+pub(super) const NAME: usize = 4 * 253;
 
 /// These are dots too.
 pub(super) const DOTS: [char; 4] = ['.', '\u{3002}', '\u{FF0E}', '\u{FF61}'];

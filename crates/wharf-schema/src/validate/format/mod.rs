@@ -48,6 +48,22 @@ static FORMATS: [Format; 20] = [
     format("regex", Four, is_pattern),
 ];
 
+/// The steps that a byte of an internationalized name takes: it is decoded, looked up and encoded again.
+const NAME_STEPS: usize = 8;
+
+impl Format {
+    /// The steps that it takes to check a text.
+    pub(super) fn cost(&self, text: &str) -> usize {
+        // A longer one is refused at once.
+        let is_international =
+            || text.len() <= idna::NAME && (!text.is_ascii() || text.contains("--"));
+        match self.name.ends_with("hostname") && is_international() {
+            true => NAME_STEPS * text.len(),
+            false => text.len(),
+        }
+    }
+}
+
 /// The format with this name, of several the newest that the dialect knows; none if it is not checked.
 pub(super) fn named(name: &str, draft: Draft) -> Option<&'static Format> {
     FORMATS.iter().find(|it| it.name == name && it.since <= draft)

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use wharf_model::{
-    Discovery, Error, ErrorKind, Implementation, Meta, Method, Outcome, Reply, excerpt,
+    Discovery, Error, ErrorKind, Implementation, Meta, Method, Outcome, Reply, excerpt, has_at_most,
 };
 
 use super::Talk;
@@ -15,6 +15,9 @@ use crate::{
 
 /// How many versions of those that a server names are looked at.
 const MOST_VERSIONS: usize = 100;
+
+/// How many values a list of versions may have to be read at all.
+const MOST_VALUES: usize = 1_000;
 
 /// What an answer to `server/discover` says.
 pub(super) enum Verdict {
@@ -31,14 +34,19 @@ pub(super) enum Verdict {
 /// Judges by what only modern servers say; the words of all others are their own.
 pub(super) fn judge(result: Result<&str, &Error>) -> Verdict {
     #[derive(Deserialize)]
-    struct Discovered {
-        #[serde(rename = "supportedVersions")]
-        versions: Vec<Value>,
+    struct Discovered<'a> {
+        #[serde(borrow, rename = "supportedVersions")]
+        versions: &'a RawValue,
     }
+    // No server speaks so many that they could not be read.
+    let versions = |it: Discovered<'_>| {
+        let json = Some(it.versions.get()).filter(|json| has_at_most(json, MOST_VALUES))?;
+        serde_json::from_str::<Vec<Value>>(json).ok()
+    };
     match result {
-        Ok(json) => match read_object::<Discovered>(json) {
-            Ok(it) => Verdict::Modern(texts(&it.versions)),
-            Err(_) => Verdict::Legacy,
+        Ok(json) => match read_object::<Discovered<'_>>(json).ok().and_then(versions) {
+            Some(it) => Verdict::Modern(texts(&it)),
+            None => Verdict::Legacy,
         },
         Err(error) => match modern_kind(error) {
             Some(ErrorKind::UnsupportedProtocolVersion) => Verdict::Other(supported(error)),

@@ -338,6 +338,33 @@ fn questions_by_revision() {
     }
 }
 
+/// Audit 8: a tree would take 65 times the room of its text, for a question that no program may want to answer.
+#[test]
+fn dense_questions_are_refused() {
+    let dense = json!(vec![json!({"": 0}); 50_000]);
+    for (method, params) in [
+        ("elicitation/create", json!({"message": "m", "requestedSchema": {"x": dense}})),
+        ("sampling/createMessage", json!({"messages": [], "maxTokens": 1, "metadata": dense})),
+    ] {
+        let heard = hear(&talk(Revision::NEWEST_LEGACY), &request("q", method, params.clone()));
+        let Incoming::Refused { error, .. } = heard else { panic!("{method}") };
+        assert!(error.message.contains("50000 values"), "{error}");
+        let asked = json!({"a": {"method": method, "params": params}});
+        let result = json!({"resultType": "input_required", "inputRequests": asked});
+        let read =
+            talk(Revision::MODERN).result(wharf_model::Method::CallTool, &result.to_string());
+        assert!(read.unwrap_err().message.contains("50000 values"));
+    }
+    // Many of them together are as heavy as one.
+    let form = json!({"message": "m", "requestedSchema": {"x": vec![0; 40_000]}});
+    let one = json!({"method": "elicitation/create", "params": form});
+    let all: serde_json::Map<String, Value> =
+        (0..10).map(|number| (number.to_string(), one.clone())).collect();
+    let result = json!({"resultType": "input_required", "inputRequests": all});
+    let read = talk(Revision::MODERN).result(wharf_model::Method::CallTool, &result.to_string());
+    assert!(read.unwrap_err().kind.is_content_too_large());
+}
+
 #[test]
 fn pings() {
     for revision in Revision::ALL {

@@ -87,6 +87,7 @@ fn a_legacy_server() {
     let ambiguous = [
         json!({"result": {}}),
         json!({"result": {"supportedVersions": "2026-07-28"}}),
+        json!({"result": {"supportedVersions": vec![MODERN; 2_000]}}),
         json!({"result": {"protocolVersion": "2025-11-25", "capabilities": {}}}),
         json!({"result": {"content": []}}),
         json!({"result": []}),

@@ -14,7 +14,7 @@ use wharf_transport::client::ChildCommand;
 use super::{
     ConfigError, env_file,
     expand::{self, Variables},
-    mask, spelling,
+    mask, places, spelling,
 };
 use crate::Target;
 
@@ -119,6 +119,13 @@ impl Entry {
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// The folder that its file belongs to, without links: what `${workspaceFolder}` stands for. The same file may
+    /// mean other programs where a link leads to it.
+    #[must_use]
+    pub fn workspace(&self) -> PathBuf {
+        places::workspace(&self.source)
     }
 
     /// The variables of the environment that it reads.

@@ -4,21 +4,42 @@
 pub(super) const HIDDEN: &str = "***";
 
 /// Names that contain one of these have secret values.
-const WORDS: [&str; 8] =
-    ["key", "token", "secret", "password", "passwd", "credential", "authorization", "bearer"];
+const WORDS: [&str; 10] = [
+    "key",
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "credential",
+    "authorization",
+    "bearer",
+    "cookie",
+];
+
+/// Names that are, or have between hyphens and the like, one of these have secret values.
+const WHOLE_WORDS: [&str; 6] = ["auth", "jwt", "pass", "pat", "pwd", "pw"];
 
 /// What tokens of well-known issuers begin with.
-const PREFIXES: [&str; 12] = [
+const PREFIXES: [&str; 20] = [
+    "AIza",
     "AKIA",
+    "ASIA",
+    "Basic ",
     "Bearer ",
     "eyJ",
     "ghp_",
     "gho_",
     "ghs_",
+    "ghu_",
     "github_pat_",
     "glpat-",
+    "hf_",
     "npm_",
     "sk-",
+    "sk_",
+    "xapp-",
+    "xoxa-",
     "xoxb-",
     "xoxp-",
 ];
@@ -43,9 +64,11 @@ pub fn masked_url(url: &str) -> String {
             // A password may have any sign in it, slashes too: then its end is the last `@`.
             match (host.rsplit_once('@'), rest.rsplit_once('@')) {
                 (Some((_, host)), _) => format!("{scheme}://{HIDDEN}@{host}{path}"),
-                (None, Some((user, rest))) if user.contains(':') && !user.starts_with('[') => {
-                    format!("{scheme}://{HIDDEN}@{rest}")
-                }
+                (None, Some((user, rest))) if has_password(host) => match host.contains("${") {
+                    // A variable may be the host, and what follows the `@` a path: neither passes for the other.
+                    true => format!("{scheme}://{}:{HIDDEN}", parts(user, ':').0),
+                    false => format!("{scheme}://{HIDDEN}@{rest}"),
+                },
                 _ => address.to_owned(),
             }
         }
@@ -59,6 +82,12 @@ pub fn masked_url(url: &str) -> String {
         Some(fragment) => format!("{masked}#{}", hidden(fragment)),
         None => masked,
     }
+}
+
+/// Whether what stands before the first slash is a user and the beginning of a password, and no host with its port.
+fn has_password(text: &str) -> bool {
+    let after = text.split_once(':').map(|(_, after)| after);
+    !text.starts_with('[') && after.is_some_and(|it| !it.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn parts(text: &str, sign: char) -> (&str, Option<&str>) {
@@ -85,7 +114,7 @@ pub(super) fn args(args: &[String]) -> Vec<String> {
 }
 
 fn argument(text: &str) -> String {
-    if PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
+    if is_token(text) {
         return HIDDEN.to_owned();
     }
     if let Some((before, value)) = named_secret(text) {
@@ -110,8 +139,8 @@ fn named_secret(text: &str) -> Option<(&str, &str)> {
         let quotes: &[char] = &['"', '\'', ' '];
         let name = text[..sign].trim_end_matches(quotes);
         let start = name.rfind(|c: char| !c.is_ascii_alphanumeric() && !"_-.".contains(c));
-        if is_secret(&name[start.map_or(0, |at| at + 1)..]) {
-            let value = text[sign + 1..].trim_start_matches(quotes);
+        let value = text[sign + 1..].trim_start_matches(quotes);
+        if is_secret(&name[start.map_or(0, |at| at + 1)..]) || is_token(value) {
             return Some(text.split_at(text.len() - value.len()));
         }
         from = sign + 1;
@@ -122,6 +151,12 @@ fn named_secret(text: &str) -> Option<(&str, &str)> {
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     WORDS.iter().any(|word| name.contains(word))
+        || name.split(['-', '_', '.']).any(|part| WHOLE_WORDS.contains(&part))
+}
+
+/// Whether a text looks like a token of a well-known issuer.
+fn is_token(text: &str) -> bool {
+    PREFIXES.iter().any(|prefix| text.starts_with(prefix))
 }
 
 /// A variable says which secret it is, and not what it is.
@@ -150,6 +185,11 @@ mod tests {
             ("http://h/?key=${KEY}", "http://h/?key=${KEY}"),
             ("http://h/?key=${KEY:-hunter2}", "http://h/?key=***"),
             ("unix:/run/s", "unix:/run/s"),
+            // A path is no host, or a file could hide where it leads.
+            ("http://evil.example:80/x@good.example/", "http://evil.example:80/x@good.example/"),
+            ("http://evil.example:${P:-80}/x@good.example/", "http://evil.example:***"),
+            ("http://${H:-evil.example}/x@good.example/", "http://${H:***"),
+            ("http://[::1]:80/x@good.example/", "http://[::1]:80/x@good.example/"),
         ] {
             assert_eq!(masked_url(given), shown);
         }
@@ -168,6 +208,14 @@ mod tests {
             (&["a=b,password:hunter5"], "a=b,password:***"),
             (&["--url=https://u:hunter5@h/?a=b"], "--url=https://***@h/?a=***"),
             (&["ghp_hunter5"], "***"),
+            (&["--x=ghp_hunter5", "-e", "GH=github_pat_hunter5"], "--x=*** -e GH=***"),
+            (&["--pat", "hunter5", "--auth=hunter5"], "--pat *** --auth=***"),
+            (
+                &["-H", "X-Auth: hunter5", "-H", "Cookie: a=hunter5"],
+                "-H X-Auth: *** -H Cookie: ***",
+            ),
+            (&["--any=Bearer hunter5"], "--any=***"),
+            (&["--path=/srv", "--author", "me", "sk/x"], "--path=/srv --author me sk/x"),
         ] {
             let given: Vec<String> = given.iter().map(|&arg| arg.to_owned()).collect();
             assert_eq!(args(&given).join(" "), shown);

@@ -16,6 +16,7 @@ mod spelling;
 
 use std::{
     fmt, fs,
+    io::Read as _,
     path::{Path, PathBuf},
 };
 
@@ -57,11 +58,18 @@ impl Config {
     pub fn read(path: impl AsRef<Path>) -> Result<Config, ConfigError> {
         let path = path.as_ref();
         let fail = |problem: String| ConfigError::new(path, problem);
-        let size = fs::metadata(path).map_err(|error| fail(error.to_string()))?.len();
-        if size > LONGEST {
+        // A project may have a link to a device, which has no end.
+        let is_file = fs::metadata(path).map_err(|error| fail(error.to_string()))?.is_file();
+        if !is_file {
+            return Err(fail("it is no file".into()));
+        }
+        let file = fs::File::open(path).map_err(|error| fail(error.to_string()))?;
+        let mut text = String::new();
+        let read = file.take(LONGEST + 1).read_to_string(&mut text);
+        read.map_err(|error| fail(error.to_string()))?;
+        if text.len() as u64 > LONGEST {
             return Err(fail(format!("it is longer than {} MiB", LONGEST >> 20)));
         }
-        let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
         Config::parse(&text, path)
     }
 
@@ -156,13 +164,18 @@ pub fn find(name: &str) -> Result<Entry, ConfigError> {
             }
         };
         for entry in config.entries {
+            if entry.name != name {
+                others.push(entry.name);
+                continue;
+            }
             // Within one file the first counts.
             let known =
-                |other: &Entry| other.source == entry.source || other.is_same_server(&entry);
-            match entry.name == name {
-                true if !found.iter().any(known) => found.push(entry),
-                true => {}
-                false => others.push(entry.name),
+                |other: &&mut Entry| other.source == entry.source || other.is_same_server(&entry);
+            match found.iter_mut().find(known) {
+                // A project that repeats what the user has does not take the user's trust away.
+                Some(same) if !same.is_trusted() && entry.is_trusted() => *same = entry,
+                Some(_) => {}
+                None => found.push(entry),
             }
         }
     }

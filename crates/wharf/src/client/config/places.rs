@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::expand::Variables;
+
 /// A file in which a program keeps its servers. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -47,13 +49,24 @@ pub fn places() -> Vec<Place> {
     places
 }
 
-/// Whether the file is one of the user's own settings, which no project can write to.
+/// Whether the file is one of the user's own settings, which no project can write to. A link to one of them from a
+/// project is not: `${workspaceFolder}` would be the project there.
 pub(super) fn is_of_user(path: &Path) -> bool {
-    let real = |path: &Path| {
-        path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.into())
-    };
+    let real = |path: &Path| (real(path), workspace(path));
     let path = real(path);
     of_user().any(|place| real(&place.path) == path)
+}
+
+/// The folder that the file belongs to, as the file system has it.
+pub(super) fn workspace(path: &Path) -> PathBuf {
+    match Variables::of(path).workspace() {
+        empty if empty.as_os_str().is_empty() => real(Path::new(".")),
+        folder => real(folder),
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.into())
 }
 
 /// The places of the user's own settings.
