@@ -107,7 +107,8 @@ impl Sse2024 {
     ) -> Reply {
         let gone = || respond::refuse(404, "Nobody listens under this session: open a new stream");
         let Some(messages) = self.find(query, scope.get()) else { return gone() };
-        let (line, _taken) = taken.attach(line(&message));
+        let (line, taken) = (line(&message), Arc::new(taken));
+        let line = if taken.is_large() { taken.charge(line) } else { line };
         drop(message);
         match timeout(self.limits.body, messages.send(line)).await {
             Ok(Ok(())) => respond::status(202),
