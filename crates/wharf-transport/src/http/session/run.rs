@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tokio::{task::coop::consume_budget, time::timeout_at};
+use tokio::time::timeout_at;
 use wharf_model::{BoxFuture, Event, Exchange, Outcome, Request, Scope};
 use wharf_wire::Codec;
 
@@ -24,7 +24,7 @@ use crate::{
         door::{Until, expired},
         tasks::Tasks,
     },
-    output::make_room,
+    output::{give_way, make_room},
     shutdown::shutting_down,
 };
 
@@ -164,8 +164,7 @@ impl Call {
             if self.write(event) {
                 self.log.send(&self.message).await;
             }
-            // A call that never waits must not keep others from their turn.
-            consume_budget().await;
+            give_way(self.message.len()).await;
         }
     }
 
