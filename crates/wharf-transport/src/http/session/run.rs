@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::time::timeout_at;
-use wharf_model::{BoxFuture, Event, Exchange, Outcome, Request, Scope};
+use wharf_model::{BoxFuture, Event, Exchange, Notification, Outcome, Request, Scope};
 use wharf_wire::Codec;
 
 use super::{
@@ -196,6 +196,7 @@ impl Call {
             Event::Notify(notification) => {
                 make_room(message, &notification);
                 self.codec.notify(&notification, message)
+                    && !(is_change(&notification) && self.log.has_unread(message))
             }
             Event::Ask(id, ask) => {
                 let answers = self.exchange.answers();
@@ -241,6 +242,15 @@ impl Call {
             self.log.push(message);
         }
     }
+}
+
+/// Returns true for a notification that says no more the second time: a session that nobody reads keeps it once.
+fn is_change(notification: &Notification) -> bool {
+    use Notification::{PromptsChanged, ResourceUpdated, ResourcesChanged, ToolsChanged};
+    matches!(
+        notification,
+        ToolsChanged | PromptsChanged | ResourcesChanged | ResourceUpdated { .. }
+    )
 }
 
 /// A call that is dropped half-way must not leave its questions open at the client.
