@@ -18,7 +18,7 @@ use crate::{
     asks::Asks,
     batch::Batch,
     flight::Flight,
-    output::{Output, make_room},
+    output::{Output, give_way, make_room},
     room::Taken,
     shutdown::shutting_down,
 };
@@ -128,11 +128,13 @@ impl Call {
                 }
             }
             let done = self.write(event, &mut out);
+            let length = out.len();
             // The call is not polled again before there is room, which holds its handler back.
             self.shared.output.send(&mut out).await;
             if done {
                 return;
             }
+            give_way(length).await;
         }
     }
 

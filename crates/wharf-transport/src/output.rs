@@ -9,7 +9,10 @@ use std::{
     },
 };
 
-use tokio::sync::Notify;
+use tokio::{
+    sync::Notify,
+    task::{coop::consume_budget, yield_now},
+};
 use wharf_model::Notification;
 
 use crate::Shutdown;
@@ -25,6 +28,15 @@ pub(crate) fn make_room(out: &mut Vec<u8>, notification: &Notification) {
         && data.get().len() >= LONG
     {
         out.reserve_exact(data.get().len() + ENVELOPE);
+    }
+}
+
+/// Gives other tasks their turn after a message of `length` bytes. A call that sends without pause to a client that is
+/// gone never waits: it would keep its thread, and could not be aborted.
+pub(crate) async fn give_way(length: usize) {
+    match length < LONG {
+        true => consume_budget().await,
+        false => yield_now().await,
     }
 }
 

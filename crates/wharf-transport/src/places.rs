@@ -8,8 +8,8 @@ use std::{
 use foldhash::fast::RandomState;
 use wharf_model::Caller;
 
-/// How many places are looked at to find the one that is given up. More could be in use than anybody has time to look
-/// at; those that were looked at are the last to be looked at again.
+/// How many places are looked at to find the one that was idle for longest, and how many more to find one that is idle.
+/// More could be in use than there is time to look at; those that were looked at are the last to be looked at again.
 const LOOKS: usize = 512;
 
 /// What a place is used for.
@@ -145,11 +145,13 @@ impl<T> Places<T> {
     /// The place of this caller that was idle for longest, if one is idle.
     fn longest_idle(&mut self, caller: &Caller, now: u64, look: &impl Fn(&T) -> Use) -> Option<T> {
         let order = &mut self.shares.get_mut(caller)?.order;
-        for left in (0..LOOKS.min(2 * order.len())).rev() {
+        for looks in 0..2 * LOOKS.min(order.len()) {
             let Reverse(mut entry) = order.pop()?;
             let since = match look(&entry.item) {
                 Use::Gone => continue,
-                Use::Idle(since) if since <= entry.since || left == 0 => return Some(entry.item),
+                Use::Idle(since) if since <= entry.since || looks >= LOOKS => {
+                    return Some(entry.item);
+                }
                 Use::Idle(since) => since,
                 // Behind all that are idle.
                 Use::Busy => now.max(entry.since + 1),
@@ -260,6 +262,19 @@ mod tests {
         assert_eq!((bed.take("alice", 105), bed.take("bob", 200)), (None, None));
         bed.set(103, Use::Idle(0));
         assert_eq!(bed.take("bob", 200), Some(Some(103)));
+    }
+
+    #[test]
+    fn one_in_use_among_many_idle_ones_keeps_no_caller_out() {
+        let count = 2 * LOOKS as u32;
+        let mut bed = Bed::new(count as usize);
+        for number in 0..count {
+            bed.take("alice", number);
+        }
+        // All were used since, and the last that is looked at by its age is in use.
+        (0..count).for_each(|number| bed.set(number, Use::Idle(u64::from(2 * count + number))));
+        bed.set(LOOKS as u32 - 1, Use::Busy);
+        assert!(bed.take("alice", count).is_some());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use wharf_model::{
     Ask, BoxFuture, Deadlines, Error, Filter, Implementation, Method, Notification, Outbox,
     Outcome, Reply, Request, Scope, Service, ToolResult,
 };
-use wharf_transport::{Host, LineLimits, Shutdown, TokioTimer, memory};
+use wharf_transport::{Host, LineLimits, Shutdown, TokioTimer, memory, serve_lines};
 use wharf_wire::Wire;
 
 /// Answers `now` at once, `gate` when the test opens it, and `ask` when the client has answered.
@@ -63,6 +63,20 @@ impl Service for Toy {
                     });
                     outbox.room().await;
                 },
+                // Runs beside the reader, and opens the gate if it comes to its end.
+                (_, "torrent") => {
+                    tokio::task::yield_now().await;
+                    for _ in 0..10_000 {
+                        outbox.notify(Notification::Progress {
+                            progress: 1.0,
+                            total: None,
+                            message: Some("x".repeat(20_000)),
+                        });
+                        outbox.room().await;
+                    }
+                    gate.add_permits(1);
+                    ToolResult::text("through").into()
+                }
                 (_, "echo") => ToolResult::text("x".repeat(1000)).into(),
                 _ => ToolResult::text("now").into(),
             }
@@ -78,21 +92,40 @@ struct Bed {
     writer: WriteHalf<DuplexStream>,
 }
 
+/// A host of the toy, and the toy's gate.
+fn host(change: impl FnOnce(&mut LineLimits)) -> (Arc<Host>, Arc<Semaphore>) {
+    let gate = Arc::new(Semaphore::new(0));
+    let mut limits = LineLimits::default();
+    change(&mut limits);
+    let host = Host {
+        wire: Arc::new(Wire::new(Implementation::new("toy", "1"))),
+        service: Arc::new(Toy { gate: gate.clone() }),
+        timer: Arc::new(TokioTimer),
+        deadlines: Deadlines::default(),
+        limits,
+    };
+    (Arc::new(host), gate)
+}
+
+/// A request of a modern client.
+fn modern(id: u64, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "progressToken": id,
+    });
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+fn tool_call(id: u64, name: &str) -> Value {
+    modern(id, "tools/call", json!({"name": name}))
+}
+
 impl Bed {
     fn new(change: impl FnOnce(&mut LineLimits)) -> Bed {
-        let gate = Arc::new(Semaphore::new(0));
-        let mut limits = LineLimits::default();
-        change(&mut limits);
-        let host = Host {
-            wire: Arc::new(Wire::new(Implementation::new("toy", "1"))),
-            service: Arc::new(Toy { gate: gate.clone() }),
-            timer: Arc::new(TokioTimer),
-            deadlines: Deadlines::default(),
-            limits,
-        };
+        let (host, gate) = host(change);
         let shutdown = Shutdown::new();
-        let ((reader, writer), serving) =
-            memory::connect(Arc::new(host), Scope::new(), shutdown.clone());
+        let ((reader, writer), serving) = memory::connect(host, Scope::new(), shutdown.clone());
         let reader = BufReader::new(reader).lines();
         Bed { gate, shutdown, serving, reader, writer }
     }
@@ -101,17 +134,12 @@ impl Bed {
         self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    async fn call(&mut self, id: u64, method: &str, mut params: Value) {
-        params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-            "progressToken": id,
-        });
-        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+    async fn call(&mut self, id: u64, method: &str, params: Value) {
+        self.send(modern(id, method, params)).await;
     }
 
     async fn tool(&mut self, id: u64, name: &str) {
-        self.call(id, "tools/call", json!({"name": name})).await;
+        self.send(tool_call(id, name)).await;
     }
 
     async fn legacy(&mut self, revision: &str) {
@@ -309,6 +337,20 @@ async fn a_flood_neither_blocks_other_calls_nor_survives_its_cancellation() {
     while timeout(Duration::from_secs(1), bed.next()).await.is_ok() {}
     bed.tool(4, "now").await;
     assert_eq!(bed.id().await, 4);
+}
+
+/// A call whose messages wait for nobody any more used to run on: it never yielded, so it could not be aborted.
+#[tokio::test(start_paused = true)]
+async fn a_flood_does_not_outlive_its_client() {
+    let (host, gate) = host(|_| ());
+    let ((mut asks, input), (output, reads)) = (tokio::io::duplex(4096), tokio::io::duplex(4096));
+    let serving = tokio::spawn(serve_lines(host, Scope::new(), input, output, Shutdown::new()));
+    asks.write_all(format!("{}\n", tool_call(1, "torrent")).as_bytes()).await.unwrap();
+    // Its messages are not read, so it stands still.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop(reads);
+    serving.await.unwrap();
+    assert_eq!(gate.available_permits(), 0, "the call went on to its end");
 }
 
 #[tokio::test(start_paused = true)]

@@ -127,6 +127,29 @@ async fn a_client_that_comes_back_without_an_id_gets_what_was_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_that_nobody_has_read_is_kept_once() {
+    let bed = Bed::new();
+    let client = bed.client(NEWEST).await;
+    let mut own = client.get(None).await;
+    bed.change(1);
+    let last = own.ids(1).await.remove(0);
+    drop(own);
+    for number in [1, 2, 1, 1, 2, 3] {
+        bed.change(number);
+        bed.settle().await;
+    }
+    let mut own = client.get(Some(&last)).await;
+    for number in [1, 2, 3] {
+        let message = own.message().await.unwrap();
+        assert_eq!(message.data["params"]["uri"], format!("toy:{number}"));
+    }
+    assert!(own.is_silent().await);
+    // What was read is told again.
+    bed.change(1);
+    assert_eq!(own.message().await.unwrap().data["params"]["uri"], "toy:1");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_second_stream_is_refused_and_the_first_survives() {
     let bed = Bed::new();
     let client = bed.client(NEWEST).await;

@@ -148,6 +148,14 @@ impl Log {
             && state.storing.as_ref().is_none_or(|storing| storing.waiting < most)
     }
 
+    /// Returns true if the same message waits here to be read.
+    pub(crate) fn has_unread(&self, message: &[u8]) -> bool {
+        let state = self.lock();
+        let unread = (state.newest - state.sent) as usize;
+        let same = |event: &Vec<u8>| event == message;
+        state.storing.is_none() && state.events.iter().rev().take(unread).any(same)
+    }
+
     /// Appends a message, whether there is room or not.
     pub(crate) fn push(self: &Arc<Self>, message: Vec<u8>) {
         let mut state = self.lock();

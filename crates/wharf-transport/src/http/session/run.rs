@@ -9,8 +9,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tokio::{task::coop::consume_budget, time::timeout_at};
-use wharf_model::{BoxFuture, Event, Exchange, Outcome, Request, Scope};
+use tokio::time::timeout_at;
+use wharf_model::{BoxFuture, Event, Exchange, Notification, Outcome, Request, Scope};
 use wharf_wire::Codec;
 
 use super::{
@@ -24,7 +24,7 @@ use crate::{
         door::{Until, expired},
         tasks::Tasks,
     },
-    output::make_room,
+    output::{give_way, make_room},
     shutdown::shutting_down,
 };
 
@@ -164,8 +164,7 @@ impl Call {
             if self.write(event) {
                 self.log.send(&self.message).await;
             }
-            // A call that never waits must not keep others from their turn.
-            consume_budget().await;
+            give_way(self.message.len()).await;
         }
     }
 
@@ -197,6 +196,7 @@ impl Call {
             Event::Notify(notification) => {
                 make_room(message, &notification);
                 self.codec.notify(&notification, message)
+                    && !(is_change(&notification) && self.log.has_unread(message))
             }
             Event::Ask(id, ask) => {
                 let answers = self.exchange.answers();
@@ -242,6 +242,15 @@ impl Call {
             self.log.push(message);
         }
     }
+}
+
+/// Returns true for a notification that says no more the second time: a session that nobody reads keeps it once.
+fn is_change(notification: &Notification) -> bool {
+    use Notification::{PromptsChanged, ResourceUpdated, ResourcesChanged, ToolsChanged};
+    matches!(
+        notification,
+        ToolsChanged | PromptsChanged | ResourcesChanged | ResourceUpdated { .. }
+    )
 }
 
 /// A call that is dropped half-way must not leave its questions open at the client.
