@@ -5,11 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::{
-    auth::Auth,
-    serve::Serve,
-    shared::{Shared, seconds, seconds_or_none},
-};
+use crate::common_options::{Shared, seconds, seconds_or_none};
+use crate::{auth::Auth, serve::Serve};
 
 const TARGET: &str = "\
 TARGET is a URL (http, https, ws, wss, tcp, unix), a configured server's name, or a file to start.

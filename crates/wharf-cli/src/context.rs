@@ -14,13 +14,15 @@ use wharf::{
 
 use crate::{
     auth::{is_known, way_to},
-    fail::Fail,
-    questions::Questions,
-    shared::{Shared, Speak},
     show::Out,
     terminal::{Screen, clean_line},
     trace::Trace,
     trust,
+};
+use crate::{
+    common_options::{Shared, Speak},
+    error::Fail,
+    server_requests::Questions,
 };
 
 /// How long the whole of a call may take, unless `--timeout` is longer.

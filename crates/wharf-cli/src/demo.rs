@@ -1,6 +1,6 @@
 //! The demo server: every primitive there is, once.
 
-mod art;
+mod media;
 mod prompts;
 mod resources;
 mod tools;

@@ -4,7 +4,7 @@ use std::{env, io};
 
 use tracing_subscriber::{EnvFilter, fmt};
 
-use crate::fail::Fail;
+use crate::error::Fail;
 
 /// Says which log lines are written, such as `info` or `wharf_auth=debug,warn`.
 const VARIABLE: &str = "RUST_LOG";

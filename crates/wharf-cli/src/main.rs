@@ -4,23 +4,23 @@
 mod arguments;
 mod auth;
 mod cli;
+mod commands;
+mod common_options;
 mod context;
 mod demo;
-mod fail;
+mod error;
 mod form;
 mod logging;
-mod questions;
 mod run;
 mod serve;
-mod shared;
+mod server_requests;
 mod show;
-mod stored;
+mod store_options;
 mod suggest;
 mod target;
 mod terminal;
 mod trace;
 mod trust;
-mod verbs;
 
 use std::process::ExitCode;
 

@@ -11,12 +11,14 @@ use tokio::{runtime, signal};
 use crate::{
     cli::{Cli, Verb},
     context::Context,
-    fail::Fail,
     logging,
-    shared::Shared,
     show::Out,
     terminal::Screen,
-    verbs::{Run, configured},
+};
+use crate::{
+    commands::{Run, configured},
+    common_options::Shared,
+    error::Fail,
 };
 
 /// How long a server has to say goodbye, and after the time of `--timeout` is up. A child that does

@@ -8,7 +8,8 @@ use std::{
 use clap::Args;
 use wharf::{Http, Server, Tls, Transport};
 
-use crate::{demo, fail::Fail, stored::Stored};
+use crate::demo;
+use crate::{error::Fail, store_options::Stored};
 
 /// How to reach the demo server.
 #[derive(Debug, Args)]

@@ -7,7 +7,8 @@ use wharf::{
     config::{self, Config, ConfigError, Entry},
 };
 
-use crate::{fail::Fail, suggest};
+use crate::error::Fail;
+use crate::suggest;
 
 /// What an address may begin with.
 const SCHEMES: [&str; 6] = ["http://", "https://", "ws://", "wss://", "tcp://", "unix:"];

@@ -13,9 +13,9 @@ use wharf::{
     config::{Config, Entry, masked_url},
 };
 
+use crate::error::Fail;
 use crate::{
     context::Context,
-    fail::Fail,
     terminal::{clean_line, somebody_there},
 };
 

@@ -5,43 +5,26 @@
 //! server asks on the way with an [`Answer`], and knows what may be kept and what may be repeated.
 #![forbid(unsafe_code)]
 
-mod answer;
-mod args;
-mod asks;
+mod api;
 mod cache;
-mod caller;
-mod calling;
-mod engine;
-mod link;
-mod listening;
-mod listing;
-mod local;
-mod memory;
-mod options;
-mod overheard;
-mod pages;
-mod parked;
-mod raw;
-mod read;
-mod relay;
-mod round;
-mod spec;
+mod call;
+mod in_process;
+mod pagination;
+mod proxy;
+mod server_requests;
+mod subscription;
 mod task;
-mod tasks;
-mod through;
-mod tokens;
-mod tools;
-mod wait;
+mod transport;
 
-pub use answer::{Answer, Answers};
-pub use asks::answer_to;
-pub use caller::Caller;
-pub use calling::{Calling, LogMessage, Progress};
-pub use link::{About, Ear, Errand, Link};
-pub use listening::Listening;
-pub use listing::{Listed, Listing};
-pub use local::{local, local_with};
-pub use options::CallOptions;
+pub use crate::api::Caller;
+pub use crate::call::builder::{Calling, LogMessage, Progress};
+pub use crate::call::options::CallOptions;
+pub use crate::in_process::{local, local_with};
+pub use crate::pagination::{Listed, Listing};
+pub use crate::server_requests::dispatch::answer_to;
+pub use crate::server_requests::handler::{Answer, Answers};
+pub use crate::subscription::Listening;
+pub use crate::transport::{About, Ear, Errand, Link};
 pub use task::{TaskChanges, TaskHandle, task_json};
 
 /// What [`args!`] expands to.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::survey::subschemas;
+use crate::schema_limits::subschemas;
 
 /// The keyword that names a parameter's header.
 pub const ANNOTATION: &str = "x-mcp-header";

@@ -5,11 +5,11 @@
 //! [`validate`].
 #![forbid(unsafe_code)]
 
-pub mod form;
+pub mod elicitation_form;
 pub mod header;
-pub mod lenient;
-pub mod mirror;
-pub mod output;
+pub mod lenient_json;
+pub mod param_headers;
 pub mod problems;
-pub mod survey;
+pub mod schema_limits;
+pub mod tool_output;
 pub mod validate;

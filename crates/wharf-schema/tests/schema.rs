@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value, json};
 use wharf_schema::{
-    form, header,
-    mirror::Mirrors,
-    output::{Checker, Verdict},
-    survey::{self, Bounds, Problem},
+    elicitation_form, header,
+    param_headers::Mirrors,
+    schema_limits::{self, Bounds, Problem},
+    tool_output::{Checker, Verdict},
     validate::Schema,
 };
 
@@ -218,13 +218,13 @@ fn problems_of_a_schema_are_told_apart() {
         (json!({"$schema": "https://x.test/s"}), Problem::Dialect("https://x.test/s".into())),
         (json!({"$ref": "https://x.test/s"}), Problem::Outside("https://x.test/s".into())),
     ] {
-        let found = survey::problems(&schema, bounds);
+        let found = schema_limits::problems(&schema, bounds);
         assert_eq!(found, [problem], "{schema}");
         assert!(!found[0].to_string().is_empty());
     }
     let inside =
         json!({"$id": "https://x.test/s", "$ref": "https://x.test/s#/$defs/a", "$defs": {"a": {}}});
-    assert!(survey::problems(&inside, bounds).is_empty());
+    assert!(schema_limits::problems(&inside, bounds).is_empty());
 }
 
 #[test]
@@ -256,5 +256,5 @@ fn forms_with_very_many_fields_are_checked_in_no_time() {
         (0..100_000).map(|n| (format!("a{n}"), json!({"type": "string"}))).collect();
     let required: Vec<String> = (0..100_000).map(|n| format!("b{n}")).collect();
     let form = json!({"type": "object", "properties": fields, "required": required});
-    assert_eq!(form::check(&form, None).unwrap(), json!({}));
+    assert_eq!(elicitation_form::check(&form, None).unwrap(), json!({}));
 }

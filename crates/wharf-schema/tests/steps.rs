@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use wharf_schema::{
-    output::{Checker, Verdict},
+    tool_output::{Checker, Verdict},
     validate::{STEPS, Schema},
 };
 

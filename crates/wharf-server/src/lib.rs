@@ -21,88 +21,57 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod access;
-mod ask;
-mod blocking;
-mod build_error;
 mod builder;
-mod calls;
-mod complete;
-mod core;
-mod ctx;
-mod described;
-mod dice;
-mod elicit;
-mod extract;
-mod fleet;
-mod function;
-mod gate;
+mod context;
 mod handler;
-mod hub;
-mod into_completion;
-mod into_contents;
-mod into_prompt;
-mod into_tool;
-mod kinds;
+mod key_ring;
 mod limits;
-mod listens;
 mod middleware;
-mod page;
-mod park;
-mod prepare;
-mod private_file;
-mod progress;
-mod prompt;
-mod registry;
-mod resource;
+mod notifications;
+mod owner_only_file;
+mod primitives;
+mod random;
 mod router;
-mod rules;
 mod schema;
-mod seal;
-mod shares;
-mod snapshot;
-mod step;
-mod strings;
 mod tasks;
-mod template;
 mod testing;
-mod tool;
-mod tool_error;
-mod uri;
 
-use wharf_schema::{header, lenient, mirror};
+use wharf_schema::{header, lenient_json, param_headers};
 
-#[cfg(feature = "simulation")]
-pub use crate::dice::seeded::seed_chance;
 #[cfg(feature = "tower")]
 pub use crate::middleware::{TowerLayer, TowerNext};
+#[cfg(feature = "simulation")]
+pub use crate::random::seeded::seed_chance;
 pub use crate::{
-    access::{Access, Item},
-    ask::*,
-    build_error::{BuildError, Problem},
+    builder::error::{BuildError, Problem},
+    context::{client_requests::*, step::*, *},
+    handler::{
+        Handler, PlainHandler,
+        extract::{
+            Args, Completing, Declaration, Extension, Extract, Incoming, RawArgs, State, Uri,
+        },
+        into_completion::{Completer, IntoCompletion},
+        into_contents::IntoContents,
+        into_prompt::IntoPrompt,
+        into_tool::{IntoToolOutcome, Json},
+        tool_error::{IntoToolError, ToolError},
+    },
+    key_ring::*,
+    owner_only_file::read_private,
+    primitives::{prompt::Prompt, resource::Resource, tool::Tool, uri_template::*},
+    router::{
+        access::{Access, Item},
+        registry::Registry,
+    },
+};
+pub use crate::{
     builder::{Part, PromptFn, ResourceFn, RouterBuilder, ToolFn},
-    ctx::*,
-    extract::{Args, Completing, Declaration, Extension, Extract, Incoming, RawArgs, State, Uri},
-    function::{Handler, PlainHandler},
-    into_completion::{Completer, IntoCompletion},
-    into_contents::IntoContents,
-    into_prompt::IntoPrompt,
-    into_tool::{IntoToolOutcome, Json},
     limits::{Limits, Rates},
     middleware::{
         Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, Tracing, layered,
     },
-    private_file::read_private,
-    prompt::Prompt,
-    registry::Registry,
-    resource::Resource,
     router::Router,
-    seal::*,
-    step::*,
     tasks::{SpawnedTask, TaskMode, TaskOptions},
-    template::*,
     testing::*,
-    tool::Tool,
-    tool_error::{IntoToolError, ToolError},
 };
 pub use wharf_store::{MemoryBus, MemoryNonces, MemoryRates, MemoryRecords, memory_stores};

@@ -7,17 +7,18 @@
 mod clock;
 #[cfg(feature = "contract")]
 pub mod contract;
-mod ears;
+mod encrypted;
 mod memory;
 mod open;
 #[cfg(feature = "redis")]
 mod redis;
-mod sealed;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod subscribers;
 mod url;
 
-pub use crate::{memory::*, open::open, sealed::sealed};
+pub use crate::encrypted::sealed;
+pub use crate::{memory::*, open::open};
 
 /// The examples of the guide are tests.
 #[cfg(all(doctest, feature = "contract"))]

@@ -8,38 +8,16 @@
 //! a server, is the feature and module `client`.
 #![forbid(unsafe_code)]
 
-mod asks;
-mod batch;
-mod call;
-mod flight;
-mod host;
-mod incoming;
-mod lines;
-mod outgoing;
-mod output;
-mod parent;
-mod places;
-mod replies;
-mod room;
-mod seats;
-mod shortage;
+pub mod server;
 mod shutdown;
-mod sockets;
+pub(crate) mod task_set;
 mod timer;
 
 #[cfg(feature = "client")]
 pub mod client;
-#[cfg(feature = "http")]
-pub mod http;
-pub mod memory;
-pub mod signals;
-pub mod stdio;
-pub mod tcp;
-#[cfg(unix)]
-pub mod unix;
 
-pub use host::{Host, LineLimits};
-pub use lines::serve_lines;
-pub use replies::{Replies, Said};
+pub use crate::server::context::{Host, LineLimits};
+pub use crate::server::jsonl::serve_lines;
+pub use crate::server::single_message::{Replies, Said};
 pub use shutdown::Shutdown;
 pub use timer::{ThreadTimer, TokioTimer};

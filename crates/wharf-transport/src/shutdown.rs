@@ -10,7 +10,7 @@ use std::{
 use tokio::{sync::watch, task::coop::unconstrained};
 use wharf_model::{Error, ErrorKind};
 
-use crate::flight::RETRY_AFTER;
+use crate::server::jsonl::in_flight::RETRY_AFTER;
 
 /// Asks whatever serves with it to stop in good order. Clones stop together.
 ///

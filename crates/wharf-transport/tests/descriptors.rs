@@ -24,7 +24,7 @@ use tracing::{
 use wharf_model::{BoxFuture, Deadlines, Implementation, Outbox, Outcome, Reply, Request, Service};
 use wharf_transport::{
     Host, LineLimits, Shutdown, TokioTimer,
-    http::{Http, HttpService, serve},
+    server::http::{Http, HttpService, serve},
 };
 use wharf_wire::Wire;
 

@@ -14,7 +14,7 @@ use wharf_model::{
 };
 use wharf_transport::{
     Host, LineLimits, Shutdown, TokioTimer,
-    http::{Http, HttpService, serve},
+    server::http::{Http, HttpService, serve},
 };
 use wharf_wire::Wire;
 

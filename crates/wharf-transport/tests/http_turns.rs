@@ -18,7 +18,7 @@ use wharf_model::{
 };
 use wharf_transport::{
     Host, LineLimits, Shutdown, TokioTimer,
-    http::{Http, HttpLimits, HttpService, serve},
+    server::http::{Http, HttpLimits, HttpService, serve},
 };
 use wharf_wire::Wire;
 

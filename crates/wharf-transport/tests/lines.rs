@@ -14,7 +14,7 @@ use wharf_model::{
     Ask, BoxFuture, Deadlines, Error, Filter, Implementation, Method, Notification, Outbox,
     Outcome, Reply, Request, Scope, Service, ToolResult,
 };
-use wharf_transport::{Host, LineLimits, Shutdown, TokioTimer, memory, serve_lines};
+use wharf_transport::{Host, LineLimits, Shutdown, TokioTimer, serve_lines, server::in_memory};
 use wharf_wire::Wire;
 
 /// Answers `now` at once, `gate` when the test opens it, and `ask` when the client has answered.
@@ -125,7 +125,7 @@ impl Bed {
     fn new(change: impl FnOnce(&mut LineLimits)) -> Bed {
         let (host, gate) = host(change);
         let shutdown = Shutdown::new();
-        let ((reader, writer), serving) = memory::connect(host, Scope::new(), shutdown.clone());
+        let ((reader, writer), serving) = in_memory::connect(host, Scope::new(), shutdown.clone());
         let reader = BufReader::new(reader).lines();
         Bed { gate, shutdown, serving, reader, writer }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::time::{sleep, timeout};
-use wharf_transport::{Shutdown, signals};
+use wharf_transport::{Shutdown, server::signals};
 
 /// A server over stdio waits for signals itself, beside whoever runs it: one signal must not count for two.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,7 +11,7 @@ use tokio::{
 use wharf_model::{
     BoxFuture, Deadlines, Implementation, Outbox, Outcome, Request, Service, ToolResult,
 };
-use wharf_transport::{Host, LineLimits, Shutdown, TokioTimer, tcp};
+use wharf_transport::{Host, LineLimits, Shutdown, TokioTimer, server::tcp};
 use wharf_wire::Wire;
 
 struct Hello;
@@ -185,7 +185,7 @@ async fn a_client_that_has_sent_too_much_can_read_to_the_end_when_the_server_sto
 #[tokio::test]
 async fn a_socket_of_a_server_that_is_busy_is_left_alone() {
     use tokio::net::{UnixSocket, UnixStream};
-    use wharf_transport::unix;
+    use wharf_transport::server::unix;
 
     let path = std::env::temp_dir().join(format!("wharf-busy-{}.sock", std::process::id()));
     let busy = UnixSocket::new_stream().unwrap();
@@ -211,7 +211,7 @@ async fn other_machines_are_let_in_only_if_asked_for() {
 #[tokio::test]
 async fn a_socket_is_private_and_replaces_only_a_dead_one() {
     use std::os::unix::fs::PermissionsExt;
-    use wharf_transport::unix;
+    use wharf_transport::server::unix;
 
     let path = std::env::temp_dir().join(format!("wharf-sockets-{}.sock", std::process::id()));
     // What a server that crashed leaves behind.

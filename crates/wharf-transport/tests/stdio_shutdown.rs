@@ -19,7 +19,7 @@ use wharf_model::{
     BoxFuture, Deadlines, Implementation, Method, Outbox, Outcome, Reply, Request, Service,
     ToolResult,
 };
-use wharf_transport::{Host, LineLimits, Shutdown, TokioTimer, stdio};
+use wharf_transport::{Host, LineLimits, Shutdown, TokioTimer, server::stdio};
 use wharf_wire::Wire;
 
 const PATIENCE: Duration = Duration::from_secs(60);

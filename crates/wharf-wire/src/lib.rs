@@ -6,39 +6,18 @@
 //! bytes to write at once. Routers and handlers never see a revision: it ends here.
 #![forbid(unsafe_code)]
 
-mod ask;
-mod batch;
 mod client;
-mod codec;
-pub mod codes;
-mod decode;
-mod encode;
-mod failure;
-mod headers;
-mod introductions;
-mod legacy;
-mod lines;
-mod members;
-mod message;
-mod modern;
-mod offer;
-mod origin;
-mod revision;
-mod saved;
-mod scan;
-pub mod sse;
-mod subscriptions;
-mod task;
-mod tasking;
-mod text;
-mod translate;
-mod wire;
-mod wrap;
+mod framing;
+mod json;
+mod server;
+mod versions;
 
+pub use crate::framing::lines::{Line, Lines};
+pub use crate::server::codec::{CallId, Codec};
+pub use crate::server::config::{Eras, ErrorProfile, Received, Wire, WireLimits};
+pub use crate::server::connection::Connection;
+pub use crate::server::headers::{Field, Heads, encode_header};
+pub use crate::versions::revision::Revision;
 pub use client::{Answered, Carrier, ClientSelf, Heard, Incoming, Opening, Patience, Step, Talk};
-pub use codec::{CallId, Codec};
-pub use headers::{Field, Heads, encode_header};
-pub use legacy::Connection;
-pub use lines::{Line, Lines};
-pub use revision::Revision;
-pub use wire::{Eras, ErrorProfile, Received, Wire, WireLimits};
+pub use framing::sse;
+pub use versions::error_codes;

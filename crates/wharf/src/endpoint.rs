@@ -10,11 +10,14 @@ use tokio::{
 };
 use wharf_model::{Error, Principal, Request, Scope, Service, Timer, Trusted};
 use wharf_server::{Registry, Router, SpawnedTask};
-use wharf_transport::{Host, Shutdown, TokioTimer, memory, serve_lines, signals, stdio, tcp};
+use wharf_transport::{
+    Host, Shutdown, TokioTimer, serve_lines,
+    server::{in_memory, signals, stdio, tcp},
+};
 
 use crate::{Pin, Replies};
 
-pub use wharf_transport::memory::ClientEnd;
+pub use wharf_transport::server::in_memory::ClientEnd;
 
 /// A server that is built: reach it through any transport, several at once, or hand it messages
 /// one by one. Clones are the same server.
@@ -29,7 +32,7 @@ pub struct Endpoint {
     pub(crate) host: Arc<Host>,
     pub(crate) shutdown: Shutdown,
     #[cfg(feature = "http")]
-    pub(crate) http: wharf_transport::http::HttpService,
+    pub(crate) http: wharf_transport::server::http::HttpService,
 }
 
 impl Endpoint {
@@ -39,7 +42,8 @@ impl Endpoint {
         #[cfg(feature = "http")] http: impl FnOnce(
             &Host,
             Shutdown,
-        ) -> wharf_transport::http::HttpService,
+        )
+            -> wharf_transport::server::http::HttpService,
     ) -> Self {
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
         let host = Arc::new(Host { timer, ..bare.clone() });
@@ -235,7 +239,7 @@ impl Endpoint {
     /// dies, or the process is told to end.
     ///
     /// On Unix, whatever else the process prints to stdout goes to stderr from now on, so that it
-    /// cannot get between the messages. See [`wharf_transport::stdio`].
+    /// cannot get between the messages. See [`wharf_transport::server::stdio`].
     ///
     /// # Errors
     /// If stdin or stdout cannot be taken over.
@@ -287,7 +291,7 @@ impl Endpoint {
     ) -> io::Result<()> {
         #[cfg(unix)]
         {
-            use wharf_transport::unix;
+            use wharf_transport::server::unix;
             let socket = unix::bind(path).await?;
             self.start_tasks();
             say();
@@ -330,7 +334,7 @@ impl Endpoint {
     /// The same for a client whose messages carry `scope`.
     pub(crate) fn connect_memory_with(&self, scope: Scope) -> ClientEnd {
         self.start_tasks();
-        memory::connect(self.host.clone(), scope, self.shutdown.clone()).0
+        in_memory::connect(self.host.clone(), scope, self.shutdown.clone()).0
     }
 }
 

@@ -108,7 +108,7 @@ from! {
     wharf_server::StepError,
     crate::UnknownRevision,
     #[cfg(feature = "http")]
-    wharf_transport::http::InvalidNetwork,
+    wharf_transport::server::http::InvalidNetwork,
     #[cfg(feature = "client")]
     crate::config::ConfigError,
     #[cfg(feature = "auth")]

@@ -9,8 +9,12 @@ use wharf_model::{
 use wharf_server::{RateKey, RateLimit, Rates, layered};
 use wharf_transport::{
     Host,
-    http::{self, Http, HttpService},
-    tcp::{self, Reach},
+    server::{
+        http,
+        http::{Http, HttpService},
+        tcp,
+        tcp::Reach,
+    },
 };
 
 use crate::{Endpoint, Result, Server};

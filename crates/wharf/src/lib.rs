@@ -37,17 +37,17 @@ mod endpoint;
 mod failure;
 #[cfg(feature = "http")]
 mod http;
-mod pin;
-mod replies;
+mod protocol_version;
+mod reply_stream;
 mod server;
 
+pub use crate::protocol_version::{Pin, UnknownRevision};
+pub use crate::reply_stream::Replies;
 #[cfg(feature = "client")]
 pub use client::{Client, ClientBuilder, Target, config};
 pub use command_line::Transport;
 pub use endpoint::{ClientEnd, Endpoint};
 pub use failure::{Failure, Result};
-pub use pin::{Pin, UnknownRevision};
-pub use replies::Replies;
 pub use server::{Era, Server};
 
 /// Authorization: who may call over HTTP, and how a client gets in.
@@ -82,9 +82,9 @@ pub use wharf_transport::client::{
     ChildCommand, Deadline, Environment, LinkLimits, Stderr, Traced,
 };
 #[cfg(feature = "tls")]
-pub use wharf_transport::http::Tls;
+pub use wharf_transport::server::http::Tls;
 #[cfg(feature = "http")]
-pub use wharf_transport::http::{
+pub use wharf_transport::server::http::{
     Http, HttpBody, HttpLimits, HttpService, InvalidNetwork, Network, Streaming,
 };
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};

@@ -68,7 +68,7 @@ pub struct Server {
     line_limits: LineLimits,
     timer: Arc<dyn Timer>,
     #[cfg(feature = "http")]
-    pub(crate) http: wharf_transport::http::Http,
+    pub(crate) http: wharf_transport::server::http::Http,
     #[cfg(feature = "http")]
     pub(crate) http_rates: Option<wharf_server::Rates>,
     #[cfg(feature = "http")]
@@ -94,7 +94,7 @@ impl Server {
             line_limits: LineLimits::default(),
             timer: Arc::new(ThreadTimer::default()),
             #[cfg(feature = "http")]
-            http: wharf_transport::http::Http::new(),
+            http: wharf_transport::server::http::Http::new(),
             #[cfg(feature = "http")]
             http_rates: Some(wharf_server::Rates::default()),
             #[cfg(feature = "http")]
@@ -349,7 +349,7 @@ impl Server {
             #[cfg(feature = "http")]
             |host, shutdown| {
                 let host = crate::http::counted(host, rates, counts);
-                wharf_transport::http::HttpService::new(host, http, shutdown)
+                wharf_transport::server::http::HttpService::new(host, http, shutdown)
             },
         ))
     }

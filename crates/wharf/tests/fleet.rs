@@ -17,7 +17,7 @@ use wharf_model::{Deadlines, Implementation, LogLevel, Timer};
 use wharf_server::{Ctx, Registry, Resource, Router, Tool};
 use wharf_transport::{
     Host, LineLimits, Shutdown, TokioTimer,
-    http::{Http, HttpBody, HttpService},
+    server::http::{Http, HttpBody, HttpService},
 };
 use wharf_wire::Wire;
 

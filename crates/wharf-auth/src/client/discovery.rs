@@ -8,8 +8,8 @@ use wharf_model::{Error, excerpt};
 use super::{
     failed,
     metadata::{Authority, Resource},
-    server::is_this_machine,
 };
+use crate::client::resource_url::is_this_machine;
 use crate::fetch::{Fetch, FetchError};
 
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";

@@ -5,16 +5,12 @@ use std::sync::Arc;
 use url::Url;
 use wharf_model::{Error, excerpt};
 
-use super::{
-    Login, Registration, Tokens,
-    auth::{Grant, Plan},
-    discovery::Found,
-    endpoint::{Binding, Denial, Endpoint, Form, Identity},
-    failed,
-    metadata::Authority,
-    now,
-    proof::Prover,
-    register::register,
+use super::{Login, Registration, Tokens, discovery::Found, failed, metadata::Authority, now};
+use crate::client::{
+    config::{Grant, Plan},
+    dpop::Prover,
+    registration::register,
+    token_endpoint::{Binding, Denial, Endpoint, Form, Identity},
 };
 use crate::fetch::Fetch;
 

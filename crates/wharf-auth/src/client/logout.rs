@@ -2,13 +2,11 @@
 
 use wharf_model::Error;
 
-use super::{
-    Login,
-    auth::Plan,
-    discovery::{self, Found},
-    endpoint::{Denial, Endpoint, refused},
-    flow::Flow,
-    server::{is_this_machine, server_url},
+use super::{Login, discovery, discovery::Found, flow::Flow};
+use crate::client::{
+    config::Plan,
+    resource_url::{is_this_machine, server_url},
+    token_endpoint::{Denial, Endpoint, refused},
 };
 
 pub(super) async fn log_out(plan: &Plan, url: &str) -> Result<usize, Error> {

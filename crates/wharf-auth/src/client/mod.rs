@@ -3,40 +3,43 @@
 //! [`Auth`] says how, [`Vault`] keeps what came of it, and [`Visit`] asks the person where somebody
 //! has to be asked.
 
-mod agent;
-mod auth;
+mod authorization_code;
 pub mod browser;
 mod challenge;
-mod choice;
-mod code;
+mod client_credentials;
+mod config;
 mod discovery;
-mod endpoint;
+mod dpop;
 mod flow;
-mod grants;
-mod keep;
 mod login;
 mod logout;
 mod metadata;
-mod proof;
-mod register;
+mod registration;
+mod resolve;
+mod resource_url;
 mod scope;
-mod server;
-mod vault;
-mod visit;
+mod token_endpoint;
+mod token_manager;
+mod token_store;
+mod user_agent;
 
 use std::time::SystemTime;
 
 use wharf_model::{Error, ErrorKind};
 
 pub use self::{
-    auth::Auth,
     challenge::Challenge,
-    grants::{Assertion, Enterprise},
-    keep::{FileVault, Keychain},
     login::{Login, LoginKey, Registration, Tokens},
-    server::server_key,
-    vault::{Held, MemoryVault, Vault},
-    visit::{Callback, Destination, Visit, Visitor},
+};
+pub use crate::client::{
+    client_credentials::{Assertion, Enterprise},
+    config::Auth,
+    resource_url::server_key,
+    token_store::{
+        Held, MemoryVault, Vault,
+        file::{FileVault, Keychain},
+    },
+    user_agent::{Callback, Destination, Visit, Visitor},
 };
 
 /// There is no way in, and why.

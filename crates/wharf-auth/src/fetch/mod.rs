@@ -3,10 +3,10 @@
 //! waited for, read or followed without end.
 
 mod address;
-mod answer;
-mod dial;
+mod connect;
 mod error;
-mod place;
+mod request;
+mod target_url;
 mod tls;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -22,11 +22,10 @@ use url::form_urlencoded;
 
 pub use self::{
     address::{Reach, reach_of},
-    answer::Fetched,
-    dial::Resolve,
     error::FetchError,
 };
-use self::{dial::Dialer, place::Place};
+use crate::fetch::{connect::Dialer, target_url::Place};
+pub use crate::fetch::{connect::Resolve, request::Fetched};
 
 /// The longest body of an answer, unless told otherwise.
 const BODY: usize = 1 << 20;
@@ -220,7 +219,7 @@ impl Fetch {
         request: Request<Full<Bytes>>,
     ) -> Result<Fetched, FetchError> {
         let stream = self.dialer.dial(place).await?;
-        answer::exchange(place, stream, request, self.limits.body).await
+        request::exchange(place, stream, request, self.limits.body).await
     }
 }
 

@@ -7,18 +7,15 @@ use http::{HeaderValue, StatusCode, header, request::Parts};
 use url::Url;
 use wharf_model::Error;
 
-use super::{
-    clients::Known,
-    cookie::Secret,
-    desk::{Desk, form},
-    form::Form,
-    idp::Trip,
-    page::{self, Answer, Question},
-    redirect,
-    shelf::Owner,
-    things::{Asked, PATIENCE, Pending, Ticket},
-};
+use super::{clients::Known, cookie::Secret, form::Form, idp::Trip, redirect};
 use crate::jose::{random_token, same};
+use crate::proxy::{
+    consent_page,
+    consent_page::{Answer, Question},
+    records::{Asked, PATIENCE, Pending, Ticket},
+    routes::{Desk, form},
+    store::Owner,
+};
 
 /// The cookie that the consent page is bound to, until it is answered.
 const ASKING: &str = "consent";
@@ -33,7 +30,7 @@ type Wrong = (&'static str, &'static str);
 impl Desk {
     /// Asks the user of a browser whether the client that sent it may act for them.
     pub(super) async fn authorize(&self, parts: &Parts) -> Result<Answer, Error> {
-        let problem = |what: &str| Ok(page::problem(StatusCode::BAD_REQUEST, what, None));
+        let problem = |what: &str| Ok(consent_page::problem(StatusCode::BAD_REQUEST, what, None));
         let form = match Form::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
             Ok(form) => form,
             Err(why) => return problem(&format!("The request cannot be read: {why}.")),
@@ -63,7 +60,7 @@ impl Desk {
                 let back = self.back(target, form.get("state"), error, what);
                 let shown = redirect::shown(target);
                 let back = back.as_ref().map(|url| (url, &*shown));
-                Ok(page::problem(StatusCode::BAD_REQUEST, what, back))
+                Ok(consent_page::problem(StatusCode::BAD_REQUEST, what, back))
             }
         }
     }
@@ -124,7 +121,7 @@ impl Desk {
         let plain = serde_json::to_vec(&ticket).map_err(Error::from_std)?;
         let sealed = self.seal.seal(&context(&secret), &plain);
         let Ticket { asked, .. } = ticket;
-        let mut answer = page::consent(&Question {
+        let mut answer = consent_page::consent(&Question {
             action: &self.site.local("/consent"),
             ticket: &sealed,
             client: &known.client.name,
@@ -142,7 +139,7 @@ impl Desk {
 
     /// The user has answered: goes on to the provider, or back.
     pub(super) async fn consent(&self, parts: &Parts, body: &Bytes) -> Result<Answer, Error> {
-        let refuse = |what: &str| Ok(page::problem(StatusCode::FORBIDDEN, what, None));
+        let refuse = |what: &str| Ok(consent_page::problem(StatusCode::FORBIDDEN, what, None));
         let form = match form(parts, body) {
             Ok(form) => form,
             Err(why) => return refuse(&format!("The answer cannot be read: {why}.")),
@@ -191,7 +188,7 @@ impl Desk {
         };
         let owner = Owner("all", MOST_PENDING);
         self.shelf.put_last(&state, &pending, owner, PATIENCE).await?;
-        let mut answer = page::onward(&url, &self.idp.provider.name);
+        let mut answer = consent_page::onward(&url, &self.idp.provider.name);
         let cookie = self.cookies.write(&signing_in(&state), &browser, PATIENCE.as_secs());
         set(&mut answer, cookie);
         Ok(answer)
@@ -212,16 +209,16 @@ impl Desk {
     pub(super) fn failed(&self, asked: &Asked, error: &str) -> Answer {
         let what = "Signing in did not work.";
         match self.back(&asked.redirect, asked.state.as_deref(), error, what) {
-            Some(url) => page::redirect(&url),
-            None => page::problem(StatusCode::BAD_GATEWAY, what, None),
+            Some(url) => consent_page::redirect(&url),
+            None => consent_page::problem(StatusCode::BAD_GATEWAY, what, None),
         }
     }
 
     /// The same, from a form of ours.
     fn gives_up(&self, asked: &Asked, error: &str, what: &str) -> Answer {
         match self.back(&asked.redirect, asked.state.as_deref(), error, what) {
-            Some(url) => page::onward(&url, &redirect::shown(&asked.redirect)),
-            None => page::problem(StatusCode::BAD_GATEWAY, what, None),
+            Some(url) => consent_page::onward(&url, &redirect::shown(&asked.redirect)),
+            None => consent_page::problem(StatusCode::BAD_GATEWAY, what, None),
         }
     }
 
@@ -252,7 +249,7 @@ fn context(secret: &Secret) -> Vec<u8> {
 
 /// The cookie of one sign-in, so that several can go on at once. Its name tells nothing about the state.
 fn signing_in(state: &str) -> String {
-    let digest = super::shelf::digest(state);
+    let digest = crate::proxy::store::digest(state);
     format!("signin-{}", digest.get(..12).unwrap_or_default())
 }
 

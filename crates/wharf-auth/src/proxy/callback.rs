@@ -3,14 +3,15 @@
 use http::{StatusCode, request::Parts};
 use wharf_model::Error;
 
-use super::{
-    desk::Desk,
-    form::Form,
-    page::{self, Answer},
-    shelf::Owner,
-    things::{Asked, CODE, Code, Pending},
-};
+use super::form::Form;
 use crate::jose::random_token;
+use crate::proxy::{
+    consent_page,
+    consent_page::Answer,
+    records::{Asked, CODE, Code, Pending},
+    routes::Desk,
+    store::Owner,
+};
 
 /// How many codes there may be at a time that nobody has redeemed.
 const MOST_CODES: usize = 50_000;
@@ -18,7 +19,7 @@ const MOST_CODES: usize = 50_000;
 impl Desk {
     /// A browser comes back from the provider: its user is let in, and the client gets a code.
     pub(super) async fn callback(&self, parts: &Parts) -> Result<Answer, Error> {
-        let problem = |what: &str| Ok(page::problem(StatusCode::BAD_REQUEST, what, None));
+        let problem = |what: &str| Ok(consent_page::problem(StatusCode::BAD_REQUEST, what, None));
         let form = match Form::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
             Ok(form) => form,
             Err(why) => return problem(&format!("The answer cannot be read: {why}.")),
@@ -78,8 +79,8 @@ impl Desk {
         self.shelf.put_last(&code, &kept, Owner("all", MOST_CODES), CODE).await?;
         let Asked { redirect, state, .. } = &kept.asked;
         Ok(match self.answer(redirect, state.as_deref(), &[("code", &code)]) {
-            Some(url) => page::redirect(&url),
-            None => page::problem(StatusCode::BAD_REQUEST, "There is no way back.", None),
+            Some(url) => consent_page::redirect(&url),
+            None => consent_page::problem(StatusCode::BAD_REQUEST, "There is no way back.", None),
         })
     }
 }

@@ -15,12 +15,13 @@ use tokio::time::Instant;
 use url::Url;
 use wharf_model::{Error, Rate};
 
-use super::{
-    desk::{Desk, YEAR_QUARTER, address},
-    page::{self, Answer},
-    redirect,
-    shelf::{Kept, Owner, digest},
-    things::{Client, Grant, UNUSED},
+use super::redirect;
+use crate::proxy::{
+    consent_page,
+    consent_page::Answer,
+    records::{Client, Grant, UNUSED},
+    routes::{Desk, YEAR_QUARTER, address},
+    store::{Kept, Owner, digest},
 };
 use crate::{fetch::Fetch, jose::random_token};
 
@@ -101,11 +102,12 @@ impl Metadata {
 impl Desk {
     /// Registers a client.
     pub(super) async fn register(&self, body: &Bytes) -> Result<Answer, Error> {
-        let unfit = |error, what: &str| page::oauth_error(StatusCode::BAD_REQUEST, error, what);
+        let unfit =
+            |error, what: &str| consent_page::oauth_error(StatusCode::BAD_REQUEST, error, what);
         if body.len() > LARGEST {
             let status = StatusCode::PAYLOAD_TOO_LARGE;
             let what = "a registration is at most 16 KiB";
-            return Ok(page::oauth_error(status, "invalid_client_metadata", what));
+            return Ok(consent_page::oauth_error(status, "invalid_client_metadata", what));
         }
         let Ok(metadata) = serde_json::from_slice::<Metadata>(body) else {
             return Ok(unfit("invalid_client_metadata", "the body must be a JSON object"));
@@ -145,7 +147,7 @@ impl Desk {
             // It ends with the registration, when nobody has used that for long.
             said["client_secret_expires_at"] = 0.into();
         }
-        Ok(page::json(StatusCode::CREATED, &said))
+        Ok(consent_page::json(StatusCode::CREATED, &said))
     }
 
     /// The client of this id, wherever it is known from.

@@ -9,10 +9,8 @@ use serde_json::Value;
 use tokio::{sync::Mutex, time::Instant};
 use url::{Url, form_urlencoded};
 
-use super::{
-    provider::{Kind, Provider},
-    things::{Identity, Tokens},
-};
+use super::provider::{Kind, Provider};
+use crate::proxy::records::{Identity, Tokens};
 use crate::{
     fetch::{Fetch, Fetched},
     jose::{Algorithm, Claims, JwkSet, Unverified, b64, same, sha256},

@@ -9,21 +9,21 @@
 //! What the provider gives is never given to clients. It is kept, sealed, and handlers may use it to act
 //! for the user at the provider: see [`Upstream`].
 
-mod acting;
 mod authorize;
 mod callback;
 mod clients;
+mod consent_page;
 mod cookie;
-mod desk;
 mod form;
 mod idp;
-mod page;
+mod metadata;
 mod provider;
+mod records;
 mod redirect;
-mod shelf;
-mod site;
-mod things;
+mod routes;
+mod store;
 mod token;
+mod upstream_token;
 
 use std::{
     collections::BTreeSet,
@@ -39,12 +39,12 @@ use wharf_model::{
     Stores, Verdict,
 };
 
-pub use self::{
-    acting::{AccessToken, Upstream},
-    provider::Provider,
-    things::Identity,
+pub use self::provider::Provider;
+use crate::proxy::{metadata::Site, records::Client, routes::Desk};
+pub use crate::proxy::{
+    records::Identity,
+    upstream_token::{AccessToken, Upstream},
 };
-use self::{desk::Desk, site::Site, things::Client};
 use crate::{
     fetch::Fetch,
     server::{Challenge, Presented, Scheme, presented},
@@ -340,7 +340,7 @@ impl Authority for OAuthProxy {
             Some(desk) => Box::pin(desk.clone().serve(request)),
             None => {
                 let what = "The OAuth proxy has no store yet.";
-                let answer = page::problem(StatusCode::SERVICE_UNAVAILABLE, what, None);
+                let answer = consent_page::problem(StatusCode::SERVICE_UNAVAILABLE, what, None);
                 Box::pin(std::future::ready(answer))
             }
         }

@@ -9,15 +9,15 @@ use serde_json::json;
 use url::form_urlencoded;
 use wharf_model::Error;
 
-use super::{
-    clients::is_document,
-    desk::{Desk, form},
-    form::Form,
-    page::{self, Answer},
-    shelf::{Kept, Owner, digest},
-    things::{Access, Code, Grant, REDEEMED},
-};
+use super::{clients::is_document, form::Form};
 use crate::jose::{b64, random_token, same, sha256};
+use crate::proxy::{
+    consent_page,
+    consent_page::Answer,
+    records::{Access, Code, Grant, REDEEMED},
+    routes::{Desk, form},
+    store::{Kept, Owner, digest},
+};
 
 /// How many access tokens of one grant are good at a time: a new one ends the oldest.
 const MOST_ACCESS: usize = 4;
@@ -89,7 +89,7 @@ impl Desk {
             return Ok(refused(parts, &invalid_request("token is missing")));
         };
         // What is not there any more is as good as revoked.
-        let done = page::json(StatusCode::OK, &json!({}));
+        let done = consent_page::json(StatusCode::OK, &json!({}));
         if let Some([id, family, _]) = refresh_parts(token) {
             let kept = self.shelf.get::<Grant>(id).await?;
             let is_genuine = |grant: &Grant| grant.client == client && is(family, &grant.family);
@@ -278,7 +278,7 @@ impl Desk {
             grant.access.remove(0);
         }
         grant.access.push(Access { digest: digest(&access), until, scopes });
-        Ok(page::json(
+        Ok(consent_page::json(
             StatusCode::OK,
             &json!({
                 "access_token": format!("{ACCESS}{id}.{access}"),
@@ -369,7 +369,7 @@ fn basic(value: &HeaderValue) -> Option<(String, String)> {
 
 fn refused(parts: &Parts, refusal: &Refusal) -> Answer {
     let Refusal(status, error, what) = refusal;
-    let mut answer = page::oauth_error(*status, error, what);
+    let mut answer = consent_page::oauth_error(*status, error, what);
     if *status == StatusCode::UNAUTHORIZED && parts.headers.contains_key(header::AUTHORIZATION) {
         let challenge = HeaderValue::from_static("Basic realm=\"token\"");
         answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::grant::{Grant, now};
+use crate::server::verified_token::{Grant, now};
 
 /// How many tokens are remembered at most, in either generation.
 const MOST: usize = 8 << 10;

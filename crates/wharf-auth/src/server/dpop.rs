@@ -13,11 +13,9 @@ use tokio::time::Instant;
 use url::Url;
 use wharf_model::{Error, NonceStore, Stored, Stores};
 
-use super::{
-    credentials::{Proof, Shown},
-    grant::now,
-};
+use super::credentials::{Proof, Shown};
 use crate::jose::{Algorithm, Claims, Jwk, Unverified, b64, random_token, same, sha256, unb64};
+use crate::server::verified_token::now;
 
 /// The longest proof that is read.
 const MAX_PROOF: usize = 8 << 10;

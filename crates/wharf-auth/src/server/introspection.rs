@@ -14,20 +14,19 @@ use tokio::time::{Instant, timeout};
 use url::form_urlencoded;
 use wharf_model::{Caller, LogThrottle};
 
-use super::{
-    cache::Recent,
-    common::{common, downloads},
-    download::Download,
-    front::Front,
-    gate::Gate,
-    grant::{
+use super::{cache::Recent, jwt::grant};
+use crate::jose::Claims;
+use crate::server::{
+    authenticate::Gate,
+    builder_macros::{common, downloads},
+    fair_slots::Places,
+    issuer_requests::Download,
+    resource_metadata::Front,
+    verified_token::{
         Checked, Checking, Reading, Rejected, Submitted, Verifier, check_times, is_for_access,
         is_meant, now,
     },
-    jwt::grant,
-    places::Places,
 };
-use crate::jose::Claims;
 
 /// For how long an answer is kept, unless told otherwise.
 const KEEP: Duration = Duration::from_secs(10);

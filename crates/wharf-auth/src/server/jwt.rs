@@ -8,18 +8,18 @@ use std::{
 
 use wharf_model::Pass;
 
-use super::{
-    common::{common, downloads},
-    download::Download,
-    front::Front,
-    gate::Gate,
-    grant::{
+use super::keys::{Found, Keys};
+use crate::jose::{Algorithm, Claims, JoseError, Jwk, Unverified};
+use crate::server::{
+    authenticate::Gate,
+    builder_macros::{common, downloads},
+    issuer_requests::Download,
+    resource_metadata::Front,
+    verified_token::{
         Bound, Checked, Checking, Grant, Reading, Rejected, Submitted, Verifier, check_times,
         is_for_access, is_meant,
     },
-    keys::{Found, Keys},
 };
-use crate::jose::{Algorithm, Claims, JoseError, Jwk, Unverified};
 
 /// The longest that clocks may differ.
 const MOST_SKEW: Duration = Duration::from_secs(300);

@@ -12,7 +12,7 @@ use tokio::{sync::watch, time::Instant};
 use url::Url;
 use wharf_model::{Error, ErrorKind};
 
-use super::download::Download;
+use crate::server::issuer_requests::Download;
 use crate::{
     fetch::is_this_machine,
     jose::{Header, Jwk, JwkSet},

@@ -4,21 +4,21 @@
 //! few by heart, and [`by`] and [`by_async`] leave it to a function. All of them publish the server's metadata
 //! (RFC 9728) and answer with complete challenges.
 
+mod authenticate;
+mod builder_macros;
 mod cache;
 mod challenge;
-mod common;
 mod credentials;
-mod download;
 mod dpop;
-mod fixed;
-mod front;
-mod function;
-mod gate;
-mod grant;
+mod fair_slots;
+mod from_fn;
 mod introspection;
+mod issuer_requests;
 mod jwt;
 mod keys;
-mod places;
+mod resource_metadata;
+mod static_token;
+mod verified_token;
 
 #[cfg(feature = "proxy")]
 pub(crate) use self::{
@@ -26,10 +26,12 @@ pub(crate) use self::{
     credentials::{Presented, Scheme, presented},
 };
 pub use self::{
-    download::Download,
     dpop::Dpop,
-    fixed::StaticToken,
-    function::{By, Head, by, by_async},
     introspection::Introspection,
     jwt::{Issued, Jwt},
+};
+pub use crate::server::{
+    from_fn::{By, Head, by, by_async},
+    issuer_requests::Download,
+    static_token::StaticToken,
 };

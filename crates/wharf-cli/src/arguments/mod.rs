@@ -1,9 +1,9 @@
 //! Arguments of tools and prompts, as the command line gives them.
 
+mod convert;
+mod parse;
 mod schema;
-mod typed;
-mod words;
 
+pub(crate) use crate::arguments::convert::{arguments, boolean, integer, number, signature};
+pub(crate) use crate::arguments::parse::{Word, read_words, stdin};
 pub(crate) use schema::{Schema, plain};
-pub(crate) use typed::{arguments, boolean, integer, number, signature};
-pub(crate) use words::{Word, read_words, stdin};

@@ -5,15 +5,14 @@ use wharf::auth::client::{Auth, FileVault, Login as Kept, Vault, server_key};
 
 use super::{
     args::{Grant, Login},
-    fetch,
-    person::{Consent, Person, browser, with_paste},
-    secret,
+    fetch, secret,
     status::{logins, show},
     url_of, vault, wants_keychain,
 };
+use crate::auth::interactive::{Consent, Person, browser, with_paste};
+use crate::error::Fail;
 use crate::{
     context::Context,
-    fail::Fail,
     terminal::{clean_url, somebody_there},
 };
 

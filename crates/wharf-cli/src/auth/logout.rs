@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 use wharf::auth::client::{Auth, LoginKey, Vault};
 
-use super::{args::Logout, fetch, person::browser, server_of, status::logins, vault};
-use crate::{context::Context, fail::Fail, terminal::clean_line};
+use super::{args::Logout, fetch, server_of, status::logins, vault};
+use crate::auth::interactive::browser;
+use crate::error::Fail;
+use crate::{context::Context, terminal::clean_line};
 
 impl Logout {
     pub(super) async fn run(&self, context: &Context) -> Result<(), Fail> {

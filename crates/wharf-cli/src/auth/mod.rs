@@ -1,13 +1,13 @@
 //! `wharf auth`, and how every other verb gets in.
 
 mod args;
+mod interactive;
 mod login;
 mod logout;
-mod person;
+mod relative_time;
 mod secret;
+mod select;
 mod status;
-mod way;
-mod when;
 
 use serde_json::{Value, json};
 use wharf::{
@@ -18,10 +18,11 @@ use wharf::{
     },
 };
 
+pub(crate) use crate::auth::select::{is_known, way_to};
 pub(crate) use args::{Auth, AuthVerb};
-pub(crate) use way::{is_known, way_to};
 
-use crate::{context::Context, fail::Fail, target, trust, verbs::Run};
+use crate::{commands::Run, error::Fail};
+use crate::{context::Context, target, trust};
 
 /// Says where logins are kept: `file` asks no keychain.
 const VAULT: &str = "WHARF_VAULT";

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use crate::fail::Fail;
+use crate::error::Fail;
 
 /// No secret is longer.
 const LONGEST: u64 = 64 << 10;

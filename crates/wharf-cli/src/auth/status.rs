@@ -3,14 +3,11 @@
 use serde_json::{Value, json};
 use wharf::auth::client::{FileVault, Login, LoginKey, Vault};
 
-use super::{
-    args::Status,
-    kept_at, server_of, vault,
-    when::{from_now, now},
-};
+use super::{args::Status, kept_at, server_of, vault};
+use crate::auth::relative_time::{from_now, now};
+use crate::error::Fail;
 use crate::{
     context::Context,
-    fail::Fail,
     terminal::{Paint, clean_line, table},
 };
 

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use wharf::prelude::*;
 
-use super::art;
+use super::media;
 
 /// What the readme says.
 pub(crate) const README: &str = "# Wharf\n\nWrite a tool once, as a plain function.\n";
@@ -18,7 +18,7 @@ pub(crate) async fn readme() -> &'static str {
 /// A picture, as bytes.
 #[resource("demo://logo", mime = "image/png")]
 pub(crate) async fn logo() -> Vec<u8> {
-    art::PNG.to_vec()
+    media::PNG.to_vec()
 }
 
 /// The seconds since 1970. Subscribe to it, then call the tool `touch`.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use wharf::{ClientCapability, prelude::*};
 
-use super::{art, resources::README};
+use super::media;
+use super::resources::README;
 
 /// Adds two numbers.
 #[tool(read_only)]
@@ -125,8 +126,8 @@ pub(crate) async fn gallery() -> [Content; 5] {
     let readme = ResourceContents::text("demo://readme", README);
     [
         Content::text("One of each kind:"),
-        Content::image(art::PNG, "image/png"),
-        Content::audio(art::WAV, "audio/wav"),
+        Content::image(media::PNG, "image/png"),
+        Content::audio(media::WAV, "audio/wav"),
         Content::link("demo://readme", "readme"),
         Content::resource(readme),
     ]

@@ -2,7 +2,7 @@
 
 mod field;
 mod fill;
-mod page;
+mod url_elicitation;
 
+pub(crate) use crate::form::url_elicitation::{open, visit};
 pub(crate) use fill::fill;
-pub(crate) use page::{open, visit};

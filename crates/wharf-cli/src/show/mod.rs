@@ -2,12 +2,12 @@
 
 mod content;
 mod lists;
-mod out;
 mod save;
+mod stdout;
 mod task;
 
+pub(crate) use crate::show::stdout::Out;
 pub(crate) use content::{prompt_lines, read_lines, result_lines};
 pub(crate) use lists::{Lists, is_destructive, wrapped};
-pub(crate) use out::Out;
 pub(crate) use save::{blobs_of_read, blobs_of_tool, save};
 pub(crate) use task::{task_line, task_lines, task_table};

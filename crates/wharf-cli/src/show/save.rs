@@ -15,10 +15,8 @@ use serde_json::{Value, json};
 use wharf::{Content, ReadResult, ResourceContents, ToolResult, model::Body};
 
 use super::Out;
-use crate::{
-    fail::Fail,
-    terminal::{Screen, bytes, clean_line},
-};
+use crate::error::Fail;
+use crate::terminal::{Screen, bytes, clean_line};
 
 /// Many servers leave the padding out.
 const BASE64: GeneralPurpose = GeneralPurpose::new(

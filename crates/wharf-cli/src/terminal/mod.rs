@@ -1,23 +1,23 @@
 //! The terminal: what is written to it, and what is asked there.
 
 mod clean;
+mod color;
 mod dialog;
 mod invisible;
 mod locale;
-mod paint;
-mod screen;
+mod stderr;
 mod table;
 mod text;
 
 use std::io::{self, IsTerminal};
 
+pub(crate) use crate::terminal::color::Paint;
+pub(crate) use crate::terminal::stderr::Screen;
 pub(crate) use clean::{clean, clean_json, clean_line, clean_url};
 #[cfg(test)]
 pub(crate) use dialog::Script;
 pub(crate) use dialog::{Dialog, Terminal};
 pub(crate) use locale::{ellipsis, shown as as_shown};
-pub(crate) use paint::Paint;
-pub(crate) use screen::Screen;
 pub(crate) use table::table;
 pub(crate) use text::{bytes, columns, cut, labelled, width, wrap};
 

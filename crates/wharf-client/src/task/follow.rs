@@ -13,14 +13,17 @@ use wharf_model::{
     TaskState, Tasking, ToolResult,
 };
 
-use super::{Manner, Watch, wants, watch};
+use super::{Manner, Watch};
+use crate::Caller;
+use crate::task::{poll, request_mode};
 use crate::{
-    Caller,
-    asks::{self, Unanswered},
-    engine,
-    round::{Company, Round},
-    spec::{Retry, Spec},
-    wait,
+    call::{
+        attempt::{Company, Round},
+        deadline,
+        request::{Retry, Spec},
+        run,
+    },
+    server_requests::{dispatch, dispatch::Unanswered},
 };
 
 /// How often answers are brought again after the connection broke, and after how long.
@@ -77,7 +80,7 @@ pub(crate) async fn follow(
     };
     let result = follow.run(task).await;
     let lost = |ending| match ending {
-        Ending::Lost(error) => Ending::Lost(watch::out_of_reach(error, follow.watch.id())),
+        Ending::Lost(error) => Ending::Lost(poll::out_of_reach(error, follow.watch.id())),
         other => other,
     };
     (result.map_err(lost), follow.asked)
@@ -200,10 +203,10 @@ impl Follow<'_> {
     /// Puts those questions that are new.
     fn put(&mut self, requests: Vec<(String, Ask)>) -> Result<(), Error> {
         self.withdraw(&requests);
-        if requests.len() > asks::MOST {
-            return Err(engine::broken(&format!(
+        if requests.len() > dispatch::MOST {
+            return Err(run::broken(&format!(
                 "asks more than {} questions at once",
-                asks::MOST
+                dispatch::MOST
             )));
         }
         let mut is_new = false;
@@ -211,7 +214,7 @@ impl Follow<'_> {
             match self.known.get(&key) {
                 Some(known) if *known == ask => continue,
                 Some(_) => {
-                    return Err(engine::broken("asks another question under a key it has used"));
+                    return Err(run::broken("asks another question under a key it has used"));
                 }
                 None => {}
             }
@@ -223,7 +226,7 @@ impl Follow<'_> {
         if is_new {
             self.rounds += 1;
             if self.rounds > most {
-                return Err(engine::endless(&format!("asked for input more than {most} times")));
+                return Err(run::endless(&format!("asked for input more than {most} times")));
             }
         }
         Ok(())
@@ -251,8 +254,8 @@ impl Follow<'_> {
         loop {
             match update(&caller, &id, answers.clone(), self.watch.idle()).await {
                 Err(error) if is_interruption(&error) && tries < REISSUES => {
-                    let pause = wait::backoff(REISSUE, tries, REISSUE * 16);
-                    wait::sleep(caller.timer(), pause).await;
+                    let pause = deadline::backoff(REISSUE, tries, REISSUE * 16);
+                    deadline::sleep(caller.timer(), pause).await;
                     tries += 1;
                 }
                 brought => return brought,
@@ -268,10 +271,10 @@ impl Follow<'_> {
             let idle = self.watch.idle();
             let mut round = self.fetching.take().unwrap_or_else(|| fetch(&caller, &id, Some(idle)));
             let ended = poll_fn(|cx| round.poll_end(self.company, cx).map(|(end, _)| Ok(end)));
-            match result(wait::within(caller.timer(), idle, "timeout", ended).await?) {
+            match result(deadline::within(caller.timer(), idle, "timeout", ended).await?) {
                 Err(error) if is_interruption(&error) && tries < REISSUES => {
-                    let pause = wait::backoff(REISSUE, tries, REISSUE * 16);
-                    wait::sleep(caller.timer(), pause).await;
+                    let pause = deadline::backoff(REISSUE, tries, REISSUE * 16);
+                    deadline::sleep(caller.timer(), pause).await;
                     tries += 1;
                 }
                 end => return end,
@@ -296,7 +299,7 @@ pub(crate) fn result(outcome: Outcome) -> Result<ToolResult, Error> {
     match outcome {
         Outcome::Complete(Reply::Tool(result)) => Ok(result),
         Outcome::Failed(error) => Err(*error),
-        _ => Err(crate::read::unexpected()),
+        _ => Err(crate::call::result::unexpected()),
     }
 }
 
@@ -309,10 +312,10 @@ pub(crate) async fn update(
 ) -> Result<(), Error> {
     let spec = Spec::named(Method::UpdateTask, id);
     let retry = Retry { responses: Some(answers), state: None };
-    match wants::plain_with(caller, spec, Some(&retry), idle).await {
+    match request_mode::plain_with(caller, spec, Some(&retry), idle).await {
         Outcome::Complete(_) => Ok(()),
         Outcome::Failed(error) => Err(*error),
-        _ => Err(crate::read::unexpected()),
+        _ => Err(crate::call::result::unexpected()),
     }
 }
 

@@ -9,18 +9,15 @@ use std::{
 use serde::Serialize;
 use wharf_model::{Error, ErrorKind, Task, TaskState, ToolResult};
 
-use super::{
-    Manner, TaskChanges, Watch,
-    follow::{self, fetch},
-    leash, watch,
+use super::{Manner, TaskChanges, Watch, follow, follow::fetch};
+use crate::call::{
+    attempt::Own,
+    builder::{Hooks, What},
+    request::object,
+    result,
 };
-use crate::{
-    Caller, Calling,
-    calling::{Hooks, What},
-    read,
-    round::Own,
-    spec::object,
-};
+use crate::task::{cancel_on_drop, poll};
+use crate::{Caller, Calling};
 
 /// A task in the caller's hands. Dropping the handle leaves the task alone: whoever keeps its
 /// [id](TaskHandle::id) comes back to it with [`Caller::task`], in another process too.
@@ -94,14 +91,14 @@ impl TaskHandle {
             return Ok(task.clone());
         }
         let (caller, id) = (&self.0.caller, self.known_id()?);
-        let outcome = watch::get(caller, id, caller.options().idle).await;
-        self.settle(watch::read(outcome, id)?).await
+        let outcome = poll::get(caller, id, caller.options().idle).await;
+        self.settle(poll::read(outcome, id)?).await
     }
 
     /// Waits for the end of the task: its result, as if the tool had been called. What it asks
     /// meanwhile is answered. Giving up the wait leaves the task alone.
     pub fn wait(&self) -> Calling<ToolResult> {
-        Calling::new(&self.0.caller, Ok(What::Wait(self.clone())), read::tool)
+        Calling::new(&self.0.caller, Ok(What::Wait(self.clone())), result::tool)
     }
 
     /// Asks the server to stop it. It may end otherwise nevertheless.
@@ -110,7 +107,7 @@ impl TaskHandle {
     /// If there is no task, the server does not know it or says that it is over, or cannot be
     /// reached.
     pub async fn cancel(&self) -> Result<(), Error> {
-        leash::cancel(&self.0.caller, self.known_id()?).await
+        cancel_on_drop::cancel(&self.0.caller, self.known_id()?).await
     }
 
     /// Answers questions of the task: an object with an answer for each key, as

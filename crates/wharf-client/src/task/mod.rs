@@ -1,20 +1,21 @@
 //! Calls that became tasks: followed for the caller, or held by a handle.
 
-mod changes;
+mod cancel_on_drop;
+mod dialect;
 mod follow;
 mod handle;
 mod json;
-mod leash;
-mod manner;
-pub(crate) mod wants;
-mod watch;
+pub(crate) mod list;
+mod poll;
+pub(crate) mod request_mode;
+mod status_stream;
 
-pub use changes::TaskChanges;
+pub use crate::task::status_stream::TaskChanges;
 pub use handle::TaskHandle;
 pub use json::task_json;
 
+pub(crate) use crate::task::cancel_on_drop::{Farewells, Leash};
+pub(crate) use crate::task::dialect::Manner;
+pub(crate) use crate::task::poll::Watch;
 pub(crate) use follow::{Ending, follow};
 pub(crate) use json::asks_json;
-pub(crate) use leash::{Farewells, Leash};
-pub(crate) use manner::Manner;
-pub(crate) use watch::Watch;

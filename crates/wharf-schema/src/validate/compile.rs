@@ -12,8 +12,8 @@ use super::{
     document::{Document, Location},
     keywords::KEYWORDS,
     pattern::Pattern,
-    rule::{ANY, Id, NEVER, Named, Node, Rule},
 };
+use crate::validate::compiled::{ANY, Id, NEVER, Named, Node, Rule};
 
 /// How many operations the patterns of one schema may become.
 const OPERATIONS: usize = 65_536;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::{dialect::Draft, metaschema, uri};
-use crate::survey::subschemas;
+use crate::schema_limits::subschemas;
 
 /// How deep schemas may nest before anything of them is compiled.
 const DEPTH: usize = 256;

@@ -5,10 +5,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use foldhash::quality::RandomState;
 use serde_json::Value;
 
-use super::{
-    fuel::{Fuel, Stop},
-    number,
-};
+use super::number;
+use crate::validate::step_budget::{Fuel, Stop};
 
 /// Up to so many items, each is held against each.
 const FEW: usize = 8;

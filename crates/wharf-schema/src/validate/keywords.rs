@@ -7,10 +7,15 @@ use serde_json::{Number, Value};
 use super::{
     compile::{Reader, Target},
     content::Content,
-    dialect::Draft::{self, Four, Seven, Six, Y2019, Y2020},
+    dialect::{
+        Draft,
+        Draft::{Four, Seven, Six, Y2019, Y2020},
+    },
     format,
-    rule::{ANY, Bound, Contains, Count, Id, Named, Names, Properties, Rule, Types},
-    words::written,
+};
+use crate::validate::{
+    compiled::{ANY, Bound, Contains, Count, Id, Named, Names, Properties, Rule, Types},
+    messages::written,
 };
 
 /// Reads the keyword that it is given, and those that belong to it.

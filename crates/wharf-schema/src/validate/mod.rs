@@ -3,33 +3,33 @@
 //! A schema is compiled into a flat list of rules; a check walks it with a number of steps it may
 //! take. Schemas of this side's own author and schemas from elsewhere are treated alike.
 
-mod check;
-mod children;
-mod choices;
+mod applicators;
+mod assertions;
+mod combinators;
 mod compile;
+mod compiled;
 mod content;
 pub(crate) mod dialect;
 pub(crate) mod document;
 mod equal;
+mod evaluate;
+mod evaluated;
 mod format;
-mod fuel;
 mod keywords;
-mod leaf;
-mod marks;
+mod messages;
 pub(crate) mod metaschema;
 mod number;
 mod pattern;
-mod rule;
+mod step_budget;
 pub(crate) mod uri;
-mod words;
 
 use std::fmt;
 
 use serde_json::Value;
 
-use check::Check;
-use fuel::Stop;
-use rule::{Id, Named, Node};
+use crate::validate::compiled::{Id, Named, Node};
+use crate::validate::evaluate::Check;
+use crate::validate::step_budget::Stop;
 
 use crate::problems::{Problems, shorten};
 

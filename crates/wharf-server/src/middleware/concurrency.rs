@@ -2,10 +2,10 @@ use std::{sync::Arc, time::Duration};
 
 use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, Request};
 
+use crate::middleware::{Middleware, Next};
 use crate::{
-    function::now,
-    gate::{Admission, Gate},
-    middleware::{Middleware, Next},
+    handler::now,
+    router::concurrency::{Admission, Gate},
 };
 
 /// Limits how many calls are under way at once, listens excepted. Callers whose calls wait take turns,

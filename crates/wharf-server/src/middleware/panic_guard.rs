@@ -7,10 +7,8 @@ use std::{
 
 use wharf_model::{BoxFuture, Error, ErrorKind, Method, Outbox, Outcome, Request, ToolResult};
 
-use crate::{
-    function::now,
-    middleware::{Middleware, Next, printable},
-};
+use crate::handler::now;
+use crate::middleware::{Middleware, Next, printable};
 
 /// Turns a panic behind it into an outcome that layers before it see, and logs its text.
 ///

@@ -3,8 +3,8 @@ use std::{fmt, sync::Arc};
 use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, RateStore, Request, Taking};
 use wharf_store::MemoryRates;
 
+use crate::handler::now;
 use crate::{
-    function::now,
     limits::Rates,
     middleware::{Middleware, Next},
 };

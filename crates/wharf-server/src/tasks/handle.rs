@@ -8,15 +8,16 @@ use wharf_model::{
     Trusted,
 };
 
+use crate::router::Router;
 use crate::{
-    calls as router_calls,
-    router::Router,
+    router::dispatch as router_calls,
     tasks::{
-        calls,
-        ledger::Update,
-        machinery::MACHINERY,
-        record::{End, Refusal, TaskRecord},
-        start, tell,
+        create, methods, notify,
+        runtime::MACHINERY,
+        storage::{
+            Update,
+            record::{End, Refusal, TaskRecord},
+        },
     },
 };
 
@@ -61,7 +62,7 @@ impl Router {
         let found = found.cloned().map_err(|error| *error)?;
         // Whoever starts tasks wishes for them.
         self.core.tasks.bring(MACHINERY);
-        let task = start::make(&self.core, &found, request, None, timer).await?;
+        let task = create::make(&self.core, &found, request, None, timer).await?;
         Ok(SpawnedTask { router: self.clone(), id: task.id, timer: timer.clone() })
     }
 }
@@ -86,7 +87,7 @@ impl SpawnedTask {
     /// # Errors
     /// If it has expired, or the store does not answer.
     pub async fn get(&self) -> Result<Task, Error> {
-        Ok(tell::task(&self.router.core, &self.load().await?))
+        Ok(notify::task(&self.router.core, &self.load().await?))
     }
 
     /// Waits for the end of the task, whichever process works on it.
@@ -98,7 +99,7 @@ impl SpawnedTask {
         loop {
             match self.load().await?.end {
                 Some(End::Completed(result)) => return Ok(*result),
-                Some(end) => return Err(calls::outcome(&end).err().unwrap_or_else(unexpected)),
+                Some(end) => return Err(methods::outcome(&end).err().unwrap_or_else(unexpected)),
                 None => watch.bell.wait(&*self.timer, Some(watch.patience(&*self.timer))).await,
             }
         }
@@ -118,7 +119,7 @@ impl SpawnedTask {
         };
         tasks.drop_run(&self.id);
         tasks.ledger.tell(&self.id).await;
-        Ok(tell::task(&self.router.core, &record).status())
+        Ok(notify::task(&self.router.core, &record).status())
     }
 
     async fn load(&self) -> Result<TaskRecord, Error> {

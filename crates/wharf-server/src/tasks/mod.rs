@@ -5,25 +5,20 @@
 //! one process's share in all of them, and `calls.rs` answers their owners. All of it is reached
 //! through `machinery.rs`, and only where somebody wished for tasks.
 
-mod apart;
-mod bell;
-pub(crate) mod bond;
-pub(crate) mod calls;
-pub(crate) mod engine;
-pub(crate) mod follower;
+mod cancel_unclaimed;
+pub(crate) mod create;
 mod handle;
-mod lease;
-pub(crate) mod ledger;
-pub(crate) mod link;
-pub(crate) mod machinery;
+pub(crate) mod memory_budget;
+pub(crate) mod methods;
+pub(crate) mod notify;
 mod options;
-mod orphan;
-pub(crate) mod record;
-pub(crate) mod room;
-mod saved;
-pub(crate) mod start;
-pub(crate) mod tell;
-mod worker;
+pub(crate) mod promotion;
+mod run;
+pub(crate) mod runtime;
+pub(crate) mod scheduler;
+pub(crate) mod storage;
+pub(crate) mod subscription;
+mod wakeup;
 
 pub use self::{
     handle::SpawnedTask,

@@ -21,21 +21,21 @@
 // These are tests: a promise that is not kept ends in a panic that says which.
 #![allow(clippy::expect_used)]
 
+mod attachments;
 mod bus;
 mod claims;
+mod compare_and_swap;
+mod durability;
 mod events;
 mod expiry;
-mod keeping;
 mod order;
-mod swapping;
-mod traces;
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use wharf_model::{Bus, Error, EventStore, NonceStore, RateStore, Record, RecordStore};
 
-pub use self::traces::{find_traces, leave_traces};
+pub use crate::contract::durability::{find_traces, leave_traces};
 
 /// One or more handles on one store.
 pub struct Handles<T: ?Sized>(Vec<Arc<T>>);
@@ -93,21 +93,21 @@ macro_rules! promises {
 promises! {
     /// What a [`RecordStore`] promises.
     records: RecordStore {
-        swapping::a_record_comes_back_as_it_was,
-        swapping::versions_are_the_stores,
-        swapping::one_swap_of_a_version_wins,
-        swapping::no_change_is_lost,
-        swapping::the_clock_does_not_go_back,
+        compare_and_swap::a_record_comes_back_as_it_was,
+        compare_and_swap::versions_are_the_stores,
+        compare_and_swap::one_swap_of_a_version_wins,
+        compare_and_swap::no_change_is_lost,
+        compare_and_swap::the_clock_does_not_go_back,
         order::an_id_is_taken_once,
         order::an_owner_has_so_many,
         order::lists_are_in_order_and_paged,
         order::due_is_in_order,
         order::what_becomes_due_shows,
-        keeping::the_first_value_stays,
-        keeping::one_of_many_is_kept,
-        keeping::an_earlier_holder_keeps_nothing,
-        keeping::a_holder_that_lost_keeps_nothing_more,
-        keeping::what_is_removed_takes_all_along,
+        attachments::the_first_value_stays,
+        attachments::one_of_many_is_kept,
+        attachments::an_earlier_holder_keeps_nothing,
+        attachments::a_holder_that_lost_keeps_nothing_more,
+        attachments::what_is_removed_takes_all_along,
         expiry::what_expired_is_gone,
         expiry::a_new_expiry_counts,
         expiry::what_expired_makes_room,

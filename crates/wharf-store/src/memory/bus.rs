@@ -4,7 +4,7 @@ use std::{any::Any, fmt, future::ready, sync::Arc};
 
 use wharf_model::{Bus, Ear, Stored};
 
-use crate::ears::Ears;
+use crate::subscribers::Ears;
 
 /// Carries messages within this process: each is heard before `publish` returns its future.
 #[derive(Default)]

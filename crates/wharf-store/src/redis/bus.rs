@@ -6,11 +6,11 @@ use redis::{FromRedisValue, PushInfo, PushKind, RedisResult};
 use tokio::{sync::watch, task::AbortHandle, time::timeout};
 use wharf_model::{Bus, Ear, Error, Stored};
 
-use super::{
-    dial::Dial,
-    link::{Link, PATIENCE},
+use crate::redis::{
+    connector::Dial,
+    reconnect::{Link, PATIENCE},
 };
-use crate::ears::Ears;
+use crate::subscribers::Ears;
 
 /// Topics in one command.
 const CHUNK: usize = 500;

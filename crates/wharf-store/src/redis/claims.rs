@@ -9,7 +9,8 @@ use redis::Script;
 use sha2::{Digest, Sha256};
 use wharf_model::{NonceStore, Rate, RateStore, Stored, Taking};
 
-use super::{exact, link::Link};
+use super::exact;
+use crate::redis::reconnect::Link;
 use crate::{clock::millis, memory::MemoryRates};
 
 pub(super) struct RedisNonces {

@@ -5,8 +5,9 @@ use std::sync::{Arc, LazyLock};
 use redis::Script;
 use wharf_model::{EventStore, Events, Keep, Stored};
 
-use super::{exact, limit, link::Link};
+use super::{exact, limit};
 use crate::clock::millis;
+use crate::redis::reconnect::Link;
 
 pub(super) struct RedisEvents {
     link: Arc<Link>,

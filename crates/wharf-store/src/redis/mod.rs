@@ -2,9 +2,9 @@
 
 mod bus;
 mod claims;
-mod dial;
+mod connector;
 mod events;
-mod link;
+mod reconnect;
 mod records;
 #[cfg(feature = "redis-tls")]
 mod tls;
@@ -17,11 +17,10 @@ use wharf_model::{Error, ErrorKind, Health, Reach, Stores};
 use self::{
     bus::RedisBus,
     claims::{RedisNonces, RedisRates},
-    dial::Dial,
     events::RedisEvents,
-    link::Link,
     records::RedisRecords,
 };
+use crate::redis::{connector::Dial, reconnect::Link};
 use crate::url::{Url, wrong};
 
 /// Connects: once for commands, once for what other processes say.

@@ -8,7 +8,8 @@ use std::{
 use redis::{FromRedisValue, RedisResult, Script, Value};
 use wharf_model::{Keeping, Record, RecordStore, Stored};
 
-use super::{exact, limit, link::Link};
+use super::{exact, limit};
+use crate::redis::reconnect::Link;
 
 pub(super) struct RedisRecords {
     link: Arc<Link>,

@@ -17,7 +17,7 @@ use tokio_rustls::{
 };
 use wharf_model::Error;
 
-use super::{dial::Connection, link::PATIENCE};
+use crate::redis::{connector::Connection, reconnect::PATIENCE};
 use crate::url::wrong;
 
 /// The files that the URL names.

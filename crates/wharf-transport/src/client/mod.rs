@@ -5,20 +5,15 @@
 //! streams) share one implementation; what differs is how a connection is opened.
 
 mod backoff;
-mod child;
-mod connection;
 mod deadline;
-mod desk;
-mod dial;
+mod handshake;
 #[cfg(feature = "http")]
 mod http;
-mod listen;
-mod messages;
-mod opening;
 mod options;
-mod verdicts;
-#[cfg(feature = "websocket")]
-mod websocket;
+mod pending;
+mod revision_cache;
+mod stream;
+mod subscription;
 
 #[cfg(unix)]
 use std::path::PathBuf;
@@ -31,10 +26,12 @@ use wharf_model::Error;
 #[cfg(feature = "http")]
 pub use self::http::connect_http;
 pub use self::{
-    child::{ChildCommand, Environment, Stderr},
     deadline::{Deadline, Pause},
     options::{LinkLimits, LinkOptions, Orphans, Trace, Traced},
-    verdicts::Verdicts,
+};
+pub use crate::client::{
+    revision_cache::Verdicts,
+    stream::child::{ChildCommand, Environment, Stderr},
 };
 
 /// Starts a server and speaks with it over its stdin and stdout.
@@ -45,7 +42,7 @@ pub async fn connect_child(
     command: ChildCommand,
     options: LinkOptions,
 ) -> Result<Arc<dyn Link>, Error> {
-    messages::connect(command, options).await
+    stream::connect(command, options).await
 }
 
 /// Speaks in lines over TCP with a server at `address`, a host and a port. Nothing is encrypted.
@@ -53,7 +50,7 @@ pub async fn connect_child(
 /// # Errors
 /// If nobody is there, or nobody who speaks the protocol.
 pub async fn connect_tcp(address: String, options: LinkOptions) -> Result<Arc<dyn Link>, Error> {
-    messages::connect(dial::Tcp(address), options).await
+    stream::connect(crate::client::stream::connector::Tcp(address), options).await
 }
 
 /// Speaks in lines with a server at the Unix socket `path`.
@@ -65,7 +62,7 @@ pub async fn connect_unix(
     path: impl Into<PathBuf>,
     options: LinkOptions,
 ) -> Result<Arc<dyn Link>, Error> {
-    messages::connect(dial::Unix(path.into()), options).await
+    stream::connect(crate::client::stream::connector::Unix(path.into()), options).await
 }
 
 /// Speaks in lines over a pair of streams. When they end, so does the link.
@@ -81,7 +78,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    messages::connect(dial::Streams::new(reader, writer), options).await
+    stream::connect(crate::client::stream::connector::Streams::new(reader, writer), options).await
 }
 
 /// Speaks over WebSocket with a server at a `ws://` or `wss://` URL, with `headers` of the caller's
@@ -95,5 +92,5 @@ pub async fn connect_websocket(
     headers: Vec<(String, String)>,
     options: LinkOptions,
 ) -> Result<Arc<dyn Link>, Error> {
-    messages::connect(websocket::WebSocket::new(url, &headers)?, options).await
+    stream::connect(crate::client::stream::websocket::WebSocket::new(url, &headers)?, options).await
 }

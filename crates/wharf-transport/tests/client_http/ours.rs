@@ -2,7 +2,7 @@
 
 use wharf_client::Errand;
 use wharf_model::{ErrorKind, LogLevel, Notification, Outcome, Reply};
-use wharf_transport::http::Http;
+use wharf_transport::server::http::Http;
 
 use crate::{
     bed::{

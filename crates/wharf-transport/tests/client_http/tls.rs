@@ -5,7 +5,7 @@ use std::{env, fs, process::Command};
 use wharf_model::ErrorKind;
 use wharf_transport::{
     client::connect_http,
-    http::{Http, Tls},
+    server::http::{Http, Tls},
 };
 
 use crate::{

@@ -26,7 +26,7 @@ use wharf_model::{
 use wharf_transport::{
     Host, LineLimits, Shutdown, TokioTimer,
     client::{LinkOptions, Traced, connect_stream},
-    memory,
+    server::in_memory,
 };
 use wharf_wire::{ClientSelf, Wire};
 
@@ -153,7 +153,7 @@ impl Bed {
     pub(crate) fn pipe(
         &self,
     ) -> ((ReadHalf<DuplexStream>, WriteHalf<DuplexStream>), JoinHandle<()>) {
-        memory::connect(self.host.clone(), Scope::new(), self.shutdown.clone())
+        in_memory::connect(self.host.clone(), Scope::new(), self.shutdown.clone())
     }
 
     pub(crate) async fn link(&self, options: LinkOptions) -> Arc<dyn Link> {

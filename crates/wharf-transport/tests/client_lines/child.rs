@@ -9,7 +9,7 @@ use wharf_model::{ErrorKind, Method, Outcome, Reply, RequestBuilder};
 use wharf_transport::{
     Shutdown,
     client::{ChildCommand, LinkOptions, Stderr, connect_child},
-    stdio,
+    server::stdio,
 };
 
 use crate::bed::{Bed, Calling, Trail, call, options, pinned, say, tool, until};

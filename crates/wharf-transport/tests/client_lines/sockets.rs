@@ -7,7 +7,7 @@ use wharf_client::{Errand, Link};
 use wharf_model::{ErrorKind, LogLevel};
 use wharf_transport::{
     client::{connect_tcp, connect_unix},
-    tcp, unix,
+    server::{tcp, unix},
 };
 
 use crate::{

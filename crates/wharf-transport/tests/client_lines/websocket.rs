@@ -19,7 +19,7 @@ use tokio_tungstenite::{
 use wharf_model::{BoxFuture, Credentials, Error, ErrorKind, Rebuff, Shown};
 use wharf_transport::{
     client::connect_websocket,
-    http::{Http, HttpService, Tls, serve},
+    server::http::{Http, HttpService, Tls, serve},
 };
 
 use crate::{

@@ -16,7 +16,7 @@ use wharf_model::{
 };
 use wharf_transport::{
     Host, LineLimits, Shutdown, TokioTimer,
-    http::{Http, HttpLimits, HttpService},
+    server::http::{Http, HttpLimits, HttpService},
 };
 use wharf_wire::Wire;
 

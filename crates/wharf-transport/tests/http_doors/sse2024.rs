@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use tower_service::Service;
 use wharf_model::Principal;
-use wharf_transport::http::{Http, HttpBody};
+use wharf_transport::server::http::{Http, HttpBody};
 
 use crate::bed::{Bed, initialize, initialized, legacy_tool, limits, modern, said, tool};
 

@@ -24,7 +24,7 @@ use tokio_tungstenite::{
 };
 use tower_service::Service;
 use wharf_model::Principal;
-use wharf_transport::http::Http;
+use wharf_transport::server::http::Http;
 
 use crate::bed::{Bed, initialize, initialized, legacy_tool, limits, modern, said, tool};
 
@@ -414,7 +414,7 @@ async fn our_own_accept_loop_serves_websockets_over_a_real_socket() {
     let bed = Bed::new(Http::new());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let serving = tokio::spawn(wharf_transport::http::serve(bed.service.clone(), listener));
+    let serving = tokio::spawn(wharf_transport::server::http::serve(bed.service.clone(), listener));
     let mut client = Client::over(tokio::net::TcpStream::connect(address).await.unwrap()).await;
     assert_eq!(client.reply_to(initialize("2025-11-25")).await["id"], 0);
     assert_eq!(said(&client.reply_to(legacy_tool(1, "long")).await).len(), 1 << 20);
@@ -448,7 +448,7 @@ async fn a_websocket_keeps_its_place_among_the_connections_while_it_has_calls() 
     let bed = Bed::new(Http::new().limits(limits(|it| it.connections = 1)));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(wharf_transport::http::serve(bed.service.clone(), listener));
+    tokio::spawn(wharf_transport::server::http::serve(bed.service.clone(), listener));
     let connect = || tokio::net::TcpStream::connect(address);
     let mut first = Client::over(connect().await.unwrap()).await;
     first.send(tool(1, "gate")).await;

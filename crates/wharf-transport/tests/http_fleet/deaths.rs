@@ -213,7 +213,7 @@ async fn how_a_call_ended_is_stored_before_its_server_ends() {
     let last = answer.message().await.unwrap().id;
     drop(answer);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let serving = tokio::spawn(wharf_transport::http::serve(bed.node().0, listener));
+    let serving = tokio::spawn(wharf_transport::server::http::serve(bed.node().0, listener));
     bed.shutdown.stop();
     bed.settle().await;
     bed.gate.add_permits(1);

@@ -12,7 +12,7 @@ use http::Response;
 use http_body::Body;
 use serde_json::Value;
 use tokio::time::timeout;
-use wharf_transport::http::HttpBody;
+use wharf_transport::server::http::HttpBody;
 
 use crate::bed::{EVENTS, JSON};
 

@@ -1,13 +1,13 @@
 //! The client's direction: calls out; results, notifications and questions in.
 
-mod ask;
-mod heads;
-mod hear;
-mod notice;
-mod opening;
+mod decode;
+mod encode;
+mod headers;
+mod negotiation;
+mod notifications;
 mod result;
+mod server_requests;
 mod task;
-mod write;
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use bytestring::ByteString;
 use serde::{Deserialize, de::Error as _};
 use wharf_model::{Ask, ClientCapabilities, Error, Implementation, Notification};
 
-pub use self::opening::{Answered, Carrier, Opening, Patience, Step};
+pub use crate::client::negotiation::{Answered, Carrier, Opening, Patience, Step};
 use crate::{CallId, Revision};
 
 /// What a client says about itself. Each revision is told what it knows of it.
@@ -56,14 +56,14 @@ pub struct ClientSelf {
 pub struct Talk {
     revision: Revision,
     client: Arc<ClientSelf>,
-    said: Arc<write::Said>,
+    said: Arc<encode::Said>,
 }
 
 impl Talk {
     /// A conversation in `revision`, in which the client is `client`.
     #[must_use]
     pub fn new(revision: Revision, client: Arc<ClientSelf>) -> Talk {
-        let said = Arc::new(write::Said::new(&client, revision));
+        let said = Arc::new(encode::Said::new(&client, revision));
         Talk { revision, client, said }
     }
 

@@ -10,14 +10,16 @@ use wharf_model::{
     ServerCapabilities, Task, ToolResult, count_values, has_at_most,
 };
 
-use super::{Talk, ask::read_ask, read_object};
+use super::{Talk, read_object};
+use crate::client::server_requests::read_ask;
 use crate::{
-    codec::SUBSCRIPTION_ID,
-    encode::{PROTOCOL, SERVER_INFO},
-    members::unquote,
-    revision::Feature,
-    scan,
-    task::RELATED_TASK,
+    json::{envelope::unquote, scanner},
+    server::{
+        codec::SUBSCRIPTION_ID,
+        encode::{PROTOCOL, SERVER_INFO},
+        tasks::RELATED_TASK,
+    },
+    versions::revision::Feature,
 };
 
 /// How many items one page, and how many questions one result, may hold.
@@ -137,7 +139,7 @@ impl<'a> Text<'a> {
     fn page<T: DeserializeOwned>(&self, key: &str) -> Result<Page<T>, Error> {
         let [items, next, meta] = self.members([key, "nextCursor", "_meta"])?;
         let items = items.ok_or_else(|| self.invalid(format!("there is no `{key}`")))?;
-        let Ok(spans) = scan::elements(items, u32::MAX, MOST_ITEMS) else {
+        let Ok(spans) = scanner::elements(items, u32::MAX, MOST_ITEMS) else {
             return Err(self.invalid(format!("`{key}` must be an array")));
         };
         if spans.len() > MOST_ITEMS {
@@ -246,7 +248,7 @@ impl<'a> Text<'a> {
             return Err(self.too_many(MOST_VALUES, "values in its questions"));
         }
         let mut asked = Vec::new();
-        let walked = scan::each_member(requests, |key, value| {
+        let walked = scanner::each_member(requests, |key, value| {
             if asked.len() <= MOST_QUESTIONS {
                 asked.push((unquote(key).unwrap_or_default(), value));
             }
@@ -281,7 +283,7 @@ impl<'a> Text<'a> {
         names: [&str; N],
     ) -> Result<[Option<&'a str>; N], Error> {
         let mut found = [None; N];
-        let walked = scan::each_member(json, |key, value| {
+        let walked = scanner::each_member(json, |key, value| {
             let key = unquote(key).unwrap_or_default();
             if let Some(index) = names.iter().position(|name| *name == key) {
                 found[index] = Some(value).filter(|json| *json != "null");
@@ -329,7 +331,7 @@ impl<'a> Text<'a> {
 /// How many values an object has, where what stays text is one.
 fn values_of(json: &str) -> usize {
     let mut values = 1;
-    let walked = scan::each_member(json, |key, value| {
+    let walked = scanner::each_member(json, |key, value| {
         let key = unquote(key).unwrap_or_default();
         values += if STRUCTURED.contains(&&*key) { count_values(value) } else { 1 };
     });

@@ -11,7 +11,9 @@ use super::{
     result::{MOST_ITEMS, Text},
 };
 use crate::{
-    failure::read_error, members::unquote, revision::Feature, scan, task::Names, tasking::millis,
+    json::{envelope::unquote, scanner},
+    server::{encode_error::read_error, task_params::millis, tasks::Names},
+    versions::revision::Feature,
 };
 
 /// How many bytes the id of a task may have: it is kept, and sent with every question about it.
@@ -138,7 +140,7 @@ impl<'a> Text<'a> {
     pub(super) fn task_list(&self) -> Result<Reply, Error> {
         let [tasks, next] = self.members(["tasks", "nextCursor"])?;
         let tasks = tasks.ok_or_else(|| self.invalid("there is no `tasks`"))?;
-        let Ok(spans) = scan::elements(tasks, u32::MAX, MOST_ITEMS) else {
+        let Ok(spans) = scanner::elements(tasks, u32::MAX, MOST_ITEMS) else {
             return Err(self.invalid("`tasks` must be an array"));
         };
         if spans.len() > MOST_ITEMS {

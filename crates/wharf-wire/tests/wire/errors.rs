@@ -4,13 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use wharf_model::{ClientCapability, Error, ErrorKind, Method, Outcome};
-use wharf_wire::{Connection, ErrorProfile, Revision, codes};
+use wharf_wire::{Connection, ErrorProfile, Revision, error_codes};
 
 use crate::common::*;
 
 fn both(kind: ErrorKind) -> [(i32, u16); 2] {
     [Revision::NEWEST_LEGACY, Revision::MODERN]
-        .map(|revision| (codes::code(kind, revision), codes::status(kind, revision)))
+        .map(|revision| (error_codes::code(kind, revision), error_codes::status(kind, revision)))
 }
 
 #[test]
@@ -58,18 +58,18 @@ fn the_table() {
         assert_eq!(both(kind), [legacy, modern], "{kind}");
     }
     for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
-        assert_eq!(codes::code(UrlElicitationRequired, revision(version)), -32602);
+        assert_eq!(error_codes::code(UrlElicitationRequired, revision(version)), -32602);
     }
 }
 
 #[test]
 fn no_kind_has_a_number_that_its_revision_forbids() {
     for &kind in ErrorKind::ALL {
-        let modern = codes::code(kind, Revision::MODERN);
+        let modern = error_codes::code(kind, Revision::MODERN);
         let defined = [-32020, -32021, -32022].contains(&modern);
         assert!(defined || !(-32099..=-32000).contains(&modern), "{kind}: {modern}");
         for revision in Revision::ALL {
-            assert!((200..600).contains(&codes::status(kind, revision)));
+            assert!((200..600).contains(&error_codes::status(kind, revision)));
         }
     }
 }
@@ -93,7 +93,7 @@ fn numbers_become_kinds() {
         (-32801, Revision::MODERN, ErrorKind::ContentTooLarge),
         (77, Revision::MODERN, ErrorKind::InternalError),
     ] {
-        assert_eq!(codes::kind(code, revision), kind, "{code}");
+        assert_eq!(error_codes::kind(code, revision), kind, "{code}");
     }
 }
 
@@ -156,8 +156,8 @@ fn failures_inside_a_tool_are_results() {
                     ErrorKind::RequestCancelled => ErrorKind::InternalError,
                     kind => kind,
                 };
-                assert_eq!(message["error"]["code"], codes::code(told, revision(version)));
-                assert_eq!(status, codes::status(told, revision(version)));
+                assert_eq!(message["error"]["code"], error_codes::code(told, revision(version)));
+                assert_eq!(status, error_codes::status(told, revision(version)));
             }
             // Elsewhere it is an error always.
             let (message, _) = failed(version, "prompts/get", json!({"name": "t"}), error);

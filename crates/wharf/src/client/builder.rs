@@ -21,9 +21,10 @@ use wharf_transport::{
 };
 use wharf_wire::ClientSelf;
 
+use super::{Client, Target, config::masked_url};
+use crate::client::connect_timeout;
 #[cfg(feature = "auth")]
-use super::patience::Unhurried;
-use super::{Client, Target, config::masked_url, patience};
+use crate::client::connect_timeout::Unhurried;
 use crate::{Endpoint, Era, Pin};
 
 /// What an address may begin with only in a build that has the feature for it.
@@ -257,7 +258,7 @@ impl ClientBuilder {
         }
         let limit = self.opening();
         let deadline = Deadline::new(Some(limit));
-        let link = patience::within(limit, &deadline, self.link(target, &deadline)).await?;
+        let link = connect_timeout::within(limit, &deadline, self.link(target, &deadline)).await?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
         Ok(Client(Caller::new(link, timer, self.calls, self.answer)))
     }

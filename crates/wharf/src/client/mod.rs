@@ -2,7 +2,7 @@
 
 mod builder;
 pub mod config;
-mod patience;
+mod connect_timeout;
 mod proxy;
 mod target;
 

@@ -19,10 +19,8 @@ use tokio::{
 };
 use wharf_model::{Error, ErrorKind};
 
-use super::{
-    answer::{Answer, read},
-    page::Page,
-};
+use super::page::Page;
+use crate::client::browser::redirect_params::{Answer, read};
 
 /// Where the browser is sent back to. Everything else is not here.
 const PATH: &str = "/callback";

@@ -1,10 +1,10 @@
 //! Sends whoever sits at this machine to an authorization server with a browser, and waits on the
 //! loopback interface until they come back.
 
-mod answer;
 mod loopback;
 mod open;
 mod page;
+mod redirect_params;
 
 use std::{
     fmt,
@@ -18,9 +18,9 @@ use url::Url;
 use wharf_model::{BoxFuture, Error, ErrorKind};
 
 use super::{Callback, Destination, Visit, Visitor};
-use answer::{NoAnswer, read};
+use crate::client::browser::redirect_params::{NoAnswer, read};
 
-pub use answer::Answer;
+pub use crate::client::browser::redirect_params::Answer;
 pub use loopback::Loopback;
 pub use open::{OpenError, open, vetted};
 

@@ -13,7 +13,7 @@ use std::fmt;
 
 use program::{Op, Program};
 
-use super::fuel::{Fuel, Stop};
+use crate::validate::step_budget::{Fuel, Stop};
 
 /// A compiled pattern.
 pub(super) struct Pattern {

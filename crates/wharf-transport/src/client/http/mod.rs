@@ -4,28 +4,29 @@
 //! are resumed where they break off; the oldest have one stream for everything they say (HTTP+SSE).
 //! Which of them it is comes out when the conversation is opened (`open`), and is then a `Way`.
 
-pub(super) mod admission;
-mod answer;
-pub(super) mod dial;
-mod exchange;
-mod link;
-mod open;
-pub(super) mod place;
-pub(super) mod refusal;
+pub(super) mod auth;
+mod call;
+mod connection;
+pub(super) mod connector;
+pub(super) mod error;
+mod handshake;
+mod response;
 mod resume;
 mod send;
+pub(super) mod server_url;
+mod session;
 #[cfg(feature = "tls")]
 mod tls;
-mod voice;
-mod way;
+mod transport;
 
 use std::sync::Arc;
 
 use wharf_client::Link;
 use wharf_model::Error;
 
-use self::{link::HttpLink, place::Place, send::Http};
+use self::send::Http;
 use super::LinkOptions;
+use crate::client::http::{server_url::Place, transport::HttpLink};
 
 /// Connects to a server at a URL, with `headers` of the caller's own in every request.
 ///

@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep, timeout};
 use wharf_model::{Error, ErrorKind};
 use wharf_wire::sse::ServerEvent;
 
-use super::{
-    answer::{EventStream, Media},
-    voice::{Miss, Voice},
+use crate::client::http::{
+    response::{EventStream, Media},
+    session::{Miss, Voice},
 };
 
 /// When to come back if the server does not say.

@@ -15,13 +15,14 @@ use hyper_util::{
 use tokio::sync::watch;
 use wharf_model::{Error, ErrorKind, excerpt};
 
-use super::{
-    admission::{self, Tried, Waits},
-    answer::Answer,
-    dial::{DialError, Dialer},
-    place::Place,
-};
 use crate::client::LinkOptions;
+use crate::client::http::{
+    auth,
+    auth::{Tried, Waits},
+    connector::{DialError, Dialer},
+    response::Answer,
+    server_url::Place,
+};
 
 /// How often a server may send us on.
 const REDIRECTS: usize = 5;
@@ -118,7 +119,7 @@ impl Http {
         let mut times = 0;
         loop {
             let tried = self.attempt(&verb, to, heads, &body).await?;
-            if !admission::again(&self.options, &verb, &tried, times, waits).await? {
+            if !auth::again(&self.options, &verb, &tried, times, waits).await? {
                 return Ok(tried.answer);
             }
             tried.answer.spend().await;
@@ -169,11 +170,11 @@ impl Http {
         };
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
         let url = to.to_string();
-        let mark = admission::show(&self.options, verb, &url, request.headers_mut()).await?;
+        let mark = auth::show(&self.options, verb, &url, request.headers_mut()).await?;
         let response = self.client.request(request).await.map_err(|error| lost(to, &error))?;
         let answer = Answer::new(response);
         self.options.note(format_args!("{verb} {to}: {}", answer.head()));
-        admission::tell(&self.options, mark, answer.status, &answer.headers);
+        auth::tell(&self.options, mark, answer.status, &answer.headers);
         Ok(Tried { answer, mark })
     }
 }

@@ -11,12 +11,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use wharf_transport::client::ChildCommand;
 
-use super::{
-    ConfigError, env_file,
-    expand::{self, Variables},
-    mask, places, spelling,
-};
+use super::{ConfigError, env_file, expand, expand::Variables, mask, spelling};
 use crate::Target;
+use crate::client::config::locations;
 
 /// One server of a configuration file.
 #[derive(Clone)]
@@ -125,7 +122,7 @@ impl Entry {
     /// mean other programs where a link leads to it.
     #[must_use]
     pub fn workspace(&self) -> PathBuf {
-        places::workspace(&self.source)
+        locations::workspace(&self.source)
     }
 
     /// The variables of the environment that it reads.

@@ -10,8 +10,8 @@
 mod entry;
 mod env_file;
 mod expand;
+mod locations;
 mod mask;
-mod places;
 mod spelling;
 
 use std::{
@@ -23,9 +23,9 @@ use std::{
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+pub use crate::client::config::locations::{Place, places};
 pub use entry::Entry;
 pub use mask::masked_url;
-pub use places::{Place, places};
 
 /// No configuration file is longer than this.
 const LONGEST: u64 = 16 << 20;
@@ -97,7 +97,7 @@ impl Config {
         }
         let digest: String =
             Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-        let trusted = places::is_of_user(path);
+        let trusted = locations::is_of_user(path);
         // One that cannot be read takes nothing from the others.
         let entries = tables.into_iter().flatten();
         let entries = entries.map(|(name, value)| Entry::new(name, value, path, &digest, trusted));

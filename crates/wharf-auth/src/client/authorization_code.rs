@@ -1,0 +1,235 @@
+//! The authorization code grant: a person is asked, elsewhere, and brings a code back.
+
+use std::sync::Arc;
+
+use url::Url;
+use wharf_model::{Error, ErrorKind, excerpt};
+
+use crate::client::{
+    Callback, Destination, Login, Visit,
+    discovery::shown,
+    failed,
+    flow::Flow,
+    metadata::{Authority, Granted},
+    resource_url::is_this_machine,
+    scope,
+    token_endpoint::{Denial, printable},
+};
+use crate::jose::{b64, random_token, same, sha256};
+
+/// What we ask with.
+const OURS: [&str; 13] = [
+    "response_type",
+    "client_id",
+    "redirect_uri",
+    "state",
+    "code_challenge",
+    "code_challenge_method",
+    "resource",
+    "scope",
+    "prompt",
+    "dpop_jkt",
+    "request",
+    "request_uri",
+    "response_mode",
+];
+
+/// What was sent along, and must fit what comes back.
+struct Sent {
+    state: String,
+    verifier: String,
+    redirect_uri: String,
+}
+
+impl Flow<'_> {
+    pub(super) async fn by_code(
+        &self,
+        visit: &Arc<dyn Visit>,
+        login: &mut Login,
+    ) -> Result<Granted, Denial> {
+        let page = self.page().await?;
+        let last = login.registration.as_ref().and_then(|it| it.redirect_uri.as_deref());
+        let visitor = visit.prepare(last).await?;
+        let sent = Sent {
+            state: random_token(32),
+            verifier: random_token(32),
+            redirect_uri: visitor.redirect_uri().to_owned(),
+        };
+        let who = self.introduced(login, &sent.redirect_uri).await?;
+        let to = Destination {
+            url: self.question(page, &who.client_id, &sent),
+            state: sent.state.clone(),
+            issuer: self.authority.issuer.clone(),
+            server: shown(self.server),
+        };
+        let callback = visitor.visit(to).await?;
+        let code = code(&callback, &sent.state, self.authority)?;
+        let mut form = self.form("authorization_code");
+        form.push(("code", code));
+        form.push(("redirect_uri", sent.redirect_uri));
+        form.push(("code_verifier", sent.verifier));
+        let granted = self.endpoint()?.grant(&who, form).await;
+        if matches!(&granted, Err(Denial::Refused { error, .. }) if error == "invalid_client") {
+            // It has forgotten us: the next visit begins with telling it anew.
+            self.forget_registration(login).await?;
+        }
+        granted
+    }
+
+    /// Where people are asked.
+    async fn page(&self) -> Result<Url, Error> {
+        let issuer = excerpt(&self.authority.issuer);
+        let Some(endpoint) = &self.authority.authorization_endpoint else {
+            return Err(failed(format!("{issuer:?} has no page where people could be asked")));
+        };
+        let methods = self.authority.code_challenge_methods_supported.as_deref();
+        if !methods.unwrap_or_default().iter().any(|it| it == "S256") {
+            return Err(failed(format!(
+                "The authorization server {issuer:?} does not say that it knows PKCE with S256: codes \
+                 that it sends could be stolen, so it is not used"
+            )));
+        }
+        let bad = |why: &str| {
+            failed(format!(
+                "{issuer:?} wants people sent to {:?}, and nobody is: {why}",
+                excerpt(endpoint)
+            ))
+        };
+        let url = Url::parse(endpoint).map_err(|error| bad(&error.to_string()))?;
+        // What is on this machine is opened only for servers that are on it too.
+        let is_inside = is_this_machine(&url);
+        let is_safe = match url.scheme() {
+            "https" => !is_inside || is_this_machine(self.server),
+            "http" => is_inside && is_this_machine(self.server),
+            _ => false,
+        };
+        if !is_safe || !url.username().is_empty() || url.password().is_some() {
+            return Err(bad("only https:// is opened"));
+        }
+        // Whoever answers first decides what is asked: nobody but us says what we want.
+        if let Some((name, _)) = url.query_pairs().find(|(name, _)| OURS.contains(&&**name)) {
+            return Err(bad(&format!("it says `{name}`, which is ours to say")));
+        }
+        // A browser goes further than we do: it gets no farther than we would.
+        self.fetch.vet(url.as_str()).await.map_err(|error| bad(&error.to_string()))?;
+        Ok(url)
+    }
+
+    fn question(&self, mut page: Url, client_id: &str, sent: &Sent) -> Url {
+        page.set_fragment(None);
+        let challenge = b64(sha256(sent.verifier.as_bytes()));
+        let mut query = page.query_pairs_mut();
+        query
+            .append_pair("response_type", "code")
+            .append_pair("client_id", client_id)
+            .append_pair("redirect_uri", &sent.redirect_uri)
+            .append_pair("state", &sent.state)
+            .append_pair("code_challenge", &challenge)
+            .append_pair("code_challenge_method", "S256")
+            .append_pair("resource", &self.found.resource);
+        if !self.scopes.is_empty() {
+            query.append_pair("scope", &self.scopes.join(" "));
+        }
+        if scope::is_offline(self.scopes) {
+            // OpenID Connect gives nothing of the kind without asking.
+            query.append_pair("prompt", "consent");
+        }
+        if let Some(prover) = self.prover {
+            query.append_pair("dpop_jkt", &prover.thumbprint());
+        }
+        drop(query);
+        page
+    }
+}
+
+/// The code, if everything fits: nothing else that came back is believed before, or shown.
+fn code(callback: &Callback, state: &str, authority: &Authority) -> Result<String, Error> {
+    let came = callback.get("state").unwrap_or_default();
+    if !same(came.as_bytes(), state.as_bytes()) {
+        return Err(failed(
+            "Whoever came back from the authorization server is not who was sent there (`state` \
+             differs); try again"
+                .into(),
+        ));
+    }
+    // RFC 9207, compared to the letter.
+    let is_from_issuer = match callback.get("iss") {
+        Some(iss) => iss == authority.issuer,
+        None => !callback.has("iss") && !authority.authorization_response_iss_parameter_supported,
+    };
+    if !is_from_issuer {
+        return Err(failed(format!(
+            "What came back does not say that it is from {:?} (`iss`): it was not used",
+            excerpt(&authority.issuer)
+        )));
+    }
+    if let Some(error) = callback.get("error") {
+        let why = callback.get("error_description");
+        let why = why.map_or(String::new(), |it| format!(" ({})", printable(it)));
+        let problem = format!("The authorization server refused: {}{why}", printable(error));
+        let kind = match error {
+            "access_denied" => ErrorKind::AccessDenied,
+            _ => ErrorKind::AuthorizationFailed,
+        };
+        return Err(Error::new(kind).with_message(problem));
+    }
+    match callback.get("code") {
+        Some(code) if !code.is_empty() => Ok(code.to_owned()),
+        _ => Err(failed("The authorization server sent no code back; try again".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+
+    #[test]
+    fn only_what_fits_is_believed() {
+        let issuer = "https://id.example";
+        let cases = [
+            // Whether `iss` is promised, what came back, and whether it is good.
+            (true, "code=c&state=s&iss=https%3A%2F%2Fid.example", true),
+            (true, "code=c&state=s", false),
+            (true, "code=c&state=s&iss=https%3A%2F%2Fid.example%2F", false),
+            (true, "code=c&state=s&iss=https%3A%2F%2FID.example", false),
+            (true, "code=c&state=s&iss=https%3A%2F%2Fid.example:443", false),
+            (true, "code=c&state=s&iss=https://id.example&iss=https://id.example", false),
+            (false, "code=c&state=s", true),
+            (false, "code=c&state=s&iss=https%3A%2F%2Fid.example", true),
+            (false, "code=c&state=s&iss=https%3A%2F%2Fevil.example", false),
+            (false, "code=c&state=s&iss=", false),
+            (false, "code=c&state=s&iss=a&iss=b", false),
+            (false, "code=c&state=t", false),
+            (false, "code=c", false),
+            (false, "code=c&state=s&state=s", false),
+            (false, "code=&state=s", false),
+            (false, "state=s", false),
+            (false, "", false),
+        ];
+        for (promised, query, good) in cases {
+            let authority = Authority {
+                issuer: issuer.into(),
+                authorization_response_iss_parameter_supported: promised,
+                ..Authority::default()
+            };
+            let got = code(&Callback::from_query(query), "s", &authority);
+            assert_eq!(got.is_ok(), good, "{promised} {query}: {got:?}");
+        }
+    }
+
+    #[test]
+    fn errors_of_strangers_are_not_shown() {
+        let authority = Authority { issuer: "https://id.example".into(), ..Authority::default() };
+        let said = "error=access_denied&error_description=call+0900&state=s";
+        for (query, is_shown) in [
+            (said.to_owned(), true),
+            (format!("{said}&iss=https://evil.example"), false),
+            (said.replace("state=s", "state=x"), false),
+        ] {
+            let error = code(&Callback::from_query(&query), "s", &authority).unwrap_err();
+            assert_eq!(error.message.contains("0900"), is_shown, "{query}: {error}");
+            assert_eq!(error.message.contains("access_denied"), is_shown, "{query}: {error}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Grants that need nobody to be asked.
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use wharf_model::{BoxFuture, Error, excerpt};
+
+use crate::client::{
+    failed,
+    flow::Flow,
+    metadata::Granted,
+    token_endpoint::{Denial, Endpoint, Form, Identity, Proof},
+};
+
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
+
+/// A token that somebody else signed about us, fetched anew each time it is needed.
+///
+/// ```
+/// use wharf_auth::client::Assertion;
+///
+/// let fixed = Assertion::from("eyJ…");
+/// let mounted = Assertion::file("/var/run/secrets/tokens/mcp");
+/// let asked = Assertion::new(|| async { Ok("eyJ…".to_owned()) });
+/// ```
+#[derive(Clone)]
+pub struct Assertion(Arc<dyn Fn() -> BoxFuture<Result<String, Error>> + Send + Sync>);
+
+impl Assertion {
+    /// Whatever `fresh` gives, each time.
+    pub fn new<F>(fresh: impl Fn() -> F + Send + Sync + 'static) -> Assertion
+    where
+        F: Future<Output = Result<String, Error>> + Send + 'static,
+    {
+        Assertion(Arc::new(move || Box::pin(fresh())))
+    }
+
+    /// What the file says, each time: platforms write a fresh token there now and then.
+    pub fn file(path: impl Into<PathBuf>) -> Assertion {
+        let path = path.into();
+        Assertion::new(move || {
+            let path = path.clone();
+            async move {
+                let read = path.clone();
+                let text = tokio::task::spawn_blocking(move || std::fs::read_to_string(read)).await;
+                let bad = |why: String| {
+                    failed(format!("The token in {} cannot be read: {why}", path.display()))
+                };
+                let text = text.map_err(|error| bad(error.to_string()))?;
+                text.map(|it| it.trim().to_owned()).map_err(|error| bad(error.to_string()))
+            }
+        })
+    }
+
+    pub(super) async fn fresh(&self) -> Result<String, Error> {
+        (self.0)().await
+    }
+}
+
+impl From<String> for Assertion {
+    fn from(text: String) -> Self {
+        Assertion::new(move || std::future::ready(Ok(text.clone())))
+    }
+}
+
+impl From<&str> for Assertion {
+    fn from(text: &str) -> Self {
+        Assertion::from(text.to_owned())
+    }
+}
+
+impl fmt::Debug for Assertion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Assertion(…)")
+    }
+}
+
+/// A company's identity provider, which says who may use which server
+/// ([`Auth::enterprise`](crate::client::Auth::enterprise)).
+#[derive(Clone)]
+pub struct Enterprise {
+    token_endpoint: String,
+    client_id: String,
+    secret: Option<String>,
+    id_token: Assertion,
+}
+
+impl Enterprise {
+    /// The provider whose token endpoint is at `token_endpoint` and that knows this client as
+    /// `client_id`. `id_token` says who has signed in there.
+    pub fn new(
+        token_endpoint: impl Into<String>,
+        client_id: impl Into<String>,
+        id_token: impl Into<Assertion>,
+    ) -> Enterprise {
+        let (token_endpoint, client_id) = (token_endpoint.into(), client_id.into());
+        Enterprise { token_endpoint, client_id, secret: None, id_token: id_token.into() }
+    }
+
+    /// The secret that the provider knows this client by.
+    #[must_use]
+    pub fn secret(mut self, secret: impl Into<String>) -> Enterprise {
+        self.secret = Some(secret.into());
+        self
+    }
+}
+
+impl fmt::Debug for Enterprise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Enterprise")
+            .field("token_endpoint", &self.token_endpoint)
+            .field("client_id", &self.client_id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Flow<'_> {
+    /// As the client itself.
+    pub(super) async fn by_client_credentials(&self) -> Result<Granted, Denial> {
+        let who = self.client()?;
+        self.endpoint()?.grant(&who, self.scoped_form("client_credentials")).await
+    }
+
+    /// With what a company's identity provider says about somebody.
+    pub(super) async fn by_enterprise(&self, company: &Enterprise) -> Result<Granted, Denial> {
+        let who = self.client()?;
+        let assertion = self.exchanged(company).await?;
+        let mut form = self.scoped_form(JWT_BEARER);
+        form.push(("assertion", assertion));
+        self.endpoint()?.grant(&who, form).await
+    }
+
+    /// With what the platform says that the program runs on.
+    pub(super) async fn by_workload(&self, assertion: &Assertion) -> Result<Granted, Denial> {
+        let who = self.client()?;
+        let mut form = self.scoped_form(JWT_BEARER);
+        form.push(("assertion", assertion.fresh().await?));
+        self.endpoint()?.grant(&who, form).await
+    }
+
+    fn client(&self) -> Result<Identity, Error> {
+        let client = self.plan.client.as_ref();
+        client.map(|it| it.identity(self.authority)).ok_or_else(|| {
+            failed("This way in needs a client id; say which with `Auth::client`".into())
+        })
+    }
+
+    /// Exchanges who has signed in at the company for what its provider says to the server's issuer.
+    async fn exchanged(&self, company: &Enterprise) -> Result<String, Denial> {
+        let mut form: Form = vec![
+            ("grant_type", EXCHANGE.to_owned()),
+            ("requested_token_type", ID_JAG.to_owned()),
+            ("audience", self.authority.issuer.clone()),
+            ("resource", self.found.resource.clone()),
+            ("subject_token", company.id_token.fresh().await?),
+            ("subject_token_type", ID_TOKEN.to_owned()),
+        ];
+        if !self.scopes.is_empty() {
+            form.push(("scope", self.scopes.join(" ")));
+        }
+        let proof = company.secret.clone().map_or(Proof::None, Proof::Post);
+        let who = Identity::new(&company.client_id, proof);
+        // The user said where the provider is: no server did.
+        let url = company.token_endpoint.as_str();
+        let endpoint = Endpoint { fetch: &self.plan.fetch, url, issuer: url, prover: None };
+        let granted = endpoint.grant(&who, form).await?;
+        match granted.issued_token_type.as_deref() {
+            Some(ID_JAG) => Ok(granted.access_token),
+            other => {
+                let got = excerpt(other.unwrap_or("nothing"));
+                let problem = format!("{url} gave {got:?} instead of an identity assertion grant");
+                Err(failed(problem).into())
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Proofs that a key is ours (RFC 9449).
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use serde_json::{Map, Value, json};
+use url::Url;
+use wharf_model::Error;
+
+use crate::client::{failed, now};
+use crate::jose::{Algorithm, SigningKey, b64, random_token, sha256, unb64};
+
+/// How many origins' nonces are remembered, and how long one may be.
+const ORIGINS: usize = 64;
+const NONCE: usize = 1024;
+
+/// Proves that one key is ours, to everybody who asks.
+pub(super) struct Prover {
+    key: SigningKey,
+    /// What each origin wants to see next.
+    nonces: Mutex<HashMap<String, String>>,
+}
+
+impl Prover {
+    /// A prover with the key that was stored as `stored`, or with a new one.
+    pub(super) fn new(stored: Option<&str>) -> Result<Prover, Error> {
+        let stored = stored.and_then(|it| unb64(it).ok());
+        let stored = stored.and_then(|it| SigningKey::from_pkcs8(&it, Algorithm::ES256).ok());
+        let key = match stored {
+            Some(key) => key,
+            None => SigningKey::generate().map_err(|error| failed(error.to_string()))?,
+        };
+        Ok(Prover { key, nonces: Mutex::default() })
+    }
+
+    /// The key, to be stored.
+    pub(super) fn stored(&self) -> String {
+        b64(self.key.to_pkcs8())
+    }
+
+    pub(super) fn thumbprint(&self) -> String {
+        self.key.public_jwk().thumbprint()
+    }
+
+    /// A proof for one request, and for the token that it shows.
+    pub(super) fn prove(
+        &self,
+        verb: &str,
+        url: &str,
+        token: Option<&str>,
+    ) -> Result<String, Error> {
+        let (origin, target) = parts(url)?;
+        let mut claims = Map::new();
+        claims.insert("jti".into(), random_token(16).into());
+        claims.insert("htm".into(), verb.into());
+        claims.insert("htu".into(), target.into());
+        claims.insert("iat".into(), now().into());
+        if let Some(token) = token {
+            claims.insert("ath".into(), b64(sha256(token.as_bytes())).into());
+        }
+        if let Some(nonce) = self.nonces().get(&origin) {
+            claims.insert("nonce".into(), nonce.as_str().into());
+        }
+        let header = json!({"typ": "dpop+jwt", "jwk": self.key.public_jwk()});
+        let proof = self.key.sign(&header, &Value::Object(claims));
+        proof.map_err(|error| failed(format!("No proof could be made: {error}")))
+    }
+
+    /// What the origin of `url` wants to see next.
+    pub(super) fn note(&self, url: &str, nonce: &str) {
+        let is_sane = nonce.len() <= NONCE && nonce.bytes().all(|it| it.is_ascii_graphic());
+        let Ok((origin, _)) = parts(url) else { return };
+        let mut nonces = self.nonces();
+        if is_sane && (nonces.len() < ORIGINS || nonces.contains_key(&origin)) {
+            nonces.insert(origin, nonce.to_owned());
+        }
+    }
+
+    fn nonces(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
+        self.nonces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The origin of a URL, and the URL without what a proof leaves out.
+fn parts(url: &str) -> Result<(String, String), Error> {
+    let mut url =
+        Url::parse(url).map_err(|error| failed(format!("No proof for a URL: {error}")))?;
+    url.set_query(None);
+    url.set_fragment(None);
+    Ok((url.origin().ascii_serialization(), url.to_string()))
+}

@@ -1,0 +1,305 @@
+//! Where logins are kept between runs: a file that only its owner can read, sealed by a key in the
+//! system's keychain where there is one.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::{
+    env, fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde_json::Value;
+use wharf_model::{BoxFuture, Error, ErrorKind};
+
+use crate::client::token_store::file_format::{Entry, Shelf};
+use crate::client::token_store::keychain::{Closed, Key};
+use crate::client::{Held, Login, LoginKey, Vault};
+
+pub use crate::client::token_store::keychain::Keychain;
+
+/// How long one process waits for the others to be done with the file.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Logins in a file that only its owner can read.
+///
+/// The file is replaced in one step, locked against other processes, and refused if others could have
+/// read it. With a [`Keychain`], each login in it is sealed by a key that the keychain keeps; where the
+/// keychain does not answer when the file is made, the file does without.
+///
+/// ```
+/// use wharf_auth::client::FileVault;
+///
+/// let folder = std::env::temp_dir().join(format!("wharf-doc-{}", std::process::id()));
+/// let vault = FileVault::at(folder.join("logins.json"));
+/// assert!(!vault.is_sealed());
+/// ```
+#[derive(Clone, Debug)]
+pub struct FileVault {
+    path: Arc<Path>,
+    keychain: Option<Keychain>,
+    /// The key that the keychain gave last. It opens, if it still does, and never seals.
+    key: Arc<Mutex<Option<Key>>>,
+}
+
+impl FileVault {
+    /// In this file, which need not exist yet. Its folder is made for its owner only.
+    #[must_use]
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        // The keychain knows its key by the name, which has to be the same wherever a process runs.
+        let path = std::path::absolute(&path).unwrap_or(path);
+        FileVault { path: path.into(), keychain: None, key: Arc::default() }
+    }
+
+    /// Where a program called `name` keeps its logins on this system: beside what it remembers of its
+    /// runs, and not with its settings, which people copy and publish.
+    ///
+    /// None if the environment does not say where the user is at home.
+    #[must_use]
+    pub fn usual(name: &str) -> Option<PathBuf> {
+        // The rules for these variables ask that what is not absolute is ignored.
+        let set = |name| env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
+        let folder = if cfg!(windows) {
+            set("LOCALAPPDATA")?
+        } else if cfg!(target_os = "macos") {
+            env::home_dir()?.join("Library/Application Support")
+        } else {
+            set("XDG_STATE_HOME").or_else(|| Some(env::home_dir()?.join(".local/state")))?
+        };
+        Some(folder.join(name).join("logins.json"))
+    }
+
+    /// Seals what is in the file by a key in this keychain, if it answers.
+    #[must_use]
+    pub fn keychain(mut self, keychain: Keychain) -> Self {
+        self.keychain = Some(keychain);
+        self
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a key in the keychain seals what is in the file.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.shelf().is_ok_and(|shelf| shelf.is_some_and(|it| it.sealed))
+    }
+
+    /// The login at `server` from `issuer`. It blocks, as all below do.
+    fn get(&self, server: &str, issuer: &str) -> Result<Option<Value>, Problem> {
+        let Some(shelf) = self.shelf()? else { return Ok(None) };
+        shelf.entry(server, issuer).map(|entry| self.open(entry)).transpose()
+    }
+
+    /// Whose logins are here. No key is needed to tell.
+    fn keys(&self) -> Result<Vec<LoginKey>, Problem> {
+        let logins = self.shelf()?.map(|shelf| shelf.logins).unwrap_or_default();
+        Ok(logins.into_iter().map(|it| LoginKey::new(it.server, it.issuer)).collect())
+    }
+
+    fn put(&self, server: &str, issuer: &str, login: Value) -> Result<(), Problem> {
+        crate::client::token_store::owner_only_file::make_folder(&self.path)?;
+        let _lock =
+            crate::client::token_store::owner_only_file::lock(&self.path, "lock", PATIENCE)?;
+        let (mut shelf, key) = match self.shelf()? {
+            Some(shelf) if shelf.sealed => {
+                let key = self.key_of(&shelf)?;
+                (shelf, Some(key))
+            }
+            Some(shelf) => (shelf, None),
+            None => {
+                let key = self.new_key().ok();
+                (Shelf::new(key.is_some()), key)
+            }
+        };
+        let entry = match key {
+            Some(key) => Entry::sealed(server, issuer, &login, &key)
+                .ok_or_else(|| Problem::at(&self.path, &"a login cannot be sealed"))?,
+            None => Entry::plain(server, issuer, login),
+        };
+        shelf.put(entry);
+        self.write(&shelf)
+    }
+
+    /// Whether there was one.
+    fn remove(&self, server: &str, issuer: &str) -> Result<bool, Problem> {
+        if self.shelf()?.is_none() {
+            return Ok(false);
+        }
+        let _lock =
+            crate::client::token_store::owner_only_file::lock(&self.path, "lock", PATIENCE)?;
+        let Some(mut shelf) = self.shelf()? else { return Ok(false) };
+        if !shelf.remove(server, issuer) {
+            return Ok(false);
+        }
+        if !shelf.logins.is_empty() {
+            return self.write(&shelf).map(|()| true);
+        }
+        crate::client::token_store::owner_only_file::remove(&self.path)?;
+        if let Some(keychain) = self.keychain.as_ref().filter(|_| shelf.sealed) {
+            // A key that opens nothing harms nobody.
+            let _ = keychain.remove(&self.path);
+            self.remember(None);
+        }
+        Ok(true)
+    }
+
+    fn shelf(&self) -> Result<Option<Shelf>, Problem> {
+        let Some(text) = crate::client::token_store::owner_only_file::read(&self.path)? else {
+            return Ok(None);
+        };
+        Shelf::parse(&text).map(Some).map_err(|what| Problem::at(&self.path, &what))
+    }
+
+    fn write(&self, shelf: &Shelf) -> Result<(), Problem> {
+        let text = serde_json::to_string(shelf).map_err(|error| Problem::at(&self.path, &error))?;
+        crate::client::token_store::owner_only_file::write(&self.path, &text)
+    }
+
+    fn open(&self, entry: &Entry) -> Result<Value, Problem> {
+        let remembered = self.remembered();
+        if let Some(login) = entry.open(remembered.as_ref()) {
+            return Ok(login);
+        }
+        // Another process may have begun anew since, with another key.
+        let key = self.ask_keychain()?;
+        entry.open(key.as_ref()).ok_or_else(|| self.no_key())
+    }
+
+    /// The key that seals what is on the shelf: others could not open what another one seals.
+    fn key_of(&self, shelf: &Shelf) -> Result<Key, Problem> {
+        let opens = |key: &Key| shelf.logins.iter().any(|entry| entry.open(Some(key)).is_some());
+        // What was just renewed must be kept even if the keychain has been locked since.
+        if let Some(key) = self.remembered().filter(opens) {
+            return Ok(key);
+        }
+        // A keychain that is locked says no more than one that is empty, so no new key is made here.
+        self.ask_keychain()?.ok_or_else(|| self.no_key())
+    }
+
+    /// The key, if the keychain has one.
+    fn ask_keychain(&self) -> Result<Option<Key>, Problem> {
+        let Some(keychain) = &self.keychain else {
+            return Err(self.unanswered(&Closed("it is not to be used".to_owned())));
+        };
+        let key = keychain.get(&self.path).map_err(|why| self.unanswered(&why))?;
+        if key.is_some() {
+            self.remember(key.clone());
+        }
+        Ok(key)
+    }
+
+    /// A new key, which the keychain keeps.
+    fn new_key(&self) -> Result<Key, Closed> {
+        let Some(keychain) = &self.keychain else { return Err(Closed("there is none".to_owned())) };
+        let mut bytes = [0; 32];
+        let random = SystemRandom::new().fill(&mut bytes);
+        random.map_err(|_| Closed("the system gives no random numbers".to_owned()))?;
+        let key = Key(bytes);
+        keychain.put(&self.path, &key)?;
+        self.remember(Some(key.clone()));
+        Ok(key)
+    }
+
+    fn remembered(&self) -> Option<Key> {
+        self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn remember(&self, key: Option<Key>) {
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
+    }
+
+    fn no_key(&self) -> Problem {
+        let what = "the system's keychain has no key that opens it: unlock the keychain; if the key is \
+                    lost, log out, and log in anew";
+        Problem::at(&self.path, &what)
+    }
+
+    fn unanswered(&self, why: &Closed) -> Problem {
+        let what = format!(
+            "a key in the system's keychain seals it, and the keychain does not give it: {}",
+            why.0
+        );
+        Problem::at(&self.path, &what)
+    }
+}
+
+impl FileVault {
+    /// Does `work` in a thread: files, locks and keychains make it wait.
+    fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&FileVault) -> Result<T, Problem> + Send + 'static,
+    ) -> BoxFuture<Result<T, Error>> {
+        let vault = self.clone();
+        Box::pin(async move {
+            let done = tokio::task::spawn_blocking(move || work(&vault)).await;
+            let done = done.map_err(|_| Error::new(ErrorKind::InternalError))?;
+            done.map_err(Error::from)
+        })
+    }
+}
+
+impl Vault for FileVault {
+    fn load(&self, key: &LoginKey) -> BoxFuture<Result<Option<Login>, Error>> {
+        let key = key.clone();
+        self.aside(move |vault| {
+            let Some(login) = vault.get(&key.server, &key.issuer)? else { return Ok(None) };
+            let login: Option<Login> = serde_json::from_value(login).ok();
+            // What stands inside goes before what stands outside, which nothing seals.
+            let login = login.filter(|login| login.key == key);
+            login.map(Some).ok_or_else(|| {
+                Problem::at(&vault.path, &"a login in it cannot be read: log out, and log in anew")
+            })
+        })
+    }
+
+    fn save(&self, login: &Login) -> BoxFuture<Result<(), Error>> {
+        let (key, login) = (login.key.clone(), serde_json::to_value(login));
+        self.aside(move |vault| {
+            let login =
+                login.map_err(|_| Problem::at(&vault.path, &"a login cannot be written"))?;
+            vault.put(&key.server, &key.issuer, login)
+        })
+    }
+
+    fn forget(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
+        let key = key.clone();
+        self.aside(move |vault| vault.remove(&key.server, &key.issuer).map(drop))
+    }
+
+    fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>> {
+        self.aside(FileVault::keys)
+    }
+
+    /// One renewal at a time, of whichever login: they take a moment only.
+    fn hold(&self, _: &LoginKey) -> BoxFuture<Result<Held, Error>> {
+        self.aside(|vault| {
+            crate::client::token_store::owner_only_file::make_folder(&vault.path)?;
+            crate::client::token_store::owner_only_file::lock(&vault.path, "renewal", PATIENCE)
+                .map(Held::new)
+        })
+    }
+}
+
+/// What is wrong with the file, and what to do.
+#[derive(Debug)]
+pub(crate) struct Problem(String);
+
+impl Problem {
+    pub(crate) fn at(path: &Path, what: &dyn fmt::Display) -> Self {
+        Problem(format!("{}: {what}", path.display()))
+    }
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        Error::new(ErrorKind::AuthenticationFailed).with_message(problem.0)
+    }
+}

@@ -1,0 +1,180 @@
+//! Files that nobody but their owner can read.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::client::token_store::file::Problem;
+
+/// No such file is longer.
+const LONGEST: u64 = 8 << 20;
+
+/// The text of the file, if there is one.
+pub(crate) fn read(path: &Path) -> Result<Option<String>, Problem> {
+    let file = match options().read(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(_) if is_link(path) => return Err(link(path)),
+        Err(error) => return Err(Problem::at(path, &error)),
+    };
+    check(&file, path)?;
+    let mut text = String::new();
+    let read = file.take(LONGEST + 1).read_to_string(&mut text);
+    read.map_err(|error| Problem::at(path, &error))?;
+    if text.len() as u64 > LONGEST {
+        return Err(Problem::at(path, &"it is too long to be a file of logins: move it away"));
+    }
+    Ok(Some(text))
+}
+
+/// Replaces the file in one step: nobody ever reads half of it.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Problem> {
+    if is_link(path) {
+        return Err(link(path));
+    }
+    if text.len() as u64 > LONGEST {
+        return Err(Problem::at(path, &"there is no room for more logins: log out somewhere"));
+    }
+    let mut random = [0; 8];
+    ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random)
+        .map_err(|_| Problem::at(path, &"the system gives no random numbers"))?;
+    let beside = beside(path, &format!("{:016x}.tmp", u64::from_ne_bytes(random)));
+    let written = write_new(&beside, text).and_then(|()| fs::rename(&beside, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&beside);
+        Problem::at(path, &error)
+    })
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = options().write(true).create_new(true).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// Removes the file, if there is one.
+pub(crate) fn remove(path: &Path) -> Result<(), Problem> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Problem::at(path, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// One process at a time, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "closing it lets the next one in")] File);
+
+/// Waits until no other process has the lock of this name at the file.
+pub(crate) fn lock(path: &Path, name: &str, patience: Duration) -> Result<Lock, Problem> {
+    let path = beside(path, name);
+    let opened = options().write(true).create(true).truncate(false).open(&path);
+    let file = opened.map_err(|error| match is_link(&path) {
+        true => link(&path),
+        false => Problem::at(&path, &error),
+    })?;
+    check(&file, &path)?;
+    let deadline = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Lock(file)),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(Problem::at(&path, &"another process has held it for too long"));
+            }
+            Err(TryLockError::Error(error)) => return Err(Problem::at(&path, &error)),
+        }
+    }
+}
+
+/// `logins.json` and `lock` make `logins.json.lock`.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(end);
+    path.with_file_name(name)
+}
+
+fn is_link(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|it| it.is_symlink())
+}
+
+fn link(path: &Path) -> Problem {
+    Problem::at(path, &"it is a link, and logins are not kept behind links: remove it")
+}
+
+/// Makes the folder of `path`, for its owner only. One that others may write to is of no use.
+#[cfg(unix)]
+pub(crate) fn make_folder(path: &Path) -> Result<(), Problem> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+    let folder = folder(path);
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| Problem::at(folder, &error))?;
+    let about = fs::metadata(folder).map_err(|error| Problem::at(folder, &error))?;
+    if about.uid() != rustix::process::geteuid().as_raw() {
+        return Err(Problem::at(folder, &"it belongs to another user"));
+    }
+    if about.mode() & 0o022 != 0 {
+        let what = format!("others can write to it: chmod 700 {}", folder.display());
+        return Err(Problem::at(folder, &what));
+    }
+    Ok(())
+}
+
+/// Makes the folder of `path`. Folders of a user's own are theirs alone on Windows.
+#[cfg(not(unix))]
+pub(crate) fn make_folder(path: &Path) -> Result<(), Problem> {
+    let folder = folder(path);
+    fs::create_dir_all(folder).map_err(|error| Problem::at(folder, &error))
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Neither follows a link nor waits for the other end of a pipe; what is made is its owner's.
+#[cfg(unix)]
+fn options() -> OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.mode(0o600).custom_flags(flags.bits().cast_signed());
+    options
+}
+
+#[cfg(not(unix))]
+fn options() -> OpenOptions {
+    OpenOptions::new()
+}
+
+/// Looks at the file that is open, and not at a name that may lead elsewhere by now.
+#[cfg(unix)]
+fn check(file: &File, path: &Path) -> Result<(), Problem> {
+    use std::os::unix::fs::MetadataExt as _;
+    let about = file.metadata().map_err(|error| Problem::at(path, &error))?;
+    if !about.is_file() {
+        return Err(Problem::at(path, &"it is no file"));
+    }
+    if about.uid() != rustix::process::geteuid().as_raw() {
+        return Err(Problem::at(path, &"it belongs to another user"));
+    }
+    if !wharf_model::is_private_mode(about.mode(), false) {
+        let what = format!(
+            "others can read it, and may have: chmod 600 {}, and log in anew if that matters",
+            path.display()
+        );
+        return Err(Problem::at(path, &what));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check(file: &File, path: &Path) -> Result<(), Problem> {
+    let about = file.metadata().map_err(|error| Problem::at(path, &error))?;
+    if about.is_file() { Ok(()) } else { Err(Problem::at(path, &"it is no file")) }
+}

@@ -1,0 +1,184 @@
+//! The proxy's own URLs, and what it says about itself.
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::proxy::{Settings, consent_page::Answer, redirect};
+
+const RESOURCE: &str = "/.well-known/oauth-protected-resource";
+const SERVER: &str = "/.well-known/oauth-authorization-server";
+/// What it answers besides, each under the public URL.
+const PATHS: [&str; 6] = ["/authorize", "/consent", "/callback", "/register", "/token", "/revoke"];
+
+/// Where everything is, as clients and browsers see it.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    /// The public URL, which is the issuer's name, without a slash at its end.
+    pub(super) issuer: String,
+    /// The endpoint that tokens are for.
+    pub(super) resource: String,
+    /// Scheme, host and port.
+    pub(super) origin: String,
+    /// The path of the public URL; empty for none.
+    base: String,
+    /// The path of the endpoint; empty for none.
+    endpoint: String,
+}
+
+impl Site {
+    /// Reads both URLs; if they will not do, why.
+    pub(super) fn new(public: &str, resource: &str) -> Result<Self, String> {
+        let (issuer, issuer_url) = parse("the public URL", public)?;
+        let (resource, resource_url) = parse("the resource", resource)?;
+        if issuer_url.origin() != resource_url.origin() {
+            return Err(format!("the resource {resource} is not at the public URL {issuer}"));
+        }
+        let path = |url: &Url| url.path().trim_end_matches('/').to_owned();
+        Ok(Site {
+            origin: issuer_url.origin().ascii_serialization(),
+            base: path(&issuer_url),
+            endpoint: path(&resource_url),
+            issuer,
+            resource,
+        })
+    }
+
+    pub(super) fn is_secure(&self) -> bool {
+        self.issuer.starts_with("https:")
+    }
+
+    /// A URL of ours.
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.issuer)
+    }
+
+    /// A path of ours, as a form on a page of ours names it.
+    pub(super) fn local(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    /// Where clients read what they need to get in.
+    pub(super) fn resource_metadata(&self) -> String {
+        format!("{}{RESOURCE}{}", self.origin, self.endpoint)
+    }
+
+    /// All paths that are served.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = PATHS.iter().map(|path| self.local(path)).collect();
+        paths.push(format!("{SERVER}{}", self.base));
+        paths.push(format!("{RESOURCE}{}", self.endpoint));
+        if !self.endpoint.is_empty() {
+            // For clients that know no path.
+            paths.push(RESOURCE.to_owned());
+        }
+        paths
+    }
+
+    /// What of our own is asked for, unless it is what we say about ourselves.
+    pub(super) fn path(&self, path: &str) -> Option<&'static str> {
+        let path = path.strip_prefix(&*self.base)?;
+        PATHS.into_iter().find(|own| *own == path)
+    }
+
+    /// Whether a `resource` parameter means this server.
+    pub(super) fn is_resource(&self, asked: &str) -> bool {
+        asked == self.resource || asked.strip_suffix('/') == Some(&*self.resource)
+    }
+
+    /// Answers who asks what we are.
+    pub(super) fn metadata(&self, parts: &Parts, settings: &Settings, documents: bool) -> Answer {
+        let path = parts.uri.path();
+        let value = match path.strip_prefix(SERVER) {
+            Some(rest) if rest == self.base => self.server(settings, documents),
+            None if path == RESOURCE || path.strip_prefix(RESOURCE) == Some(&*self.endpoint) => {
+                self.protected(settings)
+            }
+            _ => return public(StatusCode::NOT_FOUND, Bytes::new()),
+        };
+        match parts.method {
+            Method::GET | Method::HEAD => public(StatusCode::OK, value.to_string().into()),
+            Method::OPTIONS => public(StatusCode::NO_CONTENT, Bytes::new()),
+            _ => {
+                let mut answer = public(StatusCode::METHOD_NOT_ALLOWED, Bytes::new());
+                answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
+                answer
+            }
+        }
+    }
+
+    /// RFC 9728.
+    fn protected(&self, settings: &Settings) -> Value {
+        let mut said = json!({
+            "resource": self.resource,
+            "authorization_servers": [self.issuer],
+            "bearer_methods_supported": ["header"],
+        });
+        if !settings.scopes.is_empty() {
+            said["scopes_supported"] = json!(settings.first_scopes());
+        }
+        said
+    }
+
+    /// RFC 8414.
+    fn server(&self, settings: &Settings, documents: bool) -> Value {
+        let mut said = json!({
+            "issuer": self.issuer,
+            "authorization_endpoint": self.url("/authorize"),
+            "token_endpoint": self.url("/token"),
+            "registration_endpoint": self.url("/register"),
+            "revocation_endpoint": self.url("/revoke"),
+            "response_types_supported": ["code"],
+            "response_modes_supported": ["query"],
+            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "token_endpoint_auth_methods_supported":
+                ["none", "client_secret_basic", "client_secret_post"],
+            "revocation_endpoint_auth_methods_supported":
+                ["none", "client_secret_basic", "client_secret_post"],
+            "code_challenge_methods_supported": ["S256"],
+            "authorization_response_iss_parameter_supported": true,
+            "client_id_metadata_document_supported": documents,
+        });
+        if !settings.scopes.is_empty() {
+            said["scopes_supported"] = json!(settings.scopes);
+        }
+        said
+    }
+}
+
+/// A URL that can be somebody's name, without a slash at its end.
+fn parse(what: &str, text: &str) -> Result<(String, Url), String> {
+    let text = text.strip_suffix('/').unwrap_or(text);
+    let url = Url::parse(text).map_err(|error| format!("{what} {text:?}: {error}"))?;
+    let local = url.scheme() == "http" && redirect::is_local(text);
+    if url.scheme() != "https" && !local {
+        return Err(format!("{what} {text:?} must be https (or http on loopback)"));
+    }
+    if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() {
+        return Err(format!("{what} {text:?} must be no more than scheme, host and path"));
+    }
+    if url.as_str().trim_end_matches('/') != text {
+        let normal = url.as_str().trim_end_matches('/');
+        return Err(format!("{what} {text:?} is not in its normal form: write {normal:?}"));
+    }
+    Ok((text.to_owned(), url))
+}
+
+/// What everybody may read, from every page.
+fn public(status: StatusCode, body: Bytes) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    let pairs = [
+        (header::CONTENT_TYPE, "application/json"),
+        (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET"),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "*"),
+        (header::CACHE_CONTROL, "public, max-age=300"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    for (name, value) in pairs {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}

@@ -1,0 +1,273 @@
+//! Text made into what the schema wants.
+
+#[cfg(test)]
+#[path = "convert_tests.rs"]
+pub(crate) mod tests;
+
+use serde_json::{Map, Number, Value};
+
+use crate::arguments::{
+    Schema, Word,
+    schema::{insert_at, plain},
+};
+use crate::{
+    error::Fail,
+    suggest,
+    terminal::{clean_line, cut, ellipsis},
+};
+
+/// How many alternatives within alternatives are tried.
+const DEEPEST: usize = 3;
+
+/// How many arguments a signature shows, or a complaint.
+const SHOWN: usize = 12;
+
+/// The most that is shown of an argument's name.
+const LONGEST_NAME: usize = 80;
+
+/// The arguments object that `words` mean under `schema`. `of` is what they are given to.
+pub(crate) fn arguments(
+    of: &str,
+    schema: &Value,
+    words: Vec<Word>,
+) -> Result<Map<String, Value>, Fail> {
+    let root = Schema::new(schema);
+    let mut object = Map::new();
+    for (key, given) in settled(words) {
+        match given {
+            Given::Member(value) => _ = object.insert(key, value),
+            Given::Json(value) => {
+                let path = place(root, &key).map_or_else(|| vec![key.as_str()], |(path, _)| path);
+                insert_at(&mut object, &path, value);
+            }
+            Given::Texts(values) => {
+                let (path, schema) = place(root, &key).ok_or_else(|| unknown(of, root, &key))?;
+                insert_at(&mut object, &path, typed_all(schema, &key, &values)?);
+            }
+        }
+    }
+    missing(of, root, &object).map_or(Ok(object), Err)
+}
+
+/// What one key was given.
+enum Given {
+    Texts(Vec<String>),
+    Json(Value),
+    Member(Value),
+}
+
+/// What each key was given in the end: texts gather, a JSON value replaces what came before it.
+fn settled(words: Vec<Word>) -> Vec<(String, Given)> {
+    let mut all: Vec<(String, Given)> = Vec::new();
+    for word in words {
+        let (key, given) = match word {
+            Word::Text { key, text } => {
+                let known = all.iter_mut().find_map(|(known, given)| match given {
+                    Given::Texts(texts) if *known == key => Some(texts),
+                    _ => None,
+                });
+                if let Some(texts) = known {
+                    texts.push(text);
+                    continue;
+                }
+                (key, Given::Texts(vec![text]))
+            }
+            Word::Json { key, value } => (key, Given::Json(value)),
+            Word::Member { name, value } => (name, Given::Member(value)),
+        };
+        all.retain(|(known, _)| *known != key);
+        all.push((key, given));
+    }
+    all
+}
+
+/// Where `key` goes and what it must be there. Dots lead into objects.
+fn place<'a, 'k>(root: Schema<'a>, key: &'k str) -> Option<(Vec<&'k str>, Schema<'a>)> {
+    if let Some(schema) = root.field(key) {
+        return Some((vec![key], schema));
+    }
+    if let Some((first, rest)) = key.split_once('.')
+        && let Some(inner) = root.field(first).filter(|field| field.is_object())
+    {
+        let (mut path, schema) = place(inner.as_object(), rest)?;
+        path.insert(0, first);
+        return Some((path, schema));
+    }
+    root.others().map(|schema| (vec![key], schema))
+}
+
+fn unknown(of: &str, root: Schema<'_>, key: &str) -> Fail {
+    let fields = root.fields();
+    let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let hint = suggest::instead(key, names).unwrap_or_else(|| format!("It takes: {known}."));
+    Fail::usage(format!("{of} takes no argument `{key}`"))
+        .hint(format!("{hint} To send it all the same, write {key}:=JSON."))
+}
+
+fn missing(of: &str, root: Schema<'_>, given: &Map<String, Value>) -> Option<Fail> {
+    let required = root.required();
+    let lines: Vec<String> = required
+        .into_iter()
+        .filter(|name| !given.contains_key(*name))
+        .take(SHOWN + 1)
+        .enumerate()
+        .map(
+            |(at, name)| {
+                if at == SHOWN { format!("  {}", ellipsis()) } else { described(root, name) }
+            },
+        )
+        .collect();
+    let what = if lines.len() == 1 { "an argument that is" } else { "arguments that are" };
+    (!lines.is_empty())
+        .then(|| Fail::usage(format!("{of} needs {what} missing:\n{}", lines.join("\n"))))
+}
+
+/// `  name=kind  What it means.`: one line, whatever the server wrote.
+fn described(root: Schema<'_>, name: &str) -> String {
+    let field = root.field(name);
+    let kind = field.map_or_else(|| "any".to_owned(), Schema::kind);
+    let about = field.and_then(|it| it.text("description").or(it.text("title")));
+    let short = |text: &str, most| cut(&clean_line(text), most);
+    let (name, kind) = (short(name, LONGEST_NAME), short(&kind, 80));
+    format!("  {name}={kind}  {}", short(about.unwrap_or_default(), 200)).trim_end().to_owned()
+}
+
+/// What a key means that was given with these texts, one or more.
+fn typed_all(schema: Schema<'_>, key: &str, texts: &[String]) -> Result<Value, Fail> {
+    if let [text] = texts {
+        return typed(schema, text, 0).map_err(|why| Fail::usage(format!("{key}: {why}")));
+    }
+    let Some(list) = as_list(schema) else {
+        return Err(Fail::usage(format!(
+            "{key} is given {} times, but takes one value",
+            texts.len()
+        )));
+    };
+    let items = texts.iter().map(|text| typed(list.items(), text, 0));
+    let items: Result<Vec<Value>, String> = items.collect();
+    items.map(Value::from).map_err(|why| Fail::usage(format!("{key}: {why}")))
+}
+
+fn as_list(schema: Schema<'_>) -> Option<Schema<'_>> {
+    let it = schema.telling();
+    let all = std::iter::once(it).chain(it.alternatives());
+    let mut lists = all.filter(|one| one.types().contains(&"array"));
+    lists.next().or_else(|| (it.types().is_empty() && it.alternatives().is_empty()).then_some(it))
+}
+
+/// What `text` means under `schema`, or why it means nothing.
+pub(crate) fn typed(schema: Schema<'_>, text: &str, deep: usize) -> Result<Value, String> {
+    let it = schema.telling();
+    if let Some(choices) = it.choices() {
+        return choice(&choices, text);
+    }
+    let types = it.types();
+    let mut reasons = Vec::new();
+    for kind in &types {
+        match of_type(it, kind, text, deep) {
+            Ok(value) => return Ok(value),
+            Err(why) => reasons.push(why),
+        }
+    }
+    if types.is_empty() && deep < DEEPEST {
+        for alternative in it.alternatives() {
+            match typed(alternative, text, deep + 1) {
+                Ok(value) => return Ok(value),
+                Err(why) => reasons.push(why),
+            }
+        }
+    }
+    if reasons.is_empty() {
+        // The schema does not say: JSON if it is some, else text.
+        return Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into()));
+    }
+    // That it is not null either is no news, unless nothing else would do.
+    if reasons.len() > 1 {
+        reasons.retain(|why| !why.ends_with("is not null"));
+    }
+    Err(reasons.join("; or: "))
+}
+
+fn of_type(schema: Schema<'_>, kind: &str, text: &str, deep: usize) -> Result<Value, String> {
+    let shown = cut(&clean_line(text), 60);
+    match kind {
+        "string" => Ok(text.into()),
+        "integer" => integer(text).ok_or_else(|| format!("`{shown}` is no integer")),
+        "number" => number(text).ok_or_else(|| format!("`{shown}` is no number")),
+        "boolean" => boolean(text).ok_or_else(|| format!("`{shown}` is neither true nor false")),
+        "null" if text == "null" => Ok(Value::Null),
+        "null" => Err(format!("`{shown}` is not null")),
+        "array" => array(schema, text, deep),
+        "object" => match serde_json::from_str(text) {
+            Ok(object @ Value::Object(_)) => Ok(object),
+            _ => Err(format!("`{shown}` is no JSON object, such as {{\"name\":\"value\"}}")),
+        },
+        other => Err(format!("the schema wants the unknown type `{other}`")),
+    }
+}
+
+fn array(schema: Schema<'_>, text: &str, deep: usize) -> Result<Value, String> {
+    if text.trim_start().starts_with('[') {
+        return match serde_json::from_str(text) {
+            Ok(list @ Value::Array(_)) => Ok(list),
+            Ok(_) => Err("this is no list".to_owned()),
+            Err(error) => Err(format!("this list is no JSON: {error}")),
+        };
+    }
+    if deep >= DEEPEST {
+        return Err("lists within lists have to be given as JSON".to_owned());
+    }
+    typed(schema.items(), text, deep + 1).map(|item| Value::from(vec![item]))
+}
+
+pub(crate) fn boolean(text: &str) -> Option<Value> {
+    match text.to_lowercase().as_str() {
+        "true" | "yes" | "y" | "on" | "1" => Some(true.into()),
+        "false" | "no" | "n" | "off" | "0" => Some(false.into()),
+        _ => None,
+    }
+}
+
+pub(crate) fn integer(text: &str) -> Option<Value> {
+    let signed = text.parse::<i64>().map(Value::from);
+    signed.or_else(|_| text.parse::<u64>().map(Value::from)).ok()
+}
+
+pub(crate) fn number(text: &str) -> Option<Value> {
+    let real = || text.parse().ok().and_then(Number::from_f64).map(Value::Number);
+    integer(text).or_else(real)
+}
+
+fn choice(choices: &[&Value], text: &str) -> Result<Value, String> {
+    if let Some(found) = choices.iter().find(|value| plain(value) == text) {
+        return Ok((*found).clone());
+    }
+    let names: Vec<String> = choices.iter().map(|value| plain(value)).collect();
+    let shown = cut(&clean_line(text), 60);
+    let meant = suggest::instead(text, names.iter().map(String::as_str));
+    let meant = meant.map(|hint| format!(". {hint}")).unwrap_or_default();
+    Err(format!("`{shown}` is none of {}{meant}", cut(&clean_line(&names.join(", ")), 400)))
+}
+
+/// The arguments of a tool as they are typed: `a=integer [note=string]`.
+pub(crate) fn signature(schema: &Value) -> String {
+    let root = Schema::new(schema);
+    let required = root.required();
+    let fields = root.fields();
+    let (needed, optional): (Vec<_>, Vec<_>) =
+        fields.into_iter().partition(|(name, _)| required.contains(name));
+    let all = needed.into_iter().map(|field| (field, true));
+    let all = all.chain(optional.into_iter().map(|field| (field, false)));
+    let mut shown: Vec<String> = Vec::new();
+    for ((name, field), needed) in all {
+        if shown.len() == SHOWN {
+            shown.push(ellipsis().to_owned());
+            break;
+        }
+        let name = cut(&clean_line(name), LONGEST_NAME);
+        let one = format!("{name}={}", cut(&clean_line(&field.kind()), 40));
+        shown.push(if needed { one } else { format!("[{one}]") });
+    }
+    shown.join(" ")
+}

@@ -1,0 +1,115 @@
+//! The words of the command line: `key=value`, `key:=json`, `{…}` and `-`.
+
+use std::io::{self, Read};
+
+use serde_json::{Map, Value};
+
+use crate::error::Fail;
+
+/// The most that is read from stdin.
+const MOST: u64 = 64 << 20;
+
+/// One argument, before anybody knows what type it must have.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Word {
+    /// `key=value`: text, to be typed by the schema.
+    Text { key: String, text: String },
+    /// `key:=json`: a value as it is.
+    Json { key: String, value: Value },
+    /// A member of a whole object. Its name is a name, even with dots in it.
+    Member { name: String, value: Value },
+}
+
+/// Reads the arguments. `-` stands for an object on stdin.
+pub(crate) fn read_words(words: &[String]) -> Result<Vec<Word>, Fail> {
+    let mut read = Vec::with_capacity(words.len());
+    for word in words {
+        match word.as_str() {
+            "-" => read.extend(members(object(&stdin()?, "stdin")?)),
+            text if text.starts_with('{') => {
+                read.extend(members(object(text, "the argument")?));
+            }
+            text => read.push(one(text)?),
+        }
+    }
+    Ok(read)
+}
+
+/// The JSON text on stdin.
+pub(crate) fn stdin() -> Result<String, Fail> {
+    let mut text = String::new();
+    let read = io::stdin().lock().take(MOST).read_to_string(&mut text);
+    read.map_err(|error| Fail::usage(format!("Cannot read stdin: {error}")))?;
+    Ok(text)
+}
+
+fn members(object: Map<String, Value>) -> impl Iterator<Item = Word> {
+    object.into_iter().map(|(name, value)| Word::Member { name, value })
+}
+
+fn object(text: &str, place: &str) -> Result<Map<String, Value>, Fail> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(other) => Err(Fail::usage(format!("Expected a JSON object in {place}, got {other}"))),
+        Err(error) => Err(Fail::usage(format!("The JSON in {place} cannot be read: {error}"))),
+    }
+}
+
+fn one(word: &str) -> Result<Word, Fail> {
+    let Some((key, value)) = word.split_once('=').filter(|(key, _)| !matches!(*key, "" | ":"))
+    else {
+        return Err(Fail::usage(format!("`{word}` is no argument")).hint(
+            "Write key=value, key:=json, a whole JSON object, or - to read one from stdin."
+                .to_owned(),
+        ));
+    };
+    let Some(key) = key.strip_suffix(':') else {
+        return Ok(Word::Text { key: key.to_owned(), text: value.to_owned() });
+    };
+    let value = serde_json::from_str(value).map_err(|error| {
+        Fail::usage(format!("`{value}`, given for {key}, is no JSON: {error}"))
+            .hint(format!("To send it as text, write {key}={value}"))
+    })?;
+    Ok(Word::Json { key: key.to_owned(), value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(words: &[&str]) -> Result<Vec<Word>, Fail> {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        read_words(&words)
+    }
+
+    fn text(key: &str, text: &str) -> Word {
+        Word::Text { key: key.to_owned(), text: text.to_owned() }
+    }
+
+    fn value(key: &str, value: Value) -> Word {
+        Word::Json { key: key.to_owned(), value }
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        let words = read(&["a=1", "b:=[1]", "url=http://x?a=b", "e=", r#"{"c":{"d":1}}"#]).unwrap();
+        let expected = [
+            text("a", "1"),
+            value("b", json!([1])),
+            text("url", "http://x?a=b"),
+            text("e", ""),
+            Word::Member { name: "c".to_owned(), value: json!({"d": 1}) },
+        ];
+        assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn what_is_none_is_told_what_to_be() {
+        for word in ["nonsense", "=1", ":=1", "a:=nonsense", "{\"a\":", "{} {}"] {
+            let fail = read(&[word]).unwrap_err();
+            assert_eq!(fail.exit as i32, 1, "{word}");
+        }
+        assert!(read(&["a:=x"]).unwrap_err().json().contains("write a=x"));
+    }
+}

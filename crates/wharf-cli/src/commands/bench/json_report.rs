@@ -1,0 +1,184 @@
+//! What was measured, for programs.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::commands::bench::{
+    counters::{Failure, Tally},
+    histogram::{Histogram, Range},
+    load_loop::{Pace, Plan},
+};
+
+/// How many ranges a histogram is told in.
+const RANGES: usize = 16;
+
+/// What was measured, and how. Its field names are for programs, and stay.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) server: Server,
+    pub(super) protocol_version: String,
+    pub(super) method: &'static str,
+    pub(super) tool: Option<String>,
+    pub(super) mode: &'static str,
+    pub(super) connections: usize,
+    pub(super) in_flight: usize,
+    pub(super) rate_per_s: Option<f64>,
+    pub(super) warmup_s: f64,
+    pub(super) elapsed_s: f64,
+    pub(super) calls: u64,
+    pub(super) ok: u64,
+    pub(super) errors: u64,
+    pub(super) error_share: f64,
+    pub(super) missed: u64,
+    pub(super) unfinished: u64,
+    pub(super) interrupted: bool,
+    pub(super) throughput_per_s: f64,
+    pub(super) latency: Option<Latency>,
+    pub(super) histogram: Vec<Bar>,
+    pub(super) error_kinds: Vec<Kind>,
+    pub(super) other_errors: u64,
+}
+
+/// Who was called.
+#[derive(Debug, Serialize)]
+pub(super) struct Server {
+    pub(super) name: String,
+    pub(super) version: String,
+}
+
+/// How long the calls took that succeeded.
+#[derive(Debug, Serialize)]
+pub(super) struct Latency {
+    pub(super) min_us: f64,
+    pub(super) p50_us: f64,
+    pub(super) p90_us: f64,
+    pub(super) p99_us: f64,
+    pub(super) p999_us: f64,
+    pub(super) max_us: f64,
+    pub(super) mean_us: f64,
+}
+
+/// How many of them took so long.
+#[derive(Debug, Serialize)]
+pub(super) struct Bar {
+    pub(super) from_us: f64,
+    pub(super) to_us: f64,
+    pub(super) count: u64,
+}
+
+/// A kind of failure.
+#[derive(Debug, Serialize)]
+pub(super) struct Kind {
+    pub(super) kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) code: Option<i32>,
+    pub(super) message: String,
+    pub(super) count: u64,
+}
+
+/// What was called, and where.
+pub(super) struct Subject {
+    pub(super) server: Server,
+    pub(super) protocol_version: String,
+    pub(super) method: &'static str,
+    pub(super) tool: Option<String>,
+    pub(super) connections: usize,
+}
+
+/// What happened.
+pub(super) struct Measured {
+    pub(super) tally: Tally,
+    pub(super) missed: u64,
+    pub(super) warmup: Duration,
+    pub(super) elapsed: Duration,
+    pub(super) interrupted: bool,
+}
+
+impl Report {
+    pub(super) fn new(subject: Subject, plan: &Plan, measured: Measured) -> Self {
+        let Subject { server, protocol_version, method, tool, connections } = subject;
+        let Measured { mut tally, missed, warmup, elapsed, interrupted } = measured;
+        let (mode, rate_per_s) = match plan.pace {
+            Pace::Closed => ("closed", None),
+            Pace::Open { rate } => ("open", Some(rate)),
+        };
+        let (ok, errors) = (tally.succeeded(), tally.failed());
+        tally.failures.kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        Report {
+            server,
+            protocol_version,
+            method,
+            tool,
+            mode,
+            connections,
+            in_flight: plan.in_flight,
+            rate_per_s,
+            warmup_s: warmup.as_secs_f64(),
+            elapsed_s: rounded(elapsed.as_secs_f64(), 1e6),
+            calls: ok + errors,
+            ok,
+            errors,
+            error_share: share(errors, ok + errors),
+            missed,
+            unfinished: tally.unfinished(),
+            interrupted,
+            throughput_per_s: throughput(ok, elapsed),
+            latency: (ok > 0).then(|| Latency::of(&tally.latencies)),
+            histogram: bars(&tally.latencies),
+            error_kinds: tally.failures.kinds.into_iter().map(Kind::from).collect(),
+            other_errors: tally.failures.others,
+        }
+    }
+}
+
+impl Latency {
+    fn of(times: &Histogram) -> Self {
+        let at = |share| microseconds(times.quantile(share) as f64);
+        Latency {
+            min_us: microseconds(times.min() as f64),
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: microseconds(times.max() as f64),
+            mean_us: microseconds(times.mean()),
+        }
+    }
+}
+
+impl From<(Failure, u64)> for Kind {
+    fn from((failure, count): (Failure, u64)) -> Self {
+        let Failure { kind, code, message, .. } = failure;
+        Kind { kind, code, message, count }
+    }
+}
+
+fn bars(times: &Histogram) -> Vec<Bar> {
+    if times.count() == 0 {
+        return Vec::new();
+    }
+    let bar = |Range { from, to, count }| {
+        let (from_us, to_us) = (microseconds(from as f64), microseconds(to as f64));
+        Bar { from_us, to_us, count }
+    };
+    times.ranges(RANGES).into_iter().map(bar).collect()
+}
+
+fn throughput(ok: u64, elapsed: Duration) -> f64 {
+    let seconds = elapsed.as_secs_f64();
+    if seconds > 0.0 { rounded(ok as f64 / seconds, 1e3) } else { 0.0 }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn microseconds(nanoseconds: f64) -> f64 {
+    rounded(nanoseconds / 1e3, 1e3)
+}
+
+/// Digits that nobody measured say nothing.
+fn rounded(value: f64, parts: f64) -> f64 {
+    (value * parts).round() / parts
+}

@@ -1,0 +1,79 @@
+//! What is called.
+
+use std::{future::poll_fn, sync::Arc};
+
+use wharf::{
+    Asks, Client, Content, Error, ErrorKind, Method, Outcome, Reply, RequestBuilder, Service,
+    TokioTimer, ToolResult,
+    model::{Deadlines, Event, Exchange},
+};
+
+use crate::commands::bench::{counters::Failure, load_loop::Call};
+
+/// What is called.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// The least that every server answers.
+    Ping,
+    /// A tool, with the JSON text of its arguments.
+    Tool { name: String, arguments: String },
+}
+
+/// A connection, and what is called over it.
+#[derive(Clone)]
+pub(super) struct Line {
+    client: Client,
+    /// The same server, called once: a client's own calls may be sent again when they fail.
+    service: Arc<dyn Service>,
+    work: Arc<Work>,
+    deadlines: Deadlines,
+}
+
+impl Line {
+    pub(super) fn new(client: &Client, work: Arc<Work>, deadlines: Deadlines) -> Self {
+        Line { client: client.clone(), service: client.relay(), work, deadlines }
+    }
+
+    async fn call_tool(&self, name: &str, arguments: &str) -> Result<(), Failure> {
+        let mut request =
+            RequestBuilder::new(Method::CallTool).target(name).arguments(arguments).build();
+        request.asks = Asks::Deliver;
+        request.progress = true;
+        let timer = Arc::new(TokioTimer);
+        let call = Exchange::start(&*self.service, request, timer, self.deadlines);
+        let mut call = call.for_caller();
+        loop {
+            match poll_fn(|cx| call.poll_event(cx)).await {
+                Event::Ask(id, ask) => call.refuse(id, &ask),
+                Event::Done(outcome) => return judged(outcome),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Call for Line {
+    async fn call(&self) -> Result<(), Failure> {
+        match &*self.work {
+            Work::Ping => Ok(self.client.ping().await?),
+            Work::Tool { name, arguments } => self.call_tool(name, arguments).await,
+        }
+    }
+}
+
+fn judged(outcome: Outcome) -> Result<(), Failure> {
+    match outcome {
+        Outcome::Complete(Reply::Tool(result)) if result.is_error => {
+            Err(Failure::of_tool(words(&result)))
+        }
+        Outcome::Complete(_) => Ok(()),
+        Outcome::Failed(error) => Err((*error).into()),
+        _ => Err(Error::new(ErrorKind::MissingClientCapability).into()),
+    }
+}
+
+/// What a tool says about its failure.
+fn words(result: &ToolResult) -> &str {
+    let mut texts = result.content.iter().filter_map(Content::as_text);
+    texts.next().unwrap_or(ErrorKind::ToolExecutionFailed.message())
+}

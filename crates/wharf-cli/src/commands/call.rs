@@ -1,0 +1,162 @@
+//! `wharf call`.
+
+use std::{path::Path, sync::Arc};
+
+use serde_json::{Map, Value, json};
+use wharf::{Calling, Client, Content, ErrorKind, TaskHandle, ToolInfo, ToolResult};
+
+use crate::commands::Run;
+use crate::{
+    arguments::{arguments, read_words},
+    cli::Call,
+    context::Context,
+    error::Fail,
+    show::{blobs_of_tool, is_destructive, result_lines, save},
+    suggest, target,
+    terminal::{clean_line, cut, somebody_there},
+};
+
+impl Run for Call {
+    async fn run(&self, context: &Context) -> Result<(), Fail> {
+        let words = self.words.words.clone();
+        let (target, words) = target::split(words, &context.shared.command)?;
+        let Some((name, words)) = words.split_first() else {
+            return Err(
+                Fail::usage("Which tool?").hint("`wharf list TARGET tools` shows them.".to_owned())
+            );
+        };
+        let words = read_words(words)?;
+        let client = context.connect(target).await?;
+        let of = format!("The tool `{name}`");
+        let (arguments, unlisted) = match look_up(client, name).await? {
+            Ok(tool) => {
+                let arguments = arguments(&of, &tool.input_schema, words)?;
+                agreed(context, &tool, self.yes).await?;
+                (arguments, None)
+            }
+            // Servers hide what a caller may not use yet: the call tells what it takes.
+            Err(unlisted) if context.is_known().await => {
+                (arguments(&of, &Value::Bool(true), words)?, Some(unlisted))
+            }
+            Err(unlisted) => return Err(unlisted),
+        };
+        let done = self.call(context, client, name, arguments).await;
+        done.map_err(|fail| match unlisted {
+            Some(unlisted) if fail.is_about_a_name() => unlisted,
+            _ => fail,
+        })
+    }
+}
+
+impl Call {
+    async fn call(
+        &self,
+        context: &Context,
+        client: &Client,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<(), Fail> {
+        let output = self.output.as_deref();
+        if self.detach {
+            let server = self.words.words.first().filter(|_| context.shared.command.is_empty());
+            let server = server.map(|it| format!("{it} ")).unwrap_or_default();
+            return detach(context, client.call_task(name, arguments), output, &server).await;
+        }
+        let result = context.watch(client.call(name, arguments)).await?;
+        show(context, output, &result)
+    }
+}
+
+/// Calls the tool as a task, and says how to come back to it.
+async fn detach(
+    context: &Context,
+    calling: Calling<TaskHandle>,
+    output: Option<&Path>,
+    server: &str,
+) -> Result<(), Fail> {
+    let task = context.watch(calling).await?;
+    let Some(id) = task.id() else {
+        context.tell("The server answered at once, so there is no task.");
+        let result = task.wait().await?;
+        return show(context, output, &result);
+    };
+    if context.out.is_json() {
+        context.out.json(&json!({"taskId": id}))?;
+    } else {
+        context.out.lines(&[clean_line(id).into_owned()])?;
+    }
+    context.tell(&format!("`wharf tasks resume {server}{id}` waits for its result."));
+    Ok(())
+}
+
+/// Shows a tool's result. Its own failure is one.
+pub(super) fn show(
+    context: &Context,
+    output: Option<&Path>,
+    result: &ToolResult,
+) -> Result<(), Fail> {
+    let out = context.out;
+    match output {
+        // What a tool says about its failure is not what was wanted in the file.
+        Some(file) if !result.is_error => {
+            save(&blobs_of_tool(result)?, file, out, &context.screen)?;
+        }
+        _ if out.is_json() => out.json(result)?,
+        _ => out.lines(&result_lines(result, out.paint()))?,
+    }
+    if result.is_error { Err(failed(result, out.is_json())) } else { Ok(()) }
+}
+
+/// The failure of a tool: in its own words, unless these stand on the terminal already.
+pub(super) fn failed(result: &ToolResult, json: bool) -> Fail {
+    let texts: Vec<&str> = result.content.iter().filter_map(Content::as_text).collect();
+    let text = texts.join("\n");
+    Fail::tool(if json && !text.is_empty() {
+        cut(&text, 2000)
+    } else {
+        "The tool failed".to_owned()
+    })
+}
+
+/// What may destroy something is called only if somebody says so.
+pub(super) async fn agreed(context: &Context, tool: &ToolInfo, yes: bool) -> Result<(), Fail> {
+    if yes || !is_destructive(tool) {
+        return Ok(());
+    }
+    let name = clean_line(&tool.name);
+    if !somebody_there() {
+        return Err(Fail::usage(format!("The tool `{name}` is marked as destructive"))
+            .hint("Say --yes to call it all the same.".to_owned()));
+    }
+    let question = format!("`{name}` may destroy something. Call it?");
+    if context.questions.agree(question).await? {
+        return Ok(());
+    }
+    Err(Fail::usage(format!("`{name}` was not called")))
+}
+
+/// The tool with this name, which must be listed.
+pub(super) async fn find(client: &Client, name: &str) -> Result<Arc<ToolInfo>, Fail> {
+    look_up(client, name).await?
+}
+
+/// The tool with this name, or the failure that there is no such tool in the list.
+async fn look_up(client: &Client, name: &str) -> Result<Result<Arc<ToolInfo>, Fail>, Fail> {
+    let mut tools = client.tools();
+    let mut names = Vec::new();
+    while let Some(tool) = tools.next().await {
+        let tool = tool?;
+        if tool.name == name {
+            return Ok(Ok(tool));
+        }
+        names.push(tool.name.clone());
+    }
+    let hint = suggest::instead(name, names.iter().map(String::as_str)).unwrap_or_else(|| {
+        match names.as_slice() {
+            [] => "It has no tools.".to_owned(),
+            names => format!("It has: {}.", cut(&clean_line(&names.join(", ")), 400)),
+        }
+    });
+    let message = format!("The server has no tool `{name}`");
+    Ok(Err(Fail::unknown(ErrorKind::ToolNotFound, message).hint(hint)))
+}

@@ -1,0 +1,145 @@
+//! `wharf config`: the servers that other programs have configured.
+
+use serde_json::{Map, Value, json};
+use wharf::{
+    Target,
+    config::{Config, Entry, Place, places},
+};
+
+use crate::{
+    cli,
+    cli::ConfigVerb,
+    error::Fail,
+    show::Out,
+    target,
+    terminal::{Screen, clean_line, table},
+};
+
+/// Does what `wharf config` says.
+pub(crate) fn configured(config: cli::Config, screen: &Screen) -> Result<(), Fail> {
+    let out = Out::new(config.json);
+    match config.what.unwrap_or(ConfigVerb::List) {
+        ConfigVerb::List => list(out, screen),
+        ConfigVerb::Show { name, reveal } => show(&target::entry(&name)?, reveal, out),
+        ConfigVerb::Paths => paths(out),
+    }
+}
+
+/// A configured server, and where it comes from.
+struct Found {
+    place: Place,
+    entry: Entry,
+}
+
+impl Found {
+    fn json(&self) -> Value {
+        let Found { place, entry } = self;
+        json!({"name": entry.name, "server": entry.summary(), "program": place.program,
+            "file": place.path.to_string_lossy(), "disabled": entry.is_disabled()})
+    }
+
+    fn row(&self) -> Vec<String> {
+        let Found { place, entry } = self;
+        let off = if entry.is_disabled() { " (disabled)" } else { "" };
+        let name = format!("{}{off}", clean_line(&entry.name));
+        let summary = clean_line(&entry.summary()).into_owned();
+        let file = clean_line(&place.path.to_string_lossy()).into_owned();
+        vec![name, summary, place.program.to_owned(), file]
+    }
+}
+
+/// Files that are about more than servers, and need not name any.
+const ABOUT_MORE: [&str; 3] = ["settings.json", ".claude.json", "claude_desktop_config.json"];
+
+/// Every configured server, and what is wrong with files that could not be read.
+fn all() -> (Vec<Found>, Vec<String>) {
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for place in places().into_iter().filter(|place| place.path.exists()) {
+        match Config::read(&place.path) {
+            Ok(config) => {
+                problems.extend(config.problems.iter().map(ToString::to_string));
+                for entry in config.entries {
+                    match entry.problem() {
+                        Some(problem) => problems.push(problem.to_string()),
+                        None => {
+                            problems.extend(entry.warnings().iter().map(ToString::to_string));
+                            found.push(Found { place: place.clone(), entry });
+                        }
+                    }
+                }
+            }
+            Err(error)
+                if error.names_no_servers()
+                    && ABOUT_MORE.iter().any(|name| place.path.ends_with(name)) => {}
+            Err(error) => problems.push(error.to_string()),
+        }
+    }
+    (found, problems)
+}
+
+fn list(out: Out, screen: &Screen) -> Result<(), Fail> {
+    let (found, problems) = all();
+    if out.is_json() {
+        let servers: Vec<Value> = found.iter().map(Found::json).collect();
+        let mut all = json!({"servers": servers});
+        if !problems.is_empty() {
+            all["problems"] = problems.into();
+        }
+        return out.json(&all);
+    }
+    for problem in &problems {
+        screen.line(&screen.paint().yellow(&clean_line(problem)));
+    }
+    if found.is_empty() {
+        screen.line("No server is configured. `wharf config paths` shows where they could be.");
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = found.iter().map(Found::row).collect();
+    out.lines(&table(&["NAME", "SERVER", "PROGRAM", "FILE"], &rows, out.columns(), out.paint()))
+}
+
+fn paths(out: Out) -> Result<(), Fail> {
+    let places = places();
+    if out.is_json() {
+        let each = places.iter().map(|place| {
+            json!({"program": place.program, "file": place.path.to_string_lossy(),
+                "exists": place.path.exists()})
+        });
+        return out.json(&json!({"files": each.collect::<Vec<_>>()}));
+    }
+    let row = |place: &Place| {
+        let there = if place.path.exists() { "yes" } else { "no" };
+        vec![place.program.to_owned(), there.to_owned(), place.path.to_string_lossy().into_owned()]
+    };
+    let rows: Vec<Vec<String>> = places.iter().map(row).collect();
+    out.lines(&table(&["PROGRAM", "THERE", "FILE"], &rows, out.columns(), out.paint()))
+}
+
+fn show(entry: &Entry, reveal: bool, out: Out) -> Result<(), Fail> {
+    // Variables may stand anywhere, and what they stand for is as secret as the rest.
+    let read = if reveal { entry.reveal() } else { entry.masked() };
+    let (target, headers) = read.map_err(|error| Fail::usage(error.to_string()))?;
+    let mut all = Map::new();
+    all.insert("name".into(), entry.name.as_str().into());
+    all.insert("file".into(), entry.source.to_string_lossy().into());
+    all.insert("disabled".into(), entry.is_disabled().into());
+    match target {
+        Target::Url(url) => _ = all.insert("url".into(), url.into()),
+        Target::Command(command) => {
+            let text = |it: &std::ffi::OsStr| Value::from(it.to_string_lossy());
+            all.insert("command".into(), text(command.program.as_ref()));
+            let args: Vec<Value> = command.args.iter().map(|it| text(it.as_ref())).collect();
+            all.insert("args".into(), args.into());
+            let env = command.env.iter().map(|(name, it)| (name.clone(), it.as_str().into()));
+            all.insert("env".into(), Value::Object(env.collect()));
+            all.extend(entry.env_file().map(|file| ("envFile".into(), file.into())));
+            all.extend(command.dir.iter().map(|dir| ("cwd".into(), dir.to_string_lossy().into())));
+        }
+        other => _ = all.insert("server".into(), other.to_string().into()),
+    }
+    if !headers.is_empty() {
+        let headers = headers.iter().map(|(name, it)| (name.clone(), it.as_str().into()));
+        all.insert("headers".into(), Value::Object(headers.collect()));
+    }
+    out.json(&all)
+}

@@ -1,0 +1,120 @@
+//! `wharf inspect`.
+
+use serde::Serialize;
+use wharf::{About, Implementation, ServerCapabilities};
+
+use crate::commands::{Run, list::fetch};
+use crate::{
+    cli::Inspect,
+    context::Context,
+    error::Fail,
+    show::{Lists, wrapped},
+    target,
+    terminal::{Paint, clean, clean_line, labelled, width, wrap},
+};
+
+/// All about a server.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct All<'a> {
+    server: &'a Implementation,
+    protocol_version: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    supported_versions: &'a [String],
+    capabilities: &'a ServerCapabilities,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'a str>,
+    #[serde(flatten)]
+    lists: &'a Lists,
+}
+
+impl Run for Inspect {
+    async fn run(&self, context: &Context) -> Result<(), Fail> {
+        let words = self.words.words.clone();
+        let (target, words) = target::split(words, &context.shared.command)?;
+        if let Some(word) = words.first() {
+            return Err(Fail::usage(format!("`{word}` is too much"))
+                .hint("`wharf list TARGET tools` lists the tools only.".to_owned()));
+        }
+        let client = context.connect(target).await?;
+        let lists = fetch(client, &[]).await?;
+        let about = client.about();
+        let out = context.out;
+        if !out.is_json() {
+            let mut lines = heading(&about, out.columns(), out.paint());
+            lines.extend(lists.lines(out.columns(), out.paint()));
+            return out.lines(&lines);
+        }
+        out.json(&All {
+            server: &about.info,
+            protocol_version: &about.revision,
+            supported_versions: &about.supported,
+            capabilities: &about.discovery.capabilities,
+            instructions: about.discovery.instructions.as_deref(),
+            lists: &lists,
+        })
+    }
+}
+
+/// How wide the names in front of what comes before the lists are.
+const LABELS: usize = 14;
+
+/// What comes before the lists.
+fn heading(about: &About, columns: usize, paint: Paint) -> Vec<String> {
+    let info = &about.info;
+    let title = info.title.as_deref().map(clean_line).unwrap_or_default();
+    let name = format!("{} {}", clean_line(&info.name), clean_line(&info.version));
+    let mut lines = match width(&name) + 2 + width(&title) <= columns {
+        true => vec![format!("{}  {title}", paint.bold(&name)).trim_end().to_owned()],
+        false => {
+            let mut lines: Vec<String> =
+                wrap(&name, columns).iter().map(|it| paint.bold(it)).collect();
+            lines.extend(wrap(&title, columns).into_iter().filter(|line| !line.is_empty()));
+            lines
+        }
+    };
+    lines.extend(info.description.iter().flat_map(|text| wrapped(text, columns)));
+    lines.extend(info.website_url.iter().map(|url| clean_line(url).into_owned()));
+    let mut row = |name: &str, text: String| {
+        lines.extend(labelled(name, &clean(&text), LABELS, columns, paint));
+    };
+    row("Speaks", spoken(about));
+    row("Capabilities", capabilities(&about.discovery.capabilities));
+    if let Some(text) = &about.discovery.instructions {
+        lines.push(paint.cyan("Instructions"));
+        lines.extend(wrapped(text, columns - 2).into_iter().map(|line| format!("  {line}")));
+    }
+    lines.push(String::new());
+    lines
+}
+
+fn spoken(about: &About) -> String {
+    let others: Vec<&str> =
+        about.supported.iter().map(String::as_str).filter(|it| *it != about.revision).collect();
+    let spoken = clean_line(&about.revision);
+    if others.is_empty() {
+        return spoken.into_owned();
+    }
+    format!("{spoken} (and {})", clean_line(&others.join(", ")))
+}
+
+/// `tools (tells of changes), resources (…)`.
+fn capabilities(can: &ServerCapabilities) -> String {
+    const CHANGES: &str = "tells of changes";
+    let list = |name: &str, changes: bool| {
+        if changes { format!("{name} ({CHANGES})") } else { name.to_owned() }
+    };
+    let mut all = Vec::new();
+    all.extend(can.tools.as_ref().map(|it| list("tools", it.list_changed)));
+    all.extend(can.resources.as_ref().map(|it| match (it.list_changed, it.subscribe) {
+        (true, true) => format!("resources ({CHANGES}, can be followed)"),
+        (false, true) => "resources (can be followed)".to_owned(),
+        (changes, false) => list("resources", changes),
+    }));
+    all.extend(can.prompts.as_ref().map(|it| list("prompts", it.list_changed)));
+    all.extend(can.completions.then(|| "completions".to_owned()));
+    all.extend(can.logging.then(|| "logging".to_owned()));
+    all.extend(can.tasks.is_some().then(|| "tasks".to_owned()));
+    all.extend(can.extensions.keys().map(|name| clean_line(name).into_owned()));
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+}

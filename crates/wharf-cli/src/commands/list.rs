@@ -1,0 +1,93 @@
+//! `wharf list`.
+
+use wharf::{Client, Error, ServerCapabilities};
+
+use crate::commands::Run;
+use crate::{cli::List, context::Context, error::Fail, show::Lists, suggest, target};
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Tools,
+    Resources,
+    Templates,
+    Prompts,
+}
+
+impl Kind {
+    const ALL: [(&'static str, Kind); 4] = [
+        ("tools", Kind::Tools),
+        ("resources", Kind::Resources),
+        ("templates", Kind::Templates),
+        ("prompts", Kind::Prompts),
+    ];
+
+    fn named(word: &str) -> Result<Kind, Fail> {
+        let found = Kind::ALL.iter().find(|(name, _)| *name == word);
+        found.map(|(_, kind)| *kind).ok_or_else(|| {
+            let names = Kind::ALL.map(|(name, _)| name);
+            let all = format!("Say one of {}.", names.join(", "));
+            Fail::usage(format!("`{word}` cannot be listed"))
+                .hint(suggest::instead(word, names).unwrap_or(all))
+        })
+    }
+
+    /// Whether the server says that it has any.
+    fn is_offered(self, by: &ServerCapabilities) -> bool {
+        match self {
+            Kind::Tools => by.tools.is_some(),
+            Kind::Resources | Kind::Templates => by.resources.is_some(),
+            Kind::Prompts => by.prompts.is_some(),
+        }
+    }
+}
+
+impl Run for List {
+    async fn run(&self, context: &Context) -> Result<(), Fail> {
+        let words = self.words.words.clone();
+        let (target, words) = target::split(words, &context.shared.command)?;
+        let kinds = words.iter().map(|word| Kind::named(word)).collect::<Result<Vec<_>, _>>()?;
+        let client = context.connect(target).await?;
+        let lists = fetch(client, &kinds).await?;
+        let out = context.out;
+        if out.is_json() {
+            return out.json(&lists);
+        }
+        let lines = lists.lines(out.columns(), out.paint());
+        if lines.is_empty() {
+            context.tell("The server offers nothing to list.");
+        }
+        out.lines(&lines)
+    }
+}
+
+/// These lists, or all that the server offers.
+pub(super) async fn fetch(client: &Client, kinds: &[Kind]) -> Result<Lists, Fail> {
+    let can = client.capabilities();
+    let wanted = |kind: Kind| kinds.contains(&kind) || (kinds.is_empty() && kind.is_offered(&can));
+    let named = !kinds.is_empty();
+    let mut lists = Lists::default();
+    if wanted(Kind::Tools) {
+        lists.tools = offered(client.tools().all().await, named)?;
+    }
+    if wanted(Kind::Resources) {
+        lists.resources = offered(client.resources().all().await, named)?;
+    }
+    if wanted(Kind::Templates) {
+        lists.resource_templates = offered(client.templates().all().await, named)?;
+    }
+    if wanted(Kind::Prompts) {
+        lists.prompts = offered(client.prompts().all().await, named)?;
+    }
+    Ok(lists)
+}
+
+/// Many servers have resources but know no templates, and cannot say so: that is no failure,
+/// unless they were asked for by name.
+fn offered<T>(list: Result<Vec<T>, Error>, named: bool) -> Result<Option<Vec<T>>, Fail> {
+    match list {
+        Ok(list) => Ok(Some(list)),
+        Err(error) if error.kind.is_method_not_found() && !named => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

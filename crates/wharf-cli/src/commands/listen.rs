@@ -1,0 +1,104 @@
+//! `wharf listen`.
+
+use serde_json::{Value, json};
+use wharf::{Filter, Notification, ServerCapabilities};
+
+use crate::commands::Run;
+use crate::{
+    cli::Listen,
+    context::Context,
+    error::Fail,
+    target,
+    terminal::{clean_json, clean_line},
+};
+
+impl Run for Listen {
+    async fn run(&self, context: &Context) -> Result<(), Fail> {
+        let words = self.words.words.clone();
+        let (target, words) = target::split(words, &context.shared.command)?;
+        if let Some(word) = words.first() {
+            return Err(Fail::usage(format!("`{word}` is too much"))
+                .hint("--uri URI follows a resource.".to_owned()));
+        }
+        let client = context.connect(target).await?;
+        let filter = self.filter(&client.capabilities());
+        let mut listening = client.listen(filter.clone()).await?;
+        tell(context, &filter, listening.agreed())?;
+        while let Some(change) = listening.next().await {
+            show(context, &change?)?;
+        }
+        context.tell("The server ended it.");
+        Ok(())
+    }
+}
+
+impl Listen {
+    /// What is wanted: what the options say, or every list there is.
+    fn filter(&self, can: &ServerCapabilities) -> Filter {
+        let Listen { tools, prompts, resources, uri, .. } = self;
+        let all = !tools && !prompts && !resources && uri.is_empty();
+        let changes =
+            |list: &Option<wharf::ListCapability>| list.as_ref().is_some_and(|it| it.list_changed);
+        Filter {
+            tools: *tools || (all && changes(&can.tools)),
+            prompts: *prompts || (all && changes(&can.prompts)),
+            resources: *resources
+                || (all && can.resources.as_ref().is_some_and(|it| it.list_changed)),
+            uris: uri.iter().cloned().collect(),
+            tasks: Default::default(),
+        }
+    }
+}
+
+/// Says what is listened to, and what the server did not agree to.
+fn tell(context: &Context, wanted: &Filter, agreed: &Filter) -> Result<(), Fail> {
+    let refused: Vec<String> =
+        names(wanted).into_iter().filter(|name| !names(agreed).contains(name)).collect();
+    if names(agreed).is_empty() {
+        return Err(Fail::tool("The server tells of none of these changes".to_owned()));
+    }
+    if !refused.is_empty() {
+        context.tell(&format!("The server does not tell of: {}", refused.join(", ")));
+    }
+    context.tell(&format!("Listening to {}. Ctrl-C ends it.", names(agreed).join(", ")));
+    Ok(())
+}
+
+fn names(filter: &Filter) -> Vec<String> {
+    let lists =
+        [(filter.tools, "tools"), (filter.prompts, "prompts"), (filter.resources, "resources")];
+    let lists = lists.into_iter().filter(|(on, _)| *on).map(|(_, name)| name.to_owned());
+    lists.chain(filter.uris.iter().cloned()).collect()
+}
+
+fn show(context: &Context, change: &Notification) -> Result<(), Fail> {
+    let (method, params, words) = match change {
+        Notification::ToolsChanged => {
+            ("tools/list_changed", Value::Null, "tools changed".to_owned())
+        }
+        Notification::PromptsChanged => {
+            ("prompts/list_changed", Value::Null, "prompts changed".to_owned())
+        }
+        Notification::ResourcesChanged => {
+            ("resources/list_changed", Value::Null, "resources changed".to_owned())
+        }
+        Notification::ResourceUpdated { uri } => {
+            ("resources/updated", json!({"uri": **uri}), format!("{} changed", clean_line(uri)))
+        }
+        _ => return Ok(()),
+    };
+    if !context.out.is_json() {
+        return context.out.lines(&[words]);
+    }
+    let mut line = json!({"method": format!("notifications/{method}")});
+    if !params.is_null() {
+        line["params"] = params;
+    }
+    // One line each, at a terminal too: whoever asked for JSON reads line by line.
+    let line = line.to_string();
+    context.out.lines(&[if context.out.is_terminal() {
+        clean_json(&line).into_owned()
+    } else {
+        line
+    }])
+}

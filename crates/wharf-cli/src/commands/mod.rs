@@ -1,0 +1,23 @@
+//! The verbs that speak with a server, one file each.
+
+pub(crate) mod bench;
+pub(crate) mod call;
+pub(crate) mod complete;
+pub(crate) mod config;
+pub(crate) mod inspect;
+pub(crate) mod list;
+pub(crate) mod listen;
+pub(crate) mod prompt;
+pub(crate) mod read;
+pub(crate) mod rpc;
+pub(crate) mod tasks;
+
+use crate::{context::Context, error::Fail};
+
+/// What every verb that speaks with a server does.
+pub(crate) trait Run {
+    /// Does it, and writes the result to stdout.
+    async fn run(&self, context: &Context) -> Result<(), Fail>;
+}
+
+pub(crate) use crate::commands::config::configured;

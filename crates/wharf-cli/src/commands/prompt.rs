@@ -1,0 +1,88 @@
+//! `wharf prompt`.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use wharf::{Client, ErrorKind, PromptInfo};
+
+use crate::commands::Run;
+use crate::{
+    arguments::{arguments, read_words},
+    cli::Prompt,
+    context::Context,
+    error::Fail,
+    show::prompt_lines,
+    suggest, target,
+    terminal::{clean_line, cut},
+};
+
+impl Run for Prompt {
+    async fn run(&self, context: &Context) -> Result<(), Fail> {
+        let words = self.words.words.clone();
+        let (target, words) = target::split(words, &context.shared.command)?;
+        let Some((name, words)) = words.split_first() else {
+            return Err(Fail::usage("Which prompt?")
+                .hint("`wharf list TARGET prompts` shows them.".to_owned()));
+        };
+        let words = read_words(words)?;
+        let client = context.connect(target).await?;
+        let of = format!("The prompt `{name}`");
+        let (schema, unlisted) = match look_up(client, name).await? {
+            Ok(prompt) => (schema(&prompt), None),
+            // Servers hide what a caller may not use yet: asking for it tells what it takes.
+            Err(unlisted) if context.is_known().await => {
+                (json!({"additionalProperties": {"type": "string"}}), Some(unlisted))
+            }
+            Err(unlisted) => return Err(unlisted),
+        };
+        let arguments = texts(arguments(&of, &schema, words)?)?;
+        let result = context.watch(client.prompt(name, arguments)).await;
+        let result = result.map_err(|fail| match unlisted {
+            Some(unlisted) if fail.is_about_a_name() => unlisted,
+            _ => fail,
+        })?;
+        let out = context.out;
+        if out.is_json() {
+            out.json(&result)
+        } else {
+            out.lines(&prompt_lines(&result, out.paint()))
+        }
+    }
+}
+
+/// The arguments of a prompt as a schema: all of them texts.
+fn schema(prompt: &PromptInfo) -> Value {
+    let each = prompt.arguments.iter().map(|it| {
+        let about = it.description.as_deref().unwrap_or_default();
+        (it.name.clone(), json!({"type": "string", "description": about}))
+    });
+    let properties: Map<String, Value> = each.collect();
+    let required = prompt.arguments.iter().filter(|it| it.required);
+    let required: Vec<&str> = required.map(|it| it.name.as_str()).collect();
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
+
+/// Prompts take texts only.
+fn texts(arguments: Map<String, Value>) -> Result<Map<String, Value>, Fail> {
+    match arguments.iter().find(|(_, value)| !value.is_string()) {
+        Some((name, _)) => Err(Fail::usage(format!("{name}: a prompt takes text only"))
+            .hint(format!("Write {name}=TEXT."))),
+        None => Ok(arguments),
+    }
+}
+
+/// The prompt with this name, or the failure that there is no such prompt in the list.
+async fn look_up(client: &Client, name: &str) -> Result<Result<Arc<PromptInfo>, Fail>, Fail> {
+    let prompts = client.prompts().all().await?;
+    if let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) {
+        return Ok(Ok(prompt.clone()));
+    }
+    let names: Vec<&str> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
+    let hint =
+        suggest::instead(name, names.iter().copied()).unwrap_or_else(|| match names.as_slice() {
+            [] => "It has no prompts.".to_owned(),
+            names => format!("It has: {}.", cut(&clean_line(&names.join(", ")), 400)),
+        });
+    let message = format!("The server has no prompt `{name}`");
+    Ok(Err(Fail::unknown(ErrorKind::PromptNotFound, message).hint(hint)))
+}

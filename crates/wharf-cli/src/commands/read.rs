@@ -1,0 +1,29 @@
+//! `wharf read`.
+
+use crate::commands::Run;
+use crate::{
+    cli::Read,
+    context::Context,
+    error::Fail,
+    show::{blobs_of_read, read_lines, save},
+    target,
+};
+
+impl Run for Read {
+    async fn run(&self, context: &Context) -> Result<(), Fail> {
+        let words = self.words.words.clone();
+        let (target, words) = target::split(words, &context.shared.command)?;
+        let [uri] = words.as_slice() else {
+            return Err(Fail::usage("Which resource?")
+                .hint("Give one URI; `wharf list TARGET resources` shows them.".to_owned()));
+        };
+        let client = context.connect(target).await?;
+        let result = context.watch(client.read(uri)).await?;
+        let out = context.out;
+        match &self.output {
+            Some(file) => save(&blobs_of_read(&result)?, file, out, &context.screen),
+            None if out.is_json() => out.json(&result),
+            None => out.lines(&read_lines(&result, out.paint())),
+        }
+    }
+}

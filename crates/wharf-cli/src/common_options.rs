@@ -1,0 +1,219 @@
+//! Options that every verb with a server has.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use wharf::{Era, LogLevel, Pin, Root};
+
+use crate::error::Fail;
+
+/// Options that every verb with a server has.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Shared {
+    /// Start this as the server
+    #[arg(last = true, hide = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+    /// Print JSON, at a terminal too
+    #[arg(long, help_heading = "Every verb that speaks with a server")]
+    pub(crate) json: bool,
+    /// Speak only this: modern, legacy, or a revision by its date
+    #[arg(long, value_parser = Speak::parse, value_name = "ERA", help_heading = "Every verb that speaks with a server")]
+    pub(crate) era: Option<Speak>,
+    /// Give up when the whole command has taken this long; without it, after 60 seconds without a sign of life
+    #[arg(long, value_parser = seconds, value_name = "SECONDS", help_heading = "Every verb that speaks with a server")]
+    pub(crate) timeout: Option<Duration>,
+    /// Send this header, 'Name: value'; @env:VARIABLE at its end is read from the environment
+    #[arg(long, value_parser = header, value_name = "HEADER", help_heading = "Every verb that speaks with a server")]
+    pub(crate) header: Vec<(String, String)>,
+    /// Get in also where that leads into a private network, as at a company's own servers
+    #[arg(long, help_heading = "Every verb that speaks with a server")]
+    pub(crate) allow_private: bool,
+    /// Let the server know that it may work in this directory
+    #[arg(long, value_name = "DIR", help_heading = "Every verb that speaks with a server")]
+    pub(crate) root: Vec<PathBuf>,
+    /// Show the server's log messages from this level on: debug, info, notice, warning, error ...
+    #[arg(long, value_parser = level, value_name = "LEVEL", help_heading = "Every verb that speaks with a server")]
+    pub(crate) log_level: Option<LogLevel>,
+    /// Give this variable to a server that is started: NAME as it is here, or NAME=VALUE
+    #[arg(long, value_parser = variable, value_name = "NAME[=VALUE]", help_heading = "Every verb that speaks with a server")]
+    pub(crate) env: Vec<(String, String)>,
+    /// Use a configuration file of a project without a question, this time
+    #[arg(long, help_heading = "Every verb that speaks with a server")]
+    pub(crate) trust: bool,
+    /// Show what a server that is started writes to its stderr
+    #[arg(long, help_heading = "Every verb that speaks with a server")]
+    pub(crate) stderr: bool,
+    /// Show every message, both ways, with times
+    #[arg(long, help_heading = "Every verb that speaks with a server")]
+    pub(crate) trace: bool,
+}
+
+/// What to speak with the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Speak {
+    Any(Era),
+    Only(Pin),
+}
+
+impl Speak {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "modern" => Ok(Speak::Any(Era::Modern)),
+            "legacy" => Ok(Speak::Any(Era::Legacy)),
+            date => date.parse().map(Speak::Only).map_err(|error: wharf::UnknownRevision| {
+                format!("{error}; or say modern or legacy")
+            }),
+        }
+    }
+}
+
+/// What a number of seconds may end with, and how many seconds that is.
+const UNITS: [(&str, f64); 3] = [("ms", 0.001), ("s", 1.0), ("m", 60.0)];
+
+/// `10`, `10s`, `500ms` or `2m`.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    seconds_or_none(text).and_then(|time| match time {
+        Duration::ZERO => Err("give a number of seconds above 0".to_owned()),
+        time => Ok(time),
+    })
+}
+
+/// The same, and 0.
+pub(crate) fn seconds_or_none(text: &str) -> Result<Duration, String> {
+    let with_unit =
+        UNITS.iter().find_map(|(unit, length)| Some((text.strip_suffix(unit)?, *length)));
+    let (number, length) = with_unit.unwrap_or((text, 1.0));
+    let number: f64 = number.parse().map_err(|_| "this is no number of seconds".to_owned())?;
+    let seconds = number * length;
+    // A year is as good as for ever, and no clock overflows.
+    if !(0.0..=31_536_000.0).contains(&seconds) {
+        return Err("give a number of seconds, up to a year".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn level(text: &str) -> Result<LogLevel, String> {
+    let names = LogLevel::ALL.map(LogLevel::as_str).join(", ");
+    text.to_lowercase().parse().map_err(|_| format!("the levels are {names}"))
+}
+
+/// `NAME`, which must be set here, or `NAME=VALUE`.
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, with_secret(value)?),
+        None => match std::env::var(text) {
+            Ok(value) => (text, value),
+            Err(std::env::VarError::NotUnicode(_)) => {
+                return Err(format!("the environment variable {text} is not UTF-8"));
+            }
+            Err(_) => return Err(format!("the environment variable {text} is not set")),
+        },
+    };
+    match name.is_empty() || name.contains('\0') {
+        true => Err("write it as NAME or NAME=VALUE".to_owned()),
+        false => Ok((name.to_owned(), value)),
+    }
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("write it as 'Name: value'")?;
+    let (name, value) = (name.trim(), value.trim());
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(fits) {
+        return Err(format!("{name:?} is no name of a header"));
+    }
+    let value = with_secret(value)?;
+    if value.chars().any(char::is_control) {
+        return Err(format!("the value of {name} has control characters"));
+    }
+    Ok((name.to_owned(), value))
+}
+
+/// The value, with what the environment has in the place of an `@env:VARIABLE` at its end.
+pub(crate) fn with_secret(value: &str) -> Result<String, String> {
+    let Some((before, variable)) = value.split_once("@env:") else { return Ok(value.to_owned()) };
+    let secret = std::env::var(variable)
+        .map_err(|_| format!("the environment variable {variable} is not set"))?;
+    Ok(format!("{before}{}", secret.trim()))
+}
+
+impl Shared {
+    /// The directories of `--root`, as the protocol names them.
+    pub(crate) fn roots(&self) -> Result<Vec<Root>, Fail> {
+        self.root.iter().map(|dir| root(dir)).collect()
+    }
+}
+
+fn root(dir: &std::path::Path) -> Result<Root, Fail> {
+    let path = dir
+        .canonicalize()
+        .map_err(|error| Fail::usage(format!("--root {}: {error}", dir.display())))?;
+    let text = path.to_string_lossy();
+    let mut uri = String::from(if text.starts_with('/') { "file://" } else { "file:///" });
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' | b':' => {
+                uri.push(char::from(byte));
+            }
+            b'\\' => uri.push('/'),
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    Ok(match name {
+        Some(name) => Root::new(uri).name(name),
+        None => Root::new(uri),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_with_their_secrets() {
+        assert_eq!(header("X-A:  b: c "), Ok(("X-A".into(), "b: c".into())));
+        let path = std::env::var("PATH").unwrap();
+        assert_eq!(header("A: Bearer @env:PATH"), Ok(("A".into(), format!("Bearer {path}"))));
+        for wrong in ["none", ": x", "a b: c", "a: b\r\nc: d", "a: @env:WHARF_NOT_SET"] {
+            assert!(header(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn variables_are_taken_from_here_or_as_they_are_written() {
+        let path = std::env::var("PATH").unwrap();
+        assert_eq!(variable("PATH"), Ok(("PATH".into(), path.clone())));
+        assert_eq!(variable("A=b=c"), Ok(("A".into(), "b=c".into())));
+        assert_eq!(variable("A=@env:PATH"), Ok(("A".into(), path)));
+        assert!(variable("WHARF_NOT_SET").is_err_and(|it| it.contains("is not set")));
+        assert!(variable("=x").is_err());
+    }
+
+    #[test]
+    fn times_and_eras_are_checked() {
+        for (text, ms) in [("1.5", 1500), ("1.5s", 1500), ("250ms", 250), ("2m", 120_000)] {
+            assert_eq!(seconds(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for wrong in ["0", "0s", "-1", "NaN", "inf", "soon", "s", "1h", "1e99", "1e99ms"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(seconds_or_none("0"), Ok(Duration::ZERO));
+        assert!(seconds_or_none("-1ms").is_err());
+        assert!(Speak::parse("2025-06-18").is_ok() && Speak::parse("modern").is_ok());
+        assert!(Speak::parse("1999-01-01").unwrap_err().contains("2025-06-18"));
+        assert_eq!(level("Warning"), Ok(LogLevel::Warning));
+        assert!(level("loud").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn roots_are_addresses_of_directories() {
+        let dir = std::env::temp_dir().join("wharf root ü");
+        std::fs::create_dir_all(&dir).unwrap();
+        let root = root(&dir).unwrap();
+        assert!(root.uri.ends_with("/wharf%20root%20%C3%BC"), "{}", root.uri);
+        assert_eq!(root.name.as_deref(), Some("wharf root ü"));
+        std::fs::remove_dir(&dir).unwrap();
+    }
+}

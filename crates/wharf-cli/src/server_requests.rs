@@ -1,0 +1,141 @@
+//! What servers ask, put to whoever sits at the terminal.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU8, Ordering},
+};
+
+use wharf::{Answers, Deadline, ElicitForm, ElicitUrl, Error, ErrorKind};
+
+use crate::{
+    error::Fail,
+    form,
+    terminal::{Dialog, Screen, Terminal, somebody_there},
+};
+
+/// Asks whoever sits at the terminal; one question at a time.
+#[derive(Clone, Debug)]
+pub(crate) struct Questions {
+    screen: Arc<Screen>,
+    server: Arc<Mutex<String>>,
+    one_at_a_time: Arc<Mutex<()>>,
+    clock: Deadline,
+    /// Nobody is to be told anything any more.
+    over: Arc<AtomicBool>,
+}
+
+impl Questions {
+    pub(crate) fn new(screen: Arc<Screen>, clock: Deadline) -> Self {
+        let (server, one_at_a_time, over) = Default::default();
+        Questions { screen, server, one_at_a_time, clock, over }
+    }
+
+    /// Ends all questions without a word.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Release);
+        if self.screen.is_asking() {
+            self.screen.line("");
+        }
+    }
+
+    /// Names the server that asks.
+    pub(crate) fn server_is(&self, name: &str) {
+        name.clone_into(&mut self.server.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn server(&self) -> String {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The answers there are: none where nobody sits.
+    pub(crate) fn answers(&self) -> Answers {
+        if !somebody_there() {
+            return Answers::new();
+        }
+        let (forms, pages) = (self.clone(), self.clone());
+        Answers::new()
+            .elicit(move |form: ElicitForm| {
+                let (server, here) = (forms.server(), forms.clone());
+                async move { here.put(move |dialog| form::fill(&server, &form, dialog)).await }
+            })
+            .elicit_url(move |page: ElicitUrl| {
+                let (server, here) = (pages.server(), pages.clone());
+                let visit =
+                    move |dialog: &mut dyn Dialog| form::visit(&server, &page, dialog, form::open);
+                async move { here.put(visit).await }
+            })
+    }
+
+    /// A question that is answered with yes or no; no where nobody sits.
+    pub(crate) async fn agree(&self, question: String) -> Result<bool, Fail> {
+        let asked = self.put(move |dialog| {
+            let line = dialog.ask(&format!("{question} [y]es, [N]o > ")).unwrap_or_default();
+            matches!(line.trim().to_lowercase().as_str(), "y" | "yes")
+        });
+        Ok(asked.await?)
+    }
+
+    /// Asks for one line; none: whoever is there went away. If it is the `last` question, nothing is
+    /// said when it is taken back: nobody waits for the terminal then.
+    pub(crate) async fn line(&self, prompt: &'static str, last: bool) -> Option<String> {
+        let asked = self.talk(move |dialog| dialog.ask(prompt), last);
+        asked.await.ok().flatten()
+    }
+
+    /// Lets `talk` speak with whoever is there.
+    async fn put<T, F>(&self, talk: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut dyn Dialog) -> T + Send + 'static,
+    {
+        self.talk(talk, false).await
+    }
+
+    /// Threads, because terminals are read in them.
+    async fn talk<T, F>(&self, talk: F, last: bool) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut dyn Dialog) -> T + Send + 'static,
+    {
+        // People take their time, which is not the server's.
+        let _paused = self.clock.pause();
+        let state: Arc<AtomicU8> = Arc::default();
+        let _withdrawn = Withdrawn { questions: self.clone(), state: state.clone(), last };
+        let (screen, one) = (self.screen.clone(), self.one_at_a_time.clone());
+        let talked = tokio::task::spawn_blocking(move || {
+            let _one = one.lock().unwrap_or_else(PoisonError::into_inner);
+            // Nobody is asked what was taken back while others were asked.
+            let still =
+                state.compare_exchange(WAITING, ASKING, Ordering::AcqRel, Ordering::Acquire);
+            still.ok()?;
+            let open = || state.load(Ordering::Acquire) == ASKING;
+            let said = talk(&mut Terminal::open(&screen, &open));
+            state.store(OVER, Ordering::Release);
+            Some(said)
+        });
+        let talked = talked.await.ok().flatten();
+        talked.ok_or_else(|| Error::new(ErrorKind::InternalError))
+    }
+}
+
+const WAITING: u8 = 0;
+const ASKING: u8 = 1;
+const OVER: u8 = 2;
+
+/// Tells whoever is being asked when the question is no more.
+struct Withdrawn {
+    questions: Questions,
+    state: Arc<AtomicU8>,
+    last: bool,
+}
+
+impl Drop for Withdrawn {
+    fn drop(&mut self) {
+        let asking = self.state.swap(OVER, Ordering::AcqRel) == ASKING;
+        if asking && !self.questions.over.load(Ordering::Acquire) {
+            let told =
+                if self.last { "" } else { "\nThe question is no longer open; press Enter." };
+            self.questions.screen.line(told);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Stdout: the result, and nothing else.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::{
+    error::Fail,
+    terminal::{Paint, as_shown, clean_json, columns},
+};
+
+/// Where the result goes, and in which form.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Out {
+    json: bool,
+    terminal: bool,
+}
+
+impl Out {
+    /// JSON where a program reads, or where it was asked for.
+    pub(crate) fn new(json: bool) -> Self {
+        let terminal = io::stdout().is_terminal();
+        Out { json: json || !terminal, terminal }
+    }
+
+    /// Whether the result is wanted as JSON.
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
+    pub(crate) fn is_terminal(self) -> bool {
+        self.terminal
+    }
+
+    pub(crate) fn paint(self) -> Paint {
+        Paint::stdout()
+    }
+
+    pub(crate) fn columns(self) -> usize {
+        columns()
+    }
+
+    /// Writes a whole value: on one line for programs, over several for people.
+    pub(crate) fn json(self, value: &impl Serialize) -> Result<(), Fail> {
+        let text = if self.terminal {
+            serde_json::to_string_pretty(value)
+        } else {
+            serde_json::to_string(value)
+        };
+        let text = text.map_err(|error| Fail::from(io::Error::other(error)))?;
+        if self.terminal { self.text(&clean_json(&text)) } else { self.text(&text) }
+    }
+
+    /// Writes lines.
+    pub(crate) fn lines(self, lines: &[String]) -> Result<(), Fail> {
+        if lines.is_empty() { Ok(()) } else { self.text(&lines.join("\n")) }
+    }
+
+    fn text(self, text: &str) -> Result<(), Fail> {
+        let text = if self.terminal { as_shown(text) } else { text.into() };
+        let mut stdout = io::stdout().lock();
+        writeln!(stdout, "{text}")?;
+        Ok(stdout.flush()?)
+    }
+
+    /// Writes bytes as they are.
+    pub(crate) fn bytes(self, bytes: &[u8]) -> Result<(), Fail> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes)?;
+        Ok(stdout.flush()?)
+    }
+}

@@ -1,0 +1,336 @@
+//! Typed calls to one server.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{json, value::RawValue};
+use wharf_model::{
+    Completion, CompletionRef, Error, ErrorKind, Filter, LogLevel, Method, Peer, PromptInfo,
+    PromptResult, ReadResult, ResourceInfo, ServerCapabilities, Service, TASKS_EXTENSION, Task,
+    TemplateInfo, Timer, ToolInfo, ToolResult,
+};
+
+use crate::{
+    About, Answer, CallOptions, Calling, Errand, Link, Listening, Listing, TaskHandle,
+    cache::server_state::Memory,
+    call::{builder::What, deadline, request, request::Spec, result},
+    proxy::Relay,
+    task::{Farewells, Manner, list},
+};
+
+/// How long the server may take to hear what it should before the conversation ends.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Typed calls to one server, of any revision, over any link. Clones share everything.
+///
+/// ```
+/// # mod wharf { pub use wharf_client::*; }
+/// use wharf::{Caller, args};
+///
+/// # async fn example(caller: Caller) -> Result<(), wharf_model::Error> {
+/// for tool in caller.tools().all().await? {
+///     println!("{}", tool.name);
+/// }
+/// let sum: i64 = caller.call_as("add", args! { a: 1, b: 2 }).await?;
+/// # drop(sum);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Caller(Arc<Inner>);
+
+struct Inner {
+    link: Arc<dyn Link>,
+    timer: Arc<dyn Timer>,
+    options: CallOptions,
+    answer: Arc<dyn Answer>,
+    /// Who is calling, for services in the same process.
+    peer: Arc<Peer>,
+    log_level: Mutex<Option<LogLevel>>,
+    memory: Arc<Memory>,
+    farewells: Farewells,
+}
+
+impl Caller {
+    /// Calls over `link`, and answers what is asked on the way with `answer`.
+    #[must_use]
+    pub fn new(
+        link: Arc<dyn Link>,
+        timer: Arc<dyn Timer>,
+        options: CallOptions,
+        answer: Arc<dyn Answer>,
+    ) -> Caller {
+        let memory = Memory::new(options.cache, answer.clone());
+        let ear: Arc<dyn crate::Ear> = memory.clone();
+        link.listen_in(Arc::downgrade(&ear));
+        let mut can = answer.capabilities();
+        if options.tasks {
+            can.extensions.insert(TASKS_EXTENSION.into(), json!({}));
+        }
+        let peer = Arc::new(Peer::new(None, can));
+        let log_level = Mutex::new(options.log_level);
+        let farewells = Farewells::default();
+        Caller(Arc::new(Inner { link, timer, options, answer, peer, log_level, memory, farewells }))
+    }
+
+    /// What the server said about itself.
+    #[must_use]
+    pub fn about(&self) -> Arc<About> {
+        self.0.link.about()
+    }
+
+    /// What the server can do.
+    #[must_use]
+    pub fn capabilities(&self) -> ServerCapabilities {
+        self.about().discovery.capabilities.clone()
+    }
+
+    /// The server's tools.
+    pub fn tools(&self) -> Listing<ToolInfo> {
+        Listing::new(self)
+    }
+
+    /// The server's resources.
+    pub fn resources(&self) -> Listing<ResourceInfo> {
+        Listing::new(self)
+    }
+
+    /// The server's resource templates.
+    pub fn templates(&self) -> Listing<TemplateInfo> {
+        Listing::new(self)
+    }
+
+    /// The server's prompts.
+    pub fn prompts(&self) -> Listing<PromptInfo> {
+        Listing::new(self)
+    }
+
+    /// Calls a tool. Its own failures are results too: see [`ToolResult::is_error`].
+    pub fn call(&self, tool: impl Into<String>, arguments: impl Serialize) -> Calling<ToolResult> {
+        let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
+        Calling::new(self, spec.map(What::Call), result::tool)
+    }
+
+    /// Calls a tool and reads what it returns: its structured content, else its one text, as JSON
+    /// where that fits and as a string where it does not. A value that a server had to wrap as
+    /// `{"result": …}`, because it is no object, is unwrapped. A failure of the tool is an error.
+    pub fn call_as<T: DeserializeOwned>(
+        &self,
+        tool: impl Into<String>,
+        arguments: impl Serialize,
+    ) -> Calling<T> {
+        let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
+        Calling::new(self, spec.map(What::Call), result::tool_as)
+    }
+
+    /// Calls a tool as a task, where the server can, and gives back its handle at once. A server
+    /// that cannot, or need not, answers as ever: then the handle has the result already.
+    pub fn call_task(
+        &self,
+        tool: impl Into<String>,
+        arguments: impl Serialize,
+    ) -> Calling<TaskHandle> {
+        let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
+        Calling::new(self, spec.map(|spec| What::Start(spec, None)), result::task)
+    }
+
+    /// The task with this id, which an earlier [`call_task`](Caller::call_task) gave, in this
+    /// process or another. Nothing is sent.
+    #[must_use]
+    pub fn task(&self, id: impl Into<String>) -> TaskHandle {
+        TaskHandle::new(self, id.into())
+    }
+
+    /// All tasks that the caller has on the server, where servers list them.
+    ///
+    /// # Errors
+    /// If the server does not list tasks, as none does that speaks the newest revision.
+    pub async fn tasks(&self) -> Result<Vec<Task>, Error> {
+        list::all(self).await
+    }
+
+    /// Reads a resource.
+    pub fn read(&self, uri: impl Into<String>) -> Calling<ReadResult> {
+        let spec = Spec::named(Method::ReadResource, uri);
+        Calling::new(self, Ok(What::Call(spec)), result::resource)
+    }
+
+    /// Gets a prompt's messages. Its arguments are texts.
+    pub fn prompt(
+        &self,
+        name: impl Into<String>,
+        arguments: impl Serialize,
+    ) -> Calling<PromptResult> {
+        let spec = Spec::named(Method::GetPrompt, name).arguments(&arguments);
+        Calling::new(self, spec.map(What::Call), result::prompt)
+    }
+
+    /// Asks how an argument of a prompt or a resource template may go on after `value`.
+    pub fn complete(&self, of: CompletionRef, argument: &str, value: &str) -> Calling<Completion> {
+        let argument = json!({"name": argument, "value": value});
+        let spec =
+            Spec::new(Method::Complete).param("ref", &json!(of)).param("argument", &argument);
+        Calling::new(self, Ok(What::Call(spec)), result::completion)
+    }
+
+    /// Hears of changes, from the server's acknowledgement on.
+    ///
+    /// # Errors
+    /// If the server refuses, or does not agree in time.
+    pub async fn listen(&self, filter: Filter) -> Result<Listening, Error> {
+        Listening::begin(self, filter).await
+    }
+
+    /// Hears when a resource changes.
+    ///
+    /// # Errors
+    /// If the server does not let clients follow resources, refuses this one, or does not agree in
+    /// time.
+    pub async fn subscribe(&self, uri: impl Into<String>) -> Result<Listening, Error> {
+        if !self.capabilities().resources.is_some_and(|it| it.subscribe) {
+            return Err(not_offered("resource subscriptions"));
+        }
+        let uris = [uri.into()].into();
+        self.listen(Filter { uris, ..Filter::default() }).await
+    }
+
+    /// Asks for log messages from this severity on, with every call from now on, and outside of
+    /// calls where the era has such messages.
+    ///
+    /// # Errors
+    /// If the server sends no log messages, or cannot be told.
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), Error> {
+        if !self.about().discovery.capabilities.logging {
+            return Err(not_offered("log messages"));
+        }
+        *self.0.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+        self.run(Errand::LogLevel(level)).await
+    }
+
+    /// Sees whether the server answers.
+    ///
+    /// # Errors
+    /// If it does not, in time.
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.run(Errand::Ping).await
+    }
+
+    /// Tells the server that the roots are others now.
+    ///
+    /// # Errors
+    /// If there is nothing that lists roots, or the server cannot be told.
+    pub async fn roots_changed(&self) -> Result<(), Error> {
+        if self.0.peer.capabilities.roots.is_none() {
+            let problem = "This client never said that it has roots: answer `roots` first";
+            return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
+        }
+        self.0.peer.roots_changed();
+        self.run(Errand::RootsChanged).await
+    }
+
+    /// Any request by its name. Its result is given as it came; `null` params for none.
+    pub fn request(
+        &self,
+        method: impl Into<String>,
+        params: impl Serialize,
+    ) -> Calling<Box<RawValue>> {
+        let method = method.into();
+        let params = request::object("Params", &params);
+        Calling::new(self, params.map(|params| What::Raw { method, params }), result::raw)
+    }
+
+    /// The way to the server.
+    #[must_use]
+    pub fn link(&self) -> Arc<dyn Link> {
+        self.0.link.clone()
+    }
+
+    /// The server as a service: what makes a proxy of a client.
+    ///
+    /// Requests pass as they are. Where the front can be asked while it waits, and the server at
+    /// the back ends a call to ask, the questions go to the front and the call to the back again.
+    /// Where arguments are mirrored into headers on the way to the back, they are mirrored here.
+    #[must_use]
+    pub fn relay(&self) -> Arc<dyn Service> {
+        Arc::new(Relay::new(self.clone()))
+    }
+
+    /// Ends the conversation in good order.
+    pub async fn close(&self) {
+        let said = async {
+            self.0.farewells.said().await;
+            Ok(())
+        };
+        let _ = deadline::within(self.timer(), GOODBYE, "timeout", said).await;
+        self.0.link.close().await;
+    }
+
+    async fn run(&self, errand: Errand) -> Result<(), Error> {
+        let run = self.0.link.run(errand);
+        deadline::within(self.timer(), self.options().idle, "timeout", run).await
+    }
+
+    pub(crate) fn timer(&self) -> &Arc<dyn Timer> {
+        &self.0.timer
+    }
+
+    pub(crate) fn options(&self) -> &CallOptions {
+        &self.0.options
+    }
+
+    pub(crate) fn answer(&self) -> &Arc<dyn Answer> {
+        &self.0.answer
+    }
+
+    pub(crate) fn peer(&self) -> &Arc<Peer> {
+        &self.0.peer
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.0.memory
+    }
+
+    pub(crate) fn farewells(&self) -> &Farewells {
+        &self.0.farewells
+    }
+
+    /// How the server has tasks, if this caller follows them.
+    pub(crate) fn manner(&self) -> Manner {
+        match self.0.options.tasks {
+            true => Manner::of(&self.about().discovery.capabilities),
+            false => Manner::Never,
+        }
+    }
+
+    pub(crate) fn log_level(&self) -> Option<LogLevel> {
+        *self.0.log_level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller").field("about", &self.about()).finish_non_exhaustive()
+    }
+}
+
+/// Whether the server said that it has what `method` is for.
+pub(crate) fn offers(can: &ServerCapabilities, method: Method) -> bool {
+    match method {
+        Method::ListTools | Method::CallTool => can.tools.is_some(),
+        Method::ListPrompts | Method::GetPrompt => can.prompts.is_some(),
+        Method::ListResources | Method::ListTemplates | Method::ReadResource => {
+            can.resources.is_some()
+        }
+        Method::Complete => can.completions,
+        _ => true,
+    }
+}
+
+pub(crate) fn not_offered(what: &str) -> Error {
+    let message = format!("This server does not offer {what}: it was not asked");
+    Error::new(ErrorKind::CapabilityNotSupported).with_message(message)
+}

@@ -1,0 +1,204 @@
+//! What a caller remembers of its server, and how it hears that it is no longer so.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    future::poll_fn,
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Poll, Waker},
+    time::Instant,
+};
+
+use wharf_model::{Error, METHODS, Method, Mirrored, Notification, Reply, TaskSupport, ToolInfo};
+
+use crate::{
+    Answer, Ear,
+    cache::{
+        Cache,
+        tool_schemas::{Known, Tools},
+    },
+};
+
+/// How many visited pages are remembered: the oldest gives way.
+const COMPLETED: usize = 1024;
+/// How long the id of a page may be: a server must not fill the memory with them.
+const LONGEST_ID: usize = 4096;
+
+/// What a caller remembers of its server.
+pub(crate) struct Memory {
+    answer: Arc<dyn Answer>,
+    state: Mutex<State>,
+}
+
+struct State {
+    cache: Cache,
+    tools: Tools,
+    /// Rises when what was known of a method's results no longer holds: what is under way then
+    /// may be old already, and is not kept.
+    generations: [u64; METHODS.len()],
+    completed: VecDeque<String>,
+    waiting: Vec<Waker>,
+}
+
+impl Memory {
+    pub(crate) fn new(cache: usize, answer: Arc<dyn Answer>) -> Arc<Self> {
+        let state = State {
+            cache: Cache::new(cache),
+            tools: Tools::default(),
+            generations: [0; METHODS.len()],
+            completed: VecDeque::new(),
+            waiting: Vec::new(),
+        };
+        Arc::new(Memory { answer, state: Mutex::new(state) })
+    }
+
+    pub(crate) fn generation(&self, method: Method) -> u64 {
+        self.lock().generations[method as usize]
+    }
+
+    pub(crate) fn get(&self, method: Method, key: &str, now: Instant) -> Option<Reply> {
+        self.lock().cache.get(method, key, now)
+    }
+
+    pub(crate) fn keep(
+        &self,
+        method: Method,
+        key: String,
+        reply: &Reply,
+        generation: u64,
+        now: Instant,
+    ) {
+        let mut state = self.lock();
+        if state.generations[method as usize] == generation {
+            state.cache.keep(method, key, reply, now);
+        }
+    }
+
+    /// Takes in a page of tools, and gives back those that may be used.
+    pub(crate) fn learn(
+        &self,
+        mut items: Vec<Arc<ToolInfo>>,
+        mirrored: bool,
+        generation: u64,
+    ) -> Vec<Arc<ToolInfo>> {
+        items.retain(|info| {
+            let earlier = self.lock().tools.get(&info.name).filter(|known| known.is(info));
+            let known = earlier.unwrap_or_else(|| Known::new(info.clone(), mirrored));
+            let reason = known.problem();
+            if let Some(reason) = reason {
+                tracing::warn!(tool = info.name, reason, "a tool cannot be used and is left out");
+            }
+            let usable = reason.is_none();
+            let mut state = self.lock();
+            match state.generations[Method::ListTools as usize] == generation {
+                true => state.tools.insert(known),
+                false => state.tools.doubt(info),
+            }
+            usable
+        });
+        items
+    }
+
+    /// What headers must say about these arguments; `None` if there are no headers.
+    pub(crate) fn mirrored(
+        &self,
+        tool: &str,
+        arguments: &str,
+        mirrors: bool,
+    ) -> Result<Option<Mirrored>, Error> {
+        if !mirrors {
+            return Ok(None);
+        }
+        let known = self.lock().tools.get(tool);
+        known.map_or_else(|| Ok(Mirrored::default()), |known| known.mirrored(arguments)).map(Some)
+    }
+
+    /// Whether the tool runs as a task, by its own account; `None` if nobody listed it.
+    pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
+        self.lock().tools.task_support(tool)
+    }
+
+    /// What is known of a tool that was listed.
+    pub(crate) fn known(&self, tool: &str) -> Option<Arc<Known>> {
+        self.lock().tools.get(tool)
+    }
+
+    /// Completes when the server has said that all of these pages were visited.
+    pub(crate) fn completed(
+        self: &Arc<Self>,
+        names: BTreeSet<String>,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let memory = self.clone();
+        poll_fn(move |cx| {
+            let mut state = memory.lock();
+            if names.iter().all(|name| state.completed.contains(name)) {
+                return Poll::Ready(Ok(()));
+            }
+            if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                state.waiting.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+    }
+
+    /// Takes note of what the server says, wherever it says it.
+    pub(crate) fn hear(&self, notification: &Notification) {
+        match notification {
+            Notification::ToolsChanged => {
+                let mut state = self.lock();
+                state.forget(&[Method::ListTools]);
+                state.tools.clear();
+            }
+            Notification::PromptsChanged => self.lock().forget(&[Method::ListPrompts]),
+            Notification::ResourcesChanged => {
+                self.lock().forget(&[Method::ListResources, Method::ListTemplates]);
+            }
+            // It may be a part of the resource that was read.
+            Notification::ResourceUpdated { .. } => self.lock().forget(&[Method::ReadResource]),
+            Notification::ElicitationComplete { id } => self.complete(id),
+            _ => {}
+        }
+    }
+
+    fn complete(&self, id: &str) {
+        if id.len() > LONGEST_ID {
+            return;
+        }
+        let mut state = self.lock();
+        // The same word may come by more than one way.
+        if state.completed.iter().any(|known| known == id) {
+            return;
+        }
+        if state.completed.len() >= COMPLETED {
+            state.completed.pop_front();
+        }
+        state.completed.push_back(id.to_owned());
+        let waiting = mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+        // It is the user's own code, and the link must go on whatever it does.
+        if catch_unwind(AssertUnwindSafe(|| self.answer.elicitation_complete(id))).is_err() {
+            tracing::error!(id, "hearing that an elicitation is complete panicked");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn forget(&mut self, methods: &[Method]) {
+        for method in methods {
+            self.generations[*method as usize] += 1;
+            self.cache.forget(*method);
+        }
+    }
+}
+
+impl Ear for Memory {
+    fn heard(&self, notification: &Notification) {
+        self.hear(notification);
+    }
+}

@@ -1,0 +1,226 @@
+//! What is known of a server's tools.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
+
+use serde_json::Value;
+use wharf_model::{
+    Error, ErrorKind, JsonText, LazyJson, Mirrored, TaskSupport, ToolInfo, ToolResult, excerpt,
+};
+use wharf_schema::{
+    header,
+    param_headers::Mirrors,
+    tool_output::{Checker, Verdict},
+};
+
+/// How deep schemas are looked into.
+const DEPTH: usize = 64;
+
+/// How many tools are remembered: as many as a listing reads.
+const MOST: usize = 100_000;
+
+/// How many bytes their texts may have together.
+const MOST_TEXT: usize = 64 << 20;
+
+/// A schema and a result of this many bytes together are checked where the call is polled; what is
+/// larger is checked off the runtime's threads.
+const LIGHT: usize = 4 << 10;
+
+/// How long a schema may be that results are held against.
+const LONGEST_SCHEMA: usize = 256 << 10;
+
+/// What is known of a server's tools, by name.
+#[derive(Default)]
+pub(crate) struct Tools {
+    known: HashMap<String, Arc<Known>>,
+    /// How many bytes the texts of `known` have.
+    text: usize,
+    /// How tools run that were listed while the list changed: it may be another list by now, so
+    /// nothing else of them counts.
+    doubtful: HashMap<String, TaskSupport>,
+}
+
+/// One tool that was listed.
+pub(crate) struct Known {
+    info: Arc<ToolInfo>,
+    /// What must stand in headers too; why the tool cannot be used if nobody can tell.
+    mirrors: Result<Mirrors, String>,
+    /// Compiled when first needed; `None` if it cannot be checked.
+    output: OnceLock<Option<Checker>>,
+}
+
+impl Tools {
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Known>> {
+        self.known.get(name).cloned()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Tools::default();
+    }
+
+    pub(crate) fn insert(&mut self, known: Arc<Known>) {
+        let (name, text) = (&known.info.name, known.text());
+        if text > MOST_TEXT || (self.known.len() >= MOST && !self.known.contains_key(name)) {
+            return;
+        }
+        if self.text + text > MOST_TEXT {
+            // A server that lists other tools every time must not fill the memory with them.
+            self.clear();
+        }
+        self.text += text;
+        if let Some(before) = self.known.insert(name.clone(), known) {
+            self.text -= before.text();
+        }
+    }
+
+    /// Takes note of a tool whose list may be out of date.
+    pub(crate) fn doubt(&mut self, info: &ToolInfo) {
+        if self.doubtful.len() < MOST {
+            self.doubtful.insert(info.name.clone(), task_support(info));
+        }
+    }
+
+    /// Whether the tool runs as a task, as far as anything is known of it.
+    pub(crate) fn task_support(&self, name: &str) -> Option<TaskSupport> {
+        let known = self.known.get(name).map(|known| task_support(&known.info));
+        known.or_else(|| self.doubtful.get(name).cloned())
+    }
+}
+
+/// Whether the text of a schema may have annotations, however they are written.
+fn may_be_mirrored(schema: &str) -> bool {
+    schema.contains(header::ANNOTATION) || schema.contains('\\')
+}
+
+/// Whether calling a tool again does no harm, by its own account.
+pub(crate) fn is_repeatable(info: &ToolInfo) -> bool {
+    info.annotations.as_ref().is_some_and(|hints| {
+        hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
+    })
+}
+
+/// Whether a tool runs as a task, by its own account.
+pub(crate) fn task_support(info: &ToolInfo) -> TaskSupport {
+    let said = info.execution.as_ref().and_then(|it| it.task_support.clone());
+    said.unwrap_or(TaskSupport::Forbidden)
+}
+
+impl Known {
+    /// `mirrored`: whether the link mirrors arguments, so that annotations matter.
+    pub(crate) fn new(info: Arc<ToolInfo>, mirrored: bool) -> Arc<Self> {
+        let mirrors = match mirrored && may_be_mirrored(&info.input_schema.text()) {
+            true => {
+                // Read once and not kept: a list may have many.
+                let schema = info.input_schema.read();
+                match header::problems(&schema, DEPTH).into_iter().next() {
+                    Some(problem) => Err(problem),
+                    None => Ok(Mirrors::of(&schema, DEPTH)),
+                }
+            }
+            false => Ok(Mirrors::default()),
+        };
+        Arc::new(Known { info, mirrors, output: OnceLock::new() })
+    }
+
+    pub(crate) fn is(&self, info: &Arc<ToolInfo>) -> bool {
+        Arc::ptr_eq(&self.info, info)
+    }
+
+    /// Why it must not be used, if so.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        self.mirrors.as_ref().err().map(String::as_str)
+    }
+
+    pub(crate) fn mirrored(&self, arguments: &str) -> Result<Mirrored, Error> {
+        let refused = |problem: &String| {
+            let name = excerpt(&self.info.name);
+            let message = format!("The tool `{name}` cannot be called over HTTP: {problem}");
+            Error::new(ErrorKind::ToolSchemaInvalid).with_message(message)
+        };
+        let mirrors = self.mirrors.as_ref().map_err(refused)?;
+        let invalid = |problem| Error::new(ErrorKind::InvalidParams).with_message(problem);
+        mirrors.read(arguments).map_err(invalid)
+    }
+
+    /// Whether calling it again does no harm, by its own account.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        is_repeatable(&self.info)
+    }
+
+    /// How many bytes its large texts have.
+    fn text(&self) -> usize {
+        let info = &self.info;
+        let output = info.output_schema.as_ref().map_or(0, |schema| schema.text().len());
+        let meta = info.meta.as_ref().map_or(0, |meta| meta.text().len());
+        let words = [&info.title, &info.description].into_iter().flatten().map(String::len);
+        let words = words.sum::<usize>() + info.name.len() + info.icons.text().len();
+        info.input_schema.text().len() + output + meta + words
+    }
+
+    /// Whether checking this result takes next to no time.
+    pub(crate) fn is_light(&self, result: &ToolResult) -> bool {
+        let schema = self.info.output_schema.as_ref().map_or(0, |schema| schema.text().len());
+        let result = result.structured.as_ref().map_or(0, |json| json.get().len());
+        result == 0 || schema == 0 || schema + result <= LIGHT
+    }
+
+    /// Holds a result, which is no failure of the tool, against the tool's schema. Gives the reason
+    /// why that was not done, where it is news: this may run on any thread, and the caller logs it.
+    pub(crate) fn check_output(
+        &self,
+        structured: Option<&JsonText>,
+    ) -> Result<Option<Unchecked>, Error> {
+        let Some(schema) = &self.info.output_schema else { return Ok(None) };
+        let mut news = None;
+        let compile = || match compile(schema) {
+            Ok(checker) => Some(checker),
+            Err(reason) => {
+                news = Some(Unchecked::Results(reason));
+                None
+            }
+        };
+        let Some(checker) = self.output.get_or_init(compile) else { return Ok(news) };
+        let problem = match structured {
+            None => "- there is no structured content".into(),
+            Some(structured) => match checker.check(structured.get()) {
+                Verdict::Fits => return Ok(None),
+                Verdict::Unchecked(reason) => return Ok(Some(Unchecked::Result(reason))),
+                Verdict::Misfit(problem) => problem,
+            },
+        };
+        let message = format!(
+            "The result of `{}` does not match its own output schema:\n{problem}",
+            excerpt(&self.info.name)
+        );
+        Err(Error::new(ErrorKind::OutputSchemaMismatch).with_message(message))
+    }
+}
+
+/// Why a result was not held against its schema.
+pub(crate) enum Unchecked {
+    /// No result of the tool can be.
+    Results(String),
+    /// This one cannot.
+    Result(String),
+}
+
+impl Unchecked {
+    pub(crate) fn warn(self, tool: &str) {
+        match self {
+            Unchecked::Results(reason) => {
+                tracing::warn!(tool, reason, "results are not checked against the output schema");
+            }
+            Unchecked::Result(reason) => tracing::warn!(tool, reason, "a result was not checked"),
+        }
+    }
+}
+
+/// The schema, compiled. Its tree is not even built if it is too long for that.
+fn compile(schema: &LazyJson<Arc<Value>>) -> Result<Checker, String> {
+    match schema.text().len() > LONGEST_SCHEMA {
+        true => Err(format!("the schema has more than {LONGEST_SCHEMA} bytes")),
+        false => Checker::new(&schema.read()),
+    }
+}

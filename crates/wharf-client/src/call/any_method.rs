@@ -1,0 +1,61 @@
+//! Any request by its name, waited for like a call.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde_json::value::RawValue;
+use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, Reply, Request, Service};
+
+use crate::{
+    Caller,
+    call::{builder::Hooks, request::Spec, result::unexpected, run},
+};
+
+pub(crate) async fn ask(
+    caller: &Caller,
+    method: String,
+    params: Option<String>,
+    mut hooks: Hooks,
+    idle: Duration,
+) -> Result<Box<RawValue>, Error> {
+    let params = params.map(RawValue::from_string).transpose()?;
+    let raw = Raw { caller: caller.clone(), method, params, result: Slot::default() };
+    // An exchange carries requests of known methods only: any will do.
+    let stand_in = Spec::new(Method::Discover).build(None);
+    match run::exchange(caller, &raw, stand_in, &mut hooks, idle).await.0 {
+        Outcome::Failed(error) => Err(*error),
+        _ => {
+            raw.result.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(unexpected)
+        }
+    }
+}
+
+type Slot = Arc<Mutex<Option<Box<RawValue>>>>;
+
+/// A request by its name as a service, so that an exchange can carry it.
+struct Raw {
+    caller: Caller,
+    method: String,
+    params: Option<Box<RawValue>>,
+    /// Where its result goes: no outcome has room for it.
+    result: Slot,
+}
+
+impl Service for Raw {
+    fn call(&self, _: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let (method, params) = (self.method.clone(), self.params.clone());
+        let asking = self.caller.link().request(method, params, outbox);
+        let slot = self.result.clone();
+        Box::pin(async move {
+            match asking.await {
+                Ok(result) => {
+                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+                    Reply::Listened.into()
+                }
+                Err(error) => error.into(),
+            }
+        })
+    }
+}

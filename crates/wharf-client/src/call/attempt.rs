@@ -1,0 +1,129 @@
+//! One request on its way, with what happens meanwhile.
+
+use std::task::{Context, Poll};
+
+use wharf_model::{
+    Ask, AskId, BoxFuture, Error, ErrorKind, Event, Exchange, Notification, Outcome, Task,
+};
+
+use crate::{
+    Caller, LogMessage, Progress,
+    call::builder::Hooks,
+    server_requests::{dispatch, dispatch::Unanswered},
+};
+
+/// Events taken in one go: a server that never pauses must not keep the task from anything else.
+pub(crate) const MOST_EVENTS: usize = 256;
+
+/// Who is asked and told while a call goes on.
+pub(crate) trait Company: Send {
+    /// Puts a question of the server's.
+    fn ask(&mut self, ask: Ask) -> BoxFuture<Result<String, Unanswered>>;
+    /// Hears what the server says on the way.
+    fn hear(&mut self, notification: Notification);
+    /// Sees where the task stands that the call has become.
+    fn see(&mut self, task: &Task);
+}
+
+/// The company of a call made here: its hooks, and whoever answers for the caller.
+pub(crate) struct Own<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) hooks: &'a mut Hooks,
+}
+
+impl Company for Own<'_> {
+    fn ask(&mut self, ask: Ask) -> BoxFuture<Result<String, Unanswered>> {
+        dispatch::put(self.caller.answer(), ask)
+    }
+
+    fn hear(&mut self, notification: Notification) {
+        match notification {
+            Notification::Progress { progress, total, message } => {
+                if let Some(hear) = &mut self.hooks.progress {
+                    hear(Progress { progress, total, message });
+                }
+            }
+            Notification::Log { level, logger, data } => {
+                if let Some(hear) = &mut self.hooks.log {
+                    hear(LogMessage { level, logger, data });
+                }
+            }
+            other => self.caller.memory().hear(&other),
+        }
+    }
+
+    fn see(&mut self, task: &Task) {
+        if let Some(see) = &mut self.hooks.task {
+            see(task);
+        }
+    }
+}
+
+/// One request on its way. Its questions are answered side by side while it goes on.
+pub(crate) struct Round {
+    exchange: Exchange,
+    asks: Vec<(AskId, BoxFuture<Result<String, Unanswered>>)>,
+    asked: bool,
+}
+
+impl Round {
+    pub(crate) fn new(exchange: Exchange) -> Self {
+        Round { exchange, asks: Vec::new(), asked: false }
+    }
+
+    /// How it ended, and whether anything was asked on the way.
+    pub(crate) fn poll_end(
+        &mut self,
+        company: &mut dyn Company,
+        cx: &mut Context<'_>,
+    ) -> Poll<(Outcome, bool)> {
+        for _ in 0..MOST_EVENTS {
+            if let Err(error) = self.poll_asks(cx) {
+                return Poll::Ready((error.into(), self.asked));
+            }
+            match std::task::ready!(self.exchange.poll_event(cx)) {
+                Event::Notify(notification) => company.hear(notification),
+                Event::Ask(id, ask) => self.ask(company, id, ask),
+                Event::Withdraw(id) => self.asks.retain(|(asked, _)| *asked != id),
+                Event::LetGo => {}
+                Event::Done(outcome) => return Poll::Ready((outcome, self.asked)),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Brings back what has been answered; the error of an answer that does not fit.
+    fn poll_asks(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
+        let answers = self.exchange.answers();
+        let mut wrong = None;
+        self.asks.retain_mut(|(id, answering)| {
+            let Poll::Ready(answer) = answering.as_mut().poll(cx) else { return true };
+            match answer {
+                Ok(json) => answers.deliver(*id, Ok(json)),
+                Err(Unanswered::Refused(error)) => answers.deliver(*id, Err(error)),
+                Err(Unanswered::Wrong(error)) => wrong.replace(error).is_none(),
+            };
+            false
+        });
+        wrong.map_or(Ok(()), Err)
+    }
+
+    fn ask(&mut self, company: &mut dyn Company, id: AskId, ask: Ask) {
+        self.asked = true;
+        if self.asks.len() >= dispatch::MOST {
+            let message =
+                format!("This client answers at most {} questions at once", dispatch::MOST);
+            let error = Error::new(ErrorKind::Overloaded).with_message(message);
+            self.exchange.answers().deliver(id, Err(error));
+        } else {
+            self.asks.push((id, company.ask(ask)));
+        }
+    }
+}
+
+/// Why a question is not answered that comes where none belongs.
+pub(crate) fn refuse_here(ask: &Ask) -> Error {
+    let message = format!("{} cannot be answered while listening", ask.method().name());
+    Error::new(ErrorKind::InvalidRequest).with_message(message)
+}

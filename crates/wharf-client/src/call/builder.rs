@@ -1,0 +1,212 @@
+//! A call in the making.
+
+use std::{collections::BTreeMap, fmt, future::IntoFuture, time::Duration};
+
+use serde_json::{json, value::RawValue};
+use wharf_model::{BoxFuture, Completion, Error, LogLevel, Meta, Reply, Task};
+
+use crate::{
+    TaskHandle,
+    api::Caller,
+    call::{request::Spec, run},
+};
+
+/// How far a call has come.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Rises with each message.
+    pub progress: f64,
+    /// What `progress` will be at the end, if known.
+    pub total: Option<f64>,
+    /// What is going on, for people.
+    pub message: Option<String>,
+}
+
+/// A log message of a call.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LogMessage {
+    /// How grave it is.
+    pub level: LogLevel,
+    /// Where it comes from.
+    pub logger: Option<String>,
+    /// Any JSON.
+    pub data: Box<RawValue>,
+}
+
+type SeeTask = Box<dyn FnMut(&Task) + Send>;
+
+/// Who hears of what happens on the way.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    pub(crate) progress: Option<Box<dyn FnMut(Progress) + Send>>,
+    pub(crate) log: Option<Box<dyn FnMut(LogMessage) + Send>>,
+    pub(crate) task: Option<SeeTask>,
+}
+
+/// What is called: a method of the protocol, or anything by its name.
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Call(Spec),
+    /// A tool, as a task if the server can, which is kept for so many milliseconds.
+    Start(Spec, Option<u64>),
+    /// The end of a task.
+    Wait(TaskHandle),
+    Raw {
+        method: String,
+        params: Option<String>,
+    },
+}
+
+/// How a call ended well.
+pub(crate) enum Done {
+    Reply(Reply),
+    Task(TaskHandle),
+    Raw(Box<RawValue>),
+}
+
+/// A call in the making: `.await` sends it, and dropping it then cancels it.
+///
+/// ```
+/// # mod wharf { pub use wharf_client::*; }
+/// use std::time::Duration;
+/// use wharf::{Caller, args};
+///
+/// # async fn example(caller: Caller) -> Result<(), wharf_model::Error> {
+/// let result = caller
+///     .call("deploy", args! { build: "1.2.3" })
+///     .timeout(Duration::from_secs(300))
+///     .on_progress(|it| println!("{}", it.progress))
+///     .await?;
+/// # drop(result);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a call is sent when it is awaited"]
+pub struct Calling<T> {
+    pub(crate) caller: Caller,
+    pub(crate) what: Result<What, Error>,
+    pub(crate) read: fn(Done) -> Result<T, Error>,
+    pub(crate) hooks: Hooks,
+    pub(crate) idle: Duration,
+    pub(crate) total: Duration,
+    pub(crate) cached: bool,
+    context: BTreeMap<String, String>,
+}
+
+impl<T> Calling<T> {
+    pub(crate) fn new(
+        caller: &Caller,
+        what: Result<What, Error>,
+        read: fn(Done) -> Result<T, Error>,
+    ) -> Self {
+        let (idle, total) = (caller.options().idle, caller.options().total);
+        let (caller, hooks) = (caller.clone(), Hooks::default());
+        Calling { caller, what, read, hooks, idle, total, cached: true, context: BTreeMap::new() }
+    }
+
+    /// How long it may show no sign of life, such as progress.
+    pub fn timeout(mut self, idle: Duration) -> Self {
+        self.idle = idle;
+        self
+    }
+
+    /// How long it may take in all.
+    pub fn total(mut self, total: Duration) -> Self {
+        self.total = total;
+        self
+    }
+
+    /// Hears how far it has come.
+    pub fn on_progress(mut self, hear: impl FnMut(Progress) + Send + 'static) -> Self {
+        self.hooks.progress = Some(Box::new(hear));
+        self
+    }
+
+    /// Hears its log messages, if [`Caller::set_log_level`] asked for any.
+    pub fn on_log(mut self, hear: impl FnMut(LogMessage) + Send + 'static) -> Self {
+        self.hooks.log = Some(Box::new(hear));
+        self
+    }
+
+    /// Sees where the task stands that the call has become, each time anything is known of it.
+    pub fn on_task(mut self, see: impl FnMut(&Task) + Send + 'static) -> Self {
+        self.hooks.task = Some(Box::new(see));
+        self
+    }
+
+    /// Sends these members of `_meta` along. What the protocol itself puts there comes on top.
+    pub fn meta(mut self, meta: Meta) -> Self {
+        self.what = self.what.and_then(|what| with_meta(what, meta));
+        self
+    }
+
+    /// Asks the server, even if an earlier result is still good.
+    pub fn no_cache(mut self) -> Self {
+        self.cached = false;
+        self
+    }
+}
+
+impl Calling<TaskHandle> {
+    /// Asks the server to keep the task, with its result, for so long after its creation. Not every
+    /// server lets itself be told.
+    pub fn keep_for(mut self, ttl: Duration) -> Self {
+        if let Ok(What::Start(_, kept)) = &mut self.what {
+            *kept = Some(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        }
+        self
+    }
+}
+
+impl Calling<Completion> {
+    /// Tells the arguments that are already settled.
+    pub fn context<K: Into<String>, V: Into<String>>(
+        mut self,
+        settled: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        self.context.extend(settled.into_iter().map(|(name, value)| (name.into(), value.into())));
+        self
+    }
+}
+
+impl<T: 'static> IntoFuture for Calling<T> {
+    type Output = Result<T, Error>;
+    type IntoFuture = BoxFuture<Result<T, Error>>;
+
+    fn into_future(mut self) -> Self::IntoFuture {
+        if let (Ok(What::Call(spec)), false) = (&mut self.what, self.context.is_empty()) {
+            let context = json!({"arguments": self.context});
+            spec.params.push(("context".into(), context.to_string()));
+        }
+        let Calling { caller, what, read, hooks, idle, total, cached, .. } = self;
+        Box::pin(async move {
+            let limits = run::Limits { idle, total, cached };
+            run::run(&caller, what?, hooks, limits).await.and_then(read)
+        })
+    }
+}
+
+fn with_meta(what: What, meta: Meta) -> Result<What, Error> {
+    Ok(match what {
+        What::Call(spec) => What::Call(Spec { meta: Some(meta), ..spec }),
+        What::Start(spec, ttl) => What::Start(Spec { meta: Some(meta), ..spec }, ttl),
+        // Nothing of a caller's own goes with the looks at a task.
+        What::Wait(handle) => What::Wait(handle),
+        What::Raw { method, params } => {
+            let mut all: Meta = match params {
+                Some(params) => serde_json::from_str(&params)?,
+                None => Meta::new(),
+            };
+            all.insert("_meta".into(), meta.into());
+            What::Raw { method, params: Some(serde_json::to_string(&all)?) }
+        }
+    })
+}
+
+impl<T> fmt::Debug for Calling<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calling").field("what", &self.what).finish_non_exhaustive()
+    }
+}

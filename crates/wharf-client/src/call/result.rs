@@ -1,0 +1,103 @@
+//! Results as callers want them.
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, value::RawValue};
+use wharf_model::{
+    Completion, Content, Error, ErrorKind, PromptResult, ReadResult, Reply, ToolResult, excerpt,
+};
+
+use crate::{TaskHandle, call::builder::Done};
+
+/// A link gave the result of another method: a fault of its own, but no reason to panic.
+pub(crate) fn unexpected() -> Error {
+    Error::new(ErrorKind::InternalError)
+        .with_message("The link gave the result of another method: this is a fault of the link")
+}
+
+pub(crate) fn tool(done: Done) -> Result<ToolResult, Error> {
+    match done {
+        Done::Reply(Reply::Tool(result)) => Ok(result),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn task(done: Done) -> Result<TaskHandle, Error> {
+    match done {
+        Done::Task(handle) => Ok(handle),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn resource(done: Done) -> Result<ReadResult, Error> {
+    match done {
+        Done::Reply(Reply::Read(result)) => Ok(result),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn prompt(done: Done) -> Result<PromptResult, Error> {
+    match done {
+        Done::Reply(Reply::Prompt(result)) => Ok(result),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn completion(done: Done) -> Result<Completion, Error> {
+    match done {
+        Done::Reply(Reply::Completion(result)) => Ok(result),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn raw(done: Done) -> Result<Box<RawValue>, Error> {
+    match done {
+        Done::Raw(result) => Ok(result),
+        _ => Err(unexpected()),
+    }
+}
+
+/// How revisions before 2026-07-28 carry structured content that is no object.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound = "T: DeserializeOwned")]
+struct Wrapped<T> {
+    result: T,
+}
+
+pub(crate) fn tool_as<T: DeserializeOwned>(done: Done) -> Result<T, Error> {
+    let result = tool(done)?;
+    let texts: Vec<&str> = result.content.iter().filter_map(Content::as_text).collect();
+    if result.is_error {
+        let message = match texts[..] {
+            [] => ErrorKind::ToolExecutionFailed.message().to_owned(),
+            _ => texts.join("\n"),
+        };
+        return Err(Error::new(ErrorKind::ToolExecutionFailed).with_message(message));
+    }
+    if let Some(structured) = &result.structured {
+        let json = structured.get();
+        let unwrapped = || serde_json::from_str::<Wrapped<T>>(json).map(|it| it.result);
+        return serde_json::from_str(json)
+            .or_else(|error| unwrapped().map_err(|_| misread(&error, json)));
+    }
+    if result.content.is_empty() {
+        return serde_json::from_value(Value::Null).map_err(|error| misread(&error, ""));
+    }
+    let [text] = texts[..] else {
+        let message = format!(
+            "The tool returned no structured content and {} texts, so there is not one thing to \
+             read: use `call` for the whole result",
+            texts.len()
+        );
+        return Err(Error::new(ErrorKind::ValidationFailed).with_message(message));
+    };
+    // Many tools write JSON into their text, and as many write words.
+    serde_json::from_str(text).or_else(|error| {
+        serde_json::from_value(Value::from(text)).map_err(|_| misread(&error, text))
+    })
+}
+
+fn misread(error: &serde_json::Error, text: &str) -> Error {
+    let message =
+        format!("The tool's result is not of the type asked for: {error}: {}", excerpt(text));
+    Error::new(ErrorKind::ValidationFailed).with_message(message)
+}

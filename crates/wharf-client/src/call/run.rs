@@ -1,0 +1,441 @@
+//! One call from beginning to end: rounds of questions, and what may be tried again.
+
+use std::{collections::BTreeSet, future::poll_fn, sync::Arc, time::Duration};
+
+use wharf_model::{
+    Asks, Deadlines, Error, ErrorKind, Exchange, InputRequired, Method, Outcome, Reply, Request,
+    Service, Task, TaskSupport, Tasking, ToolInfo, ToolResult,
+};
+
+use crate::{
+    Caller, Listing, TaskHandle,
+    api::{not_offered, offers},
+    cache::tool_schemas,
+    call::{
+        any_method,
+        attempt::{Own, Round},
+        builder::{Done, Hooks, What},
+        deadline,
+        request::{Retry, Spec},
+        url_elicitation,
+    },
+    server_requests::dispatch,
+    task::{Ending, Leash, Manner, Watch, follow, request_mode},
+};
+
+/// How long to wait before an overloaded server is asked again, at first and at most.
+const SHED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// How often a call is sent again after the connection broke, and after how long.
+const REISSUES: usize = 2;
+const REISSUE: Duration = Duration::from_millis(100);
+
+/// How one call is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) idle: Duration,
+    pub(crate) total: Duration,
+    pub(crate) cached: bool,
+}
+
+impl Limits {
+    pub(crate) fn of(caller: &Caller) -> Self {
+        let options = caller.options();
+        Limits { idle: options.idle, total: options.total, cached: true }
+    }
+}
+
+pub(crate) async fn run(
+    caller: &Caller,
+    what: What,
+    mut hooks: Hooks,
+    limits: Limits,
+) -> Result<Done, Error> {
+    let Limits { idle, total, .. } = limits;
+    let timer = caller.timer();
+    match what {
+        What::Call(spec) => call(caller, spec, hooks, limits).await.map(Done::Reply),
+        What::Start(spec, ttl) => {
+            let tool = spec.target.clone();
+            let start = Call::new(caller, spec, hooks, idle).start(ttl);
+            let handle = match deadline::within(timer, total, "total", start).await? {
+                Started::Task(task) => TaskHandle::made(caller, tool, *task),
+                Started::Result(result) => TaskHandle::done(caller, tool, result),
+            };
+            Ok(Done::Task(handle))
+        }
+        What::Wait(handle) => {
+            let end = handle.follow(&mut hooks, idle);
+            let checked = async {
+                let result = end.await?;
+                check(caller, handle.tool(), &result, idle).await?;
+                Ok(result)
+            };
+            let result = deadline::within(timer, total, "total", checked).await?;
+            Ok(Done::Reply(Reply::Tool(result)))
+        }
+        What::Raw { method, params } => {
+            let raw = any_method::ask(caller, method, params, hooks, idle);
+            deadline::within(timer, total, "total", raw).await.map(Done::Raw)
+        }
+    }
+}
+
+async fn call(caller: &Caller, spec: Spec, hooks: Hooks, limits: Limits) -> Result<Reply, Error> {
+    let Limits { idle, total, cached } = limits;
+    if !offers(&caller.about().discovery.capabilities, spec.method) {
+        return Err(not_offered(spec.method.name()));
+    }
+    // Metadata of the caller's own may change the result.
+    let key = (spec.method.info().cacheable && spec.meta.is_none()).then(|| spec.key());
+    let memory = caller.memory();
+    if let (Some(key), true) = (&key, cached)
+        && let Some(reply) = memory.get(spec.method, key, caller.timer().now())
+    {
+        return Ok(reply);
+    }
+    let (method, generation) = (spec.method, memory.generation(spec.method));
+    let call = Call::new(caller, spec, hooks, idle).finish();
+    let (reply, asked) = deadline::within(caller.timer(), total, "total", call).await?;
+    // What hangs on answers is good for this call only.
+    if let (Some(key), false) = (key, asked) {
+        memory.keep(method, key, &reply, generation, caller.timer().now());
+    }
+    Ok(reply)
+}
+
+/// How a request ended.
+enum Ended {
+    Reply(Reply),
+    Task(Box<Task>),
+}
+
+/// What a tool that was called as a task gave at once.
+enum Started {
+    Task(Box<Task>),
+    Result(ToolResult),
+}
+
+struct Call<'a> {
+    caller: &'a Caller,
+    spec: Spec,
+    hooks: Hooks,
+    idle: Duration,
+    retry: Option<Retry>,
+    rounds: usize,
+    sheds: usize,
+    reissues: usize,
+    asked: bool,
+    listed_again: bool,
+    tasking: Tasking,
+    pages: url_elicitation::Pages,
+}
+
+impl<'a> Call<'a> {
+    fn new(caller: &'a Caller, spec: Spec, hooks: Hooks, idle: Duration) -> Self {
+        let (retry, rounds, sheds, reissues) = (None, 0, 0, 0);
+        let (asked, listed_again) = (false, false);
+        let tasking = request_mode::tasking(caller, &spec);
+        let pages = url_elicitation::Pages::default();
+        Call {
+            caller,
+            spec,
+            hooks,
+            idle,
+            retry,
+            rounds,
+            sheds,
+            reissues,
+            asked,
+            listed_again,
+            tasking,
+            pages,
+        }
+    }
+
+    /// The result, and whether the server asked for anything on the way.
+    async fn finish(mut self) -> Result<(Reply, bool), Error> {
+        loop {
+            let reply = match self.end().await? {
+                Ended::Reply(reply) => reply,
+                Ended::Task(task) => match self.follow(*task).await {
+                    Ok(result) => Reply::Tool(result),
+                    Err(error) if error.kind.is_url_elicitation_required() => {
+                        self.recover(error).await?;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
+            };
+            if let Reply::Tool(result) = &reply {
+                check(self.caller, self.spec.target.as_deref(), result, self.idle).await?;
+            }
+            return Ok((reply, self.asked || self.retry.is_some()));
+        }
+    }
+
+    /// The task that the call has become, or its result if there is one at once.
+    async fn start(mut self, ttl: Option<u64>) -> Result<Started, Error> {
+        if !offers(&self.caller.about().discovery.capabilities, Method::CallTool) {
+            return Err(not_offered(Method::CallTool.name()));
+        }
+        if self.caller.manner() == Manner::Fetched {
+            let tool = self.spec.target.as_deref().unwrap_or_default();
+            let support = request_mode::support(self.caller, tool).await?;
+            if matches!(support, TaskSupport::Optional | TaskSupport::Required) {
+                self.tasking = Tasking::Wanted(ttl);
+            }
+        }
+        match self.end().await? {
+            Ended::Task(task) => Ok(Started::Task(task)),
+            Ended::Reply(Reply::Tool(result)) => {
+                check(self.caller, self.spec.target.as_deref(), &result, self.idle).await?;
+                Ok(Started::Result(result))
+            }
+            Ended::Reply(_) => Err(crate::call::result::unexpected()),
+        }
+    }
+
+    /// How the request itself ends, with all rounds of questions and tries it takes.
+    async fn end(&mut self) -> Result<Ended, Error> {
+        loop {
+            match self.once().await? {
+                Outcome::Complete(Reply::Tool(result))
+                    if request_mode::may_mean_task(self.caller, self.tasking, &result)
+                        && self.runs_only_as_task().await =>
+                {
+                    self.tasking = Tasking::Wanted(None);
+                }
+                Outcome::Complete(reply) => return Ok(Ended::Reply(reply)),
+                Outcome::Task(task) if self.spec.method == Method::CallTool => {
+                    return Ok(Ended::Task(task));
+                }
+                Outcome::InputRequired(required) => self.meet(*required).await?,
+                Outcome::Failed(error) => self.recover(*error).await?,
+                _ => return Err(crate::call::result::unexpected()),
+            }
+        }
+    }
+
+    /// Follows the task that the call has become. Whoever no longer waits cancels it.
+    async fn follow(&mut self, task: Task) -> Result<ToolResult, Error> {
+        let watch = Watch::new(self.caller, &task.id, Some(task.clone()), self.idle)?;
+        let leash = Leash::new(self.caller, &task.id);
+        let mut company = Own { caller: self.caller, hooks: &mut self.hooks };
+        let (end, asked) = follow(watch, Some(task), &mut company).await;
+        self.asked |= asked;
+        if let Err(Ending::GaveUp(error)) = end {
+            return Err(error);
+        }
+        leash.let_go();
+        end.map_err(Error::from)
+    }
+
+    async fn once(&mut self) -> Result<Outcome, Error> {
+        let caller = self.caller;
+        let mut request = self.spec.build(self.retry.as_ref()).from_peer(caller.peer().clone());
+        request.asks = Asks::Deliver;
+        request.log_level = caller.log_level();
+        request.tasking = self.tasking;
+        // Progress shows that a tool is still at work, whether anybody looks at it or not.
+        request.progress = self.hooks.progress.is_some() || request.method == Method::CallTool;
+        let link = caller.link();
+        request.scope = link.scope();
+        if let (Some(tool), true) = (&self.spec.target, request.method == Method::CallTool) {
+            let arguments = self.spec.arguments.as_deref().unwrap_or("{}");
+            request.mirrored = caller.memory().mirrored(tool, arguments, link.mirrors())?;
+        }
+        let (outcome, asked) = exchange(caller, &*link, request, &mut self.hooks, self.idle).await;
+        self.asked |= asked;
+        Ok(outcome)
+    }
+
+    /// Gets the answers that the server wants before it goes on.
+    async fn meet(&mut self, required: InputRequired) -> Result<(), Error> {
+        let InputRequired { requests, state } = required;
+        let most = self.caller.options().rounds;
+        if requests.is_empty() {
+            if state.is_none() {
+                return Err(broken("says that it needs input, but not which"));
+            }
+            if self.sheds >= most {
+                return Err(endless(&format!("put the call off {most} times")));
+            }
+            deadline::sleep(self.caller.timer(), put_off(self.sheds)).await;
+            self.sheds += 1;
+            self.retry = Some(Retry { responses: None, state });
+            return Ok(());
+        }
+        if self.rounds >= most {
+            return Err(endless(&format!("asked for input more than {most} times")));
+        }
+        self.rounds += 1;
+        let distinct: BTreeSet<&String> = requests.iter().map(|(key, _)| key).collect();
+        if distinct.len() < requests.len() {
+            return Err(broken("asks two questions under one key"));
+        }
+        if requests.len() > dispatch::MOST {
+            return Err(broken(&format!("asks more than {} questions at once", dispatch::MOST)));
+        }
+        let answer = self.caller.answer();
+        let asked =
+            requests.into_iter().map(|(key, ask)| (key, dispatch::put(answer, ask))).collect();
+        let responses = Some(dispatch::all(asked).await?);
+        self.retry = Some(Retry { responses, state });
+        Ok(())
+    }
+
+    /// Makes it possible to try once more, or gives the error back.
+    async fn recover(&mut self, error: Error) -> Result<(), Error> {
+        match error.kind {
+            ErrorKind::HeaderMismatch if self.can_list_again() => self.list_again().await,
+            ErrorKind::UrlElicitationRequired => {
+                self.pages.open(self.caller, error, self.idle).await
+            }
+            ErrorKind::ConnectionClosed | ErrorKind::TransportError => self.reissue(error).await,
+            _ if request_mode::may_want_task(
+                self.caller,
+                self.spec.method,
+                self.tasking,
+                &error,
+            ) =>
+            {
+                self.as_task(error).await
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// The tool may run only as a task, which nobody knew: nothing ran, and it is called as one.
+    async fn as_task(&mut self, error: Error) -> Result<(), Error> {
+        if !self.runs_only_as_task().await {
+            return Err(error);
+        }
+        self.tasking = Tasking::Wanted(None);
+        Ok(())
+    }
+
+    /// Whether the server lists the tool as one that runs only as a task.
+    async fn runs_only_as_task(&mut self) -> bool {
+        let tool = self.spec.target.as_deref().unwrap_or_default();
+        request_mode::support(self.caller, tool).await.is_ok_and(|it| it == TaskSupport::Required)
+    }
+
+    fn can_list_again(&self) -> bool {
+        let is_tool = self.spec.method == Method::CallTool;
+        is_tool && !self.listed_again && self.caller.link().mirrors()
+    }
+
+    /// The server's idea of which arguments are mirrored is another: looks the tool up afresh.
+    async fn list_again(&mut self) -> Result<(), Error> {
+        self.listed_again = true;
+        look_up(self.caller, self.spec.target.as_deref().unwrap_or_default()).await.map(drop)
+    }
+
+    async fn reissue(&mut self, mut error: Error) -> Result<(), Error> {
+        let tool = self.spec.target.as_deref().filter(|_| self.spec.method == Method::CallTool);
+        if let Some(tool) = tool
+            && !is_repeatable(self.caller, tool).await
+        {
+            let advice = format!(
+                "{}; the call was not sent again, because `{}` is not known to be safe to repeat",
+                error.message,
+                wharf_model::excerpt(tool),
+            );
+            error.message = advice.into();
+            return Err(error);
+        }
+        if self.reissues >= REISSUES {
+            error.message = format!("{}; sent {} times", error.message, REISSUES + 1).into();
+            return Err(error);
+        }
+        deadline::sleep(
+            self.caller.timer(),
+            deadline::backoff(REISSUE, self.reissues, REISSUE * 4),
+        )
+        .await;
+        self.reissues += 1;
+        Ok(())
+    }
+}
+
+/// Whether the tool is safe to repeat, by its own account. It is looked up if nobody listed it, or if
+/// the list has changed: a server that was started again may be another.
+async fn is_repeatable(caller: &Caller, tool: &str) -> bool {
+    if let Some(known) = caller.memory().known(tool) {
+        return known.is_repeatable();
+    }
+    // What was listed while the list changed is not remembered, and counts here nevertheless.
+    let listed = look_up(caller, tool).await;
+    listed.is_ok_and(|tool| tool.is_some_and(|info| tool_schemas::is_repeatable(&info)))
+}
+
+/// Lists tools afresh until `name` is among them. If the list changes meanwhile, nobody remembers it.
+pub(crate) async fn look_up(caller: &Caller, name: &str) -> Result<Option<Arc<ToolInfo>>, Error> {
+    let mut tools = Listing::<ToolInfo>::new(caller).no_cache();
+    while let Some(tool) = tools.next().await.transpose()? {
+        if tool.name == name {
+            return Ok(Some(tool));
+        }
+    }
+    Ok(None)
+}
+
+/// How long to put off a call that the server put off `times` times before.
+pub(crate) fn put_off(times: usize) -> Duration {
+    deadline::backoff(SHED.0, times, SHED.1)
+}
+
+/// Holds structured content against the tool's schema, where the tool was listed.
+async fn check(
+    caller: &Caller,
+    tool: Option<&str>,
+    result: &ToolResult,
+    idle: Duration,
+) -> Result<(), Error> {
+    let tool = tool.filter(|_| caller.options().validate_output && !result.is_error);
+    let Some(known) = tool.and_then(|tool| caller.memory().known(tool)) else { return Ok(()) };
+    let unchecked = match known.is_light(result) {
+        true => known.check_output(result.structured.as_ref())?,
+        false => {
+            let structured = result.structured.clone();
+            let checked = deadline::aside(move || known.check_output(structured.as_ref()));
+            deadline::within(caller.timer(), idle, "timeout", checked).await?
+        }
+    };
+    if let (Some(unchecked), Some(tool)) = (unchecked, tool) {
+        unchecked.warn(tool);
+    }
+    Ok(())
+}
+
+/// Sends one request and waits for its end: how it ended, and whether anything was asked.
+pub(crate) async fn exchange(
+    caller: &Caller,
+    service: &dyn Service,
+    request: Request,
+    hooks: &mut Hooks,
+    idle: Duration,
+) -> (Outcome, bool) {
+    // The whole call has a deadline of its own, around all of its requests.
+    let deadlines = Deadlines { idle: Some(idle), total: None };
+    let exchange = Exchange::start(service, request, caller.timer().clone(), deadlines);
+    let (mut round, mut company) = (Round::new(exchange.for_caller()), Own { caller, hooks });
+    let (outcome, asked) = poll_fn(|cx| round.poll_end(&mut company, cx)).await;
+    match outcome {
+        Outcome::Failed(error) if *error == Error::new(ErrorKind::RequestTimeout) => {
+            (deadline::out_of_time(idle, "timeout").into(), asked)
+        }
+        outcome => (outcome, asked),
+    }
+}
+
+pub(crate) fn broken(what: &str) -> Error {
+    let message = format!("The server {what}: it breaks the protocol");
+    Error::new(ErrorKind::ValidationFailed).with_message(message)
+}
+
+pub(crate) fn endless(what: &str) -> Error {
+    let message = format!("The server {what}; `CallOptions::rounds` says how often it may");
+    Error::new(ErrorKind::ValidationFailed).with_message(message)
+}

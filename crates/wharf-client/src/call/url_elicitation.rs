@@ -1,0 +1,72 @@
+//! Pages that the user must visit before a call can succeed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use serde::Deserialize;
+use wharf_model::{
+    Ask, BoxFuture, ClientCapability, ElicitAction, ElicitResult, ElicitUrl, Error, ErrorKind,
+};
+
+use crate::{Caller, call::deadline, server_requests::dispatch};
+
+/// How long to wait for the server's word that a page was visited, before the call is tried anyway:
+/// not every server sends word.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+
+/// Pages one error may ask for.
+const MOST: usize = 16;
+
+/// Which pages a call has asked the user to visit.
+#[derive(Default)]
+pub(crate) struct Pages {
+    opened: BTreeSet<String>,
+    tries: usize,
+}
+
+#[derive(Deserialize)]
+struct Wanted {
+    elicitations: Vec<ElicitUrl>,
+}
+
+impl Pages {
+    /// Puts the pages that `error` names to the user, and waits until they may have been visited.
+    pub(crate) async fn open(
+        &mut self,
+        caller: &Caller,
+        error: Error,
+        idle: Duration,
+    ) -> Result<(), Error> {
+        let data = error.data.as_deref().cloned().unwrap_or_default();
+        let can = caller.peer().capabilities.has(&ClientCapability::ElicitationUrl);
+        let pages = match serde_json::from_value::<Wanted>(data) {
+            Ok(Wanted { elicitations }) if can && !elicitations.is_empty() => elicitations,
+            _ => return Err(error),
+        };
+        if pages.len() > MOST || self.tries >= caller.options().rounds {
+            let message = "The server asks for too many pages to be visited before this call";
+            return Err(error.with_message(message));
+        }
+        // Without an id, the address is what tells pages apart.
+        let name = |page: &ElicitUrl| page.id.clone().unwrap_or_else(|| page.url.clone());
+        let names: BTreeSet<String> = pages.iter().map(name).collect();
+        let new = pages.into_iter().filter(|page| self.opened.insert(name(page)));
+        let asked = new.map(|page| {
+            (name(&page), dispatch::put(caller.answer(), Ask::ElicitUrl(Box::new(page))))
+        });
+        let answers = dispatch::all(asked.collect()).await?;
+        let answers: BTreeMap<String, ElicitResult> = serde_json::from_str(&answers)?;
+        if answers.values().any(|answer| answer.action != ElicitAction::Accept) {
+            return Err(error.with_message("The user did not want to visit the page it takes"));
+        }
+        let pause = deadline::backoff(FIRST_WAIT, self.tries, idle);
+        self.tries += 1;
+        let done: BoxFuture<Result<(), Error>> = Box::pin(caller.memory().completed(names));
+        match deadline::within(caller.timer(), pause, "timeout", done).await {
+            Err(error) if error.kind != ErrorKind::RequestTimeout => Err(error),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! A server in the same process, with nothing in between.
+
+use std::{
+    collections::BTreeMap,
+    future::{pending, ready},
+    sync::{Arc, Weak},
+    time::Instant,
+};
+
+use serde_json::{Value, json, value::RawValue};
+use wharf_model::{
+    BoxFuture, Deadlines, Direction, Error, Implementation, InputRequired, Method, Outbox, Outcome,
+    Page, Reply, Request, RequestBuilder, Scope, Service, Task, Tasking, Timer, ToolResult,
+    Trusted,
+};
+
+use crate::{
+    About, Ear, Errand, Link,
+    call::result::unexpected,
+    task::{asks_json, task_json},
+};
+
+/// A link to a server in the same process: no bytes, no revision. The server takes the caller for one
+/// of its own process: see [`Trusted`].
+///
+/// # Errors
+/// If the service does not say what it can do.
+///
+/// ```
+/// # mod wharf { pub use {wharf_client::*, wharf_model::*, wharf_server::{Router, Tool}}; }
+/// use std::sync::Arc;
+/// use wharf::{Implementation, Router, Tool, local};
+///
+/// # async fn example() -> Result<(), wharf::Error> {
+/// let router = Router::builder().add(Tool::new("hello", async || "hello")).build().unwrap();
+/// let link = local(Arc::new(router), Implementation::new("harbour", "1.0.0")).await?;
+/// assert!(link.about().discovery.capabilities.tools.is_some());
+/// # Ok(())
+/// # }
+/// ```
+pub async fn local(
+    service: Arc<dyn Service>,
+    info: Implementation,
+) -> Result<Arc<dyn Link>, Error> {
+    let mut scope = Scope::new();
+    scope.insert(Trusted);
+    local_with(service, info, scope).await
+}
+
+/// The same for a caller whose requests carry `scope`: a [`Principal`](wharf_model::Principal), for
+/// one.
+///
+/// # Errors
+/// If the service does not say what it can do.
+pub async fn local_with(
+    service: Arc<dyn Service>,
+    info: Implementation,
+    scope: Scope,
+) -> Result<Arc<dyn Link>, Error> {
+    let scope = scope.shared();
+    let mut request = RequestBuilder::new(Method::Discover).build();
+    request.scope = scope.clone();
+    let outbox = Outbox::new(Arc::new(NoTimer), Deadlines { idle: None, total: None });
+    match service.call(request, outbox).await {
+        Outcome::Complete(Reply::Discover(discovery)) => {
+            Ok(Arc::new(Local { about: Arc::new(About::new(info, *discovery)), service, scope }))
+        }
+        Outcome::Failed(error) => Err(*error),
+        _ => Err(unexpected()),
+    }
+}
+
+struct Local {
+    service: Arc<dyn Service>,
+    about: Arc<About>,
+    /// What requests of the caller's own carry.
+    scope: Scope,
+}
+
+impl Service for Local {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let method = request.method;
+        let call = self.service.call(request, outbox);
+        match method {
+            Method::CallTool => Box::pin(async move { as_result(call.await) }),
+            _ => call,
+        }
+    }
+}
+
+/// What a model can correct itself from is a result, as it is over any other link.
+fn as_result(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Failed(error)
+            if error.kind.is_tool_result() || error.kind.is_invalid_tool_arguments() =>
+        {
+            ToolResult::error(error.message.into_owned()).into()
+        }
+        other => other,
+    }
+}
+
+impl Link for Local {
+    fn about(&self) -> Arc<About> {
+        self.about.clone()
+    }
+
+    fn request(
+        &self,
+        method: String,
+        params: Option<Box<RawValue>>,
+        outbox: Outbox,
+    ) -> BoxFuture<Result<Box<RawValue>, Error>> {
+        let known = Method::from_name(&method).filter(|it| it.info().direction == Direction::Call);
+        let request = match (known, &*method) {
+            (Some(method), _) => request(method, params.as_deref()),
+            (None, "ping") => return Box::pin(ready(text(json!({})))),
+            (None, _) => Err(Error::method_not_found(&method)),
+        };
+        let about = self.about.clone();
+        let call = request.map(|mut request| {
+            request.scope = self.scope.clone();
+            self.service.call(request, outbox)
+        });
+        Box::pin(async move {
+            match call?.await {
+                Outcome::Complete(reply) => text(result(reply, &about)?),
+                Outcome::InputRequired(required) => text(input_required(*required)),
+                Outcome::Task(task) => text(made(&task)),
+                Outcome::Failed(error) => Err(*error),
+                _ => Err(unexpected()),
+            }
+        })
+    }
+
+    fn scope(&self) -> Scope {
+        self.scope.clone()
+    }
+
+    /// A service in the same process is always there, and hears of new roots from its peer.
+    fn run(&self, _: Errand) -> BoxFuture<Result<(), Error>> {
+        Box::pin(ready(Ok(())))
+    }
+
+    /// Nothing is said outside of calls and listens.
+    fn listen_in(&self, _: Weak<dyn Ear>) {}
+
+    fn close(&self) -> BoxFuture<()> {
+        Box::pin(ready(()))
+    }
+}
+
+/// A request for `method` with these parameters.
+fn request(method: Method, params: Option<&RawValue>) -> Result<Request, Error> {
+    let params = params.map_or("{}", RawValue::get);
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(params)?;
+    let mut request = RequestBuilder::new(method);
+    for (name, value) in &members {
+        let json = value.get();
+        request = match &**name {
+            name if Some(name) == method.info().mirrored => {
+                request.target(&serde_json::from_str::<String>(json)?)
+            }
+            "arguments" => request.arguments(json),
+            "cursor" => request.cursor(&serde_json::from_str::<String>(json)?),
+            "inputResponses" => request.input_responses(json),
+            "requestState" => request.request_state(&serde_json::from_str::<String>(json)?),
+            "_meta" => request.meta(json),
+            name => request.param(name, json),
+        };
+    }
+    let mut request = request.build();
+    // Who names methods knows what a task is.
+    request.tasking = Tasking::Welcome;
+    Ok(request)
+}
+
+fn text(value: Value) -> Result<Box<RawValue>, Error> {
+    Ok(RawValue::from_string(value.to_string())?)
+}
+
+/// A result as the canonical protocol writes it.
+fn result(reply: Reply, about: &About) -> Result<Value, Error> {
+    fn page<T: serde::Serialize>(name: &str, page: &Page<T>) -> Result<Value, Error> {
+        let items: Vec<&T> = page.items().iter().map(|item| &**item).collect();
+        let mut list = json!({name: serde_json::to_value(items)?});
+        if let Some(next) = &page.next {
+            list["nextCursor"] = json!(next);
+        }
+        Ok(list)
+    }
+    Ok(match reply {
+        Reply::Discover(it) => json!({"serverInfo": about.info, "capabilities": it.capabilities,
+            "instructions": it.instructions}),
+        Reply::Tools(it) => page("tools", &it)?,
+        Reply::Resources(it) => page("resources", &it)?,
+        Reply::Templates(it) => page("resourceTemplates", &it)?,
+        Reply::Prompts(it) => page("prompts", &it)?,
+        Reply::Tool(it) => serde_json::to_value(it)?,
+        Reply::Read(it) => serde_json::to_value(it)?,
+        Reply::Prompt(it) => serde_json::to_value(it)?,
+        Reply::Completion(it) => json!({"completion": it}),
+        Reply::Listened | Reply::TaskUpdated | Reply::TaskCancelled { .. } => json!({}),
+        Reply::Task(it) => task_json(&it),
+        Reply::TaskList { tasks, next } => {
+            json!({"tasks": tasks.iter().map(task_json).collect::<Vec<_>>(), "nextCursor": next})
+        }
+        _ => return Err(unexpected()),
+    })
+}
+
+fn input_required(required: InputRequired) -> Value {
+    let requests = asks_json(&required.requests);
+    let mut result = json!({"resultType": "input_required", "inputRequests": requests});
+    if let Some(state) = required.state {
+        result["requestState"] = json!(state);
+    }
+    result
+}
+
+fn made(task: &Task) -> Value {
+    let mut result = task_json(task);
+    result["resultType"] = json!("task");
+    result
+}
+
+/// Discovery takes no time: no clock is needed for it.
+struct NoTimer;
+
+impl Timer for NoTimer {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn sleep_until(&self, _: Instant) -> BoxFuture<()> {
+        Box::pin(pending())
+    }
+}

@@ -1,0 +1,295 @@
+//! All pages of a list.
+
+use std::{
+    collections::HashSet,
+    fmt,
+    future::poll_fn,
+    mem,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use futures_core::Stream;
+use wharf_model::{
+    BoxFuture, Error, ErrorKind, Method, Page, PromptInfo, Reply, ResourceInfo, TemplateInfo,
+    ToolInfo,
+};
+
+use crate::{
+    Caller,
+    api::offers,
+    call::{
+        builder::{Done, Hooks, What},
+        deadline,
+        request::Spec,
+        result::unexpected,
+        run,
+        run::Limits,
+    },
+};
+
+/// What can be listed.
+pub trait Listed: sealed::Listed + Send + Sync + 'static {}
+
+pub(crate) mod sealed {
+    use super::{Arc, Caller, Method, Page, Reply};
+
+    pub trait Listed: Sized {
+        const METHOD: Method;
+        fn page(reply: Reply) -> Option<Page<Self>>;
+        /// The items of a page that may be used.
+        fn admit(items: Vec<Arc<Self>>, caller: &Caller, generation: u64) -> Vec<Arc<Self>> {
+            let _ = (caller, generation);
+            items
+        }
+        /// What must not come twice.
+        fn name(&self) -> Option<&str> {
+            None
+        }
+    }
+}
+
+macro_rules! listed {
+    ($($T:ident = $method:ident, $reply:ident { $($more:tt)* })*) => {
+        $(impl Listed for $T {}
+        impl sealed::Listed for $T {
+            const METHOD: Method = Method::$method;
+            fn page(reply: Reply) -> Option<Page<Self>> {
+                match reply {
+                    Reply::$reply(page) => Some(page),
+                    _ => None,
+                }
+            }
+            $($more)*
+        })*
+    };
+}
+
+listed! {
+    ToolInfo = ListTools, Tools {
+        fn admit(items: Vec<Arc<Self>>, caller: &Caller, generation: u64) -> Vec<Arc<Self>> {
+            caller.memory().learn(items, caller.link().mirrors(), generation)
+        }
+        fn name(&self) -> Option<&str> {
+            Some(&self.name)
+        }
+    }
+    ResourceInfo = ListResources, Resources {}
+    TemplateInfo = ListTemplates, Templates {}
+    PromptInfo = ListPrompts, Prompts {}
+}
+
+/// A list over all of its pages, read as they are needed: a stream, or [`all`](Listing::all) at
+/// once. A list that the server does not offer is empty.
+///
+/// ```
+/// # mod wharf { pub use wharf_client::*; }
+/// # async fn example(caller: wharf::Caller) -> Result<(), wharf_model::Error> {
+/// let mut tools = caller.tools();
+/// while let Some(tool) = tools.next().await {
+///     println!("{}", tool?.name);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a list is read when it is polled"]
+pub struct Listing<T: Listed> {
+    caller: Caller,
+    cached: bool,
+    items: std::vec::IntoIter<Arc<T>>,
+    step: Step<T>,
+    seen: Seen,
+}
+
+type Fetching<T> = BoxFuture<Result<(Page<T>, u64), Error>>;
+
+/// How long all pages of one listing may take is `CallOptions::total`.
+const KNOB: &str = "CallOptions::total";
+
+enum Step<T> {
+    /// The page at this cursor comes next; the first has none.
+    Next(Option<String>),
+    Fetching(Fetching<T>, Instant),
+    /// It ends with this, after the items there are.
+    Fail(Error),
+    Over,
+}
+
+/// What keeps a server from paging for ever.
+#[derive(Default)]
+struct Seen {
+    pages: usize,
+    items: usize,
+    weight: usize,
+    /// How long the server has taken so far.
+    time: Duration,
+    cursors: HashSet<String>,
+    names: HashSet<String>,
+    /// The state of the list when its first page was asked for.
+    generation: Option<u64>,
+}
+
+impl<T: Listed> Listing<T> {
+    pub(crate) fn new(caller: &Caller) -> Self {
+        let offered = offers(&caller.about().discovery.capabilities, T::METHOD);
+        let step = if offered { Step::Next(None) } else { Step::Over };
+        let (caller, items) = (caller.clone(), Vec::new().into_iter());
+        Listing { caller, cached: true, items, step, seen: Seen::default() }
+    }
+
+    /// Asks the server, even if earlier pages are still good.
+    pub fn no_cache(mut self) -> Self {
+        self.cached = false;
+        self
+    }
+
+    /// The next item; none after the last.
+    pub async fn next(&mut self) -> Option<Result<Arc<T>, Error>> {
+        poll_fn(|cx| self.poll_item(cx)).await
+    }
+
+    /// Every item. Begins once more if the list changes meanwhile.
+    ///
+    /// # Errors
+    /// If a page cannot be read, or the list does not end.
+    pub async fn all(mut self) -> Result<Vec<Arc<T>>, Error> {
+        match self.rest().await {
+            Ok(all) if !self.has_changed() => return Ok(all),
+            Err(error) if !self.is_outdated(&error) => return Err(error),
+            _ => {}
+        }
+        Listing::new(&self.caller).no_cache().rest().await
+    }
+
+    fn has_changed(&self) -> bool {
+        let now = self.caller.memory().generation(T::METHOD);
+        self.seen.generation.is_some_and(|began| began != now)
+    }
+
+    async fn rest(&mut self) -> Result<Vec<Arc<T>>, Error> {
+        let mut all = Vec::new();
+        while let Some(item) = self.next().await {
+            all.push(item?);
+        }
+        Ok(all)
+    }
+
+    /// Whether `error` may only mean that a cursor is of an earlier state of the list.
+    fn is_outdated(&self, error: &Error) -> bool {
+        let is_cursor = matches!(
+            error.kind,
+            ErrorKind::InvalidCursor | ErrorKind::CursorExpired | ErrorKind::InvalidParams
+        );
+        is_cursor && self.seen.pages > 0
+    }
+
+    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Arc<T>, Error>>> {
+        loop {
+            if let Some(item) = self.items.next() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            self.step = match mem::replace(&mut self.step, Step::Over) {
+                Step::Over => return Poll::Ready(None),
+                Step::Fail(error) => return Poll::Ready(Some(Err(error))),
+                Step::Next(cursor) => self.ask(cursor),
+                Step::Fetching(mut fetching, since) => match fetching.as_mut().poll(cx) {
+                    Poll::Ready(Ok((page, generation))) => self.take(page, generation, since),
+                    Poll::Ready(Err(error)) => Step::Fail(error),
+                    Poll::Pending => {
+                        self.step = Step::Fetching(fetching, since);
+                        return Poll::Pending;
+                    }
+                },
+            };
+        }
+    }
+
+    /// Asks for a page, in the time that the pages before have left.
+    fn ask(&self, cursor: Option<String>) -> Step<T> {
+        let total = self.caller.options().total;
+        let left = total.saturating_sub(self.seen.time);
+        if left.is_zero() {
+            return Step::Fail(deadline::out_of_time(total, KNOB));
+        }
+        let now = self.caller.timer().now();
+        let limits = Limits { total: left, cached: self.cached, ..Limits::of(&self.caller) };
+        Step::Fetching(Box::pin(fetch(self.caller.clone(), cursor, limits)), now)
+    }
+
+    fn take(&mut self, page: Page<T>, generation: u64, since: Instant) -> Step<T> {
+        let (options, seen) = (self.caller.options(), &mut self.seen);
+        seen.pages += 1;
+        seen.time += self.caller.timer().now().saturating_duration_since(since);
+        seen.weight = seen.weight.saturating_add(page.body.weight);
+        if seen.weight > options.listed {
+            return endless(T::METHOD, format!("more than {} bytes", options.listed));
+        }
+        seen.items = seen.items.saturating_add(page.items().len());
+        if seen.items > options.items {
+            return endless(T::METHOD, format!("more than {} items", options.items));
+        }
+        seen.generation.get_or_insert(generation);
+        let new = page.items().iter().filter(|item| seen.is_new(&***item)).cloned().collect();
+        self.items = T::admit(new, &self.caller, generation).into_iter();
+        match page.next {
+            None => Step::Over,
+            Some(_) if seen.pages >= options.pages => {
+                endless(T::METHOD, format!("more than {} pages", options.pages))
+            }
+            Some(next) if !seen.cursors.insert(next.clone()) => {
+                endless(T::METHOD, "a cursor that it gave before".into())
+            }
+            next => Step::Next(next),
+        }
+    }
+}
+
+impl Seen {
+    fn is_new<T: Listed>(&mut self, item: &T) -> bool {
+        let Some(name) = item.name() else { return true };
+        let is_new = self.names.insert(name.to_owned());
+        if !is_new {
+            tracing::warn!(name, "left out: the server lists another of the same name before it");
+        }
+        is_new
+    }
+}
+
+fn endless<T>(method: Method, what: String) -> Step<T> {
+    let message = format!(
+        "{}: the server gave {what}, so the listing was stopped; \
+         `CallOptions::{{pages, items, listed}}` say how much is read",
+        method.name()
+    );
+    Step::Fail(Error::new(ErrorKind::ContentTooLarge).with_message(message))
+}
+
+/// One page, and the state of the list when it was asked for.
+async fn fetch<T: Listed>(
+    caller: Caller,
+    cursor: Option<String>,
+    limits: Limits,
+) -> Result<(Page<T>, u64), Error> {
+    let generation = caller.memory().generation(T::METHOD);
+    let spec = Spec { cursor, ..Spec::new(T::METHOD) };
+    match run::run(&caller, What::Call(spec), Hooks::default(), limits).await? {
+        Done::Reply(reply) => T::page(reply).map(|it| (it, generation)).ok_or_else(unexpected),
+        _ => Err(unexpected()),
+    }
+}
+
+impl<T: Listed> Stream for Listing<T> {
+    type Item = Result<Arc<T>, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_item(cx)
+    }
+}
+
+impl<T: Listed> fmt::Debug for Listing<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listing").field("method", &T::METHOD).finish_non_exhaustive()
+    }
+}

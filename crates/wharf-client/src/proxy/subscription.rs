@@ -1,0 +1,157 @@
+//! A listen that is passed on, while what it wants may change.
+
+use std::{
+    collections::BTreeSet,
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use wharf_model::{
+    Deadlines, Event, Exchange, Filter, LiveFilter, Method, Notification, Outbox, Outcome, Peer,
+    Request, RequestBuilder, Scope, Tasking,
+};
+
+use crate::{Link, proxy::progress_tokens::Tokens};
+
+/// Listens at the back to what the front wants to hear. When that changes, another listen takes
+/// over once it is agreed on, so that nothing is missed in between.
+pub(crate) struct Overheard {
+    link: Arc<dyn Link>,
+    /// Who listens.
+    scope: Scope,
+    peer: Arc<Peer>,
+    /// What the front wants to hear.
+    live: LiveFilter,
+    /// How many changes of it were seen.
+    edits: u64,
+    /// The resources that the back was asked about.
+    followed: BTreeSet<String>,
+    heard: Exchange,
+    /// What takes over.
+    next: Option<Exchange>,
+    /// Whether the front was told that the listen has begun.
+    begun: bool,
+    outbox: Outbox,
+    tokens: Arc<Tokens>,
+}
+
+enum Happened {
+    Edited(u64),
+    Heard(Event),
+    Next(Event),
+}
+
+impl Overheard {
+    pub(crate) fn new(
+        link: Arc<dyn Link>,
+        request: &Request,
+        live: LiveFilter,
+        outbox: Outbox,
+        tokens: Arc<Tokens>,
+    ) -> Self {
+        let (scope, peer) = (request.scope.clone(), request.peer());
+        let followed = live.read(|filter| filter.uris.clone());
+        let heard = listen(&*link, &scope, &peer, &live, &outbox);
+        Overheard {
+            link,
+            scope,
+            peer,
+            live,
+            edits: 0,
+            followed,
+            heard,
+            next: None,
+            begun: false,
+            outbox,
+            tokens,
+        }
+    }
+
+    /// Until the back ends it.
+    pub(crate) async fn run(mut self) -> Outcome {
+        loop {
+            match self.whichever().await {
+                Happened::Edited(count) => {
+                    self.edits = count;
+                    self.next = Some(self.listen_anew());
+                }
+                Happened::Heard(Event::Done(outcome)) => return outcome,
+                Happened::Heard(Event::Notify(notification)) => self.tell(notification).await,
+                Happened::Heard(_) => {}
+                // What the back refuses, the front goes without.
+                Happened::Next(Event::Done(Outcome::Failed(_))) => self.next = None,
+                Happened::Next(Event::Done(outcome)) => return outcome,
+                Happened::Next(Event::Notify(notification)) => {
+                    self.take_over();
+                    self.tell(notification).await;
+                }
+                Happened::Next(_) => {}
+            }
+        }
+    }
+
+    async fn whichever(&mut self) -> Happened {
+        let mut edited = pin!(self.live.edited(self.edits));
+        poll_fn(|cx| {
+            if let Poll::Ready(count) = edited.as_mut().poll(cx) {
+                return Poll::Ready(Happened::Edited(count));
+            }
+            if let Some(Poll::Ready(event)) = self.next.as_mut().map(|next| next.poll_event(cx)) {
+                return Poll::Ready(Happened::Next(event));
+            }
+            self.heard.poll_event(cx).map(Happened::Heard)
+        })
+        .await
+    }
+
+    async fn tell(&mut self, notification: Notification) {
+        let again = matches!(notification, Notification::Acknowledged(_))
+            && std::mem::replace(&mut self.begun, true);
+        let said = self.tokens.translate(notification).filter(|_| !again);
+        if let Some(notification) = said {
+            self.outbox.notify(notification);
+            self.outbox.room().await;
+        }
+    }
+
+    fn listen_anew(&self) -> Exchange {
+        listen(&*self.link, &self.scope, &self.peer, &self.live, &self.outbox)
+    }
+
+    fn take_over(&mut self) {
+        let Some(next) = self.next.take() else { return };
+        // What it still has to say was said before the other one began.
+        let cx = &mut Context::from_waker(Waker::noop());
+        while let Poll::Ready(Event::Notify(unheard)) = self.heard.poll_event(cx) {
+            self.tokens.translate(unheard).into_iter().for_each(|said| self.outbox.notify(said));
+        }
+        self.heard = next;
+        // The front was promised these before the back knew of them.
+        let promised = self.live.read(|filter| filter.uris.clone());
+        for uri in promised.difference(&self.followed) {
+            self.outbox.notify(Notification::ResourceUpdated { uri: (&**uri).into() });
+        }
+        self.followed = promised;
+    }
+}
+
+/// A listen that lasts until it is dropped.
+fn listen(
+    link: &dyn Link,
+    scope: &Scope,
+    peer: &Arc<Peer>,
+    live: &LiveFilter,
+    outbox: &Outbox,
+) -> Exchange {
+    let mut request = RequestBuilder::new(Method::Listen).build().from_peer(peer.clone());
+    request.scope = scope.clone();
+    let wanted = live.read(Filter::clone);
+    if !wanted.tasks.is_empty() {
+        request.tasking = Tasking::Welcome;
+    }
+    request.filter = Some(LiveFilter::new(wanted));
+    let endless = Deadlines { idle: None, total: None };
+    Exchange::start(link, request, outbox.timer().clone(), endless)
+}

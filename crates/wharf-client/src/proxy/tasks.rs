@@ -1,0 +1,123 @@
+//! Tasks between a back that has them and a front that may not take them.
+
+use wharf_model::{
+    Ask, BoxFuture, Error, Method, Notification, Outbox, Outcome, Request, Service, Task,
+    TaskSupport, Tasking,
+};
+
+use crate::{
+    Caller,
+    call::attempt::Company,
+    proxy::Again,
+    server_requests::dispatch::Unanswered,
+    task::{Ending, Leash, Manner, Watch, follow, request_mode},
+};
+
+/// The back of a proxy. A task of its own goes to a front that takes tasks in the same manner; for
+/// every other front it is followed here, and the front gets the result.
+pub(crate) struct Through {
+    caller: Caller,
+}
+
+impl Through {
+    pub(crate) fn new(caller: Caller) -> Self {
+        Through { caller }
+    }
+
+    /// Whether a front that says this takes the tasks of the back as they are.
+    fn passes(&self, tasking: Tasking) -> bool {
+        match tasking {
+            Tasking::Welcome => self.caller.manner() == Manner::Shown,
+            Tasking::Wanted(_) => self.caller.manner() == Manner::Fetched,
+            _ => false,
+        }
+    }
+}
+
+impl Service for Through {
+    fn call(&self, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let link = self.caller.link();
+        let is_ours = request.method == Method::CallTool
+            && self.caller.manner() != Manner::Never
+            && !self.passes(request.tasking);
+        if !is_ours {
+            return link.call(request, outbox);
+        }
+        let caller = self.caller.clone();
+        let must = caller.memory().task_support(&request.target()) == Some(TaskSupport::Required);
+        request.tasking = caller.manner().tasking(must);
+        let (tasking, tool) = (request.tasking, request.target().into_owned());
+        let again = (tasking == Tasking::Declined).then(|| Again::of(&request));
+        let first = link.call(request, outbox.clone());
+        Box::pin(async move {
+            let outcome = match (first.await, again) {
+                (Outcome::Failed(error), Some(again))
+                    if request_mode::may_want_task(&caller, Method::CallTool, tasking, &error) =>
+                {
+                    as_task(&caller, &tool, *error, again, &outbox).await
+                }
+                (outcome, _) => outcome,
+            };
+            match outcome {
+                Outcome::Task(task) => followed(&caller, *task, outbox).await,
+                other => other,
+            }
+        })
+    }
+}
+
+/// Calls a tool as a task that runs only as one. Nothing ran before.
+async fn as_task(
+    caller: &Caller,
+    tool: &str,
+    error: Error,
+    again: Result<Again, Error>,
+    outbox: &Outbox,
+) -> Outcome {
+    // Whatever the list says, the error stays what it is.
+    let support = request_mode::support(caller, tool).await;
+    match again {
+        Ok(again) if support == Ok(TaskSupport::Required) => {
+            let mut request = again.build(again.first.as_ref());
+            request.tasking = Tasking::Wanted(None);
+            caller.link().call(request, outbox.clone()).await
+        }
+        _ => error.into(),
+    }
+}
+
+async fn followed(caller: &Caller, task: Task, outbox: Outbox) -> Outcome {
+    let idle = caller.options().idle;
+    let watch = match Watch::new(caller, &task.id, Some(task.clone()), idle) {
+        Ok(watch) => watch,
+        Err(error) => return error.into(),
+    };
+    let leash = Leash::new(caller, &task.id);
+    let (end, _) = follow(watch, Some(task), &mut Front(outbox)).await;
+    match end {
+        Err(Ending::GaveUp(error)) => error.into(),
+        end => {
+            leash.let_go();
+            end.map_or_else(|ending| Error::from(ending).into(), Outcome::from)
+        }
+    }
+}
+
+/// The front of a call whose task is followed for it.
+struct Front(Outbox);
+
+impl Company for Front {
+    fn ask(&mut self, ask: Ask) -> BoxFuture<Result<String, Unanswered>> {
+        let answering = self.0.ask(ask);
+        Box::pin(async move { answering.await.map_err(Unanswered::Refused) })
+    }
+
+    fn hear(&mut self, notification: Notification) {
+        self.0.notify(notification);
+    }
+
+    /// A look at the task shows that it is alive.
+    fn see(&mut self, _: &Task) {
+        self.0.touch();
+    }
+}

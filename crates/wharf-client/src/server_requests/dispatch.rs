@@ -1,0 +1,182 @@
+//! Questions of the server's, put to whoever answers them.
+
+use std::{
+    any::Any,
+    future::{Future, poll_fn, ready},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use serde::Serialize;
+use serde_json::Value;
+use wharf_model::{
+    Ask, BoxFuture, ClientCapabilities, ClientCapability, ElicitAction, ElicitResult, Error,
+    ErrorKind, RootsResult,
+};
+use wharf_schema::elicitation_form;
+
+use crate::Answer;
+
+/// Questions that may be open at once: whoever asks more is not waiting for people.
+pub(crate) const MOST: usize = 64;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// Nobody answers such questions, or whoever does failed: the server is told.
+    Refused(Error),
+    /// What was answered does not fit the question: the fault is on this side, and the call fails.
+    Wrong(Error),
+}
+
+impl From<Unanswered> for Error {
+    fn from(why: Unanswered) -> Self {
+        let (Unanswered::Refused(error) | Unanswered::Wrong(error)) = why;
+        error
+    }
+}
+
+/// Puts a question that belongs to no call to `answer`: the JSON text of the result.
+///
+/// Questions that its capabilities do not declare are refused, forms are completed with their
+/// defaults and held against their schema, and a panic is an error.
+pub fn answer_to(answer: &Arc<dyn Answer>, ask: Ask) -> BoxFuture<Result<String, Error>> {
+    let answering = put(answer, ask);
+    Box::pin(async move { answering.await.map_err(Error::from) })
+}
+
+pub(crate) fn put(answer: &Arc<dyn Answer>, ask: Ask) -> BoxFuture<Result<String, Unanswered>> {
+    let begin = || match refusal(&answer.capabilities(), &ask) {
+        Some(error) => Box::pin(ready(Err(Unanswered::Refused(error)))),
+        None => begin(&**answer, ask.clone()),
+    };
+    match catch_unwind(AssertUnwindSafe(begin)) {
+        Ok(answering) => Box::pin(Guarded(Some(answering))),
+        Err(panic) => Box::pin(ready(Err(panicked(&*panic)))),
+    }
+}
+
+/// Why a client with these capabilities does not answer `ask`, if so.
+pub(crate) fn refusal(can: &ClientCapabilities, ask: &Ask) -> Option<Error> {
+    let needed = ask.needs();
+    if can.has(&needed) {
+        return None;
+    }
+    let knows_method = match needed {
+        ClientCapability::Elicitation | ClientCapability::ElicitationUrl => {
+            can.elicitation.is_some()
+        }
+        ClientCapability::SamplingTools => can.sampling.is_some(),
+        _ => false,
+    };
+    Some(match knows_method {
+        true => Error::missing_capability(needed),
+        false => Error::method_not_found(ask.method().name()),
+    })
+}
+
+fn begin(answer: &dyn Answer, ask: Ask) -> BoxFuture<Result<String, Unanswered>> {
+    match ask {
+        Ask::Elicit(form) => {
+            let schema = form.schema.clone();
+            let answering = answer.elicit(*form);
+            Box::pin(async move { text(&filled(&schema, answered(answering).await?)?) })
+        }
+        Ask::ElicitUrl(page) => {
+            let answering = answer.elicit_url(*page);
+            Box::pin(async move {
+                let mut result = answered(answering).await?;
+                // What happens on the page never passes the client.
+                result.content = None;
+                text(&result)
+            })
+        }
+        Ask::Sample(request) => {
+            let answering = answer.sample(*request);
+            Box::pin(async move { text(&answered(answering).await?) })
+        }
+        Ask::Roots => {
+            let answering = answer.roots();
+            Box::pin(async move { text(&RootsResult::new(answered(answering).await?)) })
+        }
+        other => {
+            let error = Error::method_not_found(other.method().name());
+            Box::pin(ready(Err(Unanswered::Refused(error))))
+        }
+    }
+}
+
+async fn answered<T>(answering: BoxFuture<Result<T, Error>>) -> Result<T, Unanswered> {
+    answering.await.map_err(Unanswered::Refused)
+}
+
+fn text(result: &impl Serialize) -> Result<String, Unanswered> {
+    serde_json::to_string(result).map_err(|error| Unanswered::Wrong(error.into()))
+}
+
+/// An accepted form with its defaults, held against its schema.
+fn filled(schema: &Value, mut result: ElicitResult) -> Result<ElicitResult, Unanswered> {
+    let content = result.content.take();
+    if result.action == ElicitAction::Accept {
+        result.content = Some(elicitation_form::check(schema, content).map_err(|problem| {
+            let message = format!("The answer to the server's form does not fit it: {problem}");
+            Unanswered::Wrong(Error::new(ErrorKind::InvalidParams).with_message(message))
+        })?);
+    }
+    Ok(result)
+}
+
+/// Somebody's future, whose panics end nothing but itself.
+struct Guarded(Option<BoxFuture<Result<String, Unanswered>>>);
+
+impl Future for Guarded {
+    type Output = Result<String, Unanswered>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(answering) = &mut self.0 else { return Poll::Pending };
+        catch_unwind(AssertUnwindSafe(|| answering.as_mut().poll(cx)))
+            .unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let answering = self.0.take();
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(answering)));
+    }
+}
+
+/// The panic's own text is for this side's log, not for the server.
+fn panicked(panic: &(dyn Any + Send)) -> Unanswered {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    tracing::error!(panic = text, "answering the server panicked");
+    let message = "The client failed to answer";
+    Unanswered::Refused(Error::new(ErrorKind::InternalError).with_message(message))
+}
+
+/// Waits for all answers side by side: one JSON object of them. The first that fails ends it.
+pub(crate) async fn all<E>(
+    asked: Vec<(String, BoxFuture<Result<String, E>>)>,
+) -> Result<String, E> {
+    let mut asked: Vec<_> = asked.into_iter().map(|(key, it)| (key, Some(it), None)).collect();
+    poll_fn(|cx| {
+        let mut waiting = false;
+        for (_, answering, answer) in &mut asked {
+            let Some(pending) = answering else { continue };
+            match pending.as_mut().poll(cx) {
+                Poll::Pending => waiting = true,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(json)) => (*answering, *answer) = (None, Some(json)),
+            }
+        }
+        if waiting { Poll::Pending } else { Poll::Ready(Ok(())) }
+    })
+    .await?;
+    let pairs = asked.into_iter().map(|(key, _, answer)| {
+        format!("{}:{}", Value::from(key), answer.unwrap_or_else(|| "null".into()))
+    });
+    Ok(format!("{{{}}}", pairs.collect::<Vec<_>>().join(",")))
+}

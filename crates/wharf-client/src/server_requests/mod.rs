@@ -1,0 +1,4 @@
+//! Requests of the server to the client: elicitation, sampling and roots.
+
+pub(crate) mod dispatch;
+pub(crate) mod handler;

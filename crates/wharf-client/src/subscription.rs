@@ -1,0 +1,156 @@
+//! Changes, as the server tells of them.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_core::Stream;
+use wharf_model::{
+    Deadlines, Error, ErrorKind, Event, Exchange, Filter, LiveFilter, Method, Notification,
+    Outcome, Tasking,
+};
+
+use crate::{
+    Caller,
+    cache::server_state::Memory,
+    call::{
+        attempt::{MOST_EVENTS, refuse_here},
+        deadline,
+        request::Spec,
+    },
+};
+
+/// What a server tells of changes: a stream that ends when the server ends it in good order, and
+/// with an error when the way to it is lost. Dropping it ends it here.
+///
+/// ```
+/// # mod wharf { pub use {wharf_client::*, wharf_model::{Filter, Error}}; }
+/// # async fn example(caller: wharf::Caller) -> Result<(), wharf::Error> {
+/// let mut changes = caller.listen(wharf::Filter { tools: true, ..Default::default() }).await?;
+/// while let Some(change) = changes.next().await {
+///     println!("{:?}", change?);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "changes are heard when the stream is polled"]
+pub struct Listening {
+    exchange: Option<Exchange>,
+    memory: Arc<Memory>,
+    agreed: Filter,
+    /// Events taken without a pause.
+    streak: usize,
+}
+
+impl Listening {
+    pub(crate) async fn begin(caller: &Caller, filter: Filter) -> Result<Self, Error> {
+        let mut request = Spec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
+        request.scope = caller.link().scope();
+        if !filter.tasks.is_empty() {
+            request.tasking = Tasking::Welcome;
+        }
+        request.filter = Some(LiveFilter::new(filter));
+        // How long it goes on is for the caller to say.
+        let deadlines = Deadlines { idle: None, total: None };
+        let link = caller.link();
+        let exchange =
+            Exchange::start(&*link, request, caller.timer().clone(), deadlines).for_caller();
+        let (exchange, memory) = (Some(exchange), caller.memory().clone());
+        let mut listening = Listening { exchange, memory, agreed: Filter::default(), streak: 0 };
+        let acknowledged = listening.acknowledged();
+        let idle = caller.options().idle;
+        listening.agreed = deadline::within(caller.timer(), idle, "idle", acknowledged).await?;
+        Ok(listening)
+    }
+
+    /// What the server agreed to tell of.
+    #[must_use]
+    pub fn agreed(&self) -> &Filter {
+        &self.agreed
+    }
+
+    /// The next change; none after the server's end.
+    pub async fn next(&mut self) -> Option<Result<Notification, Error>> {
+        poll_fn(|cx| self.poll_change(cx)).await
+    }
+
+    async fn acknowledged(&mut self) -> Result<Filter, Error> {
+        loop {
+            match poll_fn(|cx| self.poll_event(cx)).await {
+                // What changed before the agreement is of no use to a listener who knows no state.
+                Some(Ok(Notification::Acknowledged(agreed))) => return Ok(agreed),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error),
+                None => {
+                    let message = "The server ended the listen before it agreed to anything";
+                    return Err(Error::new(ErrorKind::SubscriptionFailed).with_message(message));
+                }
+            }
+        }
+    }
+
+    fn poll_change(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Notification, Error>>> {
+        loop {
+            let event = std::task::ready!(self.poll_event(cx));
+            let is_none_of_ours = matches!(
+                event,
+                Some(Ok(Notification::Acknowledged(_) | Notification::Progress { .. }))
+            );
+            if !is_none_of_ours {
+                return Poll::Ready(event);
+            }
+        }
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Notification, Error>>> {
+        let Some(exchange) = &mut self.exchange else { return Poll::Ready(None) };
+        loop {
+            if self.streak >= MOST_EVENTS {
+                self.streak = 0;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.streak += 1;
+            let Poll::Ready(event) = exchange.poll_event(cx) else {
+                self.streak = 0;
+                return Poll::Pending;
+            };
+            match event {
+                Event::Notify(notification) => {
+                    self.memory.hear(&notification);
+                    return Poll::Ready(Some(Ok(notification)));
+                }
+                Event::Ask(id, ask) => {
+                    exchange.answers().deliver(id, Err(refuse_here(&ask)));
+                }
+                Event::Withdraw(_) | Event::LetGo => {}
+                Event::Done(outcome) => {
+                    self.exchange = None;
+                    return Poll::Ready(match outcome {
+                        Outcome::Complete(_) => None,
+                        Outcome::Failed(error) => Some(Err(*error)),
+                        _ => Some(Err(crate::call::result::unexpected())),
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl Stream for Listening {
+    type Item = Result<Notification, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_change(cx)
+    }
+}
+
+impl fmt::Debug for Listening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listening").field("agreed", &self.agreed).finish_non_exhaustive()
+    }
+}

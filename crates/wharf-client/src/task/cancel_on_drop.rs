@@ -1,0 +1,95 @@
+//! Cancelling a task that its caller no longer waits for.
+
+use std::{
+    future::poll_fn,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use wharf_model::{Error, Method, Outcome};
+
+use crate::task::request_mode;
+use crate::{
+    Caller,
+    call::{deadline, request::Spec},
+};
+
+/// How long a server may take to hear that a task is not wanted any more.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Cancels a task when it is dropped, unless it was let go.
+pub(crate) struct Leash(Option<(Caller, String)>);
+
+impl Leash {
+    pub(crate) fn new(caller: &Caller, id: &str) -> Self {
+        Leash(Some((caller.clone(), id.to_owned())))
+    }
+
+    /// The task is over, or may go on by itself.
+    pub(crate) fn let_go(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        let Some((caller, id)) = self.0.take() else { return };
+        let said = caller.farewells().begin();
+        let mut cancelling = Box::pin(async move {
+            let cancelling = async { cancel(&caller, &id).await };
+            let _ = deadline::within(caller.timer(), PATIENCE, "timeout", cancelling).await;
+            drop(said);
+        });
+        // Most of it is done at once: a server in this process needs no more.
+        let is_over = cancelling.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        if let (false, Ok(runtime)) = (is_over, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(cancelling);
+        }
+    }
+}
+
+pub(crate) async fn cancel(caller: &Caller, id: &str) -> Result<(), Error> {
+    let spec = Spec::named(Method::CancelTask, id);
+    match request_mode::plain(caller, spec, caller.options().idle).await {
+        Outcome::Complete(_) => Ok(()),
+        Outcome::Failed(error) => Err(*error),
+        _ => Err(crate::call::result::unexpected()),
+    }
+}
+
+/// What must still be said before the conversation ends.
+#[derive(Clone, Default)]
+pub(crate) struct Farewells(Arc<Mutex<(usize, Vec<Waker>)>>);
+
+impl Farewells {
+    fn begin(&self) -> Farewell {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0 += 1;
+        Farewell(self.clone())
+    }
+
+    /// Completes when all is said.
+    pub(crate) async fn said(&self) {
+        poll_fn(|cx| {
+            let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if open.0 == 0 {
+                return Poll::Ready(());
+            }
+            open.1.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+struct Farewell(Farewells);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        let mut open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.0 -= 1;
+        let waiting = std::mem::take(&mut open.1);
+        drop(open);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,40 @@
+//! The caller's tasks, where servers list them.
+
+use std::collections::HashSet;
+
+use wharf_model::{Error, ErrorKind, Method, Outcome, Reply, Task};
+
+use crate::{
+    Caller,
+    call::{request::Spec, result::unexpected},
+    task::request_mode,
+};
+
+/// All of the caller's tasks, page by page.
+pub(crate) async fn all(caller: &Caller) -> Result<Vec<Task>, Error> {
+    let lists = |can: &wharf_model::Meta| can.contains_key("list");
+    if !caller.capabilities().tasks.as_deref().is_some_and(lists) {
+        let problem = "This server does not list tasks: keep the ids that `call_task` gives";
+        return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
+    }
+    let options = caller.options();
+    let (mut all, mut cursors, mut cursor) = (Vec::new(), HashSet::new(), None);
+    for _ in 0..options.pages {
+        let spec = Spec { cursor: cursor.take(), ..Spec::new(Method::ListTasks) };
+        let (tasks, next) = match request_mode::plain(caller, spec, options.idle).await {
+            Outcome::Complete(Reply::TaskList { tasks, next }) => (tasks, next),
+            Outcome::Failed(error) => return Err(*error),
+            _ => return Err(unexpected()),
+        };
+        all.extend(tasks);
+        match next {
+            None => return Ok(all),
+            Some(next) if all.len() <= options.items && cursors.insert(next.clone()) => {
+                cursor = Some(next);
+            }
+            Some(_) => break,
+        }
+    }
+    let message = "The server's list of tasks does not end, so the listing was stopped";
+    Err(Error::new(ErrorKind::ContentTooLarge).with_message(message))
+}

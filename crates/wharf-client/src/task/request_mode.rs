@@ -1,0 +1,85 @@
+//! What a caller says about tasks, and asks about them.
+
+use std::time::Duration;
+
+use wharf_model::{Content, Error, ErrorKind, Method, Outcome, TaskSupport, Tasking, ToolResult};
+
+use crate::task::Manner;
+use crate::{
+    Caller,
+    cache::tool_schemas,
+    call::{
+        builder::Hooks,
+        request::{Retry, Spec},
+        run,
+    },
+};
+
+/// What a caller says about tasks who needs none.
+pub(crate) fn tasking(caller: &Caller, spec: &Spec) -> Tasking {
+    if spec.method != Method::CallTool {
+        return Tasking::default();
+    }
+    let tool = spec.target.as_deref().unwrap_or_default();
+    let support = caller.memory().task_support(tool);
+    caller.manner().tasking(support == Some(TaskSupport::Required))
+}
+
+/// Whether `error` may mean that the tool runs only as a task, and was called without one.
+pub(crate) fn may_want_task(
+    caller: &Caller,
+    method: Method,
+    tasking: Tasking,
+    error: &Error,
+) -> bool {
+    use ErrorKind::{CapabilityNotSupported, InvalidRequest, MethodNotFound, TaskRequired};
+    method == Method::CallTool
+        && tasking == Tasking::Declined
+        && caller.manner() == Manner::Fetched
+        && matches!(
+            error.kind,
+            MethodNotFound | CapabilityNotSupported | InvalidRequest | TaskRequired
+        )
+}
+
+/// Whether a failure of the tool may mean that it runs only as a task: not every server says so with
+/// an error. What it says decides only whether the list is looked at once more.
+pub(crate) fn may_mean_task(caller: &Caller, tasking: Tasking, result: &ToolResult) -> bool {
+    let names_tasks = |text: &str| text.to_ascii_lowercase().contains("task");
+    tasking == Tasking::Declined
+        && result.is_error
+        && caller.manner() == Manner::Fetched
+        && result.content.iter().take(8).filter_map(Content::as_text).any(|text| {
+            // Such a text is short, and a long one must not be copied.
+            text.len() <= 4096 && names_tasks(text)
+        })
+}
+
+/// Whether the tool runs as a task, by its own account, for which it is asked if nobody has it. A
+/// list that changes while it is asked for is not remembered, and counts here nevertheless.
+pub(crate) async fn support(caller: &Caller, tool: &str) -> Result<TaskSupport, Error> {
+    if let Some(known) = caller.memory().task_support(tool) {
+        return Ok(known);
+    }
+    let listed = run::look_up(caller, tool).await?;
+    Ok(listed.map_or(TaskSupport::Forbidden, |info| tool_schemas::task_support(&info)))
+}
+
+/// Sends one request about tasks that asks nothing and says nothing on the way.
+pub(crate) async fn plain(caller: &Caller, spec: Spec, idle: Duration) -> Outcome {
+    plain_with(caller, spec, None, idle).await
+}
+
+/// The same, with answers.
+pub(crate) async fn plain_with(
+    caller: &Caller,
+    spec: Spec,
+    retry: Option<&Retry>,
+    idle: Duration,
+) -> Outcome {
+    let mut request = spec.build(retry).from_peer(caller.peer().clone());
+    request.tasking = Tasking::Welcome;
+    let (link, mut hooks) = (caller.link(), Hooks::default());
+    request.scope = link.scope();
+    run::exchange(caller, &*link, request, &mut hooks, idle).await.0
+}

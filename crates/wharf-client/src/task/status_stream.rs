@@ -1,0 +1,95 @@
+//! Where a task stands, each time it stands otherwise.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use futures_core::Stream;
+use wharf_model::{BoxFuture, Error, Task};
+
+use crate::task::{TaskHandle, Watch};
+
+/// Where a task stands: now, and each time that changes. The stream ends with the task, and after an
+/// error. Made by [`TaskHandle::changes`].
+#[must_use = "changes are heard when the stream is polled"]
+pub struct TaskChanges {
+    handle: TaskHandle,
+    step: Step,
+    last: Option<Task>,
+}
+
+enum Step {
+    Watching(Box<Watch>),
+    /// It is over; its result is on the way.
+    Settling(BoxFuture<Result<Task, Error>>),
+    Failed(Option<Error>),
+    Over,
+}
+
+impl TaskChanges {
+    pub(super) fn new(handle: TaskHandle) -> Self {
+        let step = match handle.watch() {
+            Ok(Some(watch)) => Step::Watching(Box::new(watch)),
+            Ok(None) => Step::Settling(Box::pin(settled(handle.clone(), None))),
+            Err(error) => Step::Failed(Some(error)),
+        };
+        TaskChanges { handle, step, last: None }
+    }
+
+    /// Where the task stands next; none after its end.
+    pub async fn next(&mut self) -> Option<Result<Task, Error>> {
+        poll_fn(|cx| self.poll_task(cx)).await
+    }
+
+    fn poll_task(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Task, Error>>> {
+        loop {
+            self.step = match &mut self.step {
+                Step::Over => return Poll::Ready(None),
+                Step::Failed(error) => match error.take() {
+                    Some(error) => return Poll::Ready(Some(Err(error))),
+                    None => Step::Over,
+                },
+                Step::Settling(settling) => {
+                    let end = ready!(settling.as_mut().poll(cx));
+                    self.step = Step::Over;
+                    return Poll::Ready(Some(end));
+                }
+                Step::Watching(watch) => match ready!(watch.poll_task(&mut |_| (), cx)) {
+                    Err(error) => Step::Failed(Some(error)),
+                    Ok(task) if task.status().is_terminal() => {
+                        Step::Settling(Box::pin(settled(self.handle.clone(), Some(task))))
+                    }
+                    Ok(task) if self.last.as_ref() == Some(&task) => continue,
+                    Ok(task) => {
+                        self.last = Some(task.clone());
+                        return Poll::Ready(Some(Ok(task)));
+                    }
+                },
+            };
+        }
+    }
+}
+
+async fn settled(handle: TaskHandle, task: Option<Task>) -> Result<Task, Error> {
+    match task {
+        Some(task) => handle.settle(task).await,
+        None => handle.get().await,
+    }
+}
+
+impl Stream for TaskChanges {
+    type Item = Result<Task, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_task(cx)
+    }
+}
+
+impl fmt::Debug for TaskChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskChanges").field("handle", &self.handle).finish_non_exhaustive()
+    }
+}

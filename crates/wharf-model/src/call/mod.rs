@@ -1,0 +1,11 @@
+//! One call: its method, its request, its notifications and its outcome.
+
+pub(crate) mod active_call;
+pub(crate) mod client_request;
+pub(crate) mod extensions;
+pub(crate) mod header_params;
+pub(crate) mod method;
+pub(crate) mod outbox;
+pub(crate) mod outcome;
+pub(crate) mod request;
+pub(crate) mod service;

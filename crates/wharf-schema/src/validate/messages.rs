@@ -1,0 +1,168 @@
+//! Problems in words.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
+
+use serde_json::Value;
+
+use crate::problems::{LENGTH, tame};
+use crate::validate::compiled::{Bound, Contains, Count, Rule};
+
+/// How many choices, and how many names, are told.
+const CHOICES: usize = 3;
+const NAMES: usize = 8;
+
+/// How problems are told.
+#[derive(Clone, Copy)]
+pub(super) struct Words {
+    /// Whether they may quote the value.
+    pub(super) quotes: bool,
+}
+
+/// A value as JSON, as far as it may be told.
+pub(super) fn written(value: &Value) -> String {
+    let mut text = Bounded(Vec::new());
+    // It fails when there is no more room.
+    let cut = serde_json::to_writer(&mut text, value).is_err();
+    let text = String::from_utf8_lossy(&text.0);
+    if cut { format!("{}…", text.trim_end_matches('\u{FFFD}')) } else { text.into_owned() }
+}
+
+struct Bounded(Vec<u8>);
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = LENGTH - self.0.len().min(LENGTH);
+        self.0.extend(&bytes[..bytes.len().min(room)]);
+        if bytes.len() > room { Err(io::ErrorKind::WriteZero.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn ending(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+impl Words {
+    fn value(self, value: &Value) -> String {
+        if self.quotes { written(value) } else { "value".into() }
+    }
+
+    /// What is wrong with a value that does not keep to a rule.
+    pub(super) fn of(self, rule: &Rule, value: &Value) -> String {
+        let it = || self.value(value);
+        match rule {
+            Rule::Never => format!("False schema does not allow {}", it()),
+            Rule::Type(types) => {
+                let names: Vec<String> = types.names().map(|name| format!("\"{name}\"")).collect();
+                format!("{} is not of type{} {}", it(), ending(names.len()), names.join(", "))
+            }
+            Rule::Const(wanted) => format!("{} was expected", written(wanted)),
+            Rule::Enum(choices) => format!("{} is not one of {}", it(), listed(choices)),
+            Rule::Bound(bound, limit) => format!("{} is {} of {limit}", it(), beyond(*bound)),
+            Rule::MultipleOf(step) => format!("{} is not a multiple of {step}", it()),
+            Rule::Count(count, limit) => format!("{} {}", it(), miscounted(*count, *limit)),
+            Rule::Pattern(pattern) => {
+                format!("{} does not match \"{}\"", it(), tame(pattern.source()))
+            }
+            Rule::Format(format) => format!("{} is not a \"{}\"", it(), format.name),
+            Rule::Content(content) => format!("{} is not {content}", it()),
+            Rule::UniqueItems => format!("{} has non-unique elements", it()),
+            Rule::Not(_, schema) => format!("{schema} is not allowed for {}", it()),
+            _ => format!("{} does not match the schema", it()),
+        }
+    }
+
+    pub(super) fn missing(name: &str) -> String {
+        format!("{} is a required property", written(&Value::from(name)))
+    }
+
+    pub(super) fn none(self, keyword: &str, value: &Value) -> String {
+        let it = self.value(value);
+        format!("{it} is not valid under any of the schemas listed in the '{keyword}' keyword")
+    }
+
+    pub(super) fn several(self, value: &Value) -> String {
+        let it = self.value(value);
+        format!("{it} is valid under more than one of the schemas listed in the 'oneOf' keyword")
+    }
+
+    pub(super) fn contained(self, contains: &Contains, found: usize, value: &Value) -> String {
+        let it = self.value(value);
+        let Contains { least, most, .. } = contains;
+        match (found < *least, *least) {
+            (true, 1) => format!("None of {it} are valid under the given schema"),
+            (true, _) => format!("{it} has less than {least} items that 'contains' is about"),
+            (false, _) => {
+                format!("{it} has more than {most} item{} that 'contains' is about", ending(*most))
+            }
+        }
+    }
+
+    pub(super) fn unexpected_names(self, what: &str, names: &[&str]) -> String {
+        let quoted: Vec<String> =
+            names.iter().take(NAMES).map(|name| format!("'{}'", tame(name))).collect();
+        format!("{what} are not allowed ({} unexpected)", were(&quoted, names.len()))
+    }
+
+    pub(super) fn unexpected_items(self, what: &str, items: &[&Value]) -> String {
+        if !self.quotes {
+            let count = items.len();
+            return format!("{what} items are not allowed ({count} item{})", ending(count));
+        }
+        let all: Vec<String> = items.iter().take(NAMES).map(|item| written(item)).collect();
+        format!("{what} items are not allowed ({} unexpected)", were(&all, items.len()))
+    }
+}
+
+/// `a was`, `a, b were`, `a, b and 7 others were`.
+fn were(told: &[String], count: usize) -> String {
+    let mut text = told.join(", ");
+    if count > told.len() {
+        // Writing to a text cannot fail.
+        let _ = write!(text, " and {} other{}", count - told.len(), ending(count - told.len()));
+    }
+    text + if count == 1 { " was" } else { " were" }
+}
+
+/// `1`, `1 or 2`, `1, 2 or 3`, `1, 2 or 7 other candidates`.
+fn listed(choices: &[Value]) -> String {
+    let whole = choices.len() <= CHOICES;
+    let told = if whole { choices.len() } else { CHOICES - 1 };
+    let mut all: Vec<String> = choices[..told].iter().map(written).collect();
+    if !whole {
+        all.push(format!("{} other candidates", choices.len() - told));
+    }
+    match all.split_last() {
+        Some((last, first)) if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        Some((only, _)) => only.clone(),
+        None => "nothing at all".into(),
+    }
+}
+
+fn beyond(bound: Bound) -> &'static str {
+    match bound {
+        Bound::Minimum => "less than the minimum",
+        Bound::ExclusiveMinimum => "less than or equal to the minimum",
+        Bound::Maximum => "greater than the maximum",
+        Bound::ExclusiveMaximum => "greater than or equal to the maximum",
+    }
+}
+
+fn miscounted(count: Count, limit: usize) -> String {
+    let s = ending(limit);
+    let ies = if limit == 1 { "y" } else { "ies" };
+    match count {
+        Count::MinLength => format!("is shorter than {limit} character{s}"),
+        Count::MaxLength => format!("is longer than {limit} character{s}"),
+        Count::MinItems => format!("has less than {limit} item{s}"),
+        Count::MaxItems => format!("has more than {limit} item{s}"),
+        Count::MinProperties => format!("has less than {limit} propert{ies}"),
+        Count::MaxProperties => format!("has more than {limit} propert{ies}"),
+    }
+}

@@ -1,0 +1,391 @@
+//! Puts a server together.
+
+pub(crate) mod error;
+pub(crate) mod prepare;
+
+use std::{any::TypeId, any::type_name, mem, sync::Arc, sync::Mutex};
+
+use arc_swap::ArcSwap;
+use wharf_model::{CacheHint, NonceStore, Reach, ServerCapabilities, Service, StateSeal, Stores};
+use wharf_store::MemoryNonces;
+
+use crate::{
+    builder::{error::BuildError, prepare::Preparing},
+    handler::blocking::Pool,
+    key_ring::KeyRing,
+    notifications::{Hub, subscription_limits::Listens},
+    primitives::{prompt::Prompt, resource::Resource, tool::Tool},
+    router::{
+        access::Access,
+        catalog::Lists,
+        concurrency::Gate,
+        state::{Core, Describe, EditCapabilities, States},
+    },
+    tasks::{
+        runtime::{MACHINERY, Machinery, Tasks},
+        scheduler::Keeping,
+    },
+};
+use crate::{
+    limits::Limits,
+    middleware::{Middleware, RateLimit},
+    router::Router,
+    tasks::TaskOptions,
+};
+
+/// A function that is a tool. `#[tool]` implements it.
+pub trait ToolFn {
+    /// The tool.
+    fn tool() -> Tool;
+}
+
+/// A function that is a resource. `#[resource]` implements it.
+pub trait ResourceFn {
+    /// The resource.
+    fn resource() -> Resource;
+}
+
+/// A function that is a prompt. `#[prompt]` implements it.
+pub trait PromptFn {
+    /// The prompt.
+    fn prompt() -> Prompt;
+}
+
+/// Something a server offers.
+#[derive(Debug)]
+pub enum Part {
+    /// A tool.
+    Tool(Tool),
+    /// A resource or a template.
+    Resource(Resource),
+    /// A prompt.
+    Prompt(Prompt),
+}
+
+impl Part {
+    /// What runs the tasks that it may make.
+    pub(crate) fn machinery(&self) -> Option<&'static dyn Machinery> {
+        match self {
+            Part::Tool(tool) => tool.machinery,
+            Part::Resource(_) | Part::Prompt(_) => None,
+        }
+    }
+}
+
+impl From<Tool> for Part {
+    fn from(tool: Tool) -> Self {
+        Part::Tool(tool)
+    }
+}
+
+impl From<Resource> for Part {
+    fn from(resource: Resource) -> Self {
+        Part::Resource(resource)
+    }
+}
+
+impl From<Prompt> for Part {
+    fn from(prompt: Prompt) -> Self {
+        Part::Prompt(prompt)
+    }
+}
+
+/// Keys for a store, with what seals it: a server without them does not link that.
+struct StoreKey {
+    keys: Arc<dyn StateSeal>,
+    seal: fn(Stores, Arc<dyn StateSeal>) -> Stores,
+}
+
+/// Puts a [`Router`] together.
+#[must_use]
+pub struct RouterBuilder {
+    parts: Vec<Part>,
+    states: States,
+    instructions: Option<String>,
+    logging: bool,
+    edit: Option<EditCapabilities>,
+    limits: Limits,
+    access: Option<Box<dyn Access>>,
+    layers: Vec<Box<dyn Middleware>>,
+    seal: Option<Arc<dyn StateSeal>>,
+    nonces: Option<Arc<dyn NonceStore>>,
+    cache: CacheHint,
+    upstream: Option<Arc<dyn Service>>,
+    tasks: TaskOptions,
+    /// Comes with what may make tasks.
+    machinery: Option<&'static dyn Machinery>,
+    stores: Option<Stores>,
+    store_key: Option<StoreKey>,
+    problems: BuildError,
+}
+
+impl RouterBuilder {
+    pub(crate) fn new() -> Self {
+        RouterBuilder {
+            parts: Vec::new(),
+            states: States::default(),
+            instructions: None,
+            logging: true,
+            edit: None,
+            limits: Limits::default(),
+            access: None,
+            layers: Vec::new(),
+            seal: None,
+            nonces: None,
+            cache: CacheHint::public(0),
+            upstream: None,
+            tasks: TaskOptions::default(),
+            machinery: None,
+            stores: None,
+            store_key: None,
+            problems: BuildError::default(),
+        }
+    }
+
+    /// Says what else is wrong with the server, so that it is not built.
+    pub fn problem(mut self, item: impl Into<String>, text: impl Into<String>) -> Self {
+        self.problems.add(item, text);
+        self
+    }
+
+    /// Passes every call on to `service`, past limits and middleware: a proxy, which has no parts of
+    /// its own.
+    pub fn upstream(mut self, service: Arc<dyn Service>) -> Self {
+        self.upstream = Some(service);
+        self
+    }
+
+    /// Shares `state` with all handlers that take [`State<T>`](crate::State).
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
+        if self.states.insert(TypeId::of::<T>(), Box::new(state)).is_some() {
+            let text = "it is given twice: give one, or wrap the two in types of their own";
+            self.problems.add(format!("state `{}`", type_name::<T>()), text);
+        }
+        self
+    }
+
+    /// Adds a tool, a resource or a prompt.
+    #[allow(clippy::should_implement_trait)] // nobody writes `builder + tool`
+    pub fn add(mut self, part: impl Into<Part>) -> Self {
+        let part = part.into();
+        self.machinery = self.machinery.or(part.machinery());
+        self.parts.push(part);
+        self
+    }
+
+    /// Adds the tool that a function is.
+    pub fn tool<T: ToolFn>(self) -> Self {
+        self.add(T::tool())
+    }
+
+    /// Adds the resource that a function is.
+    pub fn resource<R: ResourceFn>(self) -> Self {
+        self.add(R::resource())
+    }
+
+    /// Adds the prompt that a function is.
+    pub fn prompt<P: PromptFn>(self) -> Self {
+        self.add(P::prompt())
+    }
+
+    /// Tells models how to use the server.
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Changes the capabilities that were derived from what the server offers. Runs again
+    /// whenever what it offers changes.
+    pub fn capabilities(
+        mut self,
+        edit: impl Fn(&mut ServerCapabilities) + Send + Sync + 'static,
+    ) -> Self {
+        self.edit = Some(Box::new(edit));
+        // It may say that there are tasks.
+        self.machinery = Some(MACHINERY);
+        self
+    }
+
+    /// Sets what the server takes on at most.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Decides who may see and use what.
+    pub fn access(mut self, access: impl Access) -> Self {
+        self.access = Some(Box::new(access));
+        self
+    }
+
+    /// Puts a layer around the router; the first one added is the outermost.
+    pub fn layer(mut self, layer: impl Middleware) -> Self {
+        self.layers.push(Box::new(layer));
+        self
+    }
+
+    /// Seals what travels through clients. By default with the keys in `WHARF_STATE_KEY` or in the
+    /// file `WHARF_STATE_KEY_FILE`, or else with a random key of this process.
+    pub fn seal(mut self, seal: Arc<dyn StateSeal>) -> Self {
+        self.seal = Some(seal);
+        self
+    }
+
+    /// Remembers one-time claims; in memory by default.
+    pub fn nonces(mut self, nonces: Arc<dyn NonceStore>) -> Self {
+        self.nonces = Some(nonces);
+        self
+    }
+
+    /// How tasks are kept and run.
+    pub fn tasks(mut self, options: TaskOptions) -> Self {
+        (self.tasks, self.machinery) = (options, Some(MACHINERY));
+        self
+    }
+
+    /// Keeps tasks, claims and rates here; in memory by default, where all ends with the process.
+    pub fn store(mut self, stores: Stores) -> Self {
+        (self.stores, self.machinery) = (Some(stores), Some(MACHINERY));
+        self
+    }
+
+    /// Seals all that is written into the [store](RouterBuilder::store), with keys that every
+    /// process needs which shares it, and this one after a restart.
+    pub fn store_key(mut self, seal: Arc<dyn StateSeal>) -> Self {
+        self.store_key = Some(StoreKey { keys: seal, seal: wharf_store::sealed });
+        self
+    }
+
+    /// Says how long lists and the server's description may be kept. Lists are private as soon
+    /// as there is an access hook, whatever this says.
+    pub fn cache(mut self, hint: CacheHint) -> Self {
+        self.cache = hint;
+        self
+    }
+
+    /// Whether the server sends log messages at all; it does by default.
+    pub fn logging(mut self, logging: bool) -> Self {
+        self.logging = logging;
+        self
+    }
+
+    /// Builds the router, or says everything that is wrong.
+    pub fn build(mut self) -> Result<Router, BuildError> {
+        let (lists, next) = self.lists();
+        let seal = self.own_seal();
+        let stores = self.own_stores(&*seal);
+        self.problems.or(())?;
+        let mut layers = self.layers;
+        if let Some(rates) = self.limits.rates {
+            let limit = RateLimit::new(rates);
+            let limit = match &stores {
+                Some(stores) => limit.store(stores.rates.clone()),
+                None => limit,
+            };
+            layers.insert(0, Box::new(limit));
+        }
+        let describe = Describe {
+            instructions: self.instructions,
+            logging: self.logging,
+            promotes: self.tasks.threshold.is_some(),
+            edit: self.edit,
+        };
+        let nonces = self.nonces.or_else(|| stores.as_ref().map(|stores| stores.nonces.clone()));
+        let tasks = Tasks::new(stores.as_ref().map(keeping), self.tasks);
+        if let Some(machinery) = self.machinery {
+            tasks.bring(machinery);
+        }
+        let core = Arc::new(Core {
+            seal,
+            nonces: nonces.unwrap_or_else(|| Arc::new(MemoryNonces::default())),
+            states: self.states,
+            access: self.access,
+            cache: self.cache,
+            upstream: self.upstream,
+            hub: Hub::new(self.limits.subscriptions),
+            listens: Listens::new(&self.limits),
+            gate: Gate::new(self.limits.concurrent, self.limits.queue),
+            blocking: Pool::new(self.limits.blocking),
+            tasks,
+            stores,
+            snapshot: ArcSwap::from_pointee(describe.snapshot(lists, self.cache)),
+            describe,
+            writing: Mutex::new(next),
+            limits: self.limits,
+        });
+        Ok(Router::layered(core, layers))
+    }
+
+    /// All parts, ready to be called, and the number of the next one that may come.
+    fn lists(&mut self) -> (Lists, u64) {
+        let (mut lists, problems) = (Lists::default(), &mut self.problems);
+        let parts = mem::take(&mut self.parts);
+        if self.upstream.is_some() && !parts.is_empty() {
+            problems.add("server", "a proxy passes every call on: it has no parts of its own");
+        }
+        let preparing = Preparing { limits: &self.limits, states: &self.states };
+        let mut order = 1;
+        for part in parts {
+            if let Some(prepared) = preparing.part(part, order, problems) {
+                prepared.insert(&mut lists, problems);
+            }
+            order += 1;
+        }
+        (lists, order)
+    }
+
+    /// What seals state: as it was given, or with the keys that the surroundings name.
+    fn own_seal(&mut self) -> Arc<dyn StateSeal> {
+        let problems = &mut self.problems;
+        self.seal.take().unwrap_or_else(|| {
+            let keys = KeyRing::from_surroundings().unwrap_or_else(|error| {
+                problems.add("state key", error.to_string());
+                KeyRing::random()
+            });
+            Arc::new(keys)
+        })
+    }
+
+    /// The stores, sealed if there is a key for them.
+    fn own_stores(&mut self, seal: &dyn StateSeal) -> Option<Stores> {
+        let (stores, key) = (self.stores.take()?, self.store_key.take());
+        check_store_key(&stores, key.as_ref(), &mut self.problems);
+        if stores.reach == Reach::Fleet && !seal.is_shared() {
+            self.problems.add(
+                "state key",
+                "its store is shared by several processes, and each of them would make a key of \
+                 its own: set `WHARF_STATE_KEY` to the same key everywhere (`openssl rand -base64 \
+                 32` makes one), or give the server its keys with `.seal(…)`",
+            );
+        }
+        Some(match key {
+            Some(StoreKey { keys, seal }) => seal(stores, keys),
+            None => stores,
+        })
+    }
+}
+
+/// Keys that end with the process are of no use where what they seal does not.
+fn check_store_key(stores: &Stores, key: Option<&StoreKey>, problems: &mut BuildError) {
+    let outlives = stores.reach > Reach::Process;
+    if outlives && key.is_some_and(|key| !key.keys.is_shared()) {
+        problems.add(
+            "store key",
+            "its store outlives the process, and nobody could read it after that: give the server \
+             a key that is kept somewhere (`openssl rand -base64 32` makes one), the same in every \
+             process that shares the store",
+        );
+    }
+}
+
+/// Where tasks are kept.
+fn keeping(stores: &Stores) -> Keeping {
+    let (store, bus) = (stores.tasks.clone(), stores.bus.clone());
+    Keeping { store, bus, reach: stores.reach }
+}
+
+impl std::fmt::Debug for RouterBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RouterBuilder").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}

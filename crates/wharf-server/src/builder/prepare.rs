@@ -1,0 +1,405 @@
+//! Checks what a server is built from, and makes it ready to be called.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use wharf_model::{Deadlines, Notification, PromptInfo, ResourceInfo, TemplateInfo, ToolInfo};
+
+use crate::{
+    builder::{Part, error::BuildError},
+    handler::extract::Declaration,
+    header,
+    limits::Limits,
+    param_headers::Mirrors,
+    primitives::{
+        completion::Completions,
+        prompt::Prompt,
+        resource::{Reading, Resource},
+        tool::Tool,
+        uri,
+        uri_template::Template,
+    },
+    router::{
+        catalog::{Entry, List, Listed, Lists, TemplateExtra, ToolExtra},
+        state::States,
+    },
+    schema,
+    schema::{Typed, lint, validator::Rules},
+};
+
+/// What parts are checked against.
+pub(crate) struct Preparing<'a> {
+    pub(crate) limits: &'a Limits,
+    pub(crate) states: &'a States,
+}
+
+/// A part that is ready to be called.
+pub(crate) enum Prepared {
+    Tool(Entry<ToolInfo>),
+    Resource(Entry<ResourceInfo>),
+    Template(Entry<TemplateInfo>),
+    Prompt(Entry<PromptInfo>),
+}
+
+impl Prepared {
+    /// What listeners hear when it comes or goes.
+    pub(crate) fn changes(&self) -> Notification {
+        match self {
+            Prepared::Tool(_) => Notification::ToolsChanged,
+            Prepared::Resource(_) | Prepared::Template(_) => Notification::ResourcesChanged,
+            Prepared::Prompt(_) => Notification::PromptsChanged,
+        }
+    }
+
+    pub(crate) fn insert(self, lists: &mut Lists, problems: &mut BuildError) {
+        match self {
+            Prepared::Tool(entry) => insert(&mut lists.tools, entry, "tool", problems),
+            Prepared::Resource(entry) => insert(&mut lists.resources, entry, "resource", problems),
+            Prepared::Template(entry) => insert(&mut lists.templates, entry, "resource", problems),
+            Prepared::Prompt(entry) => insert(&mut lists.prompts, entry, "prompt", problems),
+        }
+    }
+}
+
+fn insert<I: Listed>(
+    list: &mut Arc<List<I>>,
+    entry: Entry<I>,
+    noun: &str,
+    problems: &mut BuildError,
+) {
+    let key = entry.info.key().to_owned();
+    if !Arc::make_mut(list).insert(entry) {
+        problems.add(
+            format!("{noun} `{key}`"),
+            "there is another one of that name: rename one, or remove the first before adding it",
+        );
+    }
+}
+
+/// Collects the problems of one part.
+struct Check<'a> {
+    item: String,
+    problems: &'a mut BuildError,
+}
+
+impl Check<'_> {
+    fn add(&mut self, text: impl Into<String>) {
+        self.problems.add(&self.item, text);
+    }
+
+    fn count(&self) -> usize {
+        self.problems.problems().len()
+    }
+}
+
+impl Preparing<'_> {
+    pub(crate) fn part(
+        &self,
+        part: Part,
+        order: u64,
+        problems: &mut BuildError,
+    ) -> Option<Prepared> {
+        Some(match part {
+            Part::Tool(tool) => Prepared::Tool(self.tool(tool, order, problems)),
+            Part::Prompt(prompt) => Prepared::Prompt(self.prompt(prompt, order, problems)),
+            Part::Resource(resource) if resource.is_template() => {
+                Prepared::Template(self.template(resource, order, problems)?)
+            }
+            Part::Resource(resource) => {
+                Prepared::Resource(self.resource(resource, order, problems))
+            }
+        })
+    }
+
+    fn tool(&self, tool: Tool, order: u64, problems: &mut BuildError) -> Entry<ToolInfo> {
+        let Tool { info, endpoint, declaration, timeout, task, scopes, .. } = tool;
+        let (says_more, own_input, own_output) = (tool.says_more, tool.own_input, tool.own_output);
+        let mut check = Check { item: format!("tool `{}`", info.name), problems };
+        if !is_tool_name(&info.name) {
+            check.add(
+                "a tool's name is 1 to 128 ASCII letters, digits, `_`, `-` and `.`: choose another",
+            );
+        }
+        let length = info.description.as_deref().unwrap_or_default().chars().count();
+        if length > self.limits.description {
+            check.add(format!(
+                "its description has {length} characters, and {} is the limit: models read it on \
+                 every list, so shorten it, or raise `Limits::description`",
+                self.limits.description
+            ));
+        }
+        scoped(&scopes, &mut check);
+        self.declaration(&declaration, &mut check);
+        if declaration.takes_uri || declaration.takes_completing {
+            check.add("a tool has neither a `Uri` nor a `Completing` to take");
+        }
+        let before = check.count();
+        self.schema(&info.input_schema, own_input, "input", &mut check);
+        if info.input_schema.get("type").and_then(serde_json::Value::as_str) != Some("object") {
+            check.add(
+                "its arguments must be an object: take a struct as `Args<…>`, and say `\"type\": \
+                 \"object\"` in a schema of your own",
+            );
+        }
+        for problem in header::problems(&info.input_schema, self.limits.schema_depth) {
+            check.add(problem);
+        }
+        let rules = Rules::new((*info.input_schema).clone(), says_more);
+        if let Some(output) = &info.output_schema {
+            self.schema(output, own_output, "output", &mut check);
+        }
+        let output = info.output_schema.as_deref().cloned().filter(|_| own_output);
+        let output = output.map(Rules::of_results);
+        // What was found wrong already is not compiled: it may be far too much.
+        let fine = check.count() == before;
+        if fine && says_more && !own_input {
+            lint::slips(&info.input_schema).into_iter().for_each(|slip| check.add(slip));
+        }
+        for (name, rules) in [("input", Some(&rules)), ("output", output.as_ref())] {
+            if let Some(Err(problem)) = rules.filter(|_| fine).map(Rules::prepare) {
+                check.add(format!("its {name} schema does not compile: {problem}"));
+            }
+        }
+        let mirrors = Mirrors::of(&info.input_schema, self.limits.schema_depth);
+        let extra = ToolExtra { results: output, mirrors, task };
+        let deadlines = timeout.map(within);
+        Entry { order, info: Arc::new(info), endpoint, rules, deadlines, scopes, extra }
+    }
+
+    fn prompt(&self, prompt: Prompt, order: u64, problems: &mut BuildError) -> Entry<PromptInfo> {
+        let Prompt { info, endpoint, declaration, typed, completions, untaken, timeout, scopes } =
+            prompt;
+        let mut check = Check { item: format!("prompt `{}`", info.name), problems };
+        if info.name.is_empty() || info.name.chars().any(char::is_control) {
+            check.add("a prompt's name is not empty and has no control characters: choose another");
+        }
+        scoped(&scopes, &mut check);
+        self.declaration(&declaration, &mut check);
+        if declaration.takes_uri || declaration.takes_completing || declaration.takes_raw {
+            check.add("a prompt has no `Uri`, `Completing` or `RawArgs` to take");
+        }
+        let arguments: Vec<&str> = info.arguments.iter().map(|it| it.name.as_str()).collect();
+        self.completions(&completions, &arguments, &mut check);
+        for name in untaken {
+            check.add(format!("it has a title for `{name}`, which it does not take"));
+        }
+        for name in lint::unreadable(&typed.schema, false) {
+            check.add(format!(
+                "clients send the arguments of a prompt as texts, and no text can be read as \
+                 `{name}`: take a text, a number, a switch, an enum or a list of one of them"
+            ));
+        }
+        let rules = self.rules(typed, &mut check);
+        let deadlines = timeout.map(within);
+        Entry {
+            order,
+            info: Arc::new(info),
+            endpoint,
+            rules,
+            deadlines,
+            scopes,
+            extra: completions,
+        }
+    }
+
+    fn resource(
+        &self,
+        resource: Resource,
+        order: u64,
+        problems: &mut BuildError,
+    ) -> Entry<ResourceInfo> {
+        let Resource { info, endpoint, declaration, cache, completions, timeout, scopes } =
+            resource;
+        let mut check = Check { item: format!("resource `{}`", info.uri), problems };
+        if let Err(problem) = uri::check(&info.uri, self.limits.uri) {
+            check.add(problem);
+        }
+        scoped(&scopes, &mut check);
+        self.reader(&declaration, &mut check);
+        if let Some(name) = declaration.arguments.first().and_then(|typed| typed.names().next()) {
+            check.add(format!(
+                "its URI has no variables, but its function takes `{name}`: write `{{{name}}}` \
+                 into the URI, or take nothing"
+            ));
+        }
+        self.completions(&completions, &[], &mut check);
+        let reading = Reading { mime: info.mime_type.as_deref().map(Arc::from), cache };
+        let rules = Rules::new(Arc::new(Typed::anything().schema), false);
+        let deadlines = timeout.map(within);
+        Entry { order, info: Arc::new(info), endpoint, rules, deadlines, scopes, extra: reading }
+    }
+
+    fn template(
+        &self,
+        resource: Resource,
+        order: u64,
+        problems: &mut BuildError,
+    ) -> Option<Entry<TemplateInfo>> {
+        let Resource { info, endpoint, declaration, cache, completions, timeout, scopes } =
+            resource;
+        let mut check = Check { item: format!("resource `{}`", info.uri), problems };
+        scoped(&scopes, &mut check);
+        self.reader(&declaration, &mut check);
+        if info.size.is_some() {
+            check.add("a template has no size: its resources may differ");
+        }
+        if let Err(problem) = uri::check_template(&info.uri, self.limits.uri) {
+            check.add(problem);
+        }
+        let template = match Template::parse(&info.uri) {
+            Ok(template) => template,
+            Err(problem) => {
+                check.add(format!("its URI template cannot be read: {problem}"));
+                return None;
+            }
+        };
+        let variables: Vec<&str> = template.variables().collect();
+        self.completions(&completions, &variables, &mut check);
+        let typed = declaration.arguments.first().cloned();
+        same_names(&variables, typed.as_ref(), declaration.takes_uri, &mut check);
+        let typed = typed.unwrap_or_else(Typed::anything);
+        for name in lint::unreadable(&typed.schema, true) {
+            check.add(format!(
+                "the variables of a URI are texts, and no text can be read as `{name}`: take a \
+                 text, a number, a switch, an enum or a list of one of them"
+            ));
+        }
+        let rules = self.rules(typed, &mut check);
+        let reading = Reading { mime: info.mime_type.as_deref().map(Arc::from), cache };
+        let deadlines = timeout.map(within);
+        let info = into_template(info);
+        let extra = TemplateExtra { template, reading, completions };
+        Some(Entry { order, info: Arc::new(info), endpoint, rules, deadlines, scopes, extra })
+    }
+
+    fn reader(&self, declaration: &Declaration, check: &mut Check<'_>) {
+        self.declaration(declaration, check);
+        if declaration.takes_completing || declaration.takes_raw {
+            check.add("a resource has neither a `Completing` nor `RawArgs` to take");
+        }
+    }
+
+    fn declaration(&self, declaration: &Declaration, check: &mut Check<'_>) {
+        if declaration.arguments.len() > 1 {
+            check.add("its function takes arguments twice: put them into one `Args<…>`");
+        }
+        for (id, name) in &declaration.states {
+            if !self.states.contains_key(id) {
+                check.add(format!(
+                    "its function takes `State<{name}>`, but the server has no such state: give it \
+                     one with `.state(…)`"
+                ));
+            }
+        }
+    }
+
+    fn completions(&self, completions: &Completions, arguments: &[&str], check: &mut Check<'_>) {
+        let mut seen = BTreeSet::new();
+        for (argument, parts) in completions.iter() {
+            if !arguments.contains(&argument.as_str()) {
+                check.add(format!("it completes `{argument}`, which it does not take"));
+            }
+            if !seen.insert(argument) {
+                check.add(format!("it completes `{argument}` twice: keep one"));
+            }
+            let needs = &parts.declaration;
+            self.declaration(needs, check);
+            if needs.takes_uri || needs.takes_raw || !needs.arguments.is_empty() {
+                check.add(format!("what completes `{argument}` has only a `Completing` to take"));
+            }
+        }
+    }
+
+    /// A schema made from a type is good by construction, except for what its author added.
+    fn schema(&self, schema: &serde_json::Value, own: bool, name: &str, check: &mut Check<'_>) {
+        if own && !schema.is_object() {
+            check.add(format!("its {name} schema must be an object"));
+        }
+        for problem in schema::problems(schema, self.limits) {
+            check.add(format!("its {name} schema: {problem}"));
+        }
+    }
+
+    fn rules(&self, typed: Typed, check: &mut Check<'_>) -> Rules {
+        if typed.says_more {
+            lint::slips(&typed.schema).into_iter().for_each(|slip| check.add(slip));
+        }
+        let rules = Rules::new(Arc::new(typed.schema), typed.says_more);
+        if let Err(problem) = rules.prepare() {
+            check.add(format!("the schema of its arguments does not compile: {problem}"));
+        }
+        rules
+    }
+}
+
+/// Scopes are told to clients in a list with spaces, within quotes.
+fn scoped(scopes: &[String], check: &mut Check<'_>) {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+    for scope in scopes {
+        if scope.is_empty() || !scope.bytes().all(is_plain) {
+            check.add(format!(
+                "its scope {scope:?} must be visible ASCII without spaces, quotes and backslashes: \
+                 choose another, or call `.scope(…)` once for each"
+            ));
+        }
+    }
+}
+
+/// A template's variables and its function's parameters must be the same.
+fn same_names(variables: &[&str], typed: Option<&Typed>, takes_uri: bool, check: &mut Check<'_>) {
+    let Some(typed) = typed else {
+        // Who reads the whole URI needs no variables.
+        if !variables.is_empty() && !takes_uri {
+            check.add(format!(
+                "its template has {}, but its function takes no arguments: take them with \
+                 `Args<…>`, or take the `Uri`",
+                quoted(variables.iter().copied())
+            ));
+        }
+        return;
+    };
+    if typed.is_open() {
+        return;
+    }
+    let names: Vec<&str> = typed.names().map(String::as_str).collect();
+    let missing: Vec<&str> =
+        variables.iter().copied().filter(|name| !names.contains(name)).collect();
+    let unknown: Vec<&str> =
+        names.iter().copied().filter(|name| !variables.contains(name)).collect();
+    if !missing.is_empty() {
+        check.add(format!(
+            "its template has {}, which its function does not take: rename one to match the other",
+            quoted(missing)
+        ));
+    }
+    if !unknown.is_empty() {
+        check.add(format!(
+            "its function takes {}, which its template does not have: rename one to match the other",
+            quoted(unknown)
+        ));
+    }
+}
+
+fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn into_template(info: ResourceInfo) -> TemplateInfo {
+    let mut template = TemplateInfo::new(info.uri, info.name);
+    template.title = info.title;
+    template.description = info.description;
+    template.icons = info.icons;
+    template.mime_type = info.mime_type;
+    template.annotations = info.annotations;
+    template.meta = info.meta;
+    template
+}
+
+/// A call with a limit of its own may be silent for as long as it lasts.
+fn within(timeout: Duration) -> Deadlines {
+    Deadlines { idle: Some(timeout), total: Some(timeout) }
+}
+
+fn is_tool_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    (1..=128).contains(&name.len()) && name.bytes().all(allowed)
+}

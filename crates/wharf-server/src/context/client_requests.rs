@@ -1,0 +1,391 @@
+//! Questions to the client, and how they end.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    task::{Poll, Waker},
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json, value::RawValue};
+use wharf_model::{
+    Ask, Asks, ClientCapability, ElicitAction, ElicitForm, ElicitResult, ElicitUrl, Error,
+    ErrorKind, Root, SamplingRequest, SamplingResult,
+};
+use wharf_schema::problems;
+
+use crate::{
+    context::{Ctx, elicitation_form},
+    key_ring, lenient_json,
+    tasks::runtime::Hold,
+};
+
+/// Why an ask brought no answer.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The user said no.
+    Declined,
+    /// The user dismissed the question without an answer.
+    Cancelled,
+    /// The client answered with an error.
+    Refused(Error),
+    /// The client has not declared what the question needs.
+    Unsupported(ClientCapability),
+    /// The question cannot be asked, or the answer does not fit it.
+    Invalid(String),
+    /// Only tools, prompts and resources can ask.
+    NotHere,
+    /// The call is over. Only tasks that a handler spawned see this, and plain functions that wait
+    /// with [`Ctx::block_on`].
+    Suspended,
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AskError::Declined => f.write_str("the user declined to answer"),
+            AskError::Cancelled => {
+                f.write_str("the user cancelled: the question was dismissed without an answer")
+            }
+            AskError::Refused(error) => write!(f, "the client refused to answer: {error}"),
+            AskError::Unsupported(capability) => {
+                write!(f, "the client has not declared what this needs: {}", capability.required())
+            }
+            AskError::Invalid(reason) => f.write_str(reason),
+            AskError::NotHere => f.write_str("only tools, prompts and resources can ask"),
+            AskError::Suspended => f.write_str("the call is over"),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+impl From<AskError> for Error {
+    fn from(error: AskError) -> Self {
+        let kind = match error {
+            // What the client answered must not pass for an error of the server's own.
+            AskError::Refused(_) => ErrorKind::RefusedDependencyFailed,
+            AskError::Unsupported(capability) => return Error::missing_capability(capability),
+            AskError::Declined | AskError::Cancelled => ErrorKind::ToolCancelled,
+            AskError::Invalid(_) => ErrorKind::ValidationFailed,
+            AskError::NotHere => ErrorKind::InternalError,
+            AskError::Suspended => ErrorKind::RequestCancelled,
+        };
+        Error::new(kind).with_message(problems::shorten(error.to_string()))
+    }
+}
+
+/// An answer as it was read: what the handler gets, or why the text is no answer.
+type Read<T> = Result<Result<T, AskError>, String>;
+
+/// # Asking the client
+///
+/// Every ask has a key, unique in the call: the same key with the same question has the same
+/// answer. Depending on the client, the await completes when the answer arrives, or the call ends
+/// here, and runs again from the top once the client calls again with the answer. So:
+/// - effects before or beside an ask belong in a [`step`](Ctx::step), or they are repeated;
+/// - a question must be the same on each run: no clock and no random number in its text;
+/// - asks that are awaited together (`join!`) go out together;
+/// - a race between an ask and something slower than it (`select!` with a timer) may end the call;
+/// - an ask from a spawned task may end with [`AskError::Suspended`].
+impl Ctx {
+    /// Asks the user to fill in a form with the fields of `T`.
+    ///
+    /// `T` is a flat struct of texts, numbers, booleans, unit enums and lists of unit enums;
+    /// `Option` marks what may be left out.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+    /// # use wharf::{AskError, Ctx};
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Confirm {
+    ///     /// Really?
+    ///     sure: bool,
+    /// }
+    ///
+    /// async fn delete(ctx: Ctx) -> Result<String, AskError> {
+    ///     let confirm: Confirm = ctx.ask("confirm", "Delete everything?").await?;
+    ///     Ok(if confirm.sure { "deleted" } else { "kept" }.into())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub async fn ask<T: DeserializeOwned + JsonSchema>(
+        &self,
+        key: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Result<T, AskError> {
+        let schema = elicitation_form::form_schema::<T>().map_err(AskError::Invalid)?;
+        let form = ElicitForm::new(message, schema.clone());
+        let read = |json: &str| {
+            read_form(&schema, json)?
+                .map(|content| serde_json::from_value(content).map_err(|error| error.to_string()))
+                .map_or_else(|error| Ok(Err(error)), |content| content.map(Ok))
+        };
+        self.answer(key.into(), Ask::Elicit(Box::new(form)), read).await
+    }
+
+    /// Asks the user to fill in a form with a schema made at run time: a flat object of texts,
+    /// numbers, booleans and choices.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub async fn ask_form(
+        &self,
+        key: impl Into<String>,
+        message: impl Into<String>,
+        schema: Value,
+    ) -> Result<Value, AskError> {
+        let schema = elicitation_form::restrict(&schema).map_err(AskError::Invalid)?;
+        let form = ElicitForm::new(message, schema.clone());
+        let read = |json: &str| read_form(&schema, json);
+        self.answer(key.into(), Ask::Elicit(Box::new(form)), read).await
+    }
+
+    /// Asks the user to open `url`, for what must not pass through the client.
+    ///
+    /// `Ok` means that the user agreed to go there, not that anything was done there.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub async fn ask_url(
+        &self,
+        key: impl Into<String>,
+        message: impl Into<String>,
+        url: impl Into<String>,
+    ) -> Result<(), AskError> {
+        let id = key_ring::random_name().map_err(AskError::Refused)?;
+        self.ask_url_as(key, id, message, url).await
+    }
+
+    /// Like [`ask_url`](Ctx::ask_url), under an id of your own: with it,
+    /// [`Registry::elicitation_complete`](crate::Registry::elicitation_complete) can tell the
+    /// client later that it is done.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub async fn ask_url_as(
+        &self,
+        key: impl Into<String>,
+        id: impl Into<String>,
+        message: impl Into<String>,
+        url: impl Into<String>,
+    ) -> Result<(), AskError> {
+        let question = ElicitUrl::new(message, url).id(id);
+        let ask = Ask::ElicitUrl(Box::new(question));
+        self.answer(key.into(), ask, |json| Ok(read_elicited(json)?.map(drop))).await
+    }
+
+    /// Lets the client's model continue a conversation.
+    ///
+    /// Offering the model tools needs a client that declared it ([`Ctx::can`]); a wish for more
+    /// context is left out for a client that did not.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub async fn sample(
+        &self,
+        key: impl Into<String>,
+        mut request: SamplingRequest,
+    ) -> Result<SamplingResult, AskError> {
+        // A client that has not declared it need not know the word.
+        if !self.can(ClientCapability::SamplingContext) {
+            request.include_context = None;
+        }
+        let ask = Ask::Sample(Box::new(request));
+        self.answer(key.into(), ask, |json| Ok(Ok(parse(json)?))).await
+    }
+
+    /// The directories the client works in.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub async fn roots(&self, key: impl Into<String>) -> Result<Vec<Root>, AskError> {
+        // Stricter than the model's own type: an answer without roots is no answer.
+        #[derive(Deserialize)]
+        struct Roots {
+            roots: Vec<Root>,
+        }
+        self.answer(key.into(), Ask::Roots, |json| Ok(Ok(parse::<Roots>(json)?.roots))).await
+    }
+
+    async fn answer<T>(
+        &self,
+        key: String,
+        ask: Ask,
+        read: impl Fn(&str) -> Read<T>,
+    ) -> Result<T, AskError> {
+        let question = self.question(&key, &ask)?;
+        if self.asks() == Asks::Suspend {
+            let known = self.run().answer_to(&key, &question);
+            if let Some(json) = known {
+                match read(json.get()) {
+                    Ok(answer) => {
+                        self.run().keep_answer(key, question, json);
+                        return answer;
+                    }
+                    // What is no answer is asked again.
+                    Err(_) => self.run().drop_answer(&key),
+                }
+            }
+            self.wait_for_retry(key.clone(), question.clone(), ask.clone()).await?;
+        }
+        let _turn = self.turn(&key).await;
+        let known = self.run().answer_to(&key, &question);
+        let json = match (known, self.link()) {
+            (Some(json), _) => json,
+            (None, Some(link)) => self.park(&*link, &key, &question, &ask).await?,
+            (None, None) => self.deliver(&key, ask).await?,
+        };
+        let most = self.core().limits.argument_values;
+        if !lenient_json::is_within(json.get(), most) {
+            let reason = format!("the answer has {}", lenient_json::too_many(most));
+            return Err(AskError::Invalid(reason));
+        }
+        let answer = read(json.get()).map_err(AskError::Invalid)?;
+        self.run().keep_answer(key, question, json);
+        answer
+    }
+
+    /// The fingerprint of a question that may be asked here and now.
+    fn question(&self, key: &str, ask: &Ask) -> Result<String, AskError> {
+        if !self.request().is_some_and(|request| request.method.info().may_suspend) {
+            return Err(AskError::NotHere);
+        }
+        if !self.can(ask.needs()) {
+            return Err(AskError::Unsupported(ask.needs()));
+        }
+        if self.is_in_step() {
+            return Err(AskError::Invalid(format!(
+                "`{key}` was asked inside a step: ask before it"
+            )));
+        }
+        let question = fingerprint(ask);
+        if !self.run().ask(key, &question) {
+            let reason = format!("`{key}` stands for two different questions in one call");
+            return Err(AskError::Invalid(reason));
+        }
+        Ok(question)
+    }
+
+    /// Leaves a question for the client, and waits until the call is over; or until it is a task,
+    /// which asks otherwise.
+    async fn wait_for_retry(
+        &self,
+        key: String,
+        question: String,
+        ask: Ask,
+    ) -> Result<(), AskError> {
+        struct Pending<'c>(&'c Ctx, u64);
+        impl Drop for Pending<'_> {
+            fn drop(&mut self) {
+                self.0.run().withdraw(self.1);
+            }
+        }
+        let number = self.run().leave(key, question, ask);
+        let _pending = Pending(self, number);
+        self.wake_driver();
+        poll_fn(|cx| {
+            let mut run = self.run();
+            if run.over {
+                return Poll::Ready(Err(AskError::Suspended));
+            }
+            if run.is_task {
+                return Poll::Ready(Ok(()));
+            }
+            run.wait(cx.waker());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Leaves a question with the task, and waits for its owner's answer.
+    async fn park(
+        &self,
+        link: &dyn Hold,
+        key: &str,
+        question: &str,
+        ask: &Ask,
+    ) -> Result<Box<RawValue>, AskError> {
+        self.remember_url(ask);
+        // How long the owner takes is not the handler's time.
+        let _paused = self.outbox().pause();
+        self.unless_over(link.ask(key, question, ask)).await.unwrap_or(Err(AskError::Suspended))
+    }
+
+    /// Who was sent to a URL may hear that all is done there.
+    fn remember_url(&self, ask: &Ask) {
+        if let Ask::ElicitUrl(question) = ask
+            && let Some(id) = &question.id
+        {
+            self.core().hub.remember_elicitation(id, &self.client());
+        }
+    }
+
+    async fn deliver(&self, key: &str, ask: Ask) -> Result<Box<RawValue>, AskError> {
+        if let Some(keys) = self.extension::<crate::testing::Keys>() {
+            keys.note(key, &ask);
+        }
+        self.remember_url(&ask);
+        match self.outbox().ask(ask).await {
+            Ok(json) => RawValue::from_string(json).map_err(|e| AskError::Invalid(e.to_string())),
+            Err(_) if self.outbox().is_closed() => Err(AskError::Suspended),
+            Err(error) => Err(AskError::Refused(error)),
+        }
+    }
+
+    /// Waits until no other ask with this key is on its way.
+    async fn turn(&self, key: &str) -> impl Drop + use<'_> {
+        struct Turn<'c>(&'c Ctx, String);
+        impl Drop for Turn<'_> {
+            fn drop(&mut self) {
+                let waiting = self.0.run().end_turn(&self.1);
+                waiting.into_iter().for_each(Waker::wake);
+            }
+        }
+        poll_fn(|cx| {
+            let mut run = self.run();
+            if run.begin_turn(key) {
+                return Poll::Ready(());
+            }
+            run.wait(cx.waker());
+            Poll::Pending
+        })
+        .await;
+        Turn(self, key.into())
+    }
+}
+
+fn parse<T: DeserializeOwned>(json: &str) -> Result<T, String> {
+    serde_json::from_str(json).map_err(|error| error.to_string())
+}
+
+fn read_elicited(json: &str) -> Read<Option<Value>> {
+    let result: ElicitResult = parse(json)?;
+    Ok(match result.action {
+        ElicitAction::Accept => Ok(result.content),
+        ElicitAction::Decline => Err(AskError::Declined),
+        ElicitAction::Cancel => Err(AskError::Cancelled),
+    })
+}
+
+fn read_form(schema: &Value, json: &str) -> Read<Value> {
+    match read_elicited(json)? {
+        Ok(content) => elicitation_form::check(schema, content).map(Ok),
+        Err(error) => Ok(Err(error)),
+    }
+}
+
+fn fingerprint(ask: &Ask) -> String {
+    let question = match ask {
+        Ask::Elicit(form) => json!(form),
+        // The id is another on each run.
+        Ask::ElicitUrl(question) => json!([question.message, question.url]),
+        Ask::Sample(request) => json!(request),
+        _ => Value::Null,
+    };
+    key_ring::fingerprint(&json!([ask.method().name(), question]))
+}

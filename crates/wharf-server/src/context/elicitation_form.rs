@@ -1,0 +1,241 @@
+//! Types as forms that a client can show, and filled-in forms as values.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use crate::lenient_json::whole_numbers;
+
+pub(crate) use wharf_schema::elicitation_form::check;
+
+type Object = Map<String, Value>;
+
+/// The string formats that a form can ask for.
+const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
+
+/// What a form cannot say, and must not silently lose.
+const LOST: [&str; 2] = ["pattern", "multipleOf"];
+
+/// The form that asks for a `T`: a flat object of texts, numbers, switches and choices.
+pub(crate) fn form_schema<T: JsonSchema>() -> Result<Value, String> {
+    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+    restrict(&schema.to_value())
+}
+
+/// Reduces a JSON Schema to the subset of forms; the error names the field that does not fit.
+pub(crate) fn restrict(schema: &Value) -> Result<Value, String> {
+    let no_struct = "only a struct with named fields can be asked for";
+    let root = schema.as_object().ok_or(no_struct)?;
+    let fields = root.get("properties").and_then(Value::as_object);
+    let fields = match (root.get("type").and_then(Value::as_str), fields) {
+        (Some("object"), Some(fields)) => fields,
+        _ => return Err(no_struct.into()),
+    };
+    let mut properties = Object::new();
+    let mut optional = vec![];
+    for (name, schema) in fields {
+        let mut field = Field { root, keywords: Object::new(), optional: false };
+        field.gather(schema, 0).map_err(|reason| format!("`{name}`: {reason}"))?;
+        if field.optional {
+            optional.push(name);
+        }
+        let property = field.restrict().map_err(|reason| format!("`{name}`: {reason}"))?;
+        properties.insert(name.clone(), property);
+    }
+    let required = root.get("required").and_then(Value::as_array);
+    let is_optional = |name: &Value| optional.iter().any(|optional| *name == **optional);
+    let required: Vec<_> =
+        required.into_iter().flatten().filter(|name| !is_optional(name)).cloned().collect();
+    let mut form = json!({"type": "object", "properties": properties});
+    if !required.is_empty() {
+        form["required"] = required.into();
+    }
+    Ok(form)
+}
+
+/// One field on its way from any schema to a form's.
+struct Field<'s> {
+    root: &'s Object,
+    keywords: Object,
+    optional: bool,
+}
+
+impl Field<'_> {
+    /// Collects the field's keywords, with references followed and `null` set apart.
+    fn gather(&mut self, schema: &Value, depth: usize) -> Result<(), String> {
+        let schema = schema.as_object().ok_or("anything at all cannot be asked for")?;
+        if depth > 8 {
+            return Err("its schema refers to itself".into());
+        }
+        for (keyword, value) in schema {
+            match (&**keyword, value) {
+                ("$ref", Value::String(reference)) => {
+                    let target = self.resolve(reference)?.clone();
+                    self.gather(&target, depth + 1)?;
+                }
+                ("allOf" | "anyOf" | "oneOf", Value::Array(options)) => {
+                    self.options(keyword, options, depth)?;
+                }
+                ("type", Value::Array(types)) => {
+                    let mut others = types.iter().filter(|name| *name != "null");
+                    self.optional |= types.iter().any(|name| name == "null");
+                    let (Some(one), None) = (others.next(), others.next()) else {
+                        return Err("it must have one type".into());
+                    };
+                    self.keywords.insert("type".into(), one.clone());
+                }
+                ("enum", Value::Array(values)) => {
+                    self.optional |= values.iter().any(Value::is_null);
+                    let values: Vec<_> = values.iter().filter(|v| !v.is_null()).cloned().collect();
+                    self.keywords.insert("enum".into(), values.into());
+                }
+                ("default", Value::Null) => {}
+                // What stands beside a reference says more than what it refers to.
+                _ if depth > 0 && self.keywords.contains_key(keyword) => {}
+                _ => {
+                    self.keywords.insert(keyword.clone(), value.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn options(&mut self, keyword: &str, options: &[Value], depth: usize) -> Result<(), String> {
+        let is_null = |option: &&Value| option["type"] == "null";
+        self.optional |= options.iter().any(|option| is_null(&option));
+        let others: Vec<_> = options.iter().filter(|option| !is_null(option)).collect();
+        match others[..] {
+            [one] => self.gather(one, depth + 1),
+            _ if keyword == "allOf" => {
+                others.into_iter().try_for_each(|part| self.gather(part, depth + 1))
+            }
+            _ => {
+                self.keywords.insert("options".into(), others.into_iter().cloned().collect());
+                Ok(())
+            }
+        }
+    }
+
+    fn resolve(&self, reference: &str) -> Result<&Value, String> {
+        let name = reference.strip_prefix("#/$defs/");
+        let found = name.and_then(|name| self.root.get("$defs")?.get(name));
+        found.ok_or_else(|| format!("there is no `{reference}`"))
+    }
+
+    fn restrict(mut self) -> Result<Value, String> {
+        if let Some(lost) = LOST.iter().find(|lost| self.keywords.contains_key(**lost)) {
+            return Err(format!("`{lost}` cannot be asked for: check it once the answer is there"));
+        }
+        if let Some(choices) = choices(&self.keywords)? {
+            // Titles as the protocol first had them, for those who write the schema themselves.
+            let names = self.keywords.get("enumNames").and_then(Value::as_array).map(Vec::len);
+            let values = choices.get("enum").and_then(Value::as_array).map(Vec::len);
+            let named: &[&str] =
+                if values.is_some() && names == values { &["enumNames"] } else { &[] };
+            let keys = [&["title", "description", "default"], named].concat();
+            return Ok(self.keep("string", &keys, choices));
+        }
+        let kind = self.keywords.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        match &*kind {
+            "string" => {
+                let known = |format: &Value| FORMATS.iter().any(|known| format == known);
+                if !self.keywords.get("format").is_some_and(known) {
+                    self.keywords.remove("format");
+                }
+                let keys = ["title", "description", "minLength", "maxLength", "format", "default"];
+                Ok(self.keep("string", &keys, Object::new()))
+            }
+            "integer" | "number" => {
+                self.inclusive(kind == "integer")?;
+                let keys = ["title", "description", "minimum", "maximum", "default"];
+                Ok(self.keep(&kind, &keys, Object::new()))
+            }
+            "boolean" => {
+                Ok(self.keep("boolean", &["title", "description", "default"], Object::new()))
+            }
+            "array" => self.several(),
+            "object" => Err("a form is flat: an object cannot be a field of it".into()),
+            _ => Err("only texts, numbers, switches and choices can be asked for".into()),
+        }
+    }
+
+    fn several(&self) -> Result<Value, String> {
+        let mut item = Field { root: self.root, keywords: Object::new(), optional: false };
+        item.gather(self.keywords.get("items").unwrap_or(&Value::Null), 1)?;
+        let Some(mut items) = choices(&item.keywords)? else {
+            return Err("a list can only be a choice among the variants of an enum".into());
+        };
+        match items.remove("oneOf") {
+            Some(titled) => drop(items.insert("anyOf".into(), titled)),
+            None => drop(items.insert("type".into(), "string".into())),
+        }
+        let items = Object::from_iter([("items".to_owned(), items.into())]);
+        let keys = ["title", "description", "minItems", "maxItems", "default"];
+        Ok(self.keep("array", &keys, items))
+    }
+
+    /// A form knows inclusive bounds only.
+    fn inclusive(&mut self, integer: bool) -> Result<(), String> {
+        for (exclusive, inclusive, step) in
+            [("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)]
+        {
+            let Some(mut bound) = self.keywords.remove(exclusive) else { continue };
+            whole_numbers(&mut bound);
+            match bound.as_i64().and_then(|bound| bound.checked_add(step)) {
+                Some(bound) if integer => self.keywords.insert(inclusive.into(), bound.into()),
+                _ => return Err(format!("`{exclusive}` cannot be asked for: use `{inclusive}`")),
+            };
+        }
+        Ok(())
+    }
+
+    fn keep(&self, kind: &str, keys: &[&str], more: Object) -> Value {
+        let kept =
+            keys.iter().filter_map(|&key| Some((key.to_owned(), self.keywords.get(key)?.clone())));
+        let mut property = Object::from_iter([("type".to_owned(), kind.into())]);
+        property.extend(kept);
+        property.extend(more);
+        property.into()
+    }
+}
+
+/// The choices of a unit enum: `enum`, or `oneOf` where they have titles. `None` for other schemas.
+fn choices(keywords: &Object) -> Result<Option<Object>, String> {
+    if let Some(Value::Array(options)) = keywords.get("options") {
+        let choices = options.iter().map(titled).collect::<Option<Vec<_>>>();
+        let choices = choices.ok_or("only an enum of variants without fields can be asked for")?;
+        let choices: Vec<_> = choices.into_iter().flatten().collect();
+        return Ok(Some(Object::from_iter([
+            if choices.iter().any(|(_, title)| title.is_some()) {
+                let choice = |(value, title): &(Value, Option<Value>)| json!({"const": value, "title": title.as_ref().unwrap_or(value)});
+                ("oneOf".to_owned(), choices.iter().map(choice).collect())
+            } else {
+                ("enum".to_owned(), choices.into_iter().map(|(value, _)| value).collect())
+            },
+        ])));
+    }
+    let values = match (keywords.get("enum"), keywords.get("const")) {
+        (Some(Value::Array(values)), _) => values.clone(),
+        (None, Some(value)) => vec![value.clone()],
+        _ => return Ok(None),
+    };
+    if !values.iter().all(Value::is_string) {
+        return Err("the values to choose from must be texts".into());
+    }
+    Ok(Some(Object::from_iter([("enum".to_owned(), values.into())])))
+}
+
+/// The values of one option with their titles: one under `const`, or untitled ones under `enum`.
+fn titled(option: &Value) -> Option<Vec<(Value, Option<Value>)>> {
+    let title = option.get("title").or_else(|| option.get("description"));
+    let values = match (option.get("const"), option.get("enum")) {
+        (Some(value), _) => vec![(value.clone(), title.cloned())],
+        (None, Some(Value::Array(values))) => {
+            values.iter().map(|value| (value.clone(), None)).collect()
+        }
+        _ => return None,
+    };
+    values.iter().all(|(value, _)| value.is_string()).then_some(values)
+}

@@ -1,0 +1,244 @@
+//! Effects that a retry does not repeat.
+
+use std::{
+    cell::Cell,
+    fmt,
+    future::poll_fn,
+    panic::resume_unwind,
+    pin::{Pin, pin},
+    task::{Context, Poll},
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::value::{RawValue, to_raw_value};
+use wharf_model::{Asks, Error, ErrorKind};
+
+use crate::{context::Ctx, tasks::storage::Kept};
+
+thread_local! {
+    /// The call whose step is being polled on this thread.
+    static STEP_OF: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Why a one-time step did not run.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum StepError {
+    /// It ran before, for the same state: somebody sent that state twice.
+    Spent,
+    /// The store of claims failed.
+    Store(Error),
+}
+
+impl fmt::Display for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StepError::Spent => f.write_str("this was already done for the same request state"),
+            StepError::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StepError {}
+
+impl From<StepError> for Error {
+    fn from(error: StepError) -> Self {
+        match error {
+            StepError::Spent => {
+                Error::new(ErrorKind::RefusedInvalidInput).with_message(error.to_string())
+            }
+            StepError::Store(error) => error,
+        }
+    }
+}
+
+/// # Effects that happen once
+///
+/// Where a client meets asks by calling again, the handler runs again from the top. What it did
+/// before the ask would happen twice, unless it is in a step.
+///
+/// A task runs again from the top when the process that worked on it is lost. Its steps are in the
+/// server's store before the step returns: a step that returned once returns the same on every
+/// later run, and does not run again. A step that was under way runs again; which of them happened
+/// nobody can know but the world outside. So a handler runs at least once, and the result of a step
+/// is recorded exactly once.
+impl Ctx {
+    /// Runs `future`, and remembers its result under `name` for the re-runs of this call.
+    ///
+    /// On a re-run the result comes back without running `future`. A second step of the same name
+    /// in one run is a step of its own, told apart by counting; so give steps that run side by
+    /// side different names. The result travels, sealed, through the client, and should be small.
+    /// A result that cannot be written as JSON, or read back, is not remembered. Asks belong
+    /// before a step, not inside it: there they end with [`AskError::Invalid`](crate::AskError).
+    ///
+    /// Whoever has a sealed state can send it twice, and then a step after it runs twice. Where
+    /// that matters, use [`step_once`](Ctx::step_once).
+    pub async fn step<T>(&self, name: impl Into<String>, future: impl Future<Output = T>) -> T
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let name = self.run().number_step(name.into());
+        if let Some(result) = self.recall(&name) {
+            return result;
+        }
+        let _in_flight = InFlight::new(self);
+        let result = self.inside(future).await;
+        self.record(&name, result).await
+    }
+
+    /// A [`step`](Ctx::step) that remembers success only, so the error can be of any type.
+    ///
+    /// # Errors
+    /// Those of `future`.
+    pub async fn try_step<T, E>(
+        &self,
+        name: impl Into<String>,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let name = self.run().number_step(name.into());
+        if let Some(result) = self.recall(&name) {
+            return Ok(result);
+        }
+        let _in_flight = InFlight::new(self);
+        let result = self.inside(future).await?;
+        Ok(self.record(&name, result).await)
+    }
+
+    /// A [`step`](Ctx::step) that runs at most once, even if the client sends the same state twice.
+    ///
+    /// It claims the state's nonce in the server's nonce store first. A claim without a result
+    /// (the server stopped in between) stays: at most once, not exactly once. A call without any
+    /// state is a call of its own, and may run the step again.
+    ///
+    /// # Errors
+    /// [`StepError::Spent`] if it ran before, [`StepError::Store`] if the store failed.
+    pub async fn step_once<T>(
+        &self,
+        name: impl Into<String>,
+        future: impl Future<Output = T>,
+    ) -> Result<T, StepError>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let name = self.run().number_step(name.into());
+        if let Some(result) = self.recall(&name) {
+            return Ok(result);
+        }
+        let _in_flight = InFlight::new(self);
+        self.claim(&name).await?;
+        let result = self.inside(future).await;
+        Ok(self.record(&name, result).await)
+    }
+
+    async fn claim(&self, name: &str) -> Result<(), StepError> {
+        let nonce = match self.link() {
+            Some(link) => Some(link.nonce().await.map_err(StepError::Store)?),
+            None => self.nonce(),
+        };
+        // Without a state that came back, nobody can send it twice; and it will be no task.
+        let Some((nonce, ttl)) = nonce else { return Ok(()) };
+        let claim = self.core().nonces.claim(&format!("{nonce}/{name}"), ttl);
+        match claim.await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(StepError::Spent),
+            Err(error) => Err(StepError::Store(error)),
+        }
+    }
+
+    fn recall<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        // Copied out: the type's own code runs without the lock.
+        let json = match self.link() {
+            Some(link) => link.step(name)?,
+            None => self.run().steps.get(name)?.clone(),
+        };
+        serde_json::from_str(json.get()).ok()
+    }
+
+    /// Remembers a result, and gives the one that counts: that of a task may be another's.
+    async fn record<T: Serialize + DeserializeOwned>(&self, name: &str, result: T) -> T {
+        if self.bond().is_none() && self.asks() != Asks::Suspend {
+            return result;
+        }
+        let json = match to_raw_value(&result) {
+            Ok(json) => json,
+            Err(error) => {
+                tracing::warn!(%error, "the result of a step could not be written as JSON");
+                return result;
+            }
+        };
+        let earlier = self.keep(name, json).await;
+        earlier.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or(result)
+    }
+
+    /// Keeps a result for as long as the call lives, or in the task's store; gives the one that was
+    /// there before. If the task is not ours any more, this never returns.
+    async fn keep(&self, name: &str, json: Box<RawValue>) -> Option<Box<RawValue>> {
+        {
+            let mut run = self.run();
+            if !run.is_task {
+                run.steps.insert(name.into(), json);
+                return None;
+            }
+        }
+        let link = self.link()?;
+        match self.unless_over(link.keep(name, &json)).await {
+            Some(Kept::Now) => return None,
+            Some(Kept::Before(earlier)) => return Some(earlier),
+            Some(Kept::Lost) | None => {}
+        }
+        // An async handler is dropped here; a thread has nobody to drop it.
+        self.outbox().closed().await;
+        resume_unwind(Box::new("the task is not this call's any more"))
+    }
+
+    /// Waits for `future`, unless the call is over before.
+    pub(crate) async fn unless_over<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let (mut future, mut closed) = (pin!(future), pin!(self.outbox().closed()));
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => closed.as_mut().poll(cx).map(|()| None),
+        })
+        .await
+    }
+
+    /// Polls a step's future, so that an ask inside it can be told from one beside it.
+    async fn inside<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        poll_fn(|cx| self.poll_inside(future.as_mut(), cx)).await
+    }
+
+    fn poll_inside<F: Future>(&self, future: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        struct Outside(usize);
+        impl Drop for Outside {
+            fn drop(&mut self) {
+                STEP_OF.set(self.0);
+            }
+        }
+        let _outside = Outside(STEP_OF.replace(self.id()));
+        future.poll(cx)
+    }
+
+    pub(crate) fn is_in_step(&self) -> bool {
+        STEP_OF.get() == self.id()
+    }
+}
+
+/// A step under way: as long as there is one, the call is not suspended.
+struct InFlight<'c>(&'c Ctx);
+
+impl<'c> InFlight<'c> {
+    fn new(ctx: &'c Ctx) -> Self {
+        ctx.run().in_flight += 1;
+        InFlight(ctx)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.run().in_flight -= 1;
+        self.0.wake_driver();
+    }
+}

@@ -1,0 +1,144 @@
+//! Functions that block, on threads where that harms nobody.
+
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Poll, Waker},
+    thread,
+    time::Duration,
+};
+
+use wharf_model::{Caller, Error, LogThrottle, Outbox, Outcome, Scope};
+
+use crate::router::caller_shares::{Share, Shares};
+
+/// How many blocking functions may be at work or in line, and how many of one caller.
+pub(crate) struct Pool {
+    places: Shares,
+    taken: AtomicUsize,
+    refused: LogThrottle,
+}
+
+/// One place in the pool. The job owns it, not the call: a thread outlives a cancelled call.
+pub(crate) struct Place {
+    pool: Arc<Pool>,
+    _share: Share,
+}
+
+impl Pool {
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
+        let (places, taken) = (Shares::new(limit), AtomicUsize::new(0));
+        Arc::new(Pool { places, taken, refused: LogThrottle::default() })
+    }
+
+    /// A place for a call with this scope.
+    pub(crate) fn enter(self: &Arc<Self>, scope: &Scope) -> Option<Place> {
+        let place = |_share| Some(Place { pool: self.clone(), _share });
+        match self.take(self.places.open) {
+            true => place(None),
+            false => place(self.enter_crowded(&Caller::of(scope))?),
+        }
+    }
+
+    #[cold]
+    fn enter_crowded(&self, caller: &Caller) -> Option<Share> {
+        let share = self.places.claim(self.taken.load(Ordering::Acquire), caller);
+        let share = share.filter(|_| self.take(self.places.room));
+        if share.is_none() && self.refused.is_due() {
+            let taken = self.taken.load(Ordering::Acquire);
+            tracing::warn!(taken, "calls are refused: too many blocking functions are at work");
+        }
+        share
+    }
+
+    /// Takes a place if fewer than `room` are taken.
+    fn take(&self, room: usize) -> bool {
+        let fits = |taken: usize| (taken < room).then_some(taken + 1);
+        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.pool.taken.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Where the job leaves what came of it.
+struct Slot {
+    result: Option<thread::Result<Outcome>>,
+    /// Set when the job is gone, with or without a result.
+    over: bool,
+    waker: Option<Waker>,
+}
+
+struct Leave(Arc<Mutex<Slot>>);
+
+impl Leave {
+    fn put(&self, result: Option<thread::Result<Outcome>>) {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.over = true;
+        slot.result = slot.result.take().or(result);
+        if let Some(waker) = slot.waker.take() {
+            drop(slot);
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.put(None);
+    }
+}
+
+/// Runs `job` in its place, on a thread that may block, unless the call is over before it begins.
+pub(crate) fn run(
+    place: Place,
+    outbox: Outbox,
+    job: impl FnOnce() -> Outcome + Send + 'static,
+) -> impl Future<Output = Outcome> + Send + 'static {
+    let mut job = Some((job, place));
+    let slot = Arc::new(Mutex::new(Slot { result: None, over: false, waker: None }));
+    let mut leave = Some(Leave(slot.clone()));
+    std::future::poll_fn(move |cx| {
+        if let (Some((job, place)), Some(leave)) = (job.take(), leave.take()) {
+            let (outbox, span) = (outbox.clone(), tracing::Span::current());
+            spawn(Box::new(move || {
+                let work = AssertUnwindSafe(|| span.in_scope(job));
+                let result = (!outbox.is_closed()).then(|| catch_unwind(work));
+                drop(place);
+                leave.put(result);
+            }));
+        }
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        match slot.result.take() {
+            Some(Ok(outcome)) => Poll::Ready(outcome),
+            Some(Err(panic)) => {
+                drop(slot);
+                resume_unwind(panic)
+            }
+            None if slot.over => Poll::Ready(overloaded()),
+            None => {
+                slot.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    })
+}
+
+/// A job that cannot get a thread is dropped, which its call sees.
+fn spawn(job: Box<dyn FnOnce() + Send>) {
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(job)),
+        Err(_) => drop(thread::Builder::new().name("wharf-blocking".into()).spawn(job)),
+    }
+}
+
+pub(crate) fn overloaded() -> Outcome {
+    Error::overloaded(Duration::from_secs(1)).into()
+}

@@ -1,0 +1,374 @@
+//! What a handler takes, read from the call before the handler runs.
+
+use std::{
+    any::{Any, TypeId, type_name},
+    borrow::Cow,
+    cell::OnceCell,
+    collections::BTreeMap,
+    fmt,
+    sync::Arc,
+};
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use wharf_model::{Completion, CompletionRequest, Error, ErrorKind, Outbox, Principal, Request};
+use wharf_schema::problems;
+
+use crate::{
+    context::Ctx,
+    handler::{string_args, string_args::Strings},
+    lenient_json,
+    middleware::printable,
+    primitives::resource::Reading,
+    router::state::Core,
+    schema,
+    schema::{Typed, validator::Rules},
+};
+
+/// Something a handler can take as a parameter.
+///
+/// Extraction is synchronous and runs before the handler's future exists.
+///
+/// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::{Error, Extract, Incoming, Tool};
+///
+/// struct Tenant(String);
+///
+/// impl Extract for Tenant {
+///     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
+///         Ok(Tenant(call.principal().map_or("public", |principal| principal.id()).to_owned()))
+///     }
+/// }
+///
+/// let tool = Tool::new("whoami", async |Tenant(name): Tenant| name);
+/// # let _ = tool;
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a parameter of a handler",
+    label = "not an extractor",
+    note = "take arguments as `Args<T>`, shared state as `State<T>`, what outer layers added as \
+            `Extension<T>`, and `Ctx`, `Principal`, `Uri`, `RawArgs` or `Completing` as they are"
+)]
+pub trait Extract: Sized {
+    /// Says, when the server is built, what the handler will need.
+    fn declare(_declaration: &mut Declaration) {}
+
+    /// Reads the value from the call.
+    fn extract(call: &Incoming<'_>) -> Result<Self, Error>;
+}
+
+/// What a handler needs, as its parameters declare it.
+#[derive(Debug, Default)]
+pub struct Declaration {
+    pub(crate) arguments: Vec<Typed>,
+    pub(crate) states: Vec<(TypeId, &'static str)>,
+    pub(crate) takes_raw: bool,
+    pub(crate) takes_uri: bool,
+    pub(crate) takes_completing: bool,
+}
+
+impl Declaration {
+    /// The handler takes arguments that read as `T`.
+    pub fn arguments<T: JsonSchema>(&mut self) {
+        self.arguments.push(schema::input::<T>());
+    }
+
+    /// The handler takes shared state of type `T`.
+    pub fn state<T: 'static>(&mut self) {
+        self.states.push((TypeId::of::<T>(), type_name::<T>()));
+    }
+}
+
+/// One call, on its way to its handler.
+pub struct Incoming<'a> {
+    pub(crate) request: Request,
+    pub(crate) outbox: Outbox,
+    pub(crate) core: &'a Arc<Core>,
+    pub(crate) input: Input<'a>,
+    /// What the arguments must keep to; a completion has none.
+    pub(crate) rules: Option<&'a Rules>,
+    ctx: OnceCell<Ctx>,
+}
+
+/// Where a handler's arguments come from.
+#[derive(Clone, Copy)]
+pub(crate) enum Input<'a> {
+    /// A tool: the request's own JSON.
+    Json,
+    /// A prompt: decoded strings.
+    Prompt(&'a [(Cow<'a, str>, Strings)]),
+    /// A resource: strings decoded from its URI.
+    Resource(&'a [(Cow<'a, str>, Strings)], &'a Reading),
+    /// A completion.
+    Completion(&'a CompletionRequest),
+}
+
+impl Input<'_> {
+    /// What arguments that do not fit are called.
+    fn invalid(self) -> ErrorKind {
+        match self {
+            Input::Json => ErrorKind::InvalidToolArguments,
+            Input::Prompt(_) => ErrorKind::InvalidPromptArguments,
+            Input::Resource(..) | Input::Completion(_) => ErrorKind::InvalidParams,
+        }
+    }
+}
+
+impl<'a> Incoming<'a> {
+    pub(crate) fn new(
+        request: Request,
+        outbox: Outbox,
+        core: &'a Arc<Core>,
+        input: Input<'a>,
+        rules: Option<&'a Rules>,
+    ) -> Self {
+        Incoming { request, outbox, core, input, rules, ctx: OnceCell::new() }
+    }
+
+    /// The request.
+    #[must_use]
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Who is calling, if anybody authenticated the caller.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Principal> {
+        self.request.principal()
+    }
+
+    /// What an outer layer put beside the message.
+    #[must_use]
+    pub fn extension<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
+        self.request.scope.get()
+    }
+
+    /// The server's shared state of type `T`.
+    #[must_use]
+    pub fn state<T: Any>(&self) -> Option<&T> {
+        self.core.states.get(&TypeId::of::<T>())?.downcast_ref()
+    }
+
+    /// The context of the call, made on first use.
+    #[must_use]
+    pub fn ctx(&self) -> Ctx {
+        self.ctx.get_or_init(|| Ctx::new(self.outbox.clone(), self.core.clone())).clone()
+    }
+
+    /// Reads a handler's parameters, and holds its arguments against their schema.
+    pub(crate) fn read<A: Extract>(&self) -> Result<A, Error> {
+        let parameters = A::extract(self).map_err(|error| self.explain(error))?;
+        let Some(rules) = self.rules else { return Ok(parameters) };
+        let checked = match self.input {
+            Input::Json => rules.check_json(self.request.arguments(), self.most()),
+            Input::Prompt(pairs) | Input::Resource(pairs, _) => rules.check_strings(pairs),
+            Input::Completion(_) => Ok(()),
+        };
+        checked.map(|()| parameters).map_err(|problems| self.invalid(&problems))
+    }
+
+    /// Says more about arguments of a tool that its type could not read: serde names no fields.
+    fn explain(&self, error: Error) -> Error {
+        let Some(rules) = self.rules.filter(|_| error.kind.is_invalid_tool_arguments()) else {
+            return error;
+        };
+        match rules.explain_json(self.request.arguments(), self.most()) {
+            Some(problems) => self.invalid(&problems),
+            None => self.invalid(&format!("- {}", error.message)),
+        }
+    }
+
+    /// A mistake in how the server was put together: its author must know, the client need not.
+    fn fault(&self, problem: impl fmt::Display) -> Error {
+        let (method, target) = (self.request.method.name(), self.request.target());
+        tracing::error!(method, handler = printable(&target), "the handler {problem}");
+        Error::new(ErrorKind::InternalError)
+    }
+
+    fn misplaced(&self, extractor: &str) -> Error {
+        self.fault(format_args!("takes `{extractor}`, which its kind of call does not have"))
+    }
+
+    /// How many values a tree of arguments may have.
+    fn most(&self) -> usize {
+        self.core.limits.argument_values
+    }
+
+    fn invalid(&self, problems: &str) -> Error {
+        let (target, kind) = (self.request.target(), self.input.invalid());
+        let signature = self.rules.map(Rules::signature).unwrap_or_default();
+        Error::new(kind).with_message(format!(
+            "Invalid arguments for `{target}`:\n{problems}\nIt takes: {signature}"
+        ))
+    }
+
+    /// Ends extraction: a context, if any parameter wanted one, gets the request.
+    pub(crate) fn into_ctx(self) -> Option<Ctx> {
+        let ctx = self.ctx.into_inner()?;
+        ctx.fill(self.request);
+        Some(ctx)
+    }
+}
+
+/// The arguments of the call, as the user's own type.
+///
+/// For a tool they are read from JSON. For a prompt or a resource template they are strings, read
+/// as the types of the fields.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Args<T>(pub T);
+
+impl<T: DeserializeOwned + JsonSchema> Extract for Args<T> {
+    fn declare(declaration: &mut Declaration) {
+        declaration.arguments::<T>();
+    }
+
+    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
+        let read = match call.input {
+            Input::Json => lenient_json::from_json(call.request.arguments(), call.most())
+                .map_err(|error| error.to_string()),
+            Input::Prompt(pairs) | Input::Resource(pairs, _) => string_args::from_strings(pairs),
+            Input::Completion(_) => return Err(call.misplaced("Args")),
+        };
+        // The text may quote what the caller sent, which may be long.
+        let invalid = |text| Error::new(call.input.invalid()).with_message(problems::shorten(text));
+        read.map(Args).map_err(invalid)
+    }
+}
+
+/// The arguments of a tool call as they came: the text of a JSON object.
+#[derive(Clone, Debug)]
+pub struct RawArgs(pub Box<RawValue>);
+
+impl Extract for RawArgs {
+    fn declare(declaration: &mut Declaration) {
+        declaration.takes_raw = true;
+    }
+
+    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
+        RawValue::from_string(call.request.arguments().to_owned()).map(RawArgs).map_err(Error::from)
+    }
+}
+
+/// State shared by all handlers, given with [`RouterBuilder::state`](crate::RouterBuilder::state).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct State<T>(pub T);
+
+impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
+    fn declare(declaration: &mut Declaration) {
+        declaration.state::<T>();
+    }
+
+    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
+        // Building checked that it is there.
+        call.state::<T>().cloned().map(State).ok_or_else(|| Error::new(ErrorKind::InternalError))
+    }
+}
+
+/// What an outer layer put beside the message. Take an `Option` of it if it may be missing.
+///
+/// Without the `Option`, a call that has none fails as an internal error. The client learns no
+/// more than that; which type is missing, and for which handler, is logged with `tracing`, so a
+/// `tracing` subscriber must be installed to see it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extension<T>(pub T);
+
+impl<T: Clone + Send + Sync + 'static> Extract for Extension<T> {
+    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
+        call.extension::<T>().cloned().map(Extension).ok_or_else(|| {
+            call.fault(format_args!(
+                "takes `Extension<{}>`, but no outer layer added one",
+                type_name::<T>()
+            ))
+        })
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Extract for Option<Extension<T>> {
+    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
+        Ok(call.extension::<T>().cloned().map(Extension))
+    }
+}
+
+impl Extract for Principal {
+    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
+        call.principal().cloned().ok_or_else(|| Error::new(ErrorKind::Unauthenticated))
+    }
+}
+
+impl Extract for Option<Principal> {
+    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
+        Ok(call.principal().cloned())
+    }
+}
+
+impl Extract for Ctx {
+    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
+        Ok(call.ctx())
+    }
+}
+
+/// The URI that is being read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Uri(pub String);
+
+impl Extract for Uri {
+    fn declare(declaration: &mut Declaration) {
+        declaration.takes_uri = true;
+    }
+
+    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
+        match call.input {
+            Input::Resource(..) => Ok(Uri(call.request.target().into_owned())),
+            _ => Err(call.misplaced("Uri")),
+        }
+    }
+}
+
+/// An argument that is being typed, for the functions that complete it.
+///
+/// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::Completing;
+///
+/// let typing = Completing { value: "Py".into(), ..Completing::default() };
+/// assert_eq!(typing.matching(["perl", "python", "rust"]).values, ["python"]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completing {
+    /// What has been typed so far.
+    pub value: String,
+    /// The argument's name.
+    pub argument: String,
+    /// The arguments that are already settled.
+    pub context: BTreeMap<String, String>,
+}
+
+impl Completing {
+    /// The candidates that begin with what has been typed, whatever their case, in their order.
+    pub fn matching(&self, candidates: impl IntoIterator<Item: Into<String>>) -> Completion {
+        let typed = self.value.to_lowercase();
+        Completion::new(
+            candidates
+                .into_iter()
+                .map(Into::into)
+                .filter(|candidate: &String| candidate.to_lowercase().starts_with(&typed)),
+        )
+    }
+}
+
+impl Extract for Completing {
+    fn declare(declaration: &mut Declaration) {
+        declaration.takes_completing = true;
+    }
+
+    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
+        let Input::Completion(asked) = call.input else { return Err(call.misplaced("Completing")) };
+        Ok(Completing {
+            value: asked.value.clone(),
+            argument: asked.argument.clone(),
+            context: asked.context.clone(),
+        })
+    }
+}

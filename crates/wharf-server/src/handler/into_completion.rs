@@ -1,0 +1,134 @@
+//! What a function that completes an argument may return.
+
+use std::sync::Arc;
+
+use wharf_model::{Completion, Error, Outcome, Reply};
+
+use crate::handler::{
+    Async, Ending, Endpoint, Handler, Inline, PlainHandler,
+    extract::{Declaration, Extract, Incoming},
+    tool_error::IntoToolError,
+};
+
+/// Something a function that completes an argument can return.
+#[diagnostic::on_unimplemented(
+    message = "a completion cannot return `{Self}`",
+    label = "not a completion",
+    note = "return a list of texts, `Completion`, or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
+)]
+pub trait IntoCompletion {
+    /// The values, best first.
+    fn into_completion(self) -> Result<Completion, Error>;
+}
+
+impl IntoCompletion for Completion {
+    fn into_completion(self) -> Result<Completion, Error> {
+        Ok(self)
+    }
+}
+
+impl IntoCompletion for Vec<String> {
+    fn into_completion(self) -> Result<Completion, Error> {
+        Ok(Completion::new(self))
+    }
+}
+
+impl IntoCompletion for Vec<&'static str> {
+    fn into_completion(self) -> Result<Completion, Error> {
+        Ok(Completion::new(self))
+    }
+}
+
+impl<const N: usize> IntoCompletion for [&'static str; N] {
+    fn into_completion(self) -> Result<Completion, Error> {
+        Ok(Completion::new(self))
+    }
+}
+
+impl<T: IntoCompletion, E: IntoToolError> IntoCompletion for Result<T, E> {
+    fn into_completion(self) -> Result<Completion, Error> {
+        self.map_err(|error| Error::from(error.into_tool_error()))?.into_completion()
+    }
+}
+
+/// A function that completes an argument: plain and cheap, or async. `M` tells the two apart, and
+/// the compiler finds it out.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not complete an argument",
+    label = "not a function of extractors that returns a completion",
+    note = "take `Completing` (and `State<T>`, `Principal` … if you like) and return a list of \
+            texts or a `Completion`, from a plain or an async function"
+)]
+pub trait Completer<M>: Sized {
+    #[doc(hidden)]
+    fn into_completer(self) -> CompleterParts;
+}
+
+/// A completer whose types are forgotten.
+#[doc(hidden)]
+pub struct CompleterParts {
+    pub(crate) endpoint: Arc<dyn Endpoint>,
+    pub(crate) declaration: Declaration,
+}
+
+impl CompleterParts {
+    fn new<A: Extract>(endpoint: Arc<dyn Endpoint>) -> Self {
+        let mut declaration = Declaration::default();
+        A::declare(&mut declaration);
+        CompleterParts { endpoint, declaration }
+    }
+}
+
+/// Marks async completers.
+#[doc(hidden)]
+pub enum ViaAsync {}
+
+/// Marks plain completers.
+#[doc(hidden)]
+pub enum ViaPlain {}
+
+impl<F, A> Completer<(ViaAsync, A)> for F
+where
+    F: Handler<A>,
+    F::Output: IntoCompletion,
+    A: Extract + 'static,
+{
+    fn into_completer(self) -> CompleterParts {
+        CompleterParts::new::<A>(Async::<F, A, CompletionEnding>::endpoint(self))
+    }
+}
+
+impl<F, A> Completer<(ViaPlain, A)> for F
+where
+    F: PlainHandler<A>,
+    F::Output: IntoCompletion,
+    A: Extract + Send + 'static,
+{
+    fn into_completer(self) -> CompleterParts {
+        CompleterParts::new::<A>(Inline::<F, A, CompletionEnding>::endpoint(self))
+    }
+}
+
+pub(crate) struct CompletionEnding {
+    most: usize,
+}
+
+impl<R: IntoCompletion> Ending<R> for CompletionEnding {
+    fn of(incoming: &Incoming<'_>) -> Self {
+        CompletionEnding { most: incoming.core.limits.completion_values.min(100) }
+    }
+
+    fn end(self, returned: R) -> Outcome {
+        match returned.into_completion() {
+            Ok(mut completion) => {
+                if completion.values.len() > self.most {
+                    completion.total.get_or_insert(completion.values.len() as u64);
+                    completion.values.truncate(self.most);
+                    completion.has_more = Some(true);
+                }
+                Reply::Completion(completion).into()
+            }
+            Err(error) => error.into(),
+        }
+    }
+}

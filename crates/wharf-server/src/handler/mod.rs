@@ -1,0 +1,241 @@
+//! Plain functions as handlers: one tuple macro for all arities.
+
+pub(crate) mod block_on;
+pub(crate) mod blocking;
+pub(crate) mod extract;
+pub(crate) mod into_completion;
+pub(crate) mod into_contents;
+pub(crate) mod into_prompt;
+pub(crate) mod into_tool;
+pub(crate) mod string_args;
+pub(crate) mod suspend;
+pub(crate) mod tool_error;
+
+use std::{future::Future, marker::PhantomData, sync::Arc};
+
+use wharf_model::{BoxFuture, Error, Outcome};
+
+use crate::{
+    context::Ctx,
+    handler::extract::{Declaration, Extract, Incoming},
+};
+
+/// An async function of up to twelve extractors. Implemented for every such function and closure.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an async handler",
+    label = "not an async function of extractors",
+    note = "a handler is an `async fn` of up to 12 parameters, each of which implements `Extract`, \
+            and its future is `Send`; for a plain `fn` use `blocking` or `inline`",
+    note = "a closure that captures something is written `move || {{ let it = it.clone(); async \
+            move {{ … }} }}`, because each call needs a future of its own"
+)]
+pub trait Handler<A>: Send + Sync + 'static {
+    /// What the function returns in the end.
+    type Output;
+    /// The function's own future.
+    type Future: Future<Output = Self::Output> + Send + 'static;
+
+    /// Calls the function.
+    fn call(&self, parameters: A) -> Self::Future;
+}
+
+/// A plain function of up to twelve extractors. Implemented for every such function and closure.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    label = "not a function of extractors",
+    note = "a handler is a function of up to 12 parameters, each of which implements `Extract`"
+)]
+pub trait PlainHandler<A>: Send + Sync + 'static {
+    /// What the function returns.
+    type Output;
+
+    /// Calls the function.
+    fn call(&self, parameters: A) -> Self::Output;
+}
+
+macro_rules! handlers {
+    ($($T:ident)*) => {
+        impl<Function, Fut, $($T,)*> Handler<($($T,)*)> for Function
+        where
+            Function: Fn($($T),*) -> Fut + Send + Sync + 'static,
+            Fut: Future + Send + 'static,
+        {
+            type Output = Fut::Output;
+            type Future = Fut;
+
+            #[allow(non_snake_case)]
+            fn call(&self, ($($T,)*): ($($T,)*)) -> Fut {
+                self($($T),*)
+            }
+        }
+
+        impl<Function, Output, $($T,)*> PlainHandler<($($T,)*)> for Function
+        where
+            Function: Fn($($T),*) -> Output + Send + Sync + 'static,
+        {
+            type Output = Output;
+
+            #[allow(non_snake_case)]
+            fn call(&self, ($($T,)*): ($($T,)*)) -> Output {
+                self($($T),*)
+            }
+        }
+
+        impl<$($T: Extract,)*> Extract for ($($T,)*) {
+            fn declare(_declaration: &mut Declaration) {
+                $($T::declare(_declaration);)*
+            }
+
+            #[allow(clippy::unused_unit)]
+            fn extract(_call: &Incoming<'_>) -> Result<Self, Error> {
+                Ok(($($T::extract(_call)?,)*))
+            }
+        }
+    };
+}
+
+handlers!();
+handlers!(A);
+handlers!(A B);
+handlers!(A B C);
+handlers!(A B C D);
+handlers!(A B C D E);
+handlers!(A B C D E F);
+handlers!(A B C D E F G);
+handlers!(A B C D E F G H);
+handlers!(A B C D E F G H I);
+handlers!(A B C D E F G H I J);
+handlers!(A B C D E F G H I J K);
+handlers!(A B C D E F G H I J K L);
+
+/// A handler whose types are forgotten.
+pub(crate) trait Endpoint: Send + Sync + 'static {
+    fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome>;
+}
+
+/// Turns what a handler returned into the outcome of its kind of call.
+pub(crate) trait Ending<R>: Send + 'static {
+    /// Keeps what the outcome needs of the call.
+    fn of(incoming: &Incoming<'_>) -> Self;
+    fn end(self, returned: R) -> Outcome;
+}
+
+/// An async function, its parameters and its ending.
+pub(crate) struct Async<F, A, E>(F, PhantomData<fn() -> (A, E)>);
+
+impl<F, A, E> Async<F, A, E> {
+    pub(crate) fn endpoint(function: F) -> Arc<dyn Endpoint>
+    where
+        Self: Endpoint,
+    {
+        Arc::new(Async(function, PhantomData::<fn() -> (A, E)>))
+    }
+}
+
+impl<F, A, E> Endpoint for Async<F, A, E>
+where
+    F: Handler<A>,
+    A: Extract + 'static,
+    E: Ending<F::Output>,
+{
+    fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome> {
+        let (parameters, ending) = match begin::<A, E, _>(&incoming) {
+            Ok(begun) => begun,
+            Err(error) => return now(error.into()),
+        };
+        let ctx = incoming.into_ctx();
+        let running = self.0.call(parameters);
+        let call = async move { ending.end(running.await) };
+        finish(ctx, call)
+    }
+}
+
+/// A plain function that is cheap: it runs in place.
+pub(crate) struct Inline<F, A, E>(Arc<F>, PhantomData<fn() -> (A, E)>);
+
+impl<F, A, E> Inline<F, A, E> {
+    pub(crate) fn endpoint(function: F) -> Arc<dyn Endpoint>
+    where
+        Self: Endpoint,
+    {
+        Arc::new(Inline(Arc::new(function), PhantomData::<fn() -> (A, E)>))
+    }
+}
+
+impl<F, A, E> Endpoint for Inline<F, A, E>
+where
+    F: PlainHandler<A>,
+    A: Extract + Send + 'static,
+    E: Ending<F::Output>,
+{
+    fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome> {
+        let (parameters, ending) = match begin::<A, E, _>(&incoming) {
+            Ok(begun) => begun,
+            Err(error) => return now(error.into()),
+        };
+        let ctx = incoming.into_ctx();
+        match ctx {
+            // Only inside: state that does not open keeps the function from running at all.
+            Some(ctx) => {
+                let function = self.0.clone();
+                suspend::drive(ctx, async move { ending.end(function.call(parameters)) })
+            }
+            None => now(ending.end(self.0.call(parameters))),
+        }
+    }
+}
+
+/// A plain function that may block: it runs on a thread of its own.
+pub(crate) struct Blocking<F, A, E>(Arc<F>, PhantomData<fn() -> (A, E)>);
+
+impl<F, A, E> Blocking<F, A, E> {
+    pub(crate) fn endpoint(function: F) -> Arc<dyn Endpoint>
+    where
+        Self: Endpoint,
+    {
+        Arc::new(Blocking(Arc::new(function), PhantomData::<fn() -> (A, E)>))
+    }
+}
+
+impl<F, A, E> Endpoint for Blocking<F, A, E>
+where
+    F: PlainHandler<A>,
+    A: Extract + Send + 'static,
+    E: Ending<F::Output>,
+{
+    fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome> {
+        let (parameters, ending) = match begin::<A, E, _>(&incoming) {
+            Ok(begun) => begun,
+            Err(error) => return now(error.into()),
+        };
+        let outbox = incoming.outbox.clone();
+        let Some(place) = incoming.core.blocking.enter(&incoming.request.scope) else {
+            return now(blocking::overloaded());
+        };
+        let ctx = incoming.into_ctx();
+        let function = self.0.clone();
+        let call = blocking::run(place, outbox, move || ending.end(function.call(parameters)));
+        finish(ctx, call)
+    }
+}
+
+/// What a handler takes, and what its outcome will need of the call.
+fn begin<A: Extract, E: Ending<R>, R>(incoming: &Incoming<'_>) -> Result<(A, E), Error> {
+    Ok((incoming.read()?, E::of(incoming)))
+}
+
+/// Only a call with a context needs somebody to drive it.
+fn finish(
+    ctx: Option<Ctx>,
+    call: impl Future<Output = Outcome> + Send + 'static,
+) -> BoxFuture<Outcome> {
+    match ctx {
+        Some(ctx) => suspend::drive(ctx, call),
+        None => Box::pin(call),
+    }
+}
+
+/// A future that is over already.
+pub(crate) fn now(outcome: Outcome) -> BoxFuture<Outcome> {
+    Box::pin(std::future::ready(outcome))
+}

@@ -1,0 +1,469 @@
+//! Runs a handler that can ask: suspends it, seals what it knows, lets its progress out.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::poll_fn,
+    mem,
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+    time::{Duration, SystemTime},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json, value::RawValue};
+use wharf_model::{Ask, Asks, BoxFuture, Error, ErrorKind, InputRequired, Outcome, Rate, Request};
+
+use crate::{
+    context::{Ctx, progress::Throttle},
+    handler::block_on::Polling,
+    key_ring::{fingerprint, random_name},
+    lenient_json,
+    tasks::storage::{
+        record,
+        record::{Said, TaskRecord},
+    },
+};
+
+/// How many lives of a state one call can last through its retries: a claim of `step_once` is
+/// kept as long, or a state could outlive it by being asked for again and again.
+const LIVES: u32 = 6;
+
+/// A number with more digits may not be told from its neighbours once it is read.
+const EXACT_DIGITS: usize = 15;
+
+/// Runs a handler to its end, or until it waits for answers that only a retry can bring.
+pub(crate) fn drive(
+    ctx: Ctx,
+    call: impl Future<Output = Outcome> + Send + 'static,
+) -> BoxFuture<Outcome> {
+    Box::pin(async move {
+        let over = Over(&ctx);
+        ctx.attach();
+        if let Err(error) = ctx.resume().and_then(|()| ctx.begin_chain()) {
+            return error.into();
+        }
+        let end = {
+            let mut call = pin!(call);
+            let mut alarm = None;
+            poll_fn(|cx| ctx.poll_run(call.as_mut(), &mut alarm, cx)).await
+        };
+        drop(over);
+        let last = ctx.run().throttle.flush();
+        if let Some(update) = last {
+            ctx.outbox().notify(update.into());
+        }
+        match end {
+            End::Done(outcome) => outcome,
+            End::Suspended(questions) => {
+                ctx.suspend(questions).unwrap_or_else(|error| error.into())
+            }
+        }
+    })
+}
+
+enum End {
+    Done(Outcome),
+    Suspended(Vec<Question>),
+}
+
+/// Tells whoever still waits that the call is over, however it ended.
+struct Over<'c>(&'c Ctx);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.end_run();
+    }
+}
+
+/// What one run of a handler has asked, learnt and done so far.
+pub(crate) struct Run {
+    pub(crate) throttle: Throttle,
+    /// The results of steps, by numbered name.
+    pub(crate) steps: BTreeMap<String, Box<RawValue>>,
+    pub(crate) in_flight: usize,
+    pub(crate) over: bool,
+    /// Whether the call is a task: then steps and questions go into its store.
+    pub(crate) is_task: bool,
+    names: BTreeMap<String, u32>,
+    asked: BTreeMap<String, String>,
+    answers: BTreeMap<String, Answer>,
+    questions: Vec<Question>,
+    next_question: u64,
+    turns: BTreeSet<String>,
+    chain: Option<Chain>,
+    driver: Option<Waker>,
+    waiting: Vec<Waker>,
+}
+
+/// A question left for the client.
+struct Question {
+    number: u64,
+    key: String,
+    fingerprint: String,
+    ask: Ask,
+}
+
+/// What the client said, and to which question; to any if it sent no state along.
+#[derive(Clone, Serialize, Deserialize)]
+struct Answer(Option<String>, Box<RawValue>);
+
+/// The call and its retries.
+#[derive(Clone, Serialize, Deserialize)]
+struct Chain {
+    nonce: String,
+    born: u64,
+}
+
+/// What travels through the client.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    expires: u64,
+    chain: Chain,
+    questions: BTreeMap<String, String>,
+    answers: BTreeMap<String, Answer>,
+    steps: BTreeMap<String, Box<RawValue>>,
+}
+
+impl Run {
+    pub(crate) fn new(progress: Rate) -> Self {
+        Run {
+            throttle: Throttle::new(progress),
+            steps: BTreeMap::new(),
+            in_flight: 0,
+            over: false,
+            is_task: false,
+            names: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            questions: Vec::new(),
+            next_question: 0,
+            turns: BTreeSet::new(),
+            chain: None,
+            driver: None,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// `name#1`, `name#2`, … for the steps of one name.
+    pub(crate) fn number_step(&mut self, name: String) -> String {
+        let count = self.names.entry(name.clone()).or_default();
+        *count += 1;
+        format!("{name}#{count}")
+    }
+
+    /// Notes a question; false if the key already stands for another one.
+    pub(crate) fn ask(&mut self, key: &str, fingerprint: &str) -> bool {
+        self.asked.entry(key.into()).or_insert_with(|| fingerprint.into()) == fingerprint
+    }
+
+    pub(crate) fn answer_to(&self, key: &str, fingerprint: &str) -> Option<Box<RawValue>> {
+        let Answer(question, json) = self.answers.get(key)?;
+        question.as_ref().is_none_or(|question| question == fingerprint).then(|| json.clone())
+    }
+
+    pub(crate) fn keep_answer(&mut self, key: String, fingerprint: String, json: Box<RawValue>) {
+        self.answers.insert(key, Answer(Some(fingerprint), json));
+    }
+
+    pub(crate) fn drop_answer(&mut self, key: &str) {
+        self.answers.remove(key);
+    }
+
+    /// Leaves a question for the client, under a number by which it can be withdrawn.
+    pub(crate) fn leave(&mut self, key: String, fingerprint: String, ask: Ask) -> u64 {
+        let number = self.next_question;
+        self.next_question += 1;
+        self.questions.push(Question { number, key, fingerprint, ask });
+        number
+    }
+
+    pub(crate) fn withdraw(&mut self, number: u64) {
+        self.questions.retain(|question| question.number != number);
+    }
+
+    pub(crate) fn begin_turn(&mut self, key: &str) -> bool {
+        self.turns.insert(key.into())
+    }
+
+    /// Ends a turn; who waited for it must be woken.
+    pub(crate) fn end_turn(&mut self, key: &str) -> Vec<Waker> {
+        self.turns.remove(key);
+        mem::take(&mut self.waiting)
+    }
+
+    pub(crate) fn wait(&mut self, waker: &Waker) {
+        if !self.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
+            self.waiting.push(waker.clone());
+        }
+    }
+
+    /// Puts what this run knows into the record of the task that it becomes.
+    pub(crate) fn hand_over(&self, record: &mut TaskRecord) {
+        record.steps = self.steps.clone();
+        record.call.nonce = self.chain.as_ref().map(|chain| chain.nonce.clone());
+        for (key, Answer(question, json)) in &self.answers {
+            let Some(question) = question.clone() else { continue };
+            record.asked.insert(key.clone(), question.clone());
+            let answer = record::Answer { question, said: Said::Result(json.clone()) };
+            record.answers.insert(key.clone(), answer);
+        }
+    }
+
+    /// The questions to suspend with, once there are any and no step is under way.
+    fn take_questions(&mut self) -> Option<Vec<Question>> {
+        let ready = !self.questions.is_empty() && self.in_flight == 0 && !self.is_task;
+        ready.then(|| {
+            // Before the handler's destructors withdraw them.
+            self.over = true;
+            mem::take(&mut self.questions)
+        })
+    }
+}
+
+/// Wakers are woken and dropped with the run unlocked: both may run anybody's code.
+impl Ctx {
+    /// Lets the driver look again, for what happens outside its own poll.
+    pub(crate) fn wake_driver(&self) {
+        let driver = self.run().driver.clone();
+        driver.into_iter().for_each(Waker::wake);
+    }
+
+    fn set_driver(&self, waker: &Waker) {
+        let mut run = self.run();
+        if !run.driver.as_ref().is_some_and(|driver| driver.will_wake(waker)) {
+            let old = run.driver.replace(waker.clone());
+            drop(run);
+            drop(old);
+        }
+    }
+
+    /// Lets whoever may make a task of the call know whose it is.
+    fn attach(&self) {
+        let Some(bond) = self.bond() else { return };
+        if bond.is_task() {
+            self.run().is_task = true;
+        } else {
+            bond.attach(self.downgrade());
+        }
+    }
+
+    /// The call is a task from now on. Gives the steps that were done since those that are `known`
+    /// to it; what is done later goes into its store.
+    pub(crate) fn bind(
+        &self,
+        known: &BTreeMap<String, Box<RawValue>>,
+    ) -> Vec<(String, Box<RawValue>)> {
+        let mut run = self.run();
+        run.is_task = true;
+        // Said to no question in particular, and not in the record: another run would not know it.
+        run.answers.retain(|_, Answer(question, _)| question.is_some());
+        let steps = mem::take(&mut run.steps);
+        let waiting = mem::take(&mut run.waiting);
+        drop(run);
+        waiting.into_iter().for_each(Waker::wake);
+        steps.into_iter().filter(|(name, _)| !known.contains_key(name)).collect()
+    }
+
+    fn end_run(&self) {
+        let mut run = self.run();
+        run.over = true;
+        let (waiting, driver) = (mem::take(&mut run.waiting), run.driver.take());
+        drop(run);
+        waiting.into_iter().for_each(Waker::wake);
+        drop(driver);
+    }
+}
+
+impl Ctx {
+    fn poll_run(
+        &self,
+        call: Pin<&mut impl Future<Output = Outcome>>,
+        alarm: &mut Option<BoxFuture<()>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<End> {
+        self.set_driver(cx.waker());
+        let polling = Polling::begin();
+        let polled = call.poll(cx);
+        drop(polling);
+        if let Poll::Ready(outcome) = polled {
+            return Poll::Ready(End::Done(outcome));
+        }
+        if let Some(questions) = self.run().take_questions() {
+            return Poll::Ready(End::Suspended(questions));
+        }
+        self.poll_progress(alarm, cx);
+        Poll::Pending
+    }
+
+    /// Sends the update that was held back once its time has come.
+    fn poll_progress(&self, alarm: &mut Option<BoxFuture<()>>, cx: &mut Context<'_>) {
+        loop {
+            let Some(due) = self.run().throttle.due() else {
+                *alarm = None;
+                return;
+            };
+            let timer = self.outbox().timer();
+            let sleep = alarm.get_or_insert_with(|| timer.sleep_until(due));
+            if sleep.as_mut().poll(cx).is_pending() {
+                return;
+            }
+            *alarm = None;
+            // A clock that rings early must not make this spin.
+            let update = self.run().throttle.release(timer.now().max(due));
+            if let Some(update) = update {
+                self.outbox().notify(update.into());
+            }
+        }
+    }
+
+    /// Takes up what an earlier run left with the client.
+    fn resume(&self) -> Result<(), Error> {
+        let Some(request) = self.request().filter(|request| request.asks == Asks::Suspend) else {
+            return Ok(());
+        };
+        let most = self.core().limits.argument_values;
+        let responses = match request.input_responses() {
+            Some(json) if !lenient_json::is_within(json, most) => {
+                let reason = format!("it has {}", lenient_json::too_many(most));
+                return Err(invalid("inputResponses", &reason));
+            }
+            Some(json) => serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json)
+                .map_err(|error| invalid("inputResponses", &format!("it is no object: {error}")))?,
+            None => BTreeMap::new(),
+        };
+        let Some(state) = request.request_state() else {
+            let by_key = |(key, json)| (key, Answer(None, json));
+            self.run().answers = responses.into_iter().map(by_key).collect();
+            return Ok(());
+        };
+        let mut sealed = self.open(request, &state)?;
+        // An answer counts for the question that was asked; answers to nothing are left out.
+        let asked = responses.into_iter().filter_map(|(key, json)| {
+            let question = sealed.questions.remove(&key)?;
+            Some((key, Answer(Some(question), json)))
+        });
+        sealed.answers.extend(asked);
+        let mut run = self.run();
+        run.answers = sealed.answers;
+        run.steps = sealed.steps;
+        run.chain = Some(sealed.chain);
+        Ok(())
+    }
+
+    /// Gives a call that may become a task a nonce from its start: what it claims before must still
+    /// be claimed when the task runs again.
+    fn begin_chain(&self) -> Result<(), Error> {
+        let is_promotable = self.bond().is_some_and(|bond| !bond.is_task());
+        if is_promotable && self.run().chain.is_none() {
+            let chain = Chain { nonce: random_name()?, born: self.wall() };
+            self.run().chain = Some(chain);
+        }
+        Ok(())
+    }
+
+    fn open(&self, request: &Request, state: &str) -> Result<Sealed, Error> {
+        // A state we made is within the limit: a longer one need not be opened to be refused.
+        let plausible = (state.len() <= self.core().limits.state).then_some(state);
+        let opened = plausible.and_then(|state| self.core().seal.open(&self.bound(request), state));
+        let sealed = opened.and_then(|plain| serde_json::from_slice::<Sealed>(&plain).ok());
+        // Both official SDKs answer every bad state alike; the reason is for the log.
+        let refused = |reason| {
+            tracing::debug!(method = request.method.name(), reason, "a requestState is refused");
+            Error::new(ErrorKind::InvalidRequestState)
+        };
+        let sealed = sealed.ok_or_else(|| refused("it was not made here for this request"))?;
+        if sealed.expires <= self.wall() { Err(refused("it has expired")) } else { Ok(sealed) }
+    }
+
+    /// Seals what this run knows, for the client to bring back with its answers.
+    fn suspend(&self, mut questions: Vec<Question>) -> Result<Outcome, Error> {
+        let request = self.request().ok_or(ErrorKind::InternalError).map_err(Error::new)?;
+        let (limits, now) = (&self.core().limits, self.wall());
+        let mut run = self.run();
+        let chain = match run.chain.take() {
+            Some(chain) => chain,
+            None => Chain { nonce: random_name()?, born: now },
+        };
+        let expires = now.saturating_add(limits.state_ttl.as_secs());
+        let expires = expires.min(chain.end(limits.state_ttl));
+        let mut keys = BTreeSet::new();
+        questions.retain(|question| keys.insert(question.key.clone()));
+        let mut answers = mem::take(&mut run.answers);
+        answers.retain(|_, Answer(question, _)| question.is_some());
+        let steps = mem::take(&mut run.steps);
+        drop(run);
+        let fingerprints = questions.iter().map(|q| (q.key.clone(), q.fingerprint.clone()));
+        let questions_asked = fingerprints.collect();
+        let sealed = Sealed { expires, chain, questions: questions_asked, answers, steps };
+        let plain = serde_json::to_vec(&sealed)?;
+        let state = self.core().seal.seal(&self.bound(request), &plain);
+        if state.len() > limits.state {
+            return Err(too_large(state.len(), limits.state));
+        }
+        let requests = questions.into_iter().map(|question| (question.key, question.ask));
+        let required = InputRequired { requests: requests.collect(), state: Some(state) };
+        Ok(Outcome::InputRequired(Box::new(required)))
+    }
+
+    fn bound(&self, request: &Request) -> Vec<u8> {
+        context(request, self.core().limits.argument_values)
+    }
+
+    /// What `step_once` claims, and for how long; nothing if no state came with the call and it
+    /// cannot become a task.
+    pub(crate) fn nonce(&self) -> Option<(String, Duration)> {
+        let chain = self.run().chain.clone()?;
+        let left = chain.end(self.core().limits.state_ttl).saturating_sub(self.wall());
+        let left = Duration::from_secs(left.max(1));
+        // A task that the call becomes must not outlive the claim.
+        let as_task = self.bond().map(|_| self.core().tasks.options.longest_ttl);
+        Some((chain.nonce, left.saturating_add(as_task.unwrap_or_default())))
+    }
+
+    /// Seconds of the time of day, by which states expire.
+    fn wall(&self) -> u64 {
+        let since = self.outbox().timer().wall().duration_since(SystemTime::UNIX_EPOCH);
+        since.map_or(0, |since| since.as_secs())
+    }
+}
+
+impl Chain {
+    fn end(&self, state_ttl: Duration) -> u64 {
+        self.born.saturating_add(state_ttl.saturating_mul(LIVES).as_secs())
+    }
+}
+
+/// What a state is bound to: who calls, what, and with which arguments.
+fn context(request: &Request, most: usize) -> Vec<u8> {
+    let principal = request.principal().map(|principal| principal.id());
+    let arguments = meaning(request.arguments(), most);
+    let bound = json!([request.method.name(), request.target(), principal, arguments]);
+    format!("wharf requestState {}", fingerprint(&bound)).into_bytes()
+}
+
+/// Arguments as a value, so that their order is free; as their text if a value would lose some, or
+/// would have more than `most` values.
+fn meaning(json: &str, most: usize) -> Value {
+    let number = |c: char| c.is_ascii_digit() || c == '.';
+    let is_exact = json.split(|c| !number(c)).all(|digits| digits.len() <= EXACT_DIGITS);
+    let value = if is_exact && lenient_json::is_within(json, most) {
+        lenient_json::unambiguous(json).ok()
+    } else {
+        None
+    };
+    value.unwrap_or_else(|| Value::from(json))
+}
+
+fn invalid(field: &str, reason: &str) -> Error {
+    let message = format!("Invalid {field}: {reason}");
+    Error::new(ErrorKind::InvalidParams).with_message(message).with_data(json!({"field": field}))
+}
+
+fn too_large(size: usize, limit: usize) -> Error {
+    let message = format!(
+        "What this call must remember ({size} bytes sealed) is more than the server lets travel \
+         through clients ({limit} bytes)"
+    );
+    let data = json!({"size": size, "limit": limit});
+    Error::new(ErrorKind::InternalError).with_message(message).with_data(data)
+}

@@ -1,0 +1,370 @@
+//! What is out of our hands, sealed: state that travels through clients, what lies in stores.
+
+use std::{
+    env, fmt,
+    path::Path,
+    str::FromStr,
+    sync::{Arc, OnceLock},
+};
+
+use base64::{
+    Engine,
+    alphabet::{STANDARD, URL_SAFE},
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+    prelude::BASE64_URL_SAFE_NO_PAD,
+};
+use chacha20poly1305::{
+    KeyInit, XChaCha20Poly1305, XNonce,
+    aead::{Aead, Payload},
+};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use wharf_model::{Error, ErrorKind, StateSeal};
+
+use crate::{owner_only_file::read_private, random};
+
+const VERSION: u8 = 1;
+const KEY: usize = 32;
+const ID: usize = 4;
+const HEAD: usize = 1 + ID;
+const NONCE: usize = 24;
+
+/// Where a server finds its keys, unless it is given some.
+const KEY_VARIABLE: &str = "WHARF_STATE_KEY";
+const FILE_VARIABLE: &str = "WHARF_STATE_KEY_FILE";
+
+/// Keys that seal state which travels through clients, or what lies in a store: the first key seals,
+/// all of them open.
+///
+/// A key is 32 random bytes, written in hex or base64 (`openssl rand -base64 32`). To rotate, put
+/// the new key first and keep the old one until the state it sealed has expired. Servers behind
+/// one load balancer need the same keys; a server on its own can live with [`KeyRing::random`].
+///
+/// Sealing is XChaCha20-Poly1305 with a fresh nonce each time. The text is base64url over a
+/// version byte, the key's id, the nonce and the sealed bytes.
+///
+/// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::{KeyRing, StateSeal};
+///
+/// let keys = KeyRing::random();
+/// let sealed = keys.seal(b"for alice", b"state");
+/// assert_eq!(keys.open(b"for alice", &sealed).as_deref(), Some(&b"state"[..]));
+/// assert_eq!(keys.open(b"for mallory", &sealed), None);
+/// ```
+#[derive(Clone)]
+pub struct KeyRing {
+    keys: Arc<[KeyBytes]>,
+    /// Whether somebody gave them: then others can have them too.
+    given: bool,
+}
+
+struct Key {
+    id: [u8; ID],
+    cipher: XChaCha20Poly1305,
+    /// Mixed into nonces, so that they stay unpredictable even if the system's randomness fails.
+    salt: [u8; KEY],
+}
+
+/// A key whose parts are derived when it is first used: most servers never seal anything, and should
+/// not start later for it.
+struct KeyBytes {
+    bytes: [u8; KEY],
+    key: OnceLock<Key>,
+}
+
+impl KeyBytes {
+    fn new(bytes: [u8; KEY]) -> Self {
+        KeyBytes { bytes, key: OnceLock::new() }
+    }
+
+    fn key(&self) -> &Key {
+        self.key.get_or_init(|| Key::new(&self.bytes))
+    }
+}
+
+impl Key {
+    fn new(bytes: &[u8; KEY]) -> Self {
+        let derive = |purpose: &[u8]| {
+            Sha256::new().chain_update(purpose).chain_update(bytes).finalize().into()
+        };
+        let [a, b, c, d, ..]: [u8; KEY] = derive(b"wharf key id\0");
+        let cipher = XChaCha20Poly1305::new(bytes.into());
+        Key { id: [a, b, c, d], cipher, salt: derive(b"wharf nonce salt\0") }
+    }
+
+    fn nonce(&self, context: &[u8], plain: &[u8]) -> [u8; NONCE] {
+        let mut fresh = [0; KEY];
+        // Without fresh bytes the nonce depends on the message alone, which never reuses it for another.
+        let _ = getrandom::fill(&mut fresh);
+        let hash = Sha256::new()
+            .chain_update(self.salt)
+            .chain_update(fresh)
+            .chain_update((context.len() as u64).to_le_bytes())
+            .chain_update(context)
+            .chain_update(plain)
+            .finalize();
+        let mut nonce = [0; NONCE];
+        nonce.copy_from_slice(&hash[..NONCE]);
+        nonce
+    }
+}
+
+impl KeyRing {
+    /// One random key, good for the life of this process.
+    ///
+    /// # Panics
+    /// If the operating system has no randomness to give.
+    #[must_use]
+    pub fn random() -> Self {
+        let mut key = [0; KEY];
+        if let Err(error) = getrandom::fill(&mut key) {
+            panic!("the operating system gave no random key: {error}");
+        }
+        KeyRing { keys: Arc::new([KeyBytes::new(key)]), given: false }
+    }
+
+    /// The keys that the environment names: in `WHARF_STATE_KEY` itself, or in the file that
+    /// `WHARF_STATE_KEY_FILE` names; a random key if it names none. What a server does by default.
+    ///
+    /// # Errors
+    /// If both are set, or the keys cannot be read: state must never be sealed with another key
+    /// than the one that was meant.
+    pub fn from_surroundings() -> Result<Self, KeyError> {
+        match (env::var_os(KEY_VARIABLE), env::var_os(FILE_VARIABLE)) {
+            (None, None) => Ok(KeyRing::random()),
+            (Some(_), None) => KeyRing::from_env(KEY_VARIABLE),
+            (None, Some(path)) => KeyRing::from_file(path),
+            (Some(_), Some(_)) => {
+                Err(KeyError(format!("{KEY_VARIABLE} and {FILE_VARIABLE} are both set: unset one")))
+            }
+        }
+    }
+
+    /// The keys in the environment variable `name`, separated by commas or white space.
+    ///
+    /// # Errors
+    /// If the variable is not set, or one of the keys is not 32 bytes in hex or base64.
+    pub fn from_env(name: &str) -> Result<Self, KeyError> {
+        let text = env::var(name).map_err(|error| KeyError(format!("{name}: {error}")))?;
+        text.parse().map_err(|error| KeyError(format!("{name}: {error}")))
+    }
+
+    /// The keys in a file, separated by commas or white space.
+    ///
+    /// # Errors
+    /// If the file cannot be read, other users can read it too (see
+    /// [`read_private`](crate::read_private)), or one of the keys is not 32 bytes in hex or base64.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, KeyError> {
+        let name = path.as_ref().display();
+        let text = read_private(&path).map_err(|error| KeyError(format!("{name}: {error}")))?;
+        text.parse().map_err(|error| KeyError(format!("{name}: {error}")))
+    }
+}
+
+impl FromStr for KeyRing {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        let keys = text
+            .split(|c: char| c == ',' || c.is_whitespace())
+            .filter(|key| !key.is_empty())
+            .enumerate()
+            .map(|(index, key)| read_key(index + 1, key))
+            .collect::<Result<Vec<_>, KeyError>>()?;
+        if keys.is_empty() {
+            return Err(KeyError(
+                "there is no key; make one with `openssl rand -base64 32`".into(),
+            ));
+        }
+        Ok(KeyRing { keys: keys.into(), given: true })
+    }
+}
+
+impl StateSeal for KeyRing {
+    fn seal(&self, context: &[u8], plain: &[u8]) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(self.seal_bytes(context, plain))
+    }
+
+    fn open(&self, context: &[u8], sealed: &str) -> Option<Vec<u8>> {
+        self.open_bytes(context, &BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?)
+    }
+
+    fn seal_bytes(&self, context: &[u8], plain: &[u8]) -> Vec<u8> {
+        let key = self.keys[0].key();
+        let nonce = key.nonce(context, plain);
+        let mut sealed = Vec::with_capacity(HEAD + NONCE + plain.len() + 16);
+        sealed.push(VERSION);
+        sealed.extend(key.id);
+        let aad = authenticated(&sealed, context);
+        sealed.extend(nonce);
+        let payload = Payload { msg: plain, aad: &aad };
+        // It fails only for messages of hundreds of gigabytes; then nothing opens them.
+        sealed.extend(key.cipher.encrypt(&XNonce::from(nonce), payload).unwrap_or_default());
+        sealed
+    }
+
+    fn open_bytes(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (head, rest) = sealed.split_at_checked(HEAD)?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE>()?;
+        let (&version, id) = head.split_first()?;
+        if version != VERSION {
+            return None;
+        }
+        let aad = authenticated(head, context);
+        let nonce = XNonce::from(*nonce);
+        // Two keys may share a short id.
+        self.keys
+            .iter()
+            .map(KeyBytes::key)
+            .filter(|key| key.id == id)
+            .find_map(|key| key.cipher.decrypt(&nonce, Payload { msg: sealed, aad: &aad }).ok())
+    }
+
+    fn is_shared(&self) -> bool {
+        self.given
+    }
+}
+
+impl fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyRing").field("keys", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+/// Why keys could not be read. It never shows a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyError(String);
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+/// A random name, for things that must not be guessed.
+pub(crate) fn random_name() -> Result<String, Error> {
+    let mut bytes = [0; 16];
+    random::roll(&mut bytes).map_err(|_| Error::new(ErrorKind::InternalError))?;
+    Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// A digest of a JSON value, the same however its objects are ordered.
+pub(crate) fn fingerprint(value: &Value) -> String {
+    let mut hash = Sha256::new();
+    feed(&mut hash, value);
+    BASE64_URL_SAFE_NO_PAD.encode(hash.finalize())
+}
+
+fn feed(hash: &mut Sha256, value: &Value) {
+    match value {
+        Value::Array(items) => {
+            hash.update(format!("[{}", items.len()));
+            items.iter().for_each(|item| feed(hash, item));
+        }
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_unstable_by_key(|(name, _)| *name);
+            hash.update(format!("{{{}", fields.len()));
+            for (name, field) in fields {
+                feed(hash, &Value::String(name.clone()));
+                feed(hash, field);
+            }
+        }
+        // Quoted or not, each of these ends where the next begins.
+        leaf => hash.update(format!("{leaf},")),
+    }
+}
+
+fn authenticated(head: &[u8], context: &[u8]) -> Vec<u8> {
+    [head, context].concat()
+}
+
+fn read_key(number: usize, text: &str) -> Result<KeyBytes, KeyError> {
+    let hex = text.len() == 2 * KEY && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let bytes = if hex { from_hex(text) } else { from_base64(text) };
+    let bytes = bytes.ok_or_else(|| KeyError(format!("key {number} is neither hex nor base64")))?;
+    let key: [u8; KEY] = bytes.as_slice().try_into().map_err(|_| {
+        KeyError(format!("key {number} has {} bytes, and a key has {KEY}", bytes.len()))
+    })?;
+    Ok(KeyBytes::new(key))
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    text.as_bytes().chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let config =
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    [STANDARD, URL_SAFE]
+        .iter()
+        .find_map(|alphabet| GeneralPurpose::new(alphabet, config).decode(text).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+    const B: &str = "//////////////////////////////////////////8=";
+
+    fn ring(text: &str) -> KeyRing {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_first_key_seals_and_all_keys_open() {
+        let (old, both, new) = (ring(A), ring(&format!("{B},\n {A}\n")), ring(B));
+        let sealed_before = old.seal(b"c", b"old");
+        let sealed_now = both.seal(b"c", b"new");
+        assert_eq!(both.open(b"c", &sealed_before).unwrap(), b"old");
+        assert_eq!(both.open(b"c", &sealed_now).unwrap(), b"new");
+        assert_eq!(new.open(b"c", &sealed_now).unwrap(), b"new");
+        assert_eq!(new.open(b"c", &sealed_before), None);
+        assert_eq!(old.open(b"c", &sealed_now), None);
+    }
+
+    #[test]
+    fn all_spellings_of_a_key_are_one_key() {
+        let url = B.replace('/', "_");
+        let sealed = ring(B).seal(b"", b"x");
+        for spelling in [&url, url.trim_end_matches('='), &"ff".repeat(32), &"FF".repeat(32)] {
+            assert!(ring(spelling).open(b"", &sealed).is_some(), "{spelling}");
+        }
+    }
+
+    #[test]
+    fn bad_keys_are_told_apart_and_never_shown() {
+        let error = |text: &str| text.parse::<KeyRing>().unwrap_err().to_string();
+        assert!(error(" ,\n").contains("openssl rand"));
+        assert_eq!(error("c2VjcmV0"), "key 1 has 6 bytes, and a key has 32");
+        assert_eq!(error(&format!("{A},!!secret!!")), "key 2 is neither hex nor base64");
+        assert!(
+            KeyRing::from_env("WHARF_NO_SUCH_KEY").unwrap_err().0.contains("WHARF_NO_SUCH_KEY")
+        );
+        assert!(KeyRing::from_file("/no/such/file").unwrap_err().0.contains("/no/such/file"));
+        assert_eq!(format!("{:?}", ring(A)), "KeyRing { keys: 1, .. }");
+    }
+
+    #[test]
+    fn a_fingerprint_is_of_the_meaning() {
+        let of = |json: &str| fingerprint(&serde_json::from_str(json).unwrap());
+        assert_eq!(of(r#"{"a":1,"b":[2,{"c":3,"d":4}]}"#), of(r#"{"b":[2,{"d":4,"c":3}], "a":1}"#));
+        for other in
+            [r#"{"a":[1]}"#, r#"{"a":"1"}"#, r#"{"a":12}"#, r#"[{"a":1}]"#, r#"{"a":1,"b":2}"#]
+        {
+            assert_ne!(of(r#"{"a":1}"#), of(other), "{other}");
+        }
+        assert_ne!(of("[[1],2]"), of("[[1,2]]"));
+    }
+
+    #[test]
+    fn equal_messages_look_different() {
+        let keys = KeyRing::random();
+        assert_ne!(keys.seal(b"c", b"x"), keys.seal(b"c", b"x"));
+    }
+}

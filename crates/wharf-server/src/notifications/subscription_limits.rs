@@ -1,0 +1,142 @@
+//! How many listens there are, of which caller, and how much memory their filters take.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wharf_model::{Budget, Caller, Filter, Full, Held, LiveFilter, LogThrottle, Request};
+
+use crate::{
+    limits::Limits,
+    router::caller_shares::{Share, Shares},
+};
+
+/// What a URI or an id in a filter takes beside its text.
+const OVERHEAD: usize = 64;
+
+/// Counts listens, and the bytes of what they follow.
+pub(crate) struct Listens {
+    places: Shares,
+    open: Mutex<usize>,
+    most_uris: usize,
+    most_bytes: usize,
+    bytes: Arc<Budget>,
+    cut: LogThrottle,
+    refused: LogThrottle,
+}
+
+/// One listen; given back when dropped.
+pub(crate) struct Admitted {
+    listens: Arc<Listens>,
+    caller: Caller,
+    _share: Share,
+    _bytes: Option<Held>,
+}
+
+impl Listens {
+    pub(crate) fn new(limits: &Limits) -> Arc<Self> {
+        Arc::new(Listens {
+            places: Shares::new(limits.listens),
+            open: Mutex::default(),
+            most_uris: limits.subscriptions,
+            most_bytes: limits.subscription_bytes,
+            bytes: Budget::new(limits.subscription_total),
+            cut: LogThrottle::default(),
+            refused: LogThrottle::default(),
+        })
+    }
+
+    /// Takes a listen in, and leaves out of its filter what does not fit; `None` if there is no room
+    /// for it.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        request: &Request,
+        filter: &LiveFilter,
+    ) -> Option<Admitted> {
+        let admitted = self.try_admit(request, filter);
+        if admitted.is_none() && self.refused.is_due() {
+            let bytes = self.bytes.total();
+            tracing::warn!(
+                bytes,
+                "listens are refused: there are too many, or they follow too much"
+            );
+        }
+        admitted
+    }
+
+    fn try_admit(self: &Arc<Self>, request: &Request, filter: &LiveFilter) -> Option<Admitted> {
+        let caller = Caller::of(&request.scope);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let _share = self.places.claim(*open, &caller)?;
+        *open += 1;
+        drop(open);
+        let mut admitted = Admitted { listens: self.clone(), caller, _share, _bytes: None };
+        let caller = &admitted.caller;
+        admitted._bytes = match filter.read(|filter| self.take(caller, filter)) {
+            Ok(held) => Some(held),
+            // Its client has been told that it follows them: nothing can be left out.
+            Err(Full) if request.since.is_some() => return None,
+            Err(Full) => filter.edit(|filter| self.cut(caller, filter)),
+        };
+        Some(admitted)
+    }
+
+    /// Takes the bytes of a filter that is within its own limits.
+    fn take(self: &Arc<Self>, caller: &Caller, filter: &Filter) -> Result<Held, Full> {
+        let texts = text_bytes(filter);
+        if filter.uris.len() > self.most_uris || texts > self.most_bytes {
+            return Err(Full);
+        }
+        let count = filter.uris.len() + filter.tasks.len();
+        self.bytes.take(caller, texts + count * OVERHEAD)
+    }
+
+    /// Leaves out what does not fit.
+    fn cut(self: &Arc<Self>, caller: &Caller, filter: &mut Filter) -> Option<Held> {
+        if self.cut.is_due() {
+            tracing::warn!("a listen follows less than it asked for: its list is too long");
+        }
+        let mut texts = text_bytes(filter);
+        while filter.uris.len() > self.most_uris || texts > self.most_bytes {
+            let left_out = filter.uris.pop_last().or_else(|| filter.tasks.pop_last());
+            texts -= left_out?.len();
+        }
+        loop {
+            match self.take(caller, filter) {
+                Ok(held) => return Some(held),
+                Err(Full) if filter.uris.is_empty() => filter.tasks.clear(),
+                Err(Full) => {
+                    let keep = filter.uris.len() / 2;
+                    while filter.uris.len() > keep {
+                        filter.uris.pop_last();
+                    }
+                }
+            }
+            if filter.uris.is_empty() && filter.tasks.is_empty() {
+                return None;
+            }
+        }
+    }
+}
+
+fn text_bytes(filter: &Filter) -> usize {
+    filter.uris.iter().chain(&filter.tasks).map(String::len).sum()
+}
+
+impl Admitted {
+    /// Room for what the listener has yet to be told; `None` if its caller has used its share up.
+    pub(crate) fn room(&self, bytes: usize) -> Option<Held> {
+        let held = self.listens.bytes.take(&self.caller, bytes).ok();
+        if held.is_none() && self.listens.cut.is_due() {
+            tracing::warn!(
+                bytes,
+                "a listener is not told of a task: too much waits for its caller"
+            );
+        }
+        held
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        *self.listens.open.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+    }
+}

@@ -1,0 +1,39 @@
+//! The functions that complete arguments, each under the argument it completes.
+
+use crate::handler::{
+    Endpoint,
+    extract::Completing,
+    into_completion::{Completer, CompleterParts},
+};
+
+/// The completers of one prompt or template.
+#[derive(Default)]
+pub(crate) struct Completions(Vec<(String, CompleterParts)>);
+
+impl Completions {
+    pub(crate) fn add(&mut self, argument: String, completer: CompleterParts) {
+        self.0.push((argument, completer));
+    }
+
+    pub(crate) fn add_values(
+        &mut self,
+        argument: String,
+        values: impl IntoIterator<Item: Into<String>>,
+    ) {
+        let values: Vec<String> = values.into_iter().map(Into::into).collect();
+        let complete = move |typing: Completing| typing.matching(values.iter().cloned());
+        self.add(argument, complete.into_completer());
+    }
+
+    pub(crate) fn get(&self, argument: &str) -> Option<&dyn Endpoint> {
+        self.0.iter().find(|(name, _)| name == argument).map(|(_, parts)| &*parts.endpoint)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(String, CompleterParts)> {
+        self.0.iter()
+    }
+}

@@ -1,0 +1,9 @@
+//! Tools, resources, prompts and completions, and how each is described.
+
+pub(crate) mod common_setters;
+pub(crate) mod completion;
+pub(crate) mod prompt;
+pub(crate) mod resource;
+pub(crate) mod tool;
+pub(crate) mod uri;
+pub(crate) mod uri_template;

@@ -1,0 +1,153 @@
+//! Prompts.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use serde_json::Value;
+use wharf_model::{PromptArgument, PromptInfo};
+
+use crate::{
+    handler::{
+        Async, Blocking, Endpoint, Handler, Inline, PlainHandler,
+        extract::{Declaration, Extract},
+        into_completion::Completer,
+        into_prompt::{IntoPrompt, PromptEnding},
+    },
+    primitives::{common_setters::described, completion::Completions},
+    schema,
+    schema::Typed,
+};
+
+/// A prompt: messages that a user can pick, made by a function.
+///
+/// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+/// use wharf::{Args, Prompt};
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Review { code: String, language: Option<String> }
+///
+/// async fn review(Args(it): Args<Review>) -> String {
+///     format!("Review this {} code:\n{}", it.language.unwrap_or_default(), it.code)
+/// }
+///
+/// let prompt = Prompt::new("review", review).complete_from("language", ["python", "rust"]);
+/// assert!(prompt.info().arguments[0].required && !prompt.info().arguments[1].required);
+/// ```
+#[must_use]
+pub struct Prompt {
+    pub(crate) info: PromptInfo,
+    pub(crate) endpoint: Arc<dyn Endpoint>,
+    pub(crate) declaration: Declaration,
+    pub(crate) typed: Typed,
+    pub(crate) completions: Completions,
+    /// What was given a title and is no argument.
+    pub(crate) untaken: Vec<String>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) scopes: Vec<String>,
+}
+
+impl Prompt {
+    /// A prompt made by an async function.
+    pub fn new<A, F>(name: impl Into<String>, handler: F) -> Self
+    where
+        F: Handler<A>,
+        F::Output: IntoPrompt,
+        A: Extract + 'static,
+    {
+        Prompt::make::<A>(name.into(), Async::<F, A, PromptEnding>::endpoint(handler))
+    }
+
+    /// A prompt made by a plain function, on a thread where it may block.
+    pub fn blocking<A, F>(name: impl Into<String>, handler: F) -> Self
+    where
+        F: PlainHandler<A>,
+        F::Output: IntoPrompt,
+        A: Extract + Send + 'static,
+    {
+        Prompt::make::<A>(name.into(), Blocking::<F, A, PromptEnding>::endpoint(handler))
+    }
+
+    /// A prompt made by a plain function in place: it must be quick and must not block.
+    pub fn inline<A, F>(name: impl Into<String>, handler: F) -> Self
+    where
+        F: PlainHandler<A>,
+        F::Output: IntoPrompt,
+        A: Extract + Send + 'static,
+    {
+        Prompt::make::<A>(name.into(), Inline::<F, A, PromptEnding>::endpoint(handler))
+    }
+
+    fn make<A: Extract>(name: String, endpoint: Arc<dyn Endpoint>) -> Self {
+        let mut declaration = Declaration::default();
+        A::declare(&mut declaration);
+        let typed = declaration.arguments.first().cloned().unwrap_or_else(Typed::anything);
+        let mut info = PromptInfo::new(name);
+        info.arguments = schema::properties(&typed.schema)
+            .map(|(name, property)| {
+                let text = |key| property.get(key).and_then(Value::as_str).map(str::to_owned);
+                let mut argument = PromptArgument::new(name);
+                argument.title = text("title");
+                argument.description = text("description");
+                argument.required = schema::requires(&typed.schema, name);
+                argument
+            })
+            .collect();
+        let (completions, untaken) = (Completions::default(), Vec::new());
+        Prompt {
+            info,
+            endpoint,
+            declaration,
+            typed,
+            completions,
+            untaken,
+            timeout: None,
+            scopes: Vec::new(),
+        }
+    }
+
+    /// The prompt as clients see it.
+    #[must_use]
+    pub fn info(&self) -> &PromptInfo {
+        &self.info
+    }
+
+    /// Sets an argument's name for people. The server cannot be built if there is no such
+    /// argument.
+    pub fn argument_title(mut self, argument: &str, title: impl Into<String>) -> Self {
+        match self.info.arguments.iter_mut().find(|it| it.name == argument) {
+            Some(it) => it.title = Some(title.into()),
+            None => self.untaken.push(argument.into()),
+        }
+        self
+    }
+
+    /// Completes an argument with a plain or an async function.
+    pub fn complete<M>(
+        mut self,
+        argument: impl Into<String>,
+        completer: impl Completer<M>,
+    ) -> Self {
+        self.completions.add(argument.into(), completer.into_completer());
+        self
+    }
+
+    /// Completes an argument from these values.
+    pub fn complete_from(
+        mut self,
+        argument: impl Into<String>,
+        values: impl IntoIterator<Item: Into<String>>,
+    ) -> Self {
+        self.completions.add_values(argument.into(), values);
+        self
+    }
+}
+
+described!(Prompt, "prompt");
+
+impl fmt::Debug for Prompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prompt").field("info", &self.info).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,214 @@
+//! Tools.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use serde_json::Value;
+use wharf_model::{Execution, ToolAnnotations, ToolInfo};
+
+use crate::{
+    handler::{
+        Async, Blocking, Endpoint, Handler, Inline, PlainHandler,
+        extract::{Declaration, Extract},
+        into_tool::{IntoToolOutcome, ToolEnding},
+    },
+    primitives::common_setters::described,
+    schema::Typed,
+    tasks::{
+        TaskMode,
+        runtime::{MACHINERY, Machinery},
+    },
+};
+
+/// A tool: a function that models can call.
+///
+/// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+/// use wharf::{Args, Tool};
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Add { a: i64, b: i64 }
+///
+/// async fn add(Args(Add { a, b }): Args<Add>) -> i64 {
+///     a + b
+/// }
+///
+/// let tool = Tool::new("add", add).description("Adds two numbers.").read_only();
+/// assert_eq!(tool.info().input_schema["required"], serde_json::json!(["a", "b"]));
+/// ```
+#[must_use]
+pub struct Tool {
+    pub(crate) info: ToolInfo,
+    pub(crate) endpoint: Arc<dyn Endpoint>,
+    pub(crate) declaration: Declaration,
+    pub(crate) says_more: bool,
+    /// Whether somebody wrote the schema by hand: then it is checked when the server is built.
+    pub(crate) own_input: bool,
+    pub(crate) own_output: bool,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) scopes: Vec<String>,
+    pub(crate) task: Option<TaskMode>,
+    /// Comes with the wish for tasks.
+    pub(crate) machinery: Option<&'static dyn Machinery>,
+}
+
+impl Tool {
+    /// A tool that runs an async function.
+    pub fn new<A, F>(name: impl Into<String>, handler: F) -> Self
+    where
+        F: Handler<A>,
+        F::Output: IntoToolOutcome,
+        A: Extract + 'static,
+    {
+        let endpoint = Async::<F, A, ToolEnding>::endpoint(handler);
+        Tool::make::<A, F::Output>(name.into(), endpoint)
+    }
+
+    /// A tool that runs a plain function, on a thread where it may block.
+    pub fn blocking<A, F>(name: impl Into<String>, handler: F) -> Self
+    where
+        F: PlainHandler<A>,
+        F::Output: IntoToolOutcome,
+        A: Extract + Send + 'static,
+    {
+        let endpoint = Blocking::<F, A, ToolEnding>::endpoint(handler);
+        Tool::make::<A, F::Output>(name.into(), endpoint)
+    }
+
+    /// A tool that runs a plain function in place: it must be quick and must not block.
+    pub fn inline<A, F>(name: impl Into<String>, handler: F) -> Self
+    where
+        F: PlainHandler<A>,
+        F::Output: IntoToolOutcome,
+        A: Extract + Send + 'static,
+    {
+        let endpoint = Inline::<F, A, ToolEnding>::endpoint(handler);
+        Tool::make::<A, F::Output>(name.into(), endpoint)
+    }
+
+    /// A tool whose arguments are known only at run time, as a JSON Schema. They are held against
+    /// the schema before the handler sees them.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+    /// use serde_json::json;
+    /// use wharf::{RawArgs, Tool};
+    ///
+    /// let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}});
+    /// let tool = Tool::dynamic("echo", schema, async |RawArgs(json): RawArgs| json.get().to_owned());
+    /// # let _ = tool;
+    /// ```
+    pub fn dynamic<A, F>(name: impl Into<String>, schema: Value, handler: F) -> Self
+    where
+        F: Handler<A>,
+        F::Output: IntoToolOutcome,
+        A: Extract + 'static,
+    {
+        Tool::new(name, handler).input_schema(schema)
+    }
+
+    fn make<A: Extract, R: IntoToolOutcome>(name: String, endpoint: Arc<dyn Endpoint>) -> Self {
+        let mut declaration = Declaration::default();
+        A::declare(&mut declaration);
+        let typed = match declaration.arguments.first() {
+            Some(typed) => typed.clone(),
+            None if declaration.takes_raw => Typed::anything(),
+            None => Typed::nothing(),
+        };
+        let mut info = ToolInfo::new(name, typed.schema);
+        info.output_schema = R::output_schema().map(Into::into);
+        Tool {
+            info,
+            endpoint,
+            declaration,
+            says_more: typed.says_more,
+            own_input: false,
+            own_output: false,
+            timeout: None,
+            scopes: Vec::new(),
+            task: None,
+            machinery: None,
+        }
+    }
+
+    /// The tool as clients see it.
+    #[must_use]
+    pub fn info(&self) -> &ToolInfo {
+        &self.info
+    }
+
+    /// Hints that the tool changes nothing.
+    pub fn read_only(self) -> Self {
+        self.hint(|hints| hints.read_only_hint = Some(true))
+    }
+
+    /// Hints that the tool may destroy something.
+    pub fn destructive(self) -> Self {
+        self.hint(|hints| hints.destructive_hint = Some(true))
+    }
+
+    /// Hints that calling the tool twice does no more than calling it once.
+    pub fn idempotent(self) -> Self {
+        self.hint(|hints| hints.idempotent_hint = Some(true))
+    }
+
+    /// Hints whether the tool reaches out to the world.
+    pub fn open_world(self, open: bool) -> Self {
+        self.hint(|hints| hints.open_world_hint = Some(open))
+    }
+
+    /// Hints that the tool keeps to itself.
+    pub fn closed_world(self) -> Self {
+        self.open_world(false)
+    }
+
+    /// Replaces the schema of the arguments. They are held against it in every call.
+    pub fn input_schema(mut self, schema: Value) -> Self {
+        self.info.input_schema = schema.into();
+        (self.own_input, self.says_more) = (true, true);
+        self
+    }
+
+    /// Replaces the schema of the structured content. Every result is held against it.
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.info.output_schema = Some(schema.into());
+        self.own_output = true;
+        self
+    }
+
+    /// Says whether and when its calls become tasks. Without it they do so only if the server has
+    /// a [threshold](crate::TaskOptions::threshold).
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+    /// use wharf::{Ctx, TaskMode, Tool};
+    ///
+    /// async fn render(ctx: Ctx) -> String {
+    ///     let frames = ctx.step("frames", async { 24 }).await;
+    ///     format!("rendered {frames} frames")
+    /// }
+    ///
+    /// let tool = Tool::new("render", render).task(TaskMode::optional());
+    /// # let _ = tool;
+    /// ```
+    pub fn task(mut self, mode: TaskMode) -> Self {
+        let execution = Execution::default().task_support(mode.support.clone());
+        self.info.execution = Some(execution);
+        (self.task, self.machinery) = (Some(mode), Some(MACHINERY));
+        self
+    }
+
+    fn hint(mut self, set: impl FnOnce(&mut ToolAnnotations)) -> Self {
+        set(self.info.annotations.get_or_insert_default());
+        self
+    }
+}
+
+described!(Tool, "tool");
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool").field("info", &self.info).finish_non_exhaustive()
+    }
+}

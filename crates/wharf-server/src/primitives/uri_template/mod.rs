@@ -1,0 +1,352 @@
+//! URI templates (RFC 6570), matched in linear time.
+
+pub(crate) mod parse;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::{
+    borrow::Cow,
+    path::{Component, Path, PathBuf},
+};
+
+use wharf_model::{Error, ErrorKind};
+
+use crate::handler::string_args::Strings;
+
+/// A compiled URI template, matched against a URI by filling a table of (parts of the template) ×
+/// (bytes of the URI): no input makes it slower than that.
+///
+/// What holds for the values it captures:
+/// - they are percent-decoded, once, and valid UTF-8: whoever checks them sees what they mean;
+/// - a value of `{var}`, `{/var}`, `{.var}` or `{;var}`, and each item of `{/list*}`, holds no `/`,
+///   encoded or not; only `{+var}`, `{#var}` and the query take slashes;
+/// - a value may still be `..` or hold a NUL: go through [`safe_join`] before opening a file.
+///
+/// A variable with a sign of its own (`{/x}`, `{.x}`, `{;x}`, `{?x}`, `{&x}`, `{#x}`) may be
+/// missing; `{x}` and `{+x}` take at least one character. Where a URI can be read in several ways,
+/// earlier variables take as little as they can. Query parameters come in any order, and one that
+/// the template does not name is no match. A variable with `*` is always a list.
+///
+/// A character of a literal that has no place in a URI, such as `é`, is escaped when a client
+/// expands the template; it matches escaped or as it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    /// What every match begins with: most URIs of other templates end here.
+    prefix: String,
+    body: Vec<Atom>,
+    query: Option<Query>,
+    fragment: Vec<Atom>,
+    variables: Vec<Variable>,
+    /// Whether literals have escapes in them: then URIs are escaped alike before they are matched.
+    has_escapes: bool,
+}
+
+/// One part of a template, in matching order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Atom {
+    /// Exactly this text.
+    Literal(String),
+    /// What follows, or nothing up to the atom with this index.
+    Optional(usize),
+    /// The value of a variable.
+    Capture { variable: usize, class: Class, least: usize },
+}
+
+/// Which bytes a value may consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// One segment of a path.
+    Segment,
+    /// One segment, without this separator.
+    Item(u8),
+    /// Segments with slashes between them.
+    Segments,
+    /// Whatever can stand in a URI.
+    Anything,
+}
+
+impl Class {
+    fn has(self, byte: u8) -> bool {
+        match self {
+            Class::Segment => !matches!(byte, b'/' | b'?' | b'#' | b'&'),
+            Class::Item(separator) => byte != separator && Class::Segment.has(byte),
+            Class::Segments => byte == b'/' || Class::Segment.has(byte),
+            Class::Anything => true,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Variable {
+    name: String,
+    shape: Shape,
+    slashes: bool,
+}
+
+/// What the captured text of a variable looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// The value.
+    One,
+    /// Nothing, or `=` and the value.
+    Parameter,
+    /// Values with this between them; each after `name=` if it is a `;`.
+    List(char),
+}
+
+/// The query of a template: pairs that must be there, and variables that may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Query {
+    fixed: Vec<(String, String)>,
+    variables: Vec<usize>,
+}
+
+type Captures<'t> = Vec<(Cow<'t, str>, Strings)>;
+
+impl Template {
+    /// Compiles a template; the error says what to write instead.
+    pub(crate) fn parse(text: &str) -> Result<Template, String> {
+        parse::parse(text)
+    }
+
+    /// The variables, in the order they appear.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
+        self.variables.iter().map(|variable| &*variable.name)
+    }
+
+    /// The variables of a URI that the template could have made, decoded.
+    pub(crate) fn matches<'t>(&'t self, uri: &str) -> Option<Captures<'t>> {
+        let uri = if self.has_escapes { escaped(uri) } else { uri.into() };
+        let rest = uri.strip_prefix(&*self.prefix)?;
+        let mut values = vec![None; self.variables.len()];
+        match &self.query {
+            None => self.captures(&self.body, rest, &mut values)?,
+            Some(query) => {
+                let (rest, fragment) = cut(rest, '#');
+                let (rest, pairs) = cut(rest, '?');
+                self.captures(&self.body, rest, &mut values)?;
+                self.pairs(query, pairs.get(1..).unwrap_or_default(), &mut values)?;
+                self.captures(&self.fragment, fragment, &mut values)?;
+            }
+        }
+        let named = self.variables.iter().zip(values);
+        let captured = named.filter_map(|(variable, value)| {
+            let list = || matches!(variable.shape, Shape::List(_)).then(|| Strings::Many(vec![]));
+            Some((Cow::Borrowed(&*variable.name), value.or_else(list)?))
+        });
+        Some(captured.collect())
+    }
+
+    fn captures(&self, atoms: &[Atom], text: &str, values: &mut [Option<Strings>]) -> Option<()> {
+        let table = Table::fill(atoms, text);
+        let (mut index, mut at) = (0, 0);
+        if !table.matches(0, 0) {
+            return None;
+        }
+        while let Some(atom) = atoms.get(index) {
+            index += 1;
+            match atom {
+                Atom::Literal(literal) => at += literal.len(),
+                Atom::Optional(end) if table.matches(index, at) => debug_assert!(index < *end),
+                Atom::Optional(end) => index = *end,
+                Atom::Capture { variable, class, least } => {
+                    let end = table.nearest(index, at + least, *class, text)?;
+                    let raw = text.get(at..end)?;
+                    values[*variable] = Some(self.variables[*variable].value(raw)?);
+                    at = end;
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn pairs(&self, query: &Query, text: &str, values: &mut [Option<Strings>]) -> Option<()> {
+        let mut missing: Vec<_> = query.fixed.iter().collect();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, raw) = pair.split_once('=').unwrap_or((pair, ""));
+            let fixed = |(k, v): &&(String, String)| k == name && v == raw;
+            if let Some(found) = missing.iter().position(fixed) {
+                missing.swap_remove(found);
+                continue;
+            }
+            let name = decode(name)?;
+            let named = |&&index: &&usize| self.variables[index].name == name;
+            let index = *query.variables.iter().find(named)?;
+            let value = decode(raw)?;
+            match (&mut values[index], self.variables[index].shape) {
+                (Some(Strings::Many(list)), _) => list.push(value),
+                (slot @ None, Shape::List(_)) => *slot = Some(Strings::Many(vec![value])),
+                (slot @ None, _) => *slot = Some(Strings::One(value)),
+                (Some(Strings::One(_)), _) => return None,
+            }
+        }
+        missing.is_empty().then_some(())
+    }
+}
+
+impl Variable {
+    fn value(&self, raw: &str) -> Option<Strings> {
+        let list = |items: Option<Vec<String>>| items.map(Strings::Many);
+        match self.shape {
+            Shape::One => self.item(raw).map(Strings::One),
+            Shape::Parameter => self.parameter(raw).map(Strings::One),
+            Shape::List(';') => {
+                let items = raw.split(';').map(|item| item.strip_prefix(&*self.name));
+                list(items.map(|value| self.parameter(value?)).collect())
+            }
+            Shape::List(separator) => {
+                list(raw.split(separator).map(|item| self.item(item)).collect())
+            }
+        }
+    }
+
+    fn item(&self, raw: &str) -> Option<String> {
+        decode(raw).filter(|value| self.slashes || !value.contains('/'))
+    }
+
+    fn parameter(&self, raw: &str) -> Option<String> {
+        if raw.is_empty() { Some(String::new()) } else { self.item(raw.strip_prefix('=')?) }
+    }
+}
+
+/// For each atom and each place in the text: whether the atoms from there on match the rest.
+struct Table {
+    cells: Vec<bool>,
+    width: usize,
+}
+
+impl Table {
+    fn fill(atoms: &[Atom], text: &str) -> Table {
+        let (bytes, width) = (text.as_bytes(), text.len() + 1);
+        let mut table = Table { cells: vec![false; width * (atoms.len() + 1)], width };
+        if let Some(end) = table.cells.last_mut() {
+            *end = true;
+        }
+        for (index, atom) in atoms.iter().enumerate().rev() {
+            for at in (0..width).rev() {
+                table.cells[index * width + at] = match atom {
+                    Atom::Literal(literal) => {
+                        bytes[at..].starts_with(literal.as_bytes())
+                            && table.matches(index + 1, at + literal.len())
+                    }
+                    Atom::Optional(end) => table.matches(index + 1, at) || table.matches(*end, at),
+                    Atom::Capture { class, least, .. } => {
+                        let more = bytes.get(at).is_some_and(|&byte| class.has(byte));
+                        let stop = table.matches(index + 1, at + least) && (*least == 0 || more);
+                        stop || more && table.matches(index, at + 1)
+                    }
+                };
+            }
+        }
+        table
+    }
+
+    fn matches(&self, index: usize, at: usize) -> bool {
+        at < self.width && self.cells[index * self.width + at]
+    }
+
+    /// The nearest end of a capture after which the atoms from `next` on match the rest.
+    fn nearest(&self, next: usize, first: usize, class: Class, text: &str) -> Option<usize> {
+        let run = text.as_bytes().get(first..)?.iter().take_while(|&&byte| class.has(byte));
+        let ends = std::iter::once(first).chain(run.zip(first + 1..).map(|(_, end)| end));
+        { ends }.find(|&end| self.matches(next, end))
+    }
+}
+
+/// The text up to `mark`, and the text from it on.
+fn cut(text: &str, mark: char) -> (&str, &str) {
+    text.split_at(text.find(mark).unwrap_or(text.len()))
+}
+
+/// A text with what has no place in a URI escaped, and the escapes in it in capital letters.
+fn escaped(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"%<>\\^`{|}".contains(&byte);
+    if text.bytes().all(is_plain) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        match after {
+            [high, low, after @ ..]
+                if *first == b'%' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+            {
+                out.extend([b'%', *high, *low].map(|it| char::from(it.to_ascii_uppercase())));
+                rest = after;
+            }
+            _ if *first == b'%' || is_plain(*first) => out.push(char::from(*first)),
+            _ => {
+                let digit = |it: u8| char::from(b"0123456789ABCDEF"[usize::from(it)]);
+                out.extend(['%', digit(first >> 4), digit(first & 15)]);
+            }
+        }
+    }
+    out.into()
+}
+
+/// Percent-decodes, once; `None` if an escape is broken or the bytes are not UTF-8.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        if *first == b'%' {
+            let [high, low, after @ ..] = after else { return None };
+            let digit = |byte: u8| char::from(byte).to_digit(16);
+            bytes.push(u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()?);
+            rest = after;
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Joins a path that a client named to a directory it must not leave.
+///
+/// The parameters of a resource template come decoded. Those of `{name}` and the items of
+/// `{/path*}` hold no slash, encoded or not; those of `{+path}` and `{?query}` may. Any of them may
+/// be `..` or hold a NUL. So whatever becomes a path goes through here first.
+///
+/// Refused are absolute paths, `..`, NUL, drive letters and other prefixes, and symbolic links
+/// that lead out of `base`. The answer is free of symbolic links as far as it exists. It looks at
+/// the file system, so call it where blocking is fine. Between this look and the use of the path,
+/// somebody who can write below `base` could still put a link there.
+///
+/// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// # let base = std::env::temp_dir();
+/// assert!(wharf::safe_join(&base, "notes/today.txt").is_ok());
+/// assert!(wharf::safe_join(&base, "../etc/passwd").is_err());
+/// assert!(wharf::safe_join(&base, "/etc/passwd").is_err());
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::ResourceAccessDenied`] if the path would leave `base`, and an internal error if
+/// `base` itself cannot be read.
+pub fn safe_join(base: impl AsRef<Path>, path: &str) -> Result<PathBuf, Error> {
+    let base = base.as_ref().canonicalize()?;
+    let denied = || Error::new(ErrorKind::ResourceAccessDenied);
+    // Windows reads `\` as a separator and `:` as a drive or a stream.
+    let foreign = |c: char| c == '\0' || cfg!(windows) && (c == '\\' || c == ':');
+    if path.contains(foreign) {
+        return Err(denied());
+    }
+    let mut real = base.clone();
+    for component in Path::new(path).components() {
+        match component {
+            Component::CurDir => {}
+            Component::Normal(name) => real.push(name),
+            _ => return Err(denied()),
+        }
+        match real.canonicalize() {
+            Ok(followed) if followed.starts_with(&base) => real = followed,
+            Ok(_) => return Err(denied()),
+            // A dangling link would lead somewhere else once its target exists.
+            Err(_) if real.is_symlink() => return Err(denied()),
+            Err(_) => {}
+        }
+    }
+    Ok(real)
+}

@@ -1,0 +1,230 @@
+//! From the text of a template to its parts.
+
+use crate::primitives::uri_template::{Atom, Class, Query, Shape, Template, Variable, escaped};
+
+/// How an operator of RFC 6570 writes its variables.
+struct Operator {
+    sign: char,
+    /// Before the first value.
+    first: &'static str,
+    /// Between values.
+    separator: char,
+    /// What one value consists of.
+    class: Class,
+    /// What a list of values consists of.
+    list: Class,
+}
+
+const fn row(
+    sign: char,
+    first: &'static str,
+    separator: char,
+    class: Class,
+    list: Class,
+) -> Operator {
+    Operator { sign, first, separator, class, list }
+}
+
+static OPERATORS: [Operator; 6] = [
+    row(' ', "", ',', Class::Item(b','), Class::Segment),
+    row('+', "", ',', Class::Anything, Class::Anything),
+    row('#', "#", ',', Class::Anything, Class::Anything),
+    row('.', ".", '.', Class::Segment, Class::Segment),
+    row('/', "/", '/', Class::Segment, Class::Segments),
+    row(';', ";", ';', Class::Item(b';'), Class::Segment),
+];
+
+pub(super) fn parse(text: &str) -> Result<Template, String> {
+    let mut parser = Parser::default();
+    let mut rest = text;
+    while let Some((literal, tail)) = rest.split_once('{') {
+        let (expression, tail) = tail.split_once('}').ok_or("a `{` has no `}` after it")?;
+        parser.literal(literal)?;
+        parser.expression(expression)?;
+        rest = tail;
+    }
+    parser.literal(rest)?;
+    parser.finish()
+}
+
+#[derive(Default)]
+struct Parser {
+    body: Vec<Atom>,
+    query: Option<Query>,
+    fragment: Vec<Atom>,
+    variables: Vec<Variable>,
+    has_escapes: bool,
+}
+
+impl Parser {
+    fn literal(&mut self, text: &str) -> Result<(), String> {
+        if text.contains('}') {
+            return Err("a `}` has no `{` before it".into());
+        }
+        if text.is_empty() {
+            return Ok(());
+        }
+        if self.query.is_some() && self.fragment.is_empty() && !text.starts_with('#') {
+            return Err(format!("`{text}` cannot follow the query: only a fragment can"));
+        }
+        let text = escaped(text).into_owned();
+        self.has_escapes |= text.contains('%');
+        self.atoms().push(Atom::Literal(text));
+        Ok(())
+    }
+
+    fn expression(&mut self, text: &str) -> Result<(), String> {
+        let sign = text.chars().next().filter(|sign| !is_name(*sign) && *sign != '%');
+        let names = sign.map_or(text, |sign| &text[sign.len_utf8()..]);
+        match sign {
+            Some(sign) if sign.is_whitespace() => {
+                let name = text.trim();
+                Err(format!("`{{{text}}}`: an expression has no spaces: write `{{{name}}}`"))
+            }
+            Some('?' | '&') => self.query_variables(names),
+            _ => {
+                let sign = sign.unwrap_or(' ');
+                let operator = OPERATORS.iter().find(|operator| operator.sign == sign);
+                let operator = operator
+                    .ok_or_else(|| format!("`{{{text}}}`: there is no operator `{sign}`"))?;
+                self.path_variables(text, operator, names)
+            }
+        }
+    }
+
+    fn path_variables(
+        &mut self,
+        text: &str,
+        operator: &Operator,
+        names: &str,
+    ) -> Result<(), String> {
+        if self.query.is_some() && operator.sign != '#' && self.fragment.is_empty() {
+            return Err(format!("`{{{text}}}` cannot follow the query: only a fragment can"));
+        }
+        if operator.first.is_empty() && matches!(self.atoms().last(), Some(Atom::Capture { .. })) {
+            return Err(format!(
+                "`{{{text}}}` follows another variable directly: put something between them"
+            ));
+        }
+        let mut open = vec![];
+        let last = names.matches(',').count();
+        for (index, name) in names.split(',').enumerate() {
+            let (name, exploded) = match name.strip_suffix('*') {
+                Some(name) => (name, true),
+                None => (name, false),
+            };
+            let shape = operator.shape(exploded);
+            let variable = self.variable(name, shape, operator.class == Class::Anything)?;
+            let atoms = self.atoms();
+            // Values past the first may be missing, and so may the first if a sign precedes it.
+            let least = usize::from(index == 0 && operator.first.is_empty());
+            if least == 0 {
+                open.push(atoms.len());
+                atoms.push(Atom::Optional(usize::MAX));
+                atoms.push(Atom::Literal(operator.separator(index)));
+            }
+            if shape == Shape::Parameter {
+                atoms.push(Atom::Literal(name.into()));
+            }
+            // A comma is a value's own where no other value can follow it.
+            let class = match operator.class {
+                Class::Item(b',') if !names.contains(',') => Class::Segment,
+                _ if exploded => operator.list,
+                class => class,
+            };
+            atoms.push(Atom::Capture { variable, class, least });
+            // A value without a name is missing together with those after it.
+            if operator.sign == ';' || index == last {
+                let end = atoms.len();
+                open.drain(..).for_each(|index| atoms[index] = Atom::Optional(end));
+            }
+        }
+        Ok(())
+    }
+
+    fn query_variables(&mut self, names: &str) -> Result<(), String> {
+        if !self.fragment.is_empty() {
+            return Err("a query cannot follow the fragment".into());
+        }
+        let mut query = match self.query.take() {
+            Some(query) => query,
+            None => Query { fixed: self.fixed_pairs()?, variables: vec![] },
+        };
+        for name in names.split(',') {
+            let (name, shape) = match name.strip_suffix('*') {
+                Some(name) => (name, Shape::List('&')),
+                None => (name, Shape::One),
+            };
+            query.variables.push(self.variable(name, shape, true)?);
+        }
+        self.query = Some(query);
+        Ok(())
+    }
+
+    /// What the template wrote after a `?` of its own, before its first query expression.
+    fn fixed_pairs(&mut self) -> Result<Vec<(String, String)>, String> {
+        let mark = |atom: &Atom| matches!(atom, Atom::Literal(text) if text.contains('?'));
+        let Some(index) = self.body.iter().position(mark) else { return Ok(vec![]) };
+        let [Atom::Literal(text)] = &self.body[index..] else {
+            return Err("a variable follows a literal `?`: write `{?name}` instead".into());
+        };
+        let (path, pairs) = text.split_once('?').unwrap_or((text, ""));
+        let pairs = pairs.split('&').filter(|pair| !pair.is_empty());
+        let pair = |pair: &str| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (name.to_owned(), value.to_owned())
+        };
+        let (path, pairs) = (path.to_owned(), pairs.map(pair).collect());
+        self.body[index] = Atom::Literal(path);
+        Ok(pairs)
+    }
+
+    fn variable(&mut self, name: &str, shape: Shape, slashes: bool) -> Result<usize, String> {
+        if let Some((name, _)) = name.split_once(':') {
+            return Err(format!(
+                "`{name}:n` (a prefix) is not supported: take all of `{{{name}}}`"
+            ));
+        }
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(format!(
+                "`{name}` is no name for a variable: use letters, digits and `_`, without spaces"
+            ));
+        }
+        if self.variables.iter().any(|variable| variable.name == name) {
+            return Err(format!("the variable `{name}` appears twice"));
+        }
+        self.variables.push(Variable { name: name.into(), shape, slashes });
+        Ok(self.variables.len() - 1)
+    }
+
+    fn atoms(&mut self) -> &mut Vec<Atom> {
+        if self.query.is_some() { &mut self.fragment } else { &mut self.body }
+    }
+
+    fn finish(mut self) -> Result<Template, String> {
+        let prefix = match self.body.first_mut() {
+            Some(Atom::Literal(text)) => std::mem::take(text),
+            _ => String::new(),
+        };
+        let Parser { body, query, fragment, variables, has_escapes } = self;
+        Ok(Template { prefix, body, query, fragment, variables, has_escapes })
+    }
+}
+
+impl Operator {
+    fn shape(&self, exploded: bool) -> Shape {
+        match self.sign {
+            _ if exploded => Shape::List(self.separator),
+            ';' => Shape::Parameter,
+            _ => Shape::One,
+        }
+    }
+
+    fn separator(&self, index: usize) -> String {
+        if index == 0 { self.first.into() } else { self.separator.into() }
+    }
+}
+
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}

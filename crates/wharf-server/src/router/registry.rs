@@ -1,0 +1,133 @@
+//! Changes to a server that is running.
+
+use std::{fmt, sync::Arc};
+
+use wharf_model::{Notification, Principal};
+
+use crate::{
+    builder::{Part, error::BuildError, prepare::Preparing},
+    router::{dispatch, state::Core},
+};
+
+/// Adds and removes what a running server offers, and tells listeners of changes.
+///
+/// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// use wharf::{Router, Tool};
+///
+/// let router = Router::builder().build()?;
+/// let registry = router.registry();
+/// registry.add(Tool::new("late", async || "better than never"))?;
+/// assert!(registry.remove_tool("late"));
+/// # Ok::<(), wharf::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct Registry {
+    core: Arc<Core>,
+}
+
+impl Registry {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Registry { core }
+    }
+
+    /// Adds a tool, a resource or a prompt, and tells listeners.
+    pub fn add(&self, part: impl Into<Part>) -> Result<(), BuildError> {
+        let (core, part) = (&self.core, part.into());
+        if let Some(machinery) = part.machinery() {
+            core.tasks.bring(machinery);
+        }
+        let mut changed = None;
+        core.change(|lists, order| {
+            let mut problems = BuildError::default();
+            let preparing = Preparing { limits: &core.limits, states: &core.states };
+            let prepared = preparing.part(part, *order, &mut problems);
+            if let Some(prepared) = prepared {
+                changed = Some(prepared.changes());
+                prepared.insert(lists, &mut problems);
+            }
+            *order += 1;
+            problems.or(true)
+        })?;
+        if let Some(notification) = changed {
+            self.publish(&notification);
+        }
+        Ok(())
+    }
+
+    /// Removes a tool and tells listeners; false if there is none of that name. Calls that run
+    /// already go on.
+    pub fn remove_tool(&self, name: &str) -> bool {
+        self.remove(&Notification::ToolsChanged, |lists| {
+            Arc::make_mut(&mut lists.tools).remove(name)
+        })
+    }
+
+    /// Removes a resource or a template and tells listeners; false if there is none.
+    pub fn remove_resource(&self, uri_or_template: &str) -> bool {
+        self.remove(&Notification::ResourcesChanged, |lists| {
+            Arc::make_mut(&mut lists.resources).remove(uri_or_template)
+                || Arc::make_mut(&mut lists.templates).remove(uri_or_template)
+        })
+    }
+
+    /// Removes a prompt and tells listeners; false if there is none of that name.
+    pub fn remove_prompt(&self, name: &str) -> bool {
+        self.remove(&Notification::PromptsChanged, |lists| {
+            Arc::make_mut(&mut lists.prompts).remove(name)
+        })
+    }
+
+    /// Tells those who follow the resource at `uri` that its contents are others now.
+    pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
+        let uri = uri.into();
+        let notification = Notification::ResourceUpdated { uri: uri.clone() };
+        let core = &self.core;
+        core.hub.publish(&notification, |principal: Option<&Principal>| {
+            dispatch::may_follow(core, principal, &uri)
+        });
+    }
+
+    /// Tells listeners that the list of tools is another now; adding and removing do so already.
+    pub fn tools_changed(&self) {
+        self.publish(&Notification::ToolsChanged);
+    }
+
+    /// Tells listeners that the list of prompts is another now.
+    pub fn prompts_changed(&self) {
+        self.publish(&Notification::PromptsChanged);
+    }
+
+    /// Tells listeners that the lists of resources and templates are others now.
+    pub fn resources_changed(&self) {
+        self.publish(&Notification::ResourcesChanged);
+    }
+
+    /// Tells the client that was sent to a URL that what it should do there is done.
+    pub fn elicitation_complete(&self, id: &str) {
+        self.core.hub.elicitation_complete(id);
+    }
+
+    fn remove(
+        &self,
+        notification: &Notification,
+        remove: impl FnOnce(&mut crate::router::catalog::Lists) -> bool,
+    ) -> bool {
+        let removed = self.core.change(|lists, _| Ok::<_, std::convert::Infallible>(remove(lists)));
+        let removed = removed.unwrap_or_else(|never| match never {});
+        if removed {
+            self.publish(notification);
+        }
+        removed
+    }
+
+    fn publish(&self, notification: &Notification) {
+        self.core.hub.publish(notification, |_| true);
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,156 @@
+//! What all calls of one server share.
+
+use std::{
+    any::{Any, TypeId},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use arc_swap::ArcSwap;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use serde_json::json;
+use wharf_model::{
+    CacheHint, Discovery, Error, ErrorKind, ListCapability, Meta, NonceStore, Request,
+    ResourcesCapability, ServerCapabilities, Service, StateSeal, Stores, TASKS_EXTENSION,
+    TaskSupport, Trusted,
+};
+
+use crate::{
+    handler::blocking::Pool,
+    limits::Limits,
+    notifications::{Hub, subscription_limits::Listens},
+    router::{
+        access::{Access, Item},
+        catalog::{Entry, Listed, Lists, Snapshot},
+        concurrency::Gate,
+        registry::Registry,
+    },
+    tasks::runtime::Tasks,
+};
+
+pub(crate) type States = HashMap<TypeId, Box<dyn Any + Send + Sync>, RandomState>;
+pub(crate) type EditCapabilities = Box<dyn Fn(&mut ServerCapabilities) + Send + Sync>;
+
+pub(crate) struct Core {
+    pub(crate) limits: Limits,
+    pub(crate) seal: Arc<dyn StateSeal>,
+    pub(crate) nonces: Arc<dyn NonceStore>,
+    pub(crate) states: States,
+    pub(crate) access: Option<Box<dyn Access>>,
+    pub(crate) cache: CacheHint,
+    /// Who answers instead, for a proxy.
+    pub(crate) upstream: Option<Arc<dyn Service>>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) listens: Arc<Listens>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) blocking: Arc<Pool>,
+    pub(crate) tasks: Arc<Tasks>,
+    /// Sealed, if there is a key for them.
+    pub(crate) stores: Option<Stores>,
+    pub(crate) snapshot: ArcSwap<Snapshot>,
+    pub(crate) describe: Describe,
+    /// Held while a new snapshot is made; the place of the next entry.
+    pub(crate) writing: Mutex<u64>,
+}
+
+/// What a server says about itself besides what it offers.
+pub(crate) struct Describe {
+    pub(crate) instructions: Option<String>,
+    pub(crate) logging: bool,
+    /// Whether any call may become a task because it takes long.
+    pub(crate) promotes: bool,
+    pub(crate) edit: Option<EditCapabilities>,
+}
+
+impl Core {
+    pub(crate) fn registry(self: &Arc<Self>) -> Registry {
+        Registry::new(self.clone())
+    }
+
+    /// Whether the caller may see and use `item`.
+    pub(crate) fn allows(&self, request: &Request, item: Item<'_>) -> bool {
+        match &self.access {
+            None => true,
+            Some(access) => access.allows(request.principal(), item),
+        }
+    }
+
+    /// What the caller would need to use what needs these scopes; none if it has them all.
+    ///
+    /// Whoever speaks to the process itself need show none.
+    #[inline]
+    pub(crate) fn lacks(&self, request: &Request, scopes: &[String]) -> Option<Error> {
+        if scopes.is_empty() { None } else { lacking(request, scopes) }
+    }
+
+    /// Whether `entry` is in the caller's lists.
+    pub(crate) fn shows<I: Listed>(&self, request: &Request, entry: &Entry<I>) -> bool {
+        self.allows(request, entry.info.item()) && self.lacks(request, &entry.scopes).is_none()
+    }
+
+    /// Puts new lists in the place of the old ones. `change` gets the next free place and says
+    /// whether it changed anything.
+    pub(crate) fn change<E>(
+        &self,
+        change: impl FnOnce(&mut Lists, &mut u64) -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        let mut order = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = self.snapshot.load().lists.clone();
+        let changed = change(&mut lists, &mut order)?;
+        if changed {
+            self.snapshot.store(Arc::new(self.describe.snapshot(lists, self.cache)));
+        }
+        Ok(changed)
+    }
+}
+
+#[cold]
+fn lacking(request: &Request, scopes: &[String]) -> Option<Error> {
+    match request.principal() {
+        Some(caller) if scopes.iter().all(|scope| caller.has_scope(scope)) => None,
+        Some(_) => Some(Error::insufficient_scope(scopes)),
+        None if request.scope.get::<Trusted>().is_some() => None,
+        None => Some(Error::new(ErrorKind::Unauthenticated)),
+    }
+}
+
+impl Describe {
+    pub(crate) fn snapshot(&self, lists: Lists, cache: CacheHint) -> Snapshot {
+        let capabilities = self.capabilities(&lists);
+        let discovery = Discovery { capabilities, instructions: self.instructions.clone(), cache };
+        Snapshot { lists, discovery }
+    }
+
+    /// What the lists say the server can do, then what its author says.
+    fn capabilities(&self, lists: &Lists) -> ServerCapabilities {
+        let listed = |empty: bool| (!empty).then(|| ListCapability::default().list_changed(true));
+        let has_resources = !lists.resources.is_empty() || !lists.templates.is_empty();
+        let mut capabilities = ServerCapabilities::default();
+        capabilities.tools = listed(lists.tools.is_empty());
+        capabilities.prompts = listed(lists.prompts.is_empty());
+        capabilities.resources = has_resources
+            .then(|| ResourcesCapability::default().subscribe(true).list_changed(true));
+        capabilities.completions =
+            lists.prompts.entries().iter().any(|prompt| !prompt.extra.is_empty())
+                || lists.templates.entries().iter().any(|it| !it.extra.completions.is_empty());
+        capabilities.logging = self.logging;
+        self.tasks(lists, &mut capabilities);
+        if let Some(edit) = &self.edit {
+            edit(&mut capabilities);
+        }
+        capabilities
+    }
+
+    /// Tasks that callers ask for need a tool that says so; a server may make others by itself.
+    fn tasks(&self, lists: &Lists, capabilities: &mut ServerCapabilities) {
+        let mut modes = lists.tools.entries().iter().filter_map(|tool| tool.extra.task.as_ref());
+        let makes_tasks = modes.any(|mode| mode.support != TaskSupport::Forbidden);
+        if makes_tasks {
+            let says = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+            capabilities.tasks = says.as_object().cloned().map(Box::new);
+        }
+        if makes_tasks || (self.promotes && !lists.tools.is_empty()) {
+            capabilities.extensions.insert(TASKS_EXTENSION.into(), Meta::new().into());
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What kinds of value the schema of an argument is about, and what its author got wrong there.
+
+use serde_json::Value;
+use wharf_schema::{
+    problems,
+    schema_limits::subschemas,
+    validate::{STEPS_OF_TELLING, Schema},
+};
+
+use crate::schema::properties;
+
+/// References that are followed to find out what type an argument has.
+const HOPS: usize = 8;
+
+/// How many values of an enum are told.
+const TOLD: usize = 12;
+
+const BOUNDS: [&str; 4] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
+
+/// The schemas that `schema` leads to and that say a type of their own.
+pub(crate) fn leaves<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s Value> {
+    leaves_within(root, schema, HOPS)
+}
+
+fn leaves_within<'s>(root: &'s Value, schema: &'s Value, hops: usize) -> Vec<&'s Value> {
+    let list = |keyword| schema.get(keyword).and_then(Value::as_array).into_iter().flatten();
+    let pointer = schema.get("$ref").and_then(Value::as_str).and_then(|to| to.strip_prefix('#'));
+    let target = pointer.and_then(|pointer| root.pointer(pointer));
+    let mut inner = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(list).chain(target).peekable();
+    if hops == 0 || schema.get("type").is_some() || inner.peek().is_none() {
+        return vec![schema];
+    }
+    inner.flat_map(|it| leaves_within(root, it, hops - 1)).collect()
+}
+
+/// The types that a leaf names; none if it takes all of them.
+fn types(leaf: &Value) -> Vec<&str> {
+    match leaf.get("type") {
+        Some(Value::String(one)) => vec![one],
+        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a value of the type `kind` may fit.
+pub(crate) fn takes(leaf: &Value, kind: &str) -> bool {
+    let types = types(leaf);
+    types.is_empty() || types.contains(&kind)
+}
+
+/// What to give, in a few words; empty for anything.
+pub(crate) fn describe(root: &Value, schema: &Value) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for leaf in leaves(root, schema) {
+        let new: Vec<String> = match (leaf.get("enum"), leaf.get("const")) {
+            (Some(Value::Array(values)), _) => values.iter().map(Value::to_string).collect(),
+            (_, Some(value)) => vec![value.to_string()],
+            _ => types(leaf).into_iter().map(str::to_owned).collect(),
+        };
+        for word in new {
+            if !words.contains(&word) {
+                words.push(problems::shorten(word));
+            }
+        }
+    }
+    if words.len() > TOLD {
+        words.truncate(TOLD);
+        words.push("…".into());
+    }
+    words.join(" or ")
+}
+
+/// The arguments that no text can be read as. The variables of a URI may be lists, of which even a
+/// tuple can be read.
+pub(crate) fn unreadable(root: &Value, tuples: bool) -> Vec<&str> {
+    let readable = |schema| {
+        let leaves = leaves(root, schema);
+        leaves.into_iter().any(|leaf| is_plain(leaf) || is_plain_list(root, leaf, tuples))
+    };
+    let arguments = properties(root).filter(|(_, schema)| !readable(schema));
+    arguments.map(|(name, _)| name.as_str()).collect()
+}
+
+fn is_plain(leaf: &Value) -> bool {
+    ["string", "integer", "number", "boolean"].iter().any(|kind| takes(leaf, kind))
+}
+
+fn is_plain_list(root: &Value, leaf: &Value, tuples: bool) -> bool {
+    let is_plain = |items| leaves(root, items).into_iter().any(is_plain);
+    let prefix = leaf.get("prefixItems").and_then(Value::as_array);
+    takes(leaf, "array")
+        && prefix.is_none_or(|items| tuples && items.iter().all(is_plain))
+        && leaf.get("items").is_none_or(|items| items == &Value::Bool(false) || is_plain(items))
+}
+
+/// What the author of a type added to its schema by mistake: a range of what is no number, a
+/// default that is out of range.
+pub(crate) fn slips(root: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    look(root, root, &mut found);
+    found
+}
+
+fn look(root: &Value, schema: &Value, found: &mut Vec<String>) {
+    let Some(map) = schema.as_object() else { return };
+    for (keyword, name, inner) in subschemas(map) {
+        if let Some(name) = name.filter(|_| keyword == "properties") {
+            found.extend(slip_of_range(root, name, inner));
+            found.extend(slip_of_default(root, name, inner));
+        }
+        look(root, inner, found);
+    }
+}
+
+fn slip_of_range(root: &Value, name: &str, property: &Value) -> Option<String> {
+    BOUNDS.iter().find(|bound| property.get(**bound).is_some())?;
+    let is_number = |leaf: &Value| takes(leaf, "number") || takes(leaf, "integer");
+    if leaves(root, property).into_iter().any(is_number) {
+        return None;
+    }
+    Some(format!("`{name}` has a range, but it is not a number: take the range away"))
+}
+
+fn slip_of_default(root: &Value, name: &str, property: &Value) -> Option<String> {
+    // `null` stands for what is left out.
+    let default = property.get("default").filter(|default| !default.is_null())?;
+    let mut alone = property.clone();
+    if let (Some(defs), Some(alone)) = (root.get("$defs"), alone.as_object_mut()) {
+        alone.insert("$defs".into(), defs.clone());
+    }
+    let schema = Schema::compile(&alone).ok()?;
+    let found = schema.problems(default, STEPS_OF_TELLING, true);
+    found.first().map(|text| format!("the default of `{name}` does not fit its own schema: {text}"))
+}

@@ -1,0 +1,212 @@
+//! JSON Schemas: made from types, and checked before a server offers them.
+
+pub(crate) mod lint;
+pub(crate) mod validator;
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+use wharf_schema::schema_limits::{self, Bounds, Problem, subschemas};
+
+use crate::limits::Limits;
+
+/// The schema of what a handler takes, and whether it demands more than the type guarantees.
+#[derive(Clone, Debug)]
+pub(crate) struct Typed {
+    pub(crate) schema: Value,
+    pub(crate) says_more: bool,
+}
+
+impl Typed {
+    /// Of a handler that takes no arguments.
+    pub(crate) fn nothing() -> Self {
+        let schema = json!({"type": "object", "additionalProperties": false});
+        Typed { schema, says_more: true }
+    }
+
+    /// Of a handler that reads whatever comes.
+    pub(crate) fn anything() -> Self {
+        Typed { schema: json!({"type": "object"}), says_more: false }
+    }
+
+    /// The names of the arguments.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        properties(&self.schema).map(|(name, _)| name)
+    }
+
+    /// Whether arguments of any name will do, as in a map.
+    pub(crate) fn is_open(&self) -> bool {
+        let extra = self.schema.get("additionalProperties");
+        properties(&self.schema).next().is_none() && extra != Some(&Value::Bool(false))
+    }
+}
+
+/// The properties of an object schema, in the order they were declared.
+pub(crate) fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    schema.get("properties").and_then(Value::as_object).into_iter().flatten()
+}
+
+/// Whether an object schema requires the property `name`.
+pub(crate) fn requires(schema: &Value, name: &str) -> bool {
+    let required = schema.get("required").and_then(Value::as_array);
+    required.is_some_and(|names| names.iter().any(|it| it == name))
+}
+
+/// The schema of arguments that read as `T`.
+pub(crate) fn input<T: JsonSchema>() -> Typed {
+    let settings = SchemaSettings::draft2020_12().with(|it| it.meta_schema = None);
+    let root = settings.for_deserialize().into_generator().into_root_schema_for::<T>();
+    let mut schema = match tidy(root.to_value()) {
+        Value::Object(schema) => schema,
+        // `true`: a type that reads any JSON.
+        _ => Map::new(),
+    };
+    // The protocol wants arguments to be an object, which tagged enums do not say at the top.
+    schema.entry("type").or_insert_with(|| "object".into());
+    drop_null_from_headers(&mut schema);
+    let says_more = says_more(&schema);
+    let mut schema = Value::Object(schema);
+    drop_number_formats(&mut schema);
+    Typed { schema, says_more }
+}
+
+/// The schema of structured content made from `T`; none if it would say nothing.
+pub(crate) fn output<T: JsonSchema>() -> Option<Value> {
+    let settings = SchemaSettings::draft2020_12().with(|it| it.meta_schema = None);
+    let root = settings.for_serialize().into_generator().into_root_schema_for::<T>();
+    let mut schema = tidy(root.to_value());
+    drop_number_formats(&mut schema);
+    schema.as_object().is_some_and(|it| !it.is_empty()).then_some(schema)
+}
+
+/// Without what only repeats the name of a Rust type, and with the root itself at the top.
+fn tidy(root: Value) -> Value {
+    let Value::Object(mut root) = root else { return root };
+    root.shift_remove("title");
+    root.shift_remove("$schema");
+    let target =
+        root.get("$ref").and_then(Value::as_str).and_then(|to| to.strip_prefix("#/$defs/"));
+    if let Some(target) = target.map(str::to_owned) {
+        let found = root.get("$defs").and_then(|defs| defs.get(&target)).cloned();
+        if let Some(Value::Object(found)) = found {
+            root.shift_remove("$ref");
+            for (key, value) in found {
+                root.entry(key).or_insert(value);
+            }
+            root.shift_remove("title");
+        }
+    }
+    Value::Object(root)
+}
+
+/// Formats such as `uint32` are no standard formats, and validators complain about them.
+fn drop_number_formats(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if map.get("format").and_then(Value::as_str).is_some_and(is_number_format) {
+                map.shift_remove("format");
+            }
+            map.values_mut().for_each(drop_number_formats);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_number_formats),
+        _ => {}
+    }
+}
+
+/// Clients mirror plain types only: an optional parameter that is mirrored is left out, not null.
+fn drop_null_from_headers(schema: &mut Map<String, Value>) {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    for property in properties.values_mut().filter_map(Value::as_object_mut) {
+        drop_null_from_headers(property);
+        let Some(Value::Array(types)) = property.get("type") else { continue };
+        let plain: Vec<&Value> = types.iter().filter(|it| *it != "null").collect();
+        if let ([only], true) = (plain.as_slice(), property.contains_key("x-mcp-header")) {
+            let only = (*only).clone();
+            property.insert("type".into(), only);
+        }
+    }
+}
+
+fn is_number_format(format: &str) -> bool {
+    let width = format.strip_prefix("uint").or_else(|| format.strip_prefix("int"));
+    matches!(format, "float" | "double")
+        || width.is_some_and(|width| width.is_empty() || width.parse::<u16>().is_ok())
+}
+
+/// Keywords that a type's own deserialization does not enforce.
+const SAYS_MORE: &[&str] = &[
+    "const",
+    "contains",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "if",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "not",
+    "pattern",
+    "patternProperties",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "uniqueItems",
+];
+
+/// Whether a schema made from a type demands more than reading that type does.
+fn says_more(schema: &Map<String, Value>) -> bool {
+    let here = |(keyword, value): (&String, &Value)| match keyword.as_str() {
+        "format" => !value.as_str().is_some_and(is_number_format),
+        "minimum" | "maximum" => !is_bound_of_type(schema, keyword, value),
+        "additionalProperties" => value == &Value::Bool(false),
+        other => SAYS_MORE.contains(&other),
+    };
+    schema.iter().any(here)
+        || subschemas(schema).any(|(_, _, inner)| inner.as_object().is_some_and(says_more))
+}
+
+/// Whether `bound` is the one that the integer type itself has.
+fn is_bound_of_type(schema: &Map<String, Value>, keyword: &str, bound: &Value) -> bool {
+    let Some(format) = schema.get("format").and_then(Value::as_str) else { return false };
+    let bounds: (i64, i64) = match format {
+        "int8" => (i8::MIN.into(), i8::MAX.into()),
+        "int16" => (i16::MIN.into(), i16::MAX.into()),
+        "int32" => (i32::MIN.into(), i32::MAX.into()),
+        "uint8" => (0, u8::MAX.into()),
+        "uint16" => (0, u16::MAX.into()),
+        "uint32" => (0, u32::MAX.into()),
+        "uint" | "uint64" | "uint128" => (0, -1),
+        _ => return false,
+    };
+    bound.as_i64() == Some(if keyword == "minimum" { bounds.0 } else { bounds.1 })
+}
+
+/// What is wrong with a schema that somebody wrote by hand, and what to do about it.
+pub(crate) fn problems(schema: &Value, limits: &Limits) -> Vec<String> {
+    let bounds = Bounds { depth: limits.schema_depth, subschemas: limits.subschemas };
+    let told = |problem: Problem| match advice(&problem) {
+        Some(advice) => format!("{problem}: {advice}"),
+        None => problem.to_string(),
+    };
+    schema_limits::problems(schema, bounds).into_iter().map(told).collect()
+}
+
+fn advice(problem: &Problem) -> Option<&'static str> {
+    Some(match problem {
+        Problem::TooMany(_) => "make it smaller, or raise `Limits::subschemas`",
+        Problem::TooDeep(_) => "make it flatter, or raise `Limits::schema_depth`",
+        Problem::Dialect(_) => "use JSON Schema 2020-12, 2019-09, draft-07, draft-06 or draft-04",
+        Problem::Outside(_) => "copy what it names into `$defs`",
+        Problem::LongAddress(_) => "use shorter names",
+        _ => return None,
+    })
+}

@@ -1,0 +1,160 @@
+//! What arguments and results must keep to, beyond what their types say.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use serde_json::{Map, Value};
+use wharf_schema::{
+    problems::shorten,
+    validate::{STEPS_OF_TELLING, Schema, Verdict},
+};
+
+use crate::{
+    handler::string_args::Strings,
+    lenient_json, schema,
+    schema::{Typed, lint},
+};
+
+/// How many lists may be within each other where one string stands for them: types may refer to
+/// themselves.
+const NESTED: usize = 16;
+
+/// One schema, compiled when it is first needed.
+pub(crate) struct Rules {
+    schema: Arc<Value>,
+    /// Whether the schema demands more than reading the handler's type does.
+    says_more: bool,
+    /// Whether problems may quote the value: a caller's own may, a result must not reach a log.
+    quotes: bool,
+    /// Whether an empty object surely fits: the only thing most tools without parameters are sent.
+    takes_nothing: bool,
+    compiled: OnceLock<Result<Schema, String>>,
+}
+
+impl Rules {
+    pub(crate) fn new(schema: Arc<Value>, says_more: bool) -> Self {
+        let takes_nothing = *schema == Typed::nothing().schema;
+        Rules { schema, says_more, quotes: true, takes_nothing, compiled: OnceLock::new() }
+    }
+
+    /// For what a handler returned: every value is checked, and none is told.
+    pub(crate) fn of_results(schema: Arc<Value>) -> Self {
+        Rules { quotes: false, ..Rules::new(schema, true) }
+    }
+
+    /// Compiles now what calls will need, so that a bad schema shows when the server is built.
+    pub(crate) fn prepare(&self) -> Result<(), String> {
+        if !self.says_more || self.takes_nothing {
+            return Ok(());
+        }
+        self.compiled().as_ref().map(drop).map_err(Clone::clone)
+    }
+
+    /// Checks the text of a JSON object of at most `most` values, if the schema demands more than
+    /// its type.
+    pub(crate) fn check_json(&self, json: &str, most: usize) -> Result<(), String> {
+        if !self.says_more || (self.takes_nothing && json == "{}") {
+            return Ok(());
+        }
+        if !lenient_json::is_within(json, most) {
+            return Err(format!("- they have {}", lenient_json::too_many(most)));
+        }
+        match lenient_json::unambiguous(json) {
+            Ok(value) => self.check(&value),
+            Err(error) => Err(shorten(format!("- {error}"))),
+        }
+    }
+
+    /// Checks decoded strings, each read as the type its property has.
+    pub(crate) fn check_strings(&self, pairs: &[(impl AsRef<str>, Strings)]) -> Result<(), String> {
+        if self.says_more { self.check(&self.object(pairs)) } else { Ok(()) }
+    }
+
+    /// Says what is wrong with a JSON text that the handler's type could not read.
+    pub(crate) fn explain_json(&self, json: &str, most: usize) -> Option<String> {
+        if !lenient_json::is_within(json, most) {
+            return None;
+        }
+        let (value, schema) = (serde_json::from_str(json).ok()?, self.compiled().as_ref().ok()?);
+        let found = schema.problems(&value, STEPS_OF_TELLING, self.quotes);
+        (!found.is_empty()).then(|| found.to_string())
+    }
+
+    pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
+        let Ok(schema) = self.compiled() else { return Ok(()) };
+        match schema.judge(value, self.quotes) {
+            Verdict::Fits => Ok(()),
+            Verdict::Misfit(told) => Err(told),
+            Verdict::Unchecked(reason) => Err(format!("- {reason}")),
+        }
+    }
+
+    /// The parameters in a line, for a model that got them wrong.
+    pub(crate) fn signature(&self) -> String {
+        let parameter = |(name, property): (&String, &Value)| {
+            let kind = lint::describe(&self.schema, property);
+            let optional = if schema::requires(&self.schema, name) { "" } else { "?" };
+            if kind.is_empty() {
+                format!("{name}{optional}")
+            } else {
+                format!("{name}{optional}: {kind}")
+            }
+        };
+        let all: Vec<String> = schema::properties(&self.schema).map(parameter).collect();
+        if all.is_empty() { "no arguments".into() } else { all.join(", ") }
+    }
+
+    fn compiled(&self) -> &Result<Schema, String> {
+        self.compiled.get_or_init(|| Schema::compile(&self.schema))
+    }
+
+    fn object(&self, pairs: &[(impl AsRef<str>, Strings)]) -> Value {
+        let anything = Value::Bool(true);
+        let properties = self.schema.get("properties");
+        let object: Map<String, Value> = pairs
+            .iter()
+            .map(|(name, value)| {
+                let name = name.as_ref();
+                let property = properties.and_then(|it| it.get(name)).unwrap_or(&anything);
+                (name.to_owned(), self.typed(property, value, NESTED))
+            })
+            .collect();
+        Value::Object(object)
+    }
+
+    /// Decoded strings as the JSON that `schema` is about.
+    fn typed(&self, schema: &Value, value: &Strings, depth: usize) -> Value {
+        let leaves = lint::leaves(&self.schema, schema);
+        let takes = |kind: &str| leaves.iter().any(|leaf| lint::takes(leaf, kind));
+        let item = |text: &String| {
+            let items = leaves.iter().find_map(|leaf| leaf.get("items"));
+            let items = items.unwrap_or(&Value::Null);
+            self.typed(items, &Strings::One(text.clone()), depth.saturating_sub(1))
+        };
+        match value {
+            Strings::Many(texts) => texts.iter().map(item).collect(),
+            Strings::One(text) if takes("string") => Value::from(text.as_str()),
+            Strings::One(text) if depth > 0 && takes("array") => {
+                [text].map(item).into_iter().collect()
+            }
+            Strings::One(text) => number_or_switch(text),
+        }
+    }
+}
+
+/// A text as `bool` and the number types of Rust read it.
+fn number_or_switch(text: &str) -> Value {
+    let switch = || text.parse::<bool>().map(Value::from).ok();
+    let json = || serde_json::from_str(text).map(Value::Number).ok();
+    // Rust reads `+1` and `01` as well.
+    let number = || text.parse::<i64>().map(Value::from).ok();
+    switch().or_else(json).or_else(number).unwrap_or_else(|| Value::from(text))
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules").field("says_more", &self.says_more).finish_non_exhaustive()
+    }
+}

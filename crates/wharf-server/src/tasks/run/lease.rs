@@ -1,0 +1,73 @@
+//! A run's hold on its task: renewed in time, or given up in time.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use wharf_model::{BoxFuture, Timer};
+
+use crate::tasks::{run::state::Link, storage::chance};
+
+/// Shows that a run is alive, and goes off when nobody heard it for too long. Each run has its own,
+/// so that none waits for the signs of life of the others.
+pub(crate) struct Lease {
+    link: Arc<Link>,
+    /// When the next sign of life is due.
+    next: Instant,
+    renewing: Option<BoxFuture<bool>>,
+    alarm: Option<(Instant, BoxFuture<()>)>,
+}
+
+impl Lease {
+    pub(crate) fn new(link: Arc<Link>, timer: &dyn Timer) -> Self {
+        let next = timer.now() + link.beat().mul_f64(0.75 + chance() / 4.0);
+        Lease { link, next, renewing: None, alarm: None }
+    }
+
+    /// Ready when the run must not go on. Shows signs of life until then.
+    pub(crate) fn poll_lapsed(&mut self, timer: &dyn Timer, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            self.poll_renewal(timer, cx);
+            let held = self.link.held();
+            if timer.now() >= held {
+                return Poll::Ready(());
+            }
+            let until = if self.renewing.is_some() { held } else { held.min(self.next) };
+            if self.alarm.as_ref().is_none_or(|(at, _)| *at != until) {
+                self.alarm = Some((until, timer.sleep_until(until)));
+            }
+            if self.alarm.as_mut().is_some_and(|(_, alarm)| alarm.as_mut().poll(cx).is_pending()) {
+                return Poll::Pending;
+            }
+            self.alarm = None;
+        }
+    }
+
+    fn poll_renewal(&mut self, timer: &dyn Timer, cx: &mut Context<'_>) {
+        if self.renewing.is_none() && timer.now() >= self.next {
+            let link = self.link.clone();
+            self.renewing = Some(Box::pin(async move { link.renew().await }));
+        }
+        let Some(renewing) = &mut self.renewing else { return };
+        if let Poll::Ready(renewed) = renewing.as_mut().poll(cx) {
+            // Sooner, if it did not get through: there is time for a few more.
+            let wait = if renewed { self.link.beat() } else { self.link.beat() / 4 };
+            self.next = timer.now() + wait.mul_f64(0.75 + chance() / 4.0);
+            self.renewing = None;
+        }
+    }
+
+    /// Does something else meanwhile; if the lease lapses first, that is dropped.
+    pub(crate) async fn during(&mut self, timer: &dyn Timer, work: impl Future<Output = ()>) {
+        let mut work = pin!(work);
+        poll_fn(|cx| match self.poll_lapsed(timer, cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => work.as_mut().poll(cx),
+        })
+        .await;
+    }
+}

@@ -1,0 +1,289 @@
+//! Task records in a store: loaded, changed and put back.
+
+pub(crate) mod nested_json;
+pub(crate) mod record;
+pub(crate) mod stored_types;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use wharf_model::{
+    Bus, Caller, Error, ErrorKind, Keeping, LogThrottle, Principal, Record, RecordStore, Request,
+    Timer,
+};
+
+use crate::{
+    random,
+    tasks::storage::record::{Changed, Refusal, TaskRecord},
+};
+
+/// On what the processes of a server tell each other of tasks: the id of one that changed, or a
+/// [`WORK`] mark and the id of one that waits to be taken up.
+pub(crate) const TOPIC: &str = "tasks";
+/// Marks news of work that waits.
+pub(crate) const WORK: u8 = b'+';
+
+/// How often a change is tried again because somebody else was faster.
+const TRIES: u32 = 32;
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+/// No id of ours is longer: a store need not be asked for one that is.
+const LONGEST_ID: usize = 64;
+
+/// Number of owners that unauthenticated callers are counted as, by their addresses.
+const ADDRESS_GROUPS: u16 = 4096;
+/// First character of an owner that is a group of addresses. No digest of a principal contains it.
+const GROUP_MARK: char = '~';
+
+/// Where tasks are kept.
+pub(crate) struct Ledger {
+    store: Arc<dyn RecordStore>,
+    bus: Arc<dyn Bus>,
+}
+
+/// What became of a change.
+#[derive(Debug)]
+pub(crate) enum Update {
+    /// It is stored, or made no difference. The record is as it is now.
+    Done(Box<TaskRecord>, Changed),
+    /// The record, as it is now, does not allow it.
+    Refused(Refusal, Box<TaskRecord>),
+    /// There is no such task any more.
+    Gone,
+}
+
+impl Ledger {
+    pub(crate) fn new(store: Arc<dyn RecordStore>, bus: Arc<dyn Bus>) -> Self {
+        Ledger { store, bus }
+    }
+
+    pub(crate) fn bus(&self) -> &Arc<dyn Bus> {
+        &self.bus
+    }
+
+    pub(crate) async fn now(&self) -> Result<u64, Error> {
+        self.store.now().await
+    }
+
+    /// Keeps a new task; false if its owner has `most` of them.
+    pub(crate) async fn insert(&self, record: &mut TaskRecord, most: usize) -> Result<bool, Error> {
+        let kept = self.store.insert(encode(record)?, most).await?;
+        record.version = 1;
+        Ok(kept)
+    }
+
+    pub(crate) async fn load(&self, id: &str) -> Result<Option<TaskRecord>, Error> {
+        if id.len() > LONGEST_ID {
+            return Ok(None);
+        }
+        match self.store.load(id).await? {
+            Some(record) => decode(record).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The task with this id, if the caller may access it. A task of another owner is not decoded:
+    /// a decoding error would reveal that it exists.
+    pub(crate) async fn load_of(
+        &self,
+        id: &str,
+        caller: Option<&Principal>,
+    ) -> Result<Option<TaskRecord>, Error> {
+        if id.len() > LONGEST_ID {
+            return Ok(None);
+        }
+        let found = self.store.load(id).await?.filter(|record| is_owner(caller, &record.owner));
+        found.map(decode).transpose()
+    }
+
+    /// Changes a record, as it is in the store or as it is `known`; again from the store if
+    /// somebody else was faster.
+    pub(crate) async fn update(
+        &self,
+        id: &str,
+        mut known: Option<TaskRecord>,
+        timer: &dyn Timer,
+        mut change: impl FnMut(&mut TaskRecord, u64) -> Result<Changed, Refusal>,
+    ) -> Result<Update, Error> {
+        for tried in 0..TRIES {
+            let record = match known.take() {
+                Some(record) => Some(record),
+                None => self.load(id).await?,
+            };
+            let Some(mut record) = record else { return Ok(Update::Gone) };
+            match change(&mut record, self.store.now().await?) {
+                Err(refusal) => return Ok(Update::Refused(refusal, record.into())),
+                Ok(Changed::No) => return Ok(Update::Done(record.into(), Changed::No)),
+                Ok(Changed::Yes) => {
+                    if self.store.swap(encode(&record)?).await? {
+                        record.version += 1;
+                        return Ok(Update::Done(record.into(), Changed::Yes));
+                    }
+                }
+            }
+            let pause = Duration::from_millis(1 << tried.min(16)).min(LONGEST_PAUSE);
+            timer.sleep_until(timer.now() + pause.mul_f64(chance())).await;
+        }
+        Err(Error::new(ErrorKind::TemporarilyUnavailable))
+    }
+
+    pub(crate) async fn list(
+        &self,
+        owner: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<TaskRecord>, Error> {
+        let records = self.store.list(owner, after, limit).await?;
+        records.into_iter().map(decode).collect()
+    }
+
+    pub(crate) async fn due(&self, limit: usize) -> Result<Vec<String>, Error> {
+        self.store.due(limit).await
+    }
+
+    pub(crate) async fn sweep(&self, limit: usize) -> Result<usize, Error> {
+        self.store.sweep(limit).await
+    }
+
+    /// Lets a record rest that is due and cannot be read here: others may be able to.
+    pub(crate) async fn put_off(&self, id: &str, delay: u64) -> Result<(), Error> {
+        let now = self.store.now().await?;
+        let record = self.store.load(id).await?;
+        // Somebody may have taken it up, or ended it, since: then it must not become due again.
+        if let Some(record) = record.filter(|record| record.due.is_some_and(|due| due <= now)) {
+            let due = Some(now.saturating_add(delay));
+            self.store.swap(Record { due, ..record }).await?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the result of a step, unless there is one already.
+    pub(crate) async fn keep(
+        &self,
+        id: &str,
+        fence: u64,
+        name: &str,
+        json: &RawValue,
+    ) -> Result<Kept, Error> {
+        let value = json.get().as_bytes().to_vec();
+        Ok(match self.store.keep(id, fence, name, value).await? {
+            Keeping::Kept => Kept::Now,
+            Keeping::Known(value) => Kept::Before(step(&value)?),
+            Keeping::Lost => Kept::Lost,
+        })
+    }
+
+    /// All steps that are kept of a task.
+    pub(crate) async fn steps(&self, id: &str) -> Result<BTreeMap<String, Box<RawValue>>, Error> {
+        let kept = self.store.kept(id).await?;
+        let read = |(name, value): (String, Vec<u8>)| step(&value).map(|json| (name, json));
+        kept.into_iter().map(read).collect()
+    }
+
+    /// Tells everybody that a task is another now. Whoever does not hear it looks by itself.
+    pub(crate) async fn tell(&self, id: &str) {
+        self.say(id.as_bytes().to_vec()).await;
+    }
+
+    /// Tells everybody that a task waits to be taken up.
+    pub(crate) async fn offer(&self, id: &str) {
+        self.say([&[WORK], id.as_bytes()].concat()).await;
+    }
+
+    async fn say(&self, message: Vec<u8>) {
+        if let Err(error) = self.bus.publish(TOPIC, message).await {
+            tracing::debug!(%error, "the bus did not take news of a task");
+        }
+    }
+}
+
+/// What became of a step's result.
+pub(crate) enum Kept {
+    Now,
+    /// Another run of the task had one before: that one counts.
+    Before(Box<RawValue>),
+    /// The task is somebody else's by now, or over.
+    Lost,
+}
+
+/// Owner that a new task of this caller is stored and counted under. Unauthenticated callers are
+/// counted by address, so that one of them cannot use up the tasks of all.
+pub(crate) fn owner(request: &Request) -> String {
+    match request.principal() {
+        Some(principal) => principal_owner(principal),
+        None => match Caller::of(&request.scope).address_group(ADDRESS_GROUPS) {
+            Some(group) => format!("{GROUP_MARK}{group:03x}"),
+            None => String::new(),
+        },
+    }
+}
+
+/// True if a caller with this principal may access the tasks of `owner`. All unauthenticated callers
+/// are one identity: the address counts for limits only, because it may change.
+pub(crate) fn is_owner(caller: Option<&Principal>, owner: &str) -> bool {
+    match caller {
+        Some(principal) => principal_owner(principal) == owner,
+        None => owner.is_empty() || owner.starts_with(GROUP_MARK),
+    }
+}
+
+/// Caller whose share the running tasks of this owner are counted in.
+pub(crate) fn counted_caller(owner: &str) -> Caller {
+    if owner.is_empty() { Caller::Local } else { Caller::Principal(owner.into()) }
+}
+
+/// Owner of a principal's tasks: a digest, so that the store does not learn the principal.
+pub(crate) fn principal_owner(principal: &Principal) -> String {
+    let hash = Sha256::new().chain_update("wharf task owner\0").chain_update(principal.id());
+    BASE64_URL_SAFE_NO_PAD.encode(hash.finalize())
+}
+
+/// Logs a failure of the task store. Every call and every task repeats it, so the line is rate-limited.
+pub(crate) fn log_failure(error: &Error, action: &'static str) {
+    static LINE: LogThrottle = LogThrottle::new();
+    if LINE.is_due() {
+        tracing::warn!(%error, "cannot {action}: the task store fails");
+    }
+}
+
+/// A number from 0 to 1. Without randomness everybody waits the same time, which is no harm.
+pub(crate) fn chance() -> f64 {
+    let mut bytes = [0; 4];
+    let _ = random::roll(&mut bytes);
+    f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
+}
+
+/// How many bytes a record takes in a store.
+pub(crate) fn size(record: &TaskRecord) -> Result<usize, Error> {
+    serde_json::to_vec(record).map(|json| json.len()).map_err(unreadable)
+}
+
+fn encode(record: &TaskRecord) -> Result<Record, Error> {
+    Ok(Record {
+        id: record.id.clone(),
+        owner: record.owner.clone(),
+        created: record.created,
+        version: record.version,
+        fence: record.fence,
+        due: record.due,
+        expires: record.expires,
+        body: serde_json::to_vec(record).map_err(unreadable)?,
+    })
+}
+
+fn decode(stored: Record) -> Result<TaskRecord, Error> {
+    let Record { id, owner, created, version, fence, due, expires, body } = stored;
+    let record: TaskRecord = serde_json::from_slice(&body).map_err(unreadable)?;
+    Ok(TaskRecord { id, owner, created, version, fence, due, expires, ..record })
+}
+
+fn step(json: &[u8]) -> Result<Box<RawValue>, Error> {
+    serde_json::from_slice(json).map_err(unreadable)
+}
+
+/// What is wrong with a record is for the server's log, not for clients.
+fn unreadable(problem: impl std::fmt::Display) -> Error {
+    tracing::error!(%problem, "a task in the store cannot be read or written");
+    Error::new(ErrorKind::InternalError)
+}

@@ -1,0 +1,59 @@
+//! Values of others inside a record: read as if each stood alone.
+//!
+//! JSON is read up to a depth, so that nobody can exhaust the stack. What came in just below it must
+//! not be above it where it is nested in a record: then nobody could ever read the record again.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde_json::value::{RawValue, to_raw_value};
+
+/// How deep a value may be nested: what the reader takes, one level less for good measure.
+const DEEPEST: usize = 126;
+
+pub(crate) fn serialize<T: Serialize, S: Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    to_raw_value(value).map_err(serde::ser::Error::custom)?.serialize(serializer)
+}
+
+pub(crate) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let json = Box::<RawValue>::deserialize(deserializer)?;
+    serde_json::from_str(json.get()).map_err(serde::de::Error::custom)
+}
+
+/// Whether a text of JSON is nested deeper than can be read.
+pub(crate) fn is_too_deep(json: &[u8]) -> bool {
+    let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in json {
+        match (is_text, byte) {
+            (true, _) if is_escaped => is_escaped = false,
+            (true, b'\\') => is_escaped = true,
+            (_, b'"') => is_text = !is_text,
+            (false, b'[' | b'{') => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            (false, b']' | b'}') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest > DEEPEST
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_too_deep_can_be_read() {
+        let nested = |depth| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(!is_too_deep(nested(DEEPEST).as_bytes()));
+        assert!(serde_json::from_str::<Value>(&nested(DEEPEST)).is_ok());
+        assert!(is_too_deep(nested(DEEPEST + 1).as_bytes()));
+        assert!(!is_too_deep(format!(r#"["\"{}"]"#, "[".repeat(500)).as_bytes()));
+    }
+}

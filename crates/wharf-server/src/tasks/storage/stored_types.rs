@@ -1,0 +1,177 @@
+//! Nouns of the model in the form in which they are kept.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+use wharf_model::{
+    Ask, ClientCapabilities, ElicitForm, ElicitUrl, Error, ErrorKind, Implementation, Peer,
+    Principal, Request, SamplingRequest,
+};
+use wharf_schema::problems;
+
+use crate::tasks::storage::nested_json;
+
+/// The call, as far as it can be made again by another process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SavedCall {
+    pub(crate) tool: String,
+    pub(crate) arguments: Box<RawValue>,
+    pub(crate) meta: Option<Box<RawValue>>,
+    #[serde(with = "nested_json")]
+    pub(crate) client: Option<Implementation>,
+    #[serde(with = "nested_json")]
+    pub(crate) capabilities: ClientCapabilities,
+    pub(crate) principal: Option<(String, Vec<String>)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) roles: Vec<String>,
+    /// What one-time steps are claimed under, if not under the task's own id.
+    pub(crate) nonce: Option<String>,
+}
+
+/// A question as it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum SavedAsk {
+    Elicit(Box<ElicitForm>),
+    ElicitUrl(Box<ElicitUrl>),
+    Sample(Box<SamplingRequest>),
+    Roots,
+}
+
+/// An error as it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SavedError {
+    kind: String,
+    pub(crate) message: String,
+    #[serde(with = "nested_json")]
+    data: Option<Box<Value>>,
+    code: Option<i32>,
+}
+
+impl SavedCall {
+    /// What can be kept of a call whose message has at most so many bytes. Texts that are no JSON
+    /// cannot have come this far.
+    pub(crate) fn of(request: &Request, most: usize) -> Result<Self, Error> {
+        let size = request.message_len();
+        if size > most {
+            let text = format!("The call has {size} bytes, and {most} is the limit for a task");
+            return Err(Error::new(ErrorKind::ContentTooLarge).with_message(text));
+        }
+        let raw = |json: &str| RawValue::from_string(json.to_owned()).map_err(Error::from);
+        let peer = request.peer();
+        Ok(SavedCall {
+            tool: request.target().into_owned(),
+            arguments: raw(request.arguments())?,
+            meta: request.meta().map(raw).transpose()?,
+            client: peer.info.clone(),
+            capabilities: peer.capabilities.clone(),
+            principal: request.principal().map(|principal| {
+                (principal.id().to_owned(), principal.scopes().map(str::to_owned).collect())
+            }),
+            roles: request
+                .principal()
+                .map(|principal| principal.roles().map(str::to_owned).collect())
+                .unwrap_or_default(),
+            nonce: None,
+        })
+    }
+
+    /// Forgets what only its handler needs: what is left says whose task it was, and of which tool.
+    pub(crate) fn forget_arguments(&mut self) {
+        self.arguments = RawValue::NULL.to_owned();
+        (self.meta, self.client, self.nonce) = (None, None, None);
+        self.capabilities = ClientCapabilities::default();
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        Peer::new(self.client.clone(), self.capabilities.clone())
+    }
+
+    pub(crate) fn principal(&self) -> Option<Principal> {
+        let (id, scopes) = self.principal.as_ref()?;
+        let nobody = Principal::new(id.as_str());
+        let bare = scopes.iter().fold(nobody, |principal, scope| principal.with_scope(scope));
+        Some(self.roles.iter().fold(bare, |principal, role| principal.with_role(role)))
+    }
+}
+
+impl SavedError {
+    /// What can be kept of an error in so many bytes: without its data if they are too many or too
+    /// deep, and then with the beginning of its text.
+    pub(crate) fn within(error: &Error, most: usize) -> Self {
+        let saved = SavedError::from(error);
+        let fits = |json: Vec<u8>| json.len() <= most && !nested_json::is_too_deep(&json);
+        if serde_json::to_vec(&saved).is_ok_and(fits) {
+            return saved;
+        }
+        SavedError { message: problems::shorten(saved.message), data: None, ..saved }
+    }
+}
+
+impl From<&Error> for SavedError {
+    fn from(error: &Error) -> Self {
+        SavedError {
+            kind: error.kind.name().into(),
+            message: error.message.clone().into_owned(),
+            data: error.data.clone(),
+            code: error.code,
+        }
+    }
+}
+
+impl From<&SavedError> for Error {
+    fn from(saved: &SavedError) -> Self {
+        // A kind that a later version wrote.
+        let kind = ErrorKind::from_name(&saved.kind).unwrap_or(ErrorKind::InternalError);
+        let mut error = Error::new(kind).with_message(saved.message.clone());
+        (error.data, error.code) = (saved.data.clone(), saved.code);
+        error
+    }
+}
+
+impl From<&Ask> for SavedAsk {
+    fn from(ask: &Ask) -> Self {
+        match ask {
+            Ask::Elicit(form) => SavedAsk::Elicit(form.clone()),
+            Ask::ElicitUrl(url) => SavedAsk::ElicitUrl(url.clone()),
+            Ask::Sample(request) => SavedAsk::Sample(request.clone()),
+            // The kinds of questions are all of the model's.
+            _ => SavedAsk::Roots,
+        }
+    }
+}
+
+impl From<&SavedAsk> for Ask {
+    fn from(saved: &SavedAsk) -> Self {
+        match saved {
+            SavedAsk::Elicit(form) => Ask::Elicit(form.clone()),
+            SavedAsk::ElicitUrl(url) => Ask::ElicitUrl(url.clone()),
+            SavedAsk::Sample(request) => Ask::Sample(request.clone()),
+            SavedAsk::Roots => Ask::Roots,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_error_and_every_kind_of_question_come_back_as_they_were() {
+        let error = Error::resource_not_found("x:y");
+        assert_eq!(Error::from(&SavedError::from(&error)), error);
+        assert_eq!(Error::from(&SavedError::from(&Error::custom(7, "own"))).code, Some(7));
+        let form = ElicitForm::new("m", json!({"type": "object"}));
+        let sample = SamplingRequest::default();
+        for ask in [
+            Ask::Elicit(Box::new(form)),
+            Ask::ElicitUrl(Box::new(ElicitUrl::new("m", "https://x"))),
+            Ask::Sample(Box::new(sample)),
+            Ask::Roots,
+        ] {
+            let json = serde_json::to_string(&SavedAsk::from(&ask)).unwrap();
+            let back: SavedAsk = serde_json::from_str(&json).unwrap();
+            assert_eq!(Ask::from(&back), ask);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Versions, and who wins them.
+
+use wharf_model::{Record, RecordStore};
+
+use crate::contract::{Handles, count, record, together, told};
+
+type Store = Handles<dyn RecordStore>;
+
+pub(super) async fn a_record_comes_back_as_it_was(store: Store) {
+    let store = store.one();
+    let now = told(store.now().await);
+    let full = Record {
+        id: "an id: \u{e9}\"'\\%*{}".to_owned(),
+        owner: "an owner, \u{1f980}".to_owned(),
+        created: now,
+        version: 1,
+        fence: u64::MAX,
+        due: Some(now + 1_000),
+        expires: Some(now + 3_600_000),
+        body: (0..=255).collect(),
+    };
+    let bare = record("bare", "");
+    for sent in [full, Record { version: 1, ..bare }] {
+        assert!(told(store.insert(sent.clone(), 10).await), "there is room");
+        let back = told(store.load(&sent.id).await);
+        assert_eq!(back, Some(sent), "a record comes back as it was");
+    }
+    assert_eq!(told(store.load("nobody").await), None, "nothing is made up");
+}
+
+pub(super) async fn versions_are_the_stores(store: Store) {
+    let store = store.one();
+    let sent = Record { version: 77, ..record("a", "o") };
+    assert!(told(store.insert(sent, 10).await));
+    let first = told(store.load("a").await).expect("it is there");
+    assert_eq!(first.version, 1, "a new record has version 1, whatever was sent");
+
+    let changed = Record { body: b"two".to_vec(), fence: 4, ..first.clone() };
+    assert!(told(store.swap(changed.clone()).await), "the version is the one that is there");
+    let second = told(store.load("a").await).expect("it is there");
+    assert_eq!(
+        second,
+        Record { version: 2, ..changed.clone() },
+        "a swap raises the version by one"
+    );
+
+    assert!(!told(store.swap(changed).await), "the version is not there any more");
+    let ahead = Record { version: 3, ..second.clone() };
+    assert!(!told(store.swap(ahead).await), "the version is not there yet");
+    assert_eq!(told(store.load("a").await), Some(second), "a swap that lost changed nothing");
+    assert!(!told(store.swap(record("b", "o")).await), "what is not there is not swapped");
+    assert_eq!(told(store.load("b").await), None, "nor made");
+}
+
+pub(super) async fn one_swap_of_a_version_wins(store: Store) {
+    assert!(told(store.one().insert(record("a", "o"), 10).await));
+    for version in 1..=10 {
+        let racers = store.in_turn().take(24).enumerate().map(|(racer, store)| async move {
+            let body = vec![u8::try_from(racer).expect("few race")];
+            told(store.swap(Record { version, body, ..record("a", "o") }).await)
+        });
+        let won = together(racers).await;
+        assert_eq!(count(&won, &true), 1, "exactly one swap of version {version} wins");
+        let winner = won.iter().position(|won| *won).expect("one won");
+        let kept = told(store.one().load("a").await).expect("it is there");
+        assert_eq!(usize::from(kept.body[0]), winner, "what is there is what the winner wrote");
+        assert_eq!(kept.version, version + 1);
+    }
+}
+
+pub(super) async fn no_change_is_lost(store: Store) {
+    const RACERS: usize = 8;
+    const ROUNDS: usize = 10;
+    let zero = Record { body: vec![0], ..record("a", "o") };
+    assert!(told(store.one().insert(zero, 10).await));
+    let racers = store.in_turn().take(RACERS).map(|store| async move {
+        let mut done = 0;
+        while done < ROUNDS {
+            let mut seen = told(store.load("a").await).expect("it is there");
+            seen.body[0] += 1;
+            done += usize::from(told(store.swap(seen).await));
+        }
+    });
+    together(racers).await;
+    let end = told(store.one().load("a").await).expect("it is there");
+    assert_eq!(usize::from(end.body[0]), RACERS * ROUNDS, "every change counts");
+    assert_eq!(end.version, (RACERS * ROUNDS) as u64 + 1, "and every change is counted");
+}
+
+pub(super) async fn the_clock_does_not_go_back(store: Store) {
+    let mut latest = 0;
+    for store in store.in_turn().take(100) {
+        let now = told(store.now().await);
+        assert!(now >= latest, "the clock went back from {latest} to {now}");
+        latest = now;
+    }
+}

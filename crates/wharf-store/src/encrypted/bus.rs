@@ -1,0 +1,45 @@
+use std::{any::Any, sync::Arc};
+
+use wharf_model::{Bus, Ear, Stored};
+
+use crate::encrypted::Keys;
+
+/// A bus that carries what only those understand who have the keys.
+pub(super) struct SealedBus {
+    bus: Arc<dyn Bus>,
+    keys: Keys,
+}
+
+impl SealedBus {
+    pub(super) fn new(bus: Arc<dyn Bus>, keys: Keys) -> Self {
+        SealedBus { bus, keys }
+    }
+}
+
+impl Bus for SealedBus {
+    fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
+        self.bus.publish(topic, self.keys.close([topic, ""], &message))
+    }
+
+    fn subscribe(&self, topic: &str, ear: Arc<dyn Ear>) -> Box<dyn Any + Send + Sync> {
+        self.bus.subscribe(topic, Arc::new(Opening { ear, keys: self.keys.clone() }))
+    }
+}
+
+/// Hears what opens.
+struct Opening {
+    ear: Arc<dyn Ear>,
+    keys: Keys,
+}
+
+impl Ear for Opening {
+    fn hear(&self, topic: &str, message: &[u8]) {
+        if let Some(message) = self.keys.open([topic, ""], message) {
+            self.ear.hear(topic, &message);
+        }
+    }
+
+    fn missed(&self) {
+        self.ear.missed();
+    }
+}

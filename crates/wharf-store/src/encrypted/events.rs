@@ -1,0 +1,53 @@
+use std::sync::Arc;
+
+use wharf_model::{EventStore, Events, Keep, Stored};
+
+use crate::encrypted::Keys;
+
+/// By how much an event is longer when it is sealed, about.
+const LONGER: usize = 64;
+
+/// Streams whose events the store cannot read.
+pub(super) struct SealedEvents {
+    store: Arc<dyn EventStore>,
+    keys: Keys,
+}
+
+impl SealedEvents {
+    pub(super) fn new(store: Arc<dyn EventStore>, keys: Keys) -> Self {
+        SealedEvents { store, keys }
+    }
+}
+
+impl EventStore for SealedEvents {
+    fn append(&self, stream: &str, event: Vec<u8>, keep: Keep) -> Stored<u64> {
+        let event = self.keys.close([stream, ""], &event);
+        // As many as would be kept if they were not sealed.
+        let bytes = keep.bytes.saturating_add(keep.events.saturating_mul(LONGER));
+        self.store.append(stream, event, Keep { bytes, ..keep })
+    }
+
+    fn read(&self, stream: &str, after: u64, limit: usize) -> Stored<Events> {
+        let (store, keys, stream) = (self.store.clone(), self.keys.clone(), stream.to_owned());
+        Box::pin(async move {
+            let mut after = after;
+            loop {
+                let Events { newest, events } = store.read(&stream, after, limit).await?;
+                let (found, last) = (events.len(), events.last().map(|(number, _)| *number));
+                let open = |(number, event): (u64, Vec<u8>)| {
+                    keys.open([&stream, ""], &event).map(|event| (number, event))
+                };
+                let events: Vec<_> = events.into_iter().filter_map(open).collect();
+                // None would mean that there are no more.
+                match last.filter(|_| events.is_empty() && found == limit) {
+                    Some(last) => after = last,
+                    None => return Ok(Events { newest, events }),
+                }
+            }
+        })
+    }
+
+    fn forget(&self, stream: &str) -> Stored<()> {
+        self.store.forget(stream)
+    }
+}

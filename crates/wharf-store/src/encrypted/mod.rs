@@ -1,0 +1,84 @@
+//! Stores that see only what they index: what they keep is sealed before it reaches them.
+//!
+//! Everything is bound to where it lies (which store, under which id, whose; which stream; which
+//! topic), so that it opens there and nowhere else. What does not open is not there.
+
+pub(crate) mod bus;
+pub(crate) mod events;
+pub(crate) mod records;
+
+use std::sync::Arc;
+
+use wharf_model::{StateSeal, Stores};
+
+use crate::encrypted::{bus::SealedBus, events::SealedEvents, records::SealedRecords};
+
+/// The same stores, with everything sealed that they need not read: the bodies of records, what is
+/// kept beside them, the events of streams, and what is said on the bus.
+///
+/// Ids, owners (digests, as servers write them), times, and the names of what is kept stay
+/// readable: the stores find things by them. Whoever shares the stores needs the same keys; without
+/// them it finds nothing there.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use wharf_model::{Record, StateSeal};
+/// # struct Keys;
+/// # impl StateSeal for Keys {
+/// #     fn seal(&self, context: &[u8], plain: &[u8]) -> String {
+/// #         [context, plain].concat().iter().map(|byte| format!("{:02x}", !byte)).collect()
+/// #     }
+/// #     fn open(&self, context: &[u8], sealed: &str) -> Option<Vec<u8>> {
+/// #         let byte = |at| u8::from_str_radix(sealed.get(at..at + 2)?, 16).ok().map(|byte| !byte);
+/// #         let plain: Option<Vec<u8>> = (0..sealed.len()).step_by(2).map(byte).collect();
+/// #         plain?.strip_prefix(context).map(Into::into)
+/// #     }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), wharf_model::Error> {
+/// # let keys = Arc::new(Keys);
+/// let bare = wharf_store::memory_stores();
+/// let sealed = wharf_store::sealed(bare.clone(), keys);
+///
+/// let record = Record { id: "r1".into(), body: b"secret".to_vec(), ..Record::default() };
+/// sealed.tasks.insert(record, 10).await?;
+/// assert_eq!(sealed.tasks.load("r1").await?.unwrap().body, b"secret");
+/// assert_ne!(bare.tasks.load("r1").await?.unwrap().body, b"secret");
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub fn sealed(stores: Stores, keys: Arc<dyn StateSeal>) -> Stores {
+    let keys = |kind| Keys { seal: keys.clone(), kind };
+    Stores {
+        tasks: Arc::new(SealedRecords::new(stores.tasks, keys("task"))),
+        sessions: Arc::new(SealedRecords::new(stores.sessions, keys("session"))),
+        grants: Arc::new(SealedRecords::new(stores.grants, keys("grant"))),
+        events: Arc::new(SealedEvents::new(stores.events, keys("event"))),
+        bus: Arc::new(SealedBus::new(stores.bus, keys("bus"))),
+        ..stores
+    }
+}
+
+/// Keys for one kind of thing.
+#[derive(Clone)]
+struct Keys {
+    seal: Arc<dyn StateSeal>,
+    kind: &'static str,
+}
+
+impl Keys {
+    /// Seals what lies in this place.
+    fn close(&self, place: [&str; 2], plain: &[u8]) -> Vec<u8> {
+        self.seal.seal_bytes(&self.context(place), plain)
+    }
+
+    /// Opens what was sealed in this place.
+    fn open(&self, place: [&str; 2], sealed: &[u8]) -> Option<Vec<u8>> {
+        self.seal.open_bytes(&self.context(place), sealed)
+    }
+
+    /// No two places have the same.
+    fn context(&self, [first, second]: [&str; 2]) -> Vec<u8> {
+        format!("wharf store\0{}\0{}\0{first}\0{second}", self.kind, first.len()).into_bytes()
+    }
+}

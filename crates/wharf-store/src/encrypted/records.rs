@@ -1,0 +1,151 @@
+use std::{collections::BTreeMap, sync::Arc};
+
+use wharf_model::{Error, ErrorKind, Keeping, Record, RecordStore, Stored};
+
+use crate::encrypted::Keys;
+
+/// For how long a record rests that is due and does not open here: others may have its key.
+const REST: u64 = 30_000;
+
+/// Records whose bodies, and what is kept beside them, the store cannot read.
+#[derive(Clone)]
+pub(super) struct SealedRecords {
+    store: Arc<dyn RecordStore>,
+    keys: Keys,
+}
+
+impl SealedRecords {
+    pub(super) fn new(store: Arc<dyn RecordStore>, keys: Keys) -> Self {
+        SealedRecords { store, keys }
+    }
+
+    fn close(&self, record: Record) -> Record {
+        let body = self.keys.close([&record.id, &record.owner], &record.body);
+        Record { body, ..record }
+    }
+
+    fn open(&self, record: Record) -> Option<Record> {
+        let body = self.keys.open([&record.id, &record.owner], &record.body)?;
+        Some(Record { body, ..record })
+    }
+
+    fn open_kept(&self, id: &str, name: &str, value: &[u8]) -> Option<Vec<u8>> {
+        self.keys.open([id, &beside(name)], value)
+    }
+
+    /// Whether a record that is due can be read here. If not, it rests, so that it is not in the way
+    /// of those that can be.
+    async fn is_readable(&self, id: &str) -> Result<bool, Error> {
+        let Some(record) = self.store.load(id).await? else { return Ok(true) };
+        if self.open(record.clone()).is_some() {
+            return Ok(true);
+        }
+        tracing::warn!("a record that is due does not open with the keys of the store");
+        let due = Some(self.store.now().await?.saturating_add(REST));
+        self.store.swap(Record { due, ..record }).await?;
+        Ok(false)
+    }
+}
+
+impl RecordStore for SealedRecords {
+    fn now(&self) -> Stored<u64> {
+        self.store.now()
+    }
+
+    fn insert(&self, record: Record, most: usize) -> Stored<bool> {
+        self.store.insert(self.close(record), most)
+    }
+
+    fn load(&self, id: &str) -> Stored<Option<Record>> {
+        let (this, loading) = (self.clone(), self.store.load(id));
+        Box::pin(async move { Ok(loading.await?.and_then(|record| this.open(record))) })
+    }
+
+    fn swap(&self, record: Record) -> Stored<bool> {
+        self.store.swap(self.close(record))
+    }
+
+    fn remove(&self, id: &str) -> Stored<bool> {
+        self.store.remove(id)
+    }
+
+    fn list(&self, owner: &str, after: Option<&str>, limit: usize) -> Stored<Vec<Record>> {
+        let (this, owner) = (self.clone(), owner.to_owned());
+        let mut after = after.map(str::to_owned);
+        Box::pin(async move {
+            let mut opened = Vec::new();
+            // Fewer than were asked for are the last ones: what does not open must not look so.
+            while opened.len() < limit {
+                let wanted = limit - opened.len();
+                let listed = this.store.list(&owner, after.as_deref(), wanted).await?;
+                let more = listed.len() == wanted;
+                after = listed.last().map(|record| record.id.clone());
+                opened.extend(listed.into_iter().filter_map(|record| this.open(record)));
+                if !more {
+                    break;
+                }
+            }
+            Ok(opened)
+        })
+    }
+
+    fn due(&self, limit: usize) -> Stored<Vec<String>> {
+        let this = self.clone();
+        Box::pin(async move {
+            loop {
+                let due = this.store.due(limit).await?;
+                let found = due.len();
+                let mut readable = Vec::with_capacity(found);
+                for id in due {
+                    if this.is_readable(&id).await? {
+                        readable.push(id);
+                    }
+                }
+                if !readable.is_empty() || found < limit.max(1) {
+                    return Ok(readable);
+                }
+            }
+        })
+    }
+
+    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping> {
+        let value = self.keys.close([id, &beside(name)], &value);
+        let keeping = self.store.keep(id, fence, name, value);
+        let (this, id, name) = (self.clone(), id.to_owned(), name.to_owned());
+        Box::pin(async move {
+            Ok(match keeping.await? {
+                Keeping::Known(value) => {
+                    // Whoever kept it has other keys: the record is theirs.
+                    this.open_kept(&id, &name, &value).map_or(Keeping::Lost, Keeping::Known)
+                }
+                other => other,
+            })
+        })
+    }
+
+    fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
+        let (this, id, kept) = (self.clone(), id.to_owned(), self.store.kept(id));
+        Box::pin(async move {
+            let open = |(name, value): (String, Vec<u8>)| {
+                let opened = this.open_kept(&id, &name, &value);
+                opened.map(|value| (name, value)).ok_or_else(unreadable)
+            };
+            kept.await?.into_iter().map(open).collect()
+        })
+    }
+
+    fn sweep(&self, limit: usize) -> Stored<usize> {
+        self.store.sweep(limit)
+    }
+}
+
+/// Where a value lies beside its record, which no owner's name is.
+fn beside(name: &str) -> String {
+    format!("kept\0{name}")
+}
+
+/// What was done must not look as if it were yet to be done.
+fn unreadable() -> Error {
+    tracing::error!("what is kept beside a record does not open with the keys of the store");
+    Error::new(ErrorKind::InternalError)
+}

@@ -1,0 +1,106 @@
+//! What is shown to a server that wants to know who is calling, and what its refusals lead to.
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, header::WWW_AUTHENTICATE,
+};
+use wharf_model::{Error, ErrorKind, Outbox, Rebuff};
+
+use crate::client::LinkOptions;
+use crate::client::http::response::Answer;
+
+const NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
+/// How many challenges of one refusal are read, and how much of each.
+const CHALLENGES: usize = 16;
+const CHALLENGE: usize = 8 << 10;
+
+/// A request that was answered, and the credential that was shown with it.
+pub(super) struct Tried {
+    pub(super) answer: Answer,
+    pub(super) mark: u64,
+}
+
+/// Who waits for an answer, and may be asked for something.
+#[derive(Clone, Copy)]
+pub(super) enum Waits<'a> {
+    Nobody,
+    Somebody,
+    /// Whoever made this call.
+    Call(&'a Outbox),
+}
+
+/// Puts what there is to show into `headers`, instead of what was there.
+pub(crate) async fn show(
+    options: &LinkOptions,
+    verb: &Verb,
+    url: &str,
+    headers: &mut HeaderMap,
+) -> Result<u64, Error> {
+    let Some(credentials) = &options.credentials else { return Ok(0) };
+    let pass = credentials.show(verb.as_str(), url).await?;
+    for (name, value) in pass.headers {
+        let mut value = HeaderValue::from_str(&value).map_err(|_| {
+            let problem = format!("What is to be shown as {name} fits no header");
+            Error::new(ErrorKind::InvalidCredentials).with_message(problem)
+        })?;
+        value.set_sensitive(true);
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    Ok(pass.mark)
+}
+
+/// Tells whoever gets us in what the server said.
+pub(crate) fn tell(options: &LinkOptions, mark: u64, status: StatusCode, headers: &HeaderMap) {
+    if let Some(credentials) = &options.credentials {
+        let nonce = headers.get(NONCE).and_then(|it| it.to_str().ok());
+        credentials.answered(mark, status.as_u16(), nonce);
+    }
+}
+
+/// Whether to send a request again that was answered so. If nobody waits for it, nobody is asked.
+pub(super) async fn again(
+    options: &LinkOptions,
+    verb: &Verb,
+    tried: &Tried,
+    times: u32,
+    waits: Waits<'_>,
+) -> Result<bool, Error> {
+    let (mark, answer) = (tried.mark, &tried.answer);
+    match rebuff(verb, answer.status, &answer.headers, mark, times) {
+        Some(mut rebuff) => {
+            rebuff.waited = !matches!(waits, Waits::Nobody);
+            // People take their time, which is not the server's.
+            let _paused = match waits {
+                Waits::Call(outbox) => Some(outbox.pause()),
+                Waits::Nobody | Waits::Somebody => None,
+            };
+            let_in(options, rebuff).await
+        }
+        None => Ok(false),
+    }
+}
+
+/// Whether there is a way in after a refusal.
+pub(crate) async fn let_in(options: &LinkOptions, rebuff: Rebuff) -> Result<bool, Error> {
+    let Some(credentials) = &options.credentials else { return Ok(false) };
+    options.note(format_args!("refused with {}: looking for a way in", rebuff.status));
+    credentials.refused(rebuff).await
+}
+
+/// What a refusal says, if it is one.
+pub(crate) fn rebuff(
+    verb: &Verb,
+    status: StatusCode,
+    headers: &HeaderMap,
+    mark: u64,
+    times: u32,
+) -> Option<Rebuff> {
+    if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        return None;
+    }
+    let mut rebuff = Rebuff::new(verb.as_str(), status.as_u16(), mark);
+    let said = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok());
+    let said = said.filter(|it| it.len() <= CHALLENGE).take(CHALLENGES);
+    rebuff.challenges = said.map(str::to_owned).collect();
+    rebuff.times = times;
+    Some(rebuff)
+}

@@ -1,0 +1,228 @@
+//! Connections to servers.
+
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::Uri;
+use hyper_util::{
+    client::legacy::connect::{Connected, Connection},
+    rt::TokioIo,
+};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpStream, lookup_host},
+    task::JoinSet,
+    time::timeout,
+};
+use wharf_model::BoxFuture;
+
+use crate::client::http::server_url::Origin;
+#[cfg(feature = "tls")]
+use crate::client::http::tls::{Encrypted, Trust};
+
+/// How long a connection may take, names and keys included.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long an address may be silent before the next one is tried beside it.
+const NEXT: Duration = Duration::from_millis(250);
+
+/// How often the system asks whether a silent server is still there; it is gone after four times.
+const PROBE: Duration = Duration::from_secs(30);
+
+/// Why there is no connection, for people.
+#[derive(Debug)]
+pub(crate) struct DialError(String);
+
+impl fmt::Display for DialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DialError {}
+
+/// Connects to whatever a URL names.
+#[derive(Clone, Default)]
+pub(crate) struct Dialer {
+    #[cfg(feature = "tls")]
+    trust: Trust,
+}
+
+impl Dialer {
+    /// Connects for WebSocket, which HTTP/2 has not.
+    #[cfg(feature = "websocket")]
+    pub(crate) fn for_websocket() -> Dialer {
+        Dialer {
+            #[cfg(feature = "tls")]
+            trust: Trust::without_http2(),
+        }
+    }
+
+    pub(crate) async fn dial(&self, origin: &Origin) -> Result<Stream, DialError> {
+        match timeout(CONNECT, self.connect(origin)).await {
+            Ok(connected) => connected,
+            Err(_) => {
+                let seconds = CONNECT.as_secs();
+                Err(DialError(format!("{origin} did not answer within {seconds} s")))
+            }
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    async fn connect(&self, origin: &Origin) -> Result<Stream, DialError> {
+        let stream = connect_tcp(origin).await?;
+        if !origin.is_encrypted() {
+            return Ok(Stream::Plain(stream));
+        }
+        match self.trust.encrypt(origin.host(), stream).await {
+            Ok(stream) => Ok(Stream::Encrypted(Box::new(stream))),
+            Err(error) => Err(DialError(match crate::client::http::tls::speaks_plainly(&error) {
+                Some(true) => {
+                    let plain = origin.unencrypted();
+                    format!("the server at {origin} does not speak TLS; try {plain}")
+                }
+                Some(false) => {
+                    let plain = origin.unencrypted();
+                    format!(
+                        "{origin} ended the TLS handshake ({error}); if it does not speak TLS, try {plain}"
+                    )
+                }
+                None => format!("{origin} cannot be trusted ({error})"),
+            })),
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    async fn connect(&self, origin: &Origin) -> Result<Stream, DialError> {
+        if origin.is_encrypted() {
+            let problem = "https needs the feature `tls`, and this program was built without it";
+            return Err(DialError(problem.into()));
+        }
+        connect_tcp(origin).await.map(Stream::Plain)
+    }
+}
+
+impl tower_service::Service<Uri> for Dialer {
+    type Response = TokioIo<Stream>;
+    type Error = DialError;
+    type Future = BoxFuture<Result<TokioIo<Stream>, DialError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let dialer = self.clone();
+        Box::pin(async move { dialer.dial(&Origin::of(&uri)).await.map(TokioIo::new) })
+    }
+}
+
+async fn connect_tcp(origin: &Origin) -> Result<TcpStream, DialError> {
+    let (host, port) = (origin.host(), origin.port());
+    let addresses = match lookup_host((host, port)).await {
+        Ok(addresses) => addresses.collect::<Vec<_>>(),
+        Err(error) => return Err(DialError(format!("there is no host {host:?} ({error})"))),
+    };
+    let stream = first_of(addresses).await.map_err(|error| {
+        let problem = match error.kind() {
+            io::ErrorKind::ConnectionRefused => {
+                format!("nothing listens at {host}:{port} (connection refused)")
+            }
+            _ => format!("{host}:{port} cannot be reached ({error})"),
+        };
+        DialError(problem)
+    })?;
+    // Messages are written whole, so waiting for more to send only delays them.
+    let _ = stream.set_nodelay(true);
+    // A server that is gone without a word would leave its streams silent for ever.
+    let probes = TcpKeepalive::new().with_time(PROBE).with_interval(PROBE).with_retries(3);
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&probes);
+    Ok(stream)
+}
+
+/// The first address that answers. A name may have some that nobody can reach.
+async fn first_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let mut attempts = JoinSet::new();
+    let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in addresses {
+        attempts.spawn(TcpStream::connect(address));
+        while let Ok(Some(Ok(ended))) = timeout(NEXT, attempts.join_next()).await {
+            match ended {
+                Ok(stream) => return Ok(stream),
+                Err(error) => problem = error,
+            }
+        }
+    }
+    while let Some(Ok(ended)) = attempts.join_next().await {
+        match ended {
+            Ok(stream) => return Ok(stream),
+            Err(error) => problem = error,
+        }
+    }
+    Err(problem)
+}
+
+/// A connection, encrypted or not.
+pub(crate) enum Stream {
+    Plain(TcpStream),
+    #[cfg(feature = "tls")]
+    Encrypted(Box<Encrypted>),
+}
+
+/// Does the same with whichever connection it is.
+macro_rules! each {
+    ($stream:expr, $it:ident => $do:expr) => {
+        match $stream.get_mut() {
+            Stream::Plain($it) => $do,
+            #[cfg(feature = "tls")]
+            Stream::Encrypted($it) => $do,
+        }
+    };
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        match self {
+            Stream::Plain(_) => Connected::new(),
+            #[cfg(feature = "tls")]
+            Stream::Encrypted(stream) if crate::client::http::tls::speaks_http2(stream) => {
+                Connected::new().negotiated_h2()
+            }
+            #[cfg(feature = "tls")]
+            Stream::Encrypted(_) => Connected::new(),
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        each!(self, it => Pin::new(it).poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, it => Pin::new(it).poll_write(cx, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, it => Pin::new(it).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, it => Pin::new(it).poll_shutdown(cx))
+    }
+}

@@ -1,0 +1,104 @@
+//! Which variables of this program's environment a child process gets.
+
+use std::{env, ffi::OsString};
+
+/// Which variables of this program's environment a child gets, before those of
+/// [`ChildCommand::env`](crate::client::stream::child::ChildCommand::env).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Environment {
+    /// A short list that programs need to start and to find their files: `HOME`, `PATH`, `LANG`,
+    /// `LC_*`, `LOGNAME`, `SHELL`, `TERM`, `TMPDIR`, `USER`; on Windows those that take their place.
+    #[default]
+    Basic,
+    /// All of them, except the keys of a Wharf server (`WHARF_STATE_KEY`, `WHARF_STATE_KEY_FILE`).
+    Inherit,
+    /// None.
+    Clear,
+}
+
+#[cfg(not(windows))]
+const BASIC: [&str; 8] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
+
+#[cfg(windows)]
+const BASIC: [&str; 20] = [
+    "APPDATA",
+    "COMSPEC",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LANG",
+    "LOCALAPPDATA",
+    "PATH",
+    "PATHEXT",
+    "PROCESSOR_ARCHITECTURE",
+    "PROGRAMDATA",
+    "PROGRAMFILES",
+    "PROGRAMFILES(X86)",
+    "PROGRAMW6432",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+    "USERNAME",
+    "USERPROFILE",
+    "WINDIR",
+];
+
+/// The keys that seal a server's state.
+const STATE_KEYS: [&str; 2] = ["WHARF_STATE_KEY", "WHARF_STATE_KEY_FILE"];
+
+impl Environment {
+    /// The variables that the child gets.
+    pub(super) fn variables(self) -> Vec<(OsString, OsString)> {
+        match self {
+            Environment::Clear => Vec::new(),
+            _ => env::vars_os().filter(|(name, value)| self.passes(name, value)).collect(),
+        }
+    }
+
+    fn passes(self, name: &OsString, value: &OsString) -> bool {
+        // A name that is not UTF-8 is on no list.
+        let name = name.to_string_lossy();
+        match self {
+            Environment::Clear => false,
+            Environment::Inherit => !STATE_KEYS.iter().any(|key| is_same(&name, key)),
+            // Old shells hand functions to their children in variables.
+            Environment::Basic => {
+                let is_function = value.to_string_lossy().starts_with("()");
+                let is_listed = BASIC.iter().any(|known| is_same(&name, known));
+                (is_listed || name.starts_with("LC_")) && !is_function
+            }
+        }
+    }
+}
+
+/// Windows does not tell capitals from small letters in these names.
+fn is_same(name: &str, known: &str) -> bool {
+    if cfg!(windows) { name.eq_ignore_ascii_case(known) } else { name == known }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_list_has_what_programs_need_and_no_secrets() {
+        let passes = |environment: Environment, name: &str| {
+            environment.passes(&name.into(), &OsString::from("value"))
+        };
+        for (name, basic, inherited) in [
+            ("PATH", true, true),
+            ("LC_CTYPE", true, true),
+            ("AWS_SECRET_ACCESS_KEY", false, true),
+            ("LD_PRELOAD", false, true),
+            ("WHARF_STATE_KEY", false, false),
+            ("WHARF_STATE_KEY_FILE", false, false),
+        ] {
+            assert_eq!(passes(Environment::Basic, name), basic, "{name}");
+            assert_eq!(passes(Environment::Inherit, name), inherited, "{name}");
+            assert!(!passes(Environment::Clear, name), "{name}");
+        }
+        let function = OsString::from("() { :; }");
+        assert!(!Environment::Basic.passes(&"TERM".into(), &function));
+    }
+}

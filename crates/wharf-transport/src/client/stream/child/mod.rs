@@ -1,0 +1,232 @@
+//! Servers that run as a child process and speak over its stdin and stdout.
+
+pub(crate) mod environment;
+pub(crate) mod process;
+pub(crate) mod stderr;
+
+use std::{fmt, io, path::PathBuf, process::Stdio};
+
+use tokio::process::{ChildStdin, ChildStdout, Command};
+use wharf_model::{Error, ErrorKind};
+
+pub use crate::client::stream::child::environment::Environment;
+
+use crate::client::stream::child::{process::Process, stderr::Tail};
+use crate::client::{
+    LinkOptions,
+    stream::connector::{Dial, Ends, LineSink, LineSource},
+};
+
+/// A command that runs a server. No shell has a part in it.
+///
+/// The child gets a process group of its own: Ctrl-C at a terminal reaches this program only, which
+/// may cancel its calls first. When the link is closed or dropped, the child's stdin is closed; if
+/// that does not end it, the group gets SIGTERM after two seconds and SIGKILL after two more. When
+/// this program is killed, the child sees the end of its stdin. (The kernel could be told to kill
+/// it, but only from code that runs between fork and exec, which is `unsafe`.)
+///
+/// Of this program's environment the child gets a short list of variables ([`Environment::Basic`]),
+/// so that a server does not read the keys of all others. [`env`](ChildCommand::env) adds one,
+/// [`inherit_env`](ChildCommand::inherit_env) passes all.
+///
+/// ```
+/// use wharf_transport::client::{ChildCommand, Stderr};
+///
+/// let command = ChildCommand::new("npx")
+///     .args(["-y", "@modelcontextprotocol/server-everything"])
+///     .env("LOG", "debug")
+///     .stderr(Stderr::Inherit);
+/// assert_eq!(command.to_string(), "npx -y @modelcontextprotocol/server-everything");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChildCommand {
+    /// The program: a name on the PATH, or a path.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables of its environment, besides those that `environment` passes.
+    pub env: Vec<(String, String)>,
+    /// Where it runs; without one, where this program does.
+    pub dir: Option<PathBuf>,
+    /// Which variables of this program's environment it gets.
+    pub environment: Environment,
+    /// Where its stderr goes.
+    pub stderr: Stderr,
+}
+
+/// Where a child's stderr goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stderr {
+    /// To this program's own.
+    Inherit,
+    /// Nowhere, but an error that ends the child carries its last lines.
+    Null,
+    /// To the link's trace, line by line; an error that ends the child carries its last lines.
+    #[default]
+    Note,
+}
+
+impl ChildCommand {
+    /// Runs `program`, without arguments.
+    pub fn new(program: impl Into<String>) -> Self {
+        ChildCommand {
+            program: program.into(),
+            args: Vec::new(),
+            env: Vec::new(),
+            dir: None,
+            environment: Environment::default(),
+            stderr: Stderr::default(),
+        }
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds a variable to its environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Runs it in `dir`.
+    #[must_use]
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = Some(dir.into());
+        self
+    }
+
+    /// Gives it this program's whole environment, except the keys of a Wharf server.
+    ///
+    /// ```
+    /// use wharf_transport::client::{ChildCommand, Environment};
+    ///
+    /// let command = ChildCommand::new("cargo").args(["run"]).inherit_env();
+    /// assert_eq!(command.environment, Environment::Inherit);
+    /// ```
+    #[must_use]
+    pub fn inherit_env(mut self) -> Self {
+        self.environment = Environment::Inherit;
+        self
+    }
+
+    /// Gives it nothing of this program's environment.
+    #[must_use]
+    pub fn clear_env(mut self) -> Self {
+        self.environment = Environment::Clear;
+        self
+    }
+
+    /// Says where its stderr goes.
+    #[must_use]
+    pub fn stderr(mut self, stderr: Stderr) -> Self {
+        self.stderr = stderr;
+        self
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).env_clear().envs(self.environment.variables());
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        command.stderr(match self.stderr {
+            Stderr::Inherit => Stdio::inherit(),
+            Stderr::Null | Stderr::Note => Stdio::piped(),
+        });
+        #[cfg(unix)]
+        command.process_group(0);
+        command
+    }
+
+    /// What to do about a program that cannot be started.
+    fn advice(&self, problem: &io::Error) -> String {
+        let missing_dir = self.dir.as_ref().filter(|dir| !dir.is_dir());
+        match problem.kind() {
+            _ if missing_dir.is_some() => "check the directory it is to run in".into(),
+            io::ErrorKind::NotFound if self.program.contains(['/', '\\']) => {
+                "check that the file is there, and so is what its first line names".into()
+            }
+            io::ErrorKind::NotFound if self.program.contains(' ') => {
+                "give the program and its arguments apart".into()
+            }
+            io::ErrorKind::NotFound => {
+                "check that it is installed and on the PATH, or give its whole path".into()
+            }
+            io::ErrorKind::PermissionDenied => "check that the file may be executed".into(),
+            _ => "check the command".into(),
+        }
+    }
+}
+
+/// The command as one would type it. Its environment is not shown: it may hold secrets.
+impl fmt::Display for ChildCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.program)?;
+        self.args.iter().try_for_each(|arg| write!(f, " {arg}"))
+    }
+}
+
+impl fmt::Debug for ChildCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.env.iter().map(|(name, _)| name).collect();
+        f.debug_struct("ChildCommand")
+            .field("program", &self.program)
+            .field("args", &self.args)
+            .field("env", &names)
+            .field("dir", &self.dir)
+            .field("environment", &self.environment)
+            .field("stderr", &self.stderr)
+            .finish()
+    }
+}
+
+impl Dial for ChildCommand {
+    type Source = LineSource<ChildStdout>;
+    type Sink = LineSink<ChildStdin>;
+    type Keeper = Process;
+
+    fn name(&self) -> String {
+        format!("`{}`", self.program)
+    }
+
+    fn key(&self) -> Option<String> {
+        let dir = self.dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default();
+        Some(format!("child:{dir}\0{}\0{}", self.program, self.args.join("\0")))
+    }
+
+    async fn dial(&self, options: &LinkOptions) -> Result<Ends<Self>, Error> {
+        let spawned = self.command().spawn();
+        let mut child = spawned.map_err(|problem| {
+            let advice = self.advice(&problem);
+            failed(format!("Cannot start `{}`: {problem}; {advice}", self.program))
+        })?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let Some((stdin, stdout)) = pipes else {
+            return Err(failed(format!("Cannot start `{}`: it has no pipes", self.program)));
+        };
+        let tail = child.stderr.take().map(|stderr| {
+            let trace = options.trace.clone().filter(|_| self.stderr == Stderr::Note);
+            Tail::follow(stderr, trace)
+        });
+        let process = child.id().unwrap_or_default();
+        options.note(format_args!("started `{}`, process {process}", self.program));
+        Ok(Ends {
+            source: LineSource::new(stdout, options),
+            sink: LineSink::new(stdin),
+            keeper: Process::new(child, tail),
+        })
+    }
+}
+
+fn failed(message: String) -> Error {
+    Error::new(ErrorKind::TransportError).with_message(message)
+}

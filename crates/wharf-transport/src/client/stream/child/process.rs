@@ -1,0 +1,95 @@
+//! The process behind a connection, and its end.
+
+use std::{process::ExitStatus, time::Duration};
+
+use tokio::{process::Child, time::timeout};
+
+use crate::client::stream::child::stderr::Tail;
+use crate::client::stream::connector::Keeper;
+
+/// How long a process may take to end, after each hint that it should.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a process that closed its output may take to be gone.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// A child process, which ends with this.
+pub(crate) struct Process {
+    child: Child,
+    tail: Option<Tail>,
+}
+
+impl Process {
+    pub(super) fn new(child: Child, tail: Option<Tail>) -> Self {
+        Process { child, tail }
+    }
+
+    async fn is_gone_within(&mut self, time: Duration) -> Option<ExitStatus> {
+        timeout(time, self.child.wait()).await.ok()?.ok()
+    }
+
+    /// Sends a signal to the child and whatever it started, unless it is gone: then its number may
+    /// be somebody else's.
+    #[cfg(unix)]
+    fn signal(&mut self, signal: rustix::process::Signal) {
+        let group = self.child.id().and_then(|id| i32::try_from(id).ok());
+        if let Some(group) = group.and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
+    #[cfg(unix)]
+    fn terminate(&mut self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    /// There is no gentler way on other systems.
+    #[cfg(not(unix))]
+    fn terminate(&mut self) {
+        self.kill();
+    }
+
+    fn kill(&mut self) {
+        #[cfg(unix)]
+        self.signal(rustix::process::Signal::KILL);
+        let _ = self.child.start_kill();
+    }
+}
+
+impl Keeper for Process {
+    async fn last_words(&mut self) -> Option<String> {
+        let status = self.is_gone_within(LAST_WORDS).await;
+        let tail = match &mut self.tail {
+            Some(tail) => tail.text().await,
+            None => String::new(),
+        };
+        match (status, tail.trim()) {
+            (None, "") => None,
+            (None, tail) => Some(format!("its stderr ends with: {tail}")),
+            (Some(status), "") => Some(format!("it ended with {status}")),
+            (Some(status), tail) => {
+                Some(format!("it ended with {status}, and its stderr with: {tail}"))
+            }
+        }
+    }
+
+    async fn end(&mut self) {
+        if self.is_gone_within(GRACE).await.is_some() {
+            return;
+        }
+        self.terminate();
+        if self.is_gone_within(GRACE).await.is_some() {
+            return;
+        }
+        self.kill();
+        self.is_gone_within(GRACE).await;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Tokio kills the child alone; this is for whatever it started.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.kill();
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! One connection: a task that reads, a task that writes, and its end.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, mpsc},
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
+use wharf_model::{Error, ErrorKind};
+use wharf_wire::{Line, Talk};
+
+use crate::Shutdown;
+use crate::client::{
+    Traced,
+    pending::{Desk, Duty},
+    stream::connector::{Dial, Ends, Keeper, Sink, Source},
+};
+
+/// How many lines in a row may be no messages: programs print things.
+pub(crate) const GARBAGE: u32 = 1000;
+/// How many messages are written at once.
+const TOGETHER: usize = 64;
+/// How long the last messages may take to be written.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// One open connection. Clones are the same one.
+#[derive(Clone)]
+pub(crate) struct Connection(Arc<Shared>);
+
+struct Shared {
+    talk: Talk,
+    outgoing: mpsc::Sender<Vec<u8>>,
+    dead: AtomicBool,
+    /// Ends both tasks.
+    closing: Shutdown,
+    /// Everything under way has failed.
+    buried: Shutdown,
+    /// Whatever was behind the connection is gone too.
+    ended: Shutdown,
+}
+
+impl Connection {
+    /// Begins to read and write. `bury` is told how long it lived, once everything under way has
+    /// failed.
+    pub(crate) fn start<D: Dial>(
+        desk: Arc<Desk>,
+        name: String,
+        ends: Ends<D>,
+        talk: Talk,
+        bury: impl FnOnce(Duration) + Send + 'static,
+    ) -> Connection {
+        let room = desk.options().limits.outgoing.clamp(1, Semaphore::MAX_PERMITS);
+        let (outgoing, queue) = mpsc::channel(room);
+        let connection = Connection(Arc::new(Shared {
+            talk,
+            outgoing,
+            dead: AtomicBool::new(false),
+            closing: Shutdown::new(),
+            buried: Shutdown::new(),
+            ended: Shutdown::new(),
+        }));
+        let Ends { source, sink, keeper } = ends;
+        let writing = write(connection.0.closing.clone(), desk.clone(), sink, queue);
+        let writing = tokio::spawn(writing);
+        let burial = Burial {
+            connection: connection.clone(),
+            desk,
+            error: Error::new(ErrorKind::ConnectionClosed),
+            began: Instant::now(),
+            bury: Some(Box::new(bury)),
+        };
+        tokio::spawn(tend(burial, name, source, keeper, writing));
+        connection
+    }
+
+    pub(crate) fn talk(&self) -> &Talk {
+        &self.0.talk
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.0.dead.load(Ordering::Acquire)
+    }
+
+    /// Sends a message, as soon as there is room for it.
+    pub(crate) async fn send(&self, message: Vec<u8>) -> Result<(), Error> {
+        if self.is_dead() || self.0.outgoing.send(message).await.is_err() {
+            return Err(Error::new(ErrorKind::ConnectionClosed));
+        }
+        Ok(())
+    }
+
+    /// Sends a message from where nobody can wait; not at all if the server reads nothing.
+    pub(crate) fn send_soon(&self, message: Vec<u8>) {
+        if let Err(mpsc::error::TrySendError::Full(message)) = self.0.outgoing.try_send(message)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let outgoing = self.0.outgoing.clone();
+            runtime.spawn(async move { timeout(FAREWELL, outgoing.send(message)).await });
+        }
+    }
+
+    /// Ends the connection in good order.
+    pub(crate) fn close(&self) {
+        self.0.closing.stop();
+    }
+
+    /// Completes when everything under way has failed.
+    pub(crate) async fn buried(&self) {
+        self.0.buried.stopped().await;
+    }
+
+    /// Completes when whatever was behind the connection is gone too.
+    pub(crate) async fn ended(&self) {
+        self.0.ended.stopped().await;
+    }
+}
+
+/// Fails everything under way when a connection ends, however it does.
+struct Burial {
+    connection: Connection,
+    desk: Arc<Desk>,
+    error: Error,
+    began: Instant,
+    bury: Option<Box<dyn FnOnce(Duration) + Send>>,
+}
+
+impl Burial {
+    fn bury(&mut self) {
+        let Some(bury) = self.bury.take() else { return };
+        let Shared { dead, closing, buried, .. } = &*self.connection.0;
+        dead.store(true, Ordering::Release);
+        closing.stop();
+        bury(self.began.elapsed());
+        self.desk.lost(&self.error);
+        buried.stop();
+    }
+}
+
+impl Drop for Burial {
+    fn drop(&mut self) {
+        self.bury();
+        self.connection.0.ended.stop();
+    }
+}
+
+/// Reads until the end, then ends the rest.
+async fn tend(
+    mut burial: Burial,
+    name: String,
+    mut source: impl Source,
+    mut keeper: impl Keeper,
+    mut writing: JoinHandle<()>,
+) {
+    let (connection, desk) = (burial.connection.clone(), burial.desk.clone());
+    let shared = &*connection.0;
+    let why = watch(&connection, &desk, &mut source, &mut writing).await;
+    // From here on, no call is sent; what was sent before is failed below.
+    shared.dead.store(true, Ordering::Release);
+    shared.closing.stop();
+    if let Some(why) = why {
+        let words = keeper.last_words().await;
+        burial.error = why.err().unwrap_or_else(|| closed(&name, words));
+        desk.options().note(&burial.error.message);
+    }
+    burial.bury();
+    let ending = async {
+        if !writing.is_finished() && timeout(FAREWELL, &mut writing).await.is_err() {
+            writing.abort();
+        }
+        keeper.end().await;
+    };
+    // A server that still has something to say must be able to finish.
+    let draining = async {
+        while let Ok(Some(_)) = source.next().await {}
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = ending => {}
+        () = draining => {}
+    }
+}
+
+/// Reads until the connection ends, and says why; nothing if it was closed from here.
+async fn watch(
+    connection: &Connection,
+    desk: &Arc<Desk>,
+    source: &mut impl Source,
+    writing: &mut JoinHandle<()>,
+) -> Option<Result<(), Error>> {
+    let mut reading = pin!(read(connection, desk, source));
+    tokio::select! {
+        why = &mut reading => Some(why),
+        () = connection.0.closing.stopped() => None,
+        // A server that stopped reading is about to say nothing more either.
+        _ = writing => Some(timeout(FAREWELL, reading).await.unwrap_or(Ok(()))),
+    }
+}
+
+/// Reads until the server ends the connection; an error where we must.
+async fn read(
+    connection: &Connection,
+    desk: &Arc<Desk>,
+    source: &mut impl Source,
+) -> Result<(), Error> {
+    let mut garbage = 0;
+    while let Some(line) = source.next().await? {
+        let Line::Message(message) = line else {
+            desk.unread(&too_long(desk.options().limits.message));
+            continue;
+        };
+        match desk.hear(message, None).await {
+            Ok(duties) => {
+                garbage = 0;
+                duties.into_iter().for_each(|duty| perform(connection, duty));
+            }
+            Err(error) => {
+                garbage += 1;
+                desk.options().note(format_args!("skipped what is no message: {}", error.message));
+                if garbage > GARBAGE {
+                    return Err(babble());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn perform(connection: &Connection, duty: Duty) {
+    match duty {
+        Duty::Send(message) => {
+            // A server that does not read its answers can do without them.
+            let _ = connection.0.outgoing.try_send(message);
+        }
+        Duty::Answer(answering) => {
+            let connection = connection.clone();
+            tokio::spawn(async move {
+                if let Some((answer, _open)) = answering.await {
+                    let _ = connection.send(answer).await;
+                }
+            });
+        }
+    }
+}
+
+/// Writes until the connection ends, and then what is left.
+async fn write(
+    closing: Shutdown,
+    desk: Arc<Desk>,
+    mut sink: impl Sink,
+    mut queue: mpsc::Receiver<Vec<u8>>,
+) {
+    loop {
+        let mut messages = Vec::new();
+        let count = tokio::select! {
+            biased;
+            count = queue.recv_many(&mut messages, TOGETHER) => count,
+            () = closing.stopped(), if !queue.is_closed() => {
+                queue.close();
+                continue;
+            }
+        };
+        messages.iter().for_each(|message| desk.options().trace(Traced::Sent(message)));
+        if count == 0 || sink.send(messages).await.is_err() {
+            break;
+        }
+    }
+    queue.close();
+    sink.close().await;
+}
+
+pub(crate) fn closed(name: &str, words: Option<String>) -> Error {
+    let words = words.map_or(String::new(), |words| format!(": {words}"));
+    Error::new(ErrorKind::ConnectionClosed)
+        .with_message(format!("Connection closed by {name}{words}"))
+}
+
+/// The server sent a message of more than `limit` bytes.
+pub(crate) fn too_long(limit: usize) -> Error {
+    Error::new(ErrorKind::ContentTooLarge).with_message(format!(
+        "Content too large: the server sent a message of more than {limit} bytes; ask for less, or \
+         raise the limit"
+    ))
+}
+
+/// The server sends anything but messages.
+pub(crate) fn babble() -> Error {
+    Error::new(ErrorKind::TransportError).with_message(format!(
+        "Transport error: more than {GARBAGE} lines in a row were no messages; a server must print \
+         its messages only, and log to stderr"
+    ))
+}

@@ -1,0 +1,259 @@
+//! Messages over WebSocket: each is one text message.
+
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method as Verb, Request,
+    header::{HOST, SEC_WEBSOCKET_PROTOCOL},
+};
+use tokio::{sync::Mutex, task::coop::consume_budget, time::timeout};
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{
+        self, Message, Utf8Bytes, client::IntoClientRequest, error::ProtocolError,
+        protocol::WebSocketConfig,
+    },
+};
+use wharf_model::{Error, ErrorKind, Rebuff};
+use wharf_wire::Line;
+
+use crate::client::{
+    LinkOptions,
+    http::{
+        auth,
+        connector::{Dialer, Stream},
+        error::by_status,
+        server_url::Place,
+    },
+    stream::{
+        connection::too_long,
+        connector::{Dial, Ends, Sink, Source, unreachable},
+    },
+};
+
+/// The subprotocol spoken.
+const MCP: HeaderValue = HeaderValue::from_static("mcp");
+/// How long a server may be silent before it is pinged, and how long it may take to answer that.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How much a connection buffers either way.
+const BUFFER: usize = 16 << 10;
+
+type Socket = WebSocketStream<Stream>;
+type Writer = Arc<Mutex<SplitSink<Socket, Message>>>;
+
+/// What became of an attempt to connect.
+enum Tried {
+    Open(Box<Socket>),
+    Refused(Rebuff, Error),
+}
+
+/// A server at a URL, and the caller's own headers.
+pub(crate) struct WebSocket {
+    /// The same place, in the words of HTTP.
+    place: Place,
+    url: String,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    dialer: Dialer,
+}
+
+impl WebSocket {
+    pub(crate) fn new(url: &str, headers: &[(String, String)]) -> Result<Self, Error> {
+        let url = url.trim();
+        let is_websocket = url.starts_with("ws://") || url.starts_with("wss://");
+        let Some(rest) = url.strip_prefix("ws").filter(|_| is_websocket) else {
+            return Err(Error::new(ErrorKind::InvalidParams).with_message(
+                "The URL cannot be used: for WebSocket it must begin with ws:// or wss://",
+            ));
+        };
+        let place = Place::parse(&format!("http{rest}"))?;
+        let headers = headers.iter().map(header).collect::<Result<_, _>>()?;
+        let (url, dialer) = (url.to_owned(), Dialer::for_websocket());
+        Ok(WebSocket { place, url, headers, dialer })
+    }
+
+    fn request(&self) -> Result<Request<()>, tungstenite::Error> {
+        let mut request = self.url.as_str().into_client_request()?;
+        for (name, value) in &self.headers {
+            request.headers_mut().append(name, value.clone());
+        }
+        request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, MCP);
+        Ok(request)
+    }
+
+    /// Connects, once we got in: people may be asked, however long that takes.
+    async fn connect(&self, options: &LinkOptions) -> Result<Socket, Error> {
+        let late = |_| unreachable(self.name(), "it did not answer in time");
+        for times in 0.. {
+            // Before the clock runs: what there is to show may have to be renewed first.
+            let (mut shown, url) = (HeaderMap::new(), self.place.to_string());
+            let mark = auth::show(options, &Verb::GET, &url, &mut shown).await?;
+            let attempt = self.attempt(options, times, mark, &shown);
+            let attempt = timeout(options.handshake, attempt).await;
+            match attempt.map_err(late)?? {
+                Tried::Open(socket) => return Ok(*socket),
+                Tried::Refused(rebuff, error) => {
+                    if !auth::let_in(options, rebuff).await? {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Err(Error::new(ErrorKind::Unauthenticated))
+    }
+
+    async fn attempt(
+        &self,
+        options: &LinkOptions,
+        times: u32,
+        mark: u64,
+        shown: &HeaderMap,
+    ) -> Result<Tried, Error> {
+        let origin = self.place.origin();
+        let stream =
+            self.dialer.dial(&origin).await.map_err(|error| unreachable(self.name(), error))?;
+        let mut config = WebSocketConfig::default();
+        config.read_buffer_size = BUFFER;
+        config.write_buffer_size = BUFFER;
+        config.max_message_size = Some(options.limits.message);
+        config.max_frame_size = Some(options.limits.message);
+        let mut request = self.request().map_err(|error| self.refused(error))?;
+        for (name, value) in shown {
+            request.headers_mut().insert(name, value.clone());
+        }
+        let connected = client_async_with_config(request, stream, Some(config)).await;
+        let error = match connected {
+            Ok((socket, response)) => {
+                auth::tell(options, mark, response.status(), response.headers());
+                return Ok(Tried::Open(Box::new(socket)));
+            }
+            Err(error) => error,
+        };
+        if let tungstenite::Error::Http(response) = &error {
+            let (status, headers) = (response.status(), response.headers());
+            auth::tell(options, mark, status, headers);
+            if let Some(rebuff) = auth::rebuff(&Verb::GET, status, headers, mark, times) {
+                return Ok(Tried::Refused(rebuff, self.refused(error)));
+            }
+        }
+        Err(self.refused(error))
+    }
+
+    /// What to do about a server that does not become a WebSocket.
+    fn refused(&self, error: tungstenite::Error) -> Error {
+        let name = self.name();
+        match error {
+            tungstenite::Error::Http(response) => {
+                let status = response.status();
+                Error::new(by_status(status)).with_message(format!(
+                    "{name} answered with HTTP {status}, and not as a WebSocket; check the path and \
+                     the headers"
+                ))
+            }
+            tungstenite::Error::Protocol(ProtocolError::SecWebSocketSubProtocolError(_)) => {
+                unreachable(name, "it is a WebSocket, but does not speak the subprotocol mcp")
+            }
+            error => unreachable(name, error),
+        }
+    }
+}
+
+impl Dial for WebSocket {
+    type Source = Frames;
+    type Sink = Writer;
+    type Keeper = ();
+
+    fn name(&self) -> String {
+        format!("ws{}", self.place.to_string().trim_start_matches("http"))
+    }
+
+    fn key(&self) -> Option<String> {
+        Some(self.url.clone())
+    }
+
+    async fn dial(&self, options: &LinkOptions) -> Result<Ends<Self>, Error> {
+        let (sink, stream) = self.connect(options).await?.split();
+        let writer = Arc::new(Mutex::new(sink));
+        let limit = options.limits.message;
+        let source = Frames { stream, writer: writer.clone(), pinged: false, limit };
+        Ok(Ends { source, sink: writer, keeper: () })
+    }
+}
+
+fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue), Error> {
+    let bad = || {
+        let message = format!("The header {name:?} cannot be sent: check its name and value");
+        Error::new(ErrorKind::InvalidParams).with_message(message)
+    };
+    let name = HeaderName::try_from(name).map_err(|_| bad())?;
+    if name == HOST || name.as_str().starts_with("sec-websocket-") {
+        return Err(bad());
+    }
+    let mut value = HeaderValue::try_from(value).map_err(|_| bad())?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+/// Messages from a WebSocket. Pings are answered while reading.
+pub(crate) struct Frames {
+    stream: SplitStream<Socket>,
+    writer: Writer,
+    /// Whether a ping of ours is unanswered.
+    pinged: bool,
+    limit: usize,
+}
+
+impl Source for Frames {
+    async fn next(&mut self) -> Result<Option<Line>, Error> {
+        loop {
+            // A server that never pauses must not keep the task from anything else.
+            consume_budget().await;
+            let Ok(frame) = timeout(SILENCE, self.stream.next()).await else {
+                self.ping().await?;
+                continue;
+            };
+            self.pinged = false;
+            match frame {
+                Some(Ok(Message::Text(text))) => return Ok(Some(Line::Message(text.into()))),
+                Some(Ok(Message::Binary(bytes))) => return Ok(Some(Line::Message(bytes))),
+                Some(Ok(Message::Close(_))) | None => return Ok(None),
+                Some(Ok(_)) => {}
+                Some(Err(tungstenite::Error::Capacity(_))) => return Err(too_long(self.limit)),
+                // A server that is gone without a word is no different from one that said goodbye.
+                Some(Err(_)) => return Ok(None),
+            }
+        }
+    }
+}
+
+impl Frames {
+    /// Sees whether the server is still there.
+    async fn ping(&mut self) -> Result<(), Error> {
+        let ping = async { self.writer.lock().await.send(Message::Ping(Bytes::new())).await };
+        if self.pinged || !matches!(timeout(SILENCE, ping).await, Ok(Ok(()))) {
+            return Err(Error::new(ErrorKind::ConnectionClosed)
+                .with_message("Connection closed: the server does not answer pings"));
+        }
+        self.pinged = true;
+        Ok(())
+    }
+}
+
+impl Sink for Writer {
+    async fn send(&mut self, messages: Vec<Vec<u8>>) -> io::Result<()> {
+        let mut writer = self.lock().await;
+        for message in messages {
+            let text = Utf8Bytes::try_from(message).map_err(io::Error::other)?;
+            writer.feed(Message::Text(text)).await.map_err(io::Error::other)?;
+        }
+        writer.flush().await.map_err(io::Error::other)
+    }
+
+    async fn close(&mut self) {
+        let _ = self.lock().await.close().await;
+    }
+}

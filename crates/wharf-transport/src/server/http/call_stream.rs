@@ -1,0 +1,221 @@
+//! Calls that end with their response: one reply, or a stream of events that ends with it.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::time::{sleep_until, timeout_at};
+use wharf_model::{Event, Exchange, Outcome, Reply};
+use wharf_wire::{Codec, sse};
+
+use crate::server::http::auth::{Until, expired};
+use crate::{
+    Replies, Said, Shutdown, server::jsonl::write_queue::make_room, shutdown::shutting_down,
+};
+
+/// How much of a stream leaves at once.
+pub(crate) const FULL: usize = 32 << 10;
+
+/// One call, polled in place. Dropping it cancels the call.
+pub(crate) struct CallStream {
+    exchange: Exchange,
+    codec: Codec,
+    /// What has been said and not been sent.
+    said: Vec<u8>,
+    ended: bool,
+    closing: Option<Closing>,
+    /// Whether that includes the end of the grace period.
+    is_cut_short: bool,
+}
+
+/// Completes when a call ends that would wait longer, and how: when the server stops, even if the service of a listen
+/// does not know that, when the caller's pass does, and when the grace period is over.
+type Closing = Pin<Box<dyn Future<Output = Outcome> + Send + Sync>>;
+
+fn closing(codec: &Codec, shutdown: &Shutdown, until: Option<Until>) -> Option<Closing> {
+    let until = until.filter(|_| codec.waits());
+    match (codec.is_listen().then(|| shutdown.stopped()), until) {
+        (Some(stopped), None) => Some(Box::pin(async move {
+            stopped.await;
+            Reply::Listened.into()
+        })),
+        (Some(stopped), Some(Until(until))) => Some(Box::pin(async move {
+            let _ = timeout_at(until, stopped).await;
+            Reply::Listened.into()
+        })),
+        (None, Some(Until(until))) => Some(Box::pin(async move {
+            sleep_until(until).await;
+            expired().into()
+        })),
+        (None, None) => None,
+    }
+}
+
+impl CallStream {
+    /// Whether it is a listen, which lasts as long as its client likes.
+    pub(crate) fn is_listen(&self) -> bool {
+        self.codec.is_listen()
+    }
+
+    /// A call that may wait until then, if it is one that waits.
+    pub(crate) fn new(
+        exchange: Exchange,
+        codec: Codec,
+        shutdown: &Shutdown,
+        until: Option<Until>,
+    ) -> Self {
+        let closing = closing(&codec, shutdown, until);
+        CallStream { exchange, codec, said: Vec::new(), ended: false, closing, is_cut_short: false }
+    }
+
+    pub(crate) fn codec(&self) -> &Codec {
+        &self.codec
+    }
+
+    /// Ends the call with an answer once the server stops and `grace` is over. For calls that did not end at once.
+    pub(crate) fn cut_after(&mut self, shutdown: &Shutdown, grace: Duration) {
+        if self.codec.is_listen() || std::mem::replace(&mut self.is_cut_short, true) {
+            return;
+        }
+        let cuts = shutdown.cuts(grace);
+        self.closing = Some(match self.closing.take() {
+            None => Box::pin(async move {
+                cuts.await;
+                shutting_down().into()
+            }),
+            Some(closing) => Box::pin(async move {
+                tokio::select! {
+                    outcome = closing => outcome,
+                    () = cuts => shutting_down().into(),
+                }
+            }),
+        });
+    }
+
+    /// How the call ended, if it did so without a word. None once it has something to say.
+    pub(crate) fn poll_silent(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
+        loop {
+            match self.poll_event(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Event::Done(outcome)) => {
+                    self.ended = true;
+                    return Poll::Ready(Some(outcome));
+                }
+                Poll::Ready(event) => {
+                    if self.write(event) {
+                        return Poll::Ready(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// How the call ended. Whatever it says before is dropped.
+    pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        loop {
+            match self.poll_silent(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(outcome)) => return Poll::Ready(outcome),
+                Poll::Ready(None) => self.said.clear(),
+            }
+        }
+    }
+
+    /// Ends the stream with the reply.
+    pub(crate) fn end_with(&mut self, reply: &[u8]) {
+        sse::event(&mut self.said, None, reply);
+        self.ended = true;
+    }
+
+    /// All that is there to be sent, in one piece.
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        while !self.ended && self.said.len() < FULL {
+            match self.poll_event(cx) {
+                Poll::Ready(Event::Done(outcome)) => {
+                    let mut reply = Vec::new();
+                    self.codec.encode(&outcome, &mut reply);
+                    self.end_with(&reply);
+                }
+                Poll::Ready(event) => {
+                    self.write(event);
+                }
+                Poll::Pending if self.said.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        match self.said.is_empty() {
+            true => Poll::Ready(None),
+            false => Poll::Ready(Some(std::mem::take(&mut self.said).into())),
+        }
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        let event = self.exchange.poll_event(cx);
+        match &mut self.closing {
+            Some(closing) if event.is_pending() => closing.as_mut().poll(cx).map(Event::Done),
+            _ => event,
+        }
+    }
+
+    /// Writes what is not the end. False if nothing came of it.
+    fn write(&mut self, event: Event) -> bool {
+        match event {
+            Event::Notify(notification) => {
+                make_room(&mut self.said, &notification);
+                let before = self.said.len();
+                sse::open(&mut self.said);
+                let told = self.codec.notify(&notification, &mut self.said);
+                match told {
+                    true => sse::close(&mut self.said),
+                    false => self.said.truncate(before),
+                }
+                told
+            }
+            Event::Ask(id, ask) => {
+                // Nobody can answer a call that stands alone.
+                self.exchange.refuse(id, &ask);
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The calls of a batch that stands alone. Dropping it cancels them.
+pub(crate) struct BatchStream {
+    pub(crate) replies: Replies,
+    pub(crate) said: Vec<u8>,
+    /// Completes when the server stops and the grace period is over.
+    pub(crate) cuts: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
+}
+
+impl BatchStream {
+    /// The next message; calls that are cut off are answered.
+    pub(crate) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Said>> {
+        let polled = self.replies.poll_message(cx);
+        if polled.is_pending() && self.cuts.as_mut().poll(cx).is_ready() {
+            self.replies.cut(&shutting_down());
+            return self.replies.poll_message(cx);
+        }
+        polled
+    }
+
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        while self.said.len() < FULL {
+            match self.poll_message(cx) {
+                Poll::Ready(Some(said)) => sse::event(&mut self.said, None, &said.message),
+                Poll::Ready(None) => break,
+                Poll::Pending if self.said.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        match self.said.is_empty() {
+            true => Poll::Ready(None),
+            false => Poll::Ready(Some(std::mem::take(&mut self.said).into())),
+        }
+    }
+}

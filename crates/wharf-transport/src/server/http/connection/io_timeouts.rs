@@ -1,0 +1,271 @@
+//! A connection whose peer must keep reading.
+
+use std::{
+    io::{self, IoSlice},
+    pin::{Pin, pin},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::{Buf, BufMut, Bytes};
+use memchr::{memchr, memchr2};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    task::coop::unconstrained,
+    time::{Instant, Sleep, sleep, sleep_until},
+};
+
+use crate::server::http::connection::http1_state::Turns;
+use crate::server::limits::connection_slots::Sitting;
+
+/// How long a peer that is still sending may go on when nothing more is written to it.
+const LINGER: Duration = Duration::from_secs(1);
+/// How long a reply may be, head and body, to be written in one piece.
+const SHORT: usize = 1 << 10;
+/// How much it may send meanwhile.
+const LEFT: usize = 32 << 20;
+/// The longest request line that is looked at.
+const LINE: usize = 128 << 10;
+
+/// How long a peer may make us wait.
+pub(crate) struct Patience {
+    /// For the head of a request, while it is the peer's turn.
+    pub(crate) head: Option<(Duration, Turns)>,
+    /// For its reading what is written.
+    pub(crate) write: Duration,
+}
+
+/// A byte stream that begins with what was read of it already, and that breaks when the peer reads
+/// nothing for too long, or owes a request for too long.
+pub(crate) struct Io<S> {
+    stream: S,
+    begun: Bytes,
+    patience: Patience,
+    /// Goes off when the peer may have owed a request for too long.
+    alarm: Option<Pin<Box<Sleep>>>,
+    stalled: Option<Pin<Box<Sleep>>>,
+    /// Set once nothing more is written.
+    lingers: Option<Pin<Box<Sleep>>>,
+    /// How much may still be read then.
+    left: usize,
+    /// A request line that has begun to come.
+    line: Vec<u8>,
+    /// Its place among the connections, whatever protocol it changes to.
+    _seat: Sitting,
+}
+
+impl<S> Io<S> {
+    pub(crate) fn new(stream: S, begun: Bytes, patience: Patience, seat: Sitting) -> Self {
+        let (alarm, stalled, lingers) = (None, None, None);
+        let (left, line) = (LEFT, Vec::new());
+        Io { stream, begun, patience, alarm, stalled, lingers, left, line, _seat: seat }
+    }
+
+    /// Looks at the request line, if these bytes belong to one, for what the parser does not report.
+    #[inline]
+    fn look(&mut self, bytes: &[u8]) {
+        let Some((_, turns)) = &self.patience.head else { return };
+        if bytes.is_empty() || !turns.awaits_line() {
+            return;
+        }
+        // Most often it is a whole request line without a fragment.
+        let found = memchr2(b'\n', b'#', bytes);
+        if self.line.is_empty() && found.is_some_and(|end| end > 1 && bytes[end] == b'\n') {
+            return turns.end_line(false);
+        }
+        self.look_closely(bytes);
+    }
+
+    #[cold]
+    fn look_closely(&mut self, bytes: &[u8]) {
+        let Some((_, turns)) = &self.patience.head else { return };
+        // Empty lines may stand before a request.
+        let skipped = match self.line.is_empty() {
+            true => bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count(),
+            false => 0,
+        };
+        let bytes = &bytes[skipped..];
+        match memchr(b'\n', bytes) {
+            Some(end) if self.line.is_empty() => turns.end_line(has_fragment(&bytes[..end])),
+            Some(end) => {
+                self.line.extend_from_slice(&bytes[..end]);
+                turns.end_line(has_fragment(&self.line));
+                self.line = Vec::new();
+            }
+            // The parser takes no longer one.
+            None if self.line.len() + bytes.len() > LINE => turns.end_line(false),
+            None => self.line.extend_from_slice(bytes),
+        }
+    }
+
+    /// Notes that the peer sends nothing. Ready when it has owed a request for too long.
+    fn poll_owed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some((patience, turns)) = &self.patience.head else { return Poll::Pending };
+        // The alarm is left as it is from turn to turn: setting it anew each time costs more than
+        // it does to be woken in vain now and then.
+        if self.alarm.as_ref().is_some_and(|alarm| !alarm.is_elapsed()) {
+            return Poll::Pending;
+        }
+        let now = Instant::now();
+        // While it is our turn too: nobody may ask again when it ends.
+        // Nor while it has yet to read what is written: that has its own patience.
+        let since = turns.theirs(now).filter(|_| self.stalled.is_none());
+        let end = since.unwrap_or(now) + *patience;
+        if end <= now {
+            return Poll::Ready(());
+        }
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(end)));
+        alarm.as_mut().reset(end);
+        // Whatever budget is left: it is asked only once.
+        pin!(unconstrained(alarm.as_mut())).poll(cx)
+    }
+
+    /// Passes on how a write went. The peer's turn begins only after it.
+    fn wrote(
+        &mut self,
+        wrote: Poll<io::Result<usize>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if let (Poll::Ready(_), Some((_, turns))) = (&wrote, &self.patience.head) {
+            turns.told();
+        }
+        self.watch(wrote, cx)
+    }
+
+    /// Passes on how a write or a flush went, and notes how long none did.
+    fn watch<T>(
+        &mut self,
+        wrote: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if wrote.is_ready() {
+            if let (Some(_), Some((_, turns))) = (self.stalled.take(), &self.patience.head) {
+                turns.told();
+            }
+            return wrote;
+        }
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(self.patience.write)));
+        ready!(stalled.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+/// Whether a line is a request line whose target has a fragment. A client that does not wait for answers may have sent
+/// something else here.
+fn has_fragment(line: &[u8]) -> bool {
+    if memchr(b'#', line).is_none() {
+        return false;
+    }
+    let mut parts = line.split(|byte| *byte == b' ');
+    let (method, target, version) = (parts.next(), parts.next(), parts.next());
+    method.is_some_and(|it| !it.is_empty() && it.iter().all(u8::is_ascii_alphabetic))
+        && target.is_some_and(|it| it.contains(&b'#'))
+        && version.is_some_and(|it| it.starts_with(b"HTTP/1."))
+        && parts.next().is_none()
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = self.as_mut().poll_more(cx, buffer);
+        self.look(&buffer.filled()[before..]);
+        read
+    }
+}
+
+impl<S: AsyncRead + Unpin> Io<S> {
+    fn poll_more(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let size = self.begun.len().min(buffer.remaining());
+        buffer.put_slice(&self.begun[..size]);
+        self.begun.advance(size);
+        // A stream may take it for its end that it could read nothing into a full buffer.
+        if size > 0 && buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        // In one go with the rest: hyper would make room twice else, and keep the larger one.
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if size > 0 {
+            return Poll::Ready(Ok(()));
+        }
+        if read.is_pending() {
+            ready!(self.poll_owed(cx));
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Io<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.wrote(wrote, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let size = bytes.iter().map(|piece| piece.len()).sum();
+        let mut whole = [0; SHORT];
+        let wrote = match whole.get_mut(..size) {
+            // Systems take one piece in less time than they take two.
+            Some(whole) => {
+                let mut rest = &mut *whole;
+                bytes.iter().for_each(|piece| rest.put_slice(piece));
+                Pin::new(&mut self.stream).poll_write(cx, whole)
+            }
+            None => Pin::new(&mut self.stream).poll_write_vectored(cx, bytes),
+        };
+        self.wrote(wrote, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let wrote = Pin::new(&mut self.stream).poll_flush(cx);
+        self.watch(wrote, cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.lingers.is_none() {
+            let wrote = Pin::new(&mut self.stream).poll_shutdown(cx);
+            ready!(self.watch(wrote, cx))?;
+            self.lingers = Some(Box::pin(sleep(LINGER.min(self.patience.write))));
+        }
+        self.poll_linger(cx)
+    }
+}
+
+impl<S: AsyncRead + Unpin> Io<S> {
+    /// Reads on for a moment, into the void. A peer that is still sending when its connection is
+    /// closed is told that it broke, and may never see the answer that it was sent.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut void = [0; 8 << 10];
+        while let Some(lingers) = &mut self.lingers
+            && lingers.as_mut().poll(cx).is_pending()
+        {
+            let mut void = ReadBuf::new(&mut void);
+            let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut void));
+            self.left = self.left.saturating_sub(void.filled().len());
+            if read.is_err() || void.filled().is_empty() || self.left == 0 {
+                break;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,71 @@
+//! What browsers must be told before pages of another origin may read replies.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
+use wharf_wire::Field;
+
+use crate::server::http::{Http, request_headers::Seen, response, response::Reply};
+
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "DPoP-Nonce, Mcp-Session-Id, MCP-Protocol-Version, Retry-After, WWW-Authenticate",
+);
+const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE, OPTIONS");
+const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
+const VARY: HeaderValue = HeaderValue::from_static("Origin");
+
+/// Headers that clients of some revision send.
+static ALLOWED: [&str; 9] = [
+    "accept",
+    "authorization",
+    "content-type",
+    "dpop",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+];
+
+/// Answers a browser that asks before it sends; none if it asks nothing, or in vain.
+pub(crate) fn preflight(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Option<Reply> {
+    granted(http, seen)?;
+    parts.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
+    let mut reply = response::status(204);
+    let headers = reply.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+    if let Some(wanted) = wanted(&parts.headers) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted);
+    }
+    Some(reply)
+}
+
+/// Those of the headers asked for that a client has reason to send.
+fn wanted(headers: &HeaderMap) -> Option<HeaderValue> {
+    let asked = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS)?.to_str().ok()?;
+    let names = asked.split(',').map(|name| name.trim().to_ascii_lowercase());
+    let sent = |name: &String| {
+        let known = ALLOWED.contains(&&**name) || name.starts_with("mcp-param-");
+        known && HeaderName::try_from(name).is_ok()
+    };
+    HeaderValue::try_from(names.filter(sent).collect::<Vec<_>>().join(", ")).ok()
+}
+
+/// Lets the page read the reply, if its origin may.
+pub(crate) fn expose(http: &Http, seen: &Seen<'_>, reply: &mut Reply) {
+    if http.cors.is_empty() {
+        return;
+    }
+    let headers = reply.headers_mut();
+    headers.append(header::VARY, VARY);
+    if let Some(origin) = granted(http, seen) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    }
+}
+
+fn granted(http: &Http, seen: &Seen<'_>) -> Option<HeaderValue> {
+    let Field::One(origin) = seen.origin else { return None };
+    let granted = |allowed: &String| allowed.as_bytes().eq_ignore_ascii_case(origin);
+    let known = http.cors.iter().any(granted);
+    known.then(|| HeaderValue::from_bytes(origin).ok()).flatten()
+}

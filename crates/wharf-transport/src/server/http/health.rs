@@ -1,0 +1,46 @@
+//! What balancers ask before they send anybody here.
+
+use http::{Method, request::Parts};
+
+use crate::server::http::{
+    options::{LIVE, READY},
+    response,
+    response::Reply,
+    service::Site,
+};
+
+impl Site {
+    /// Answers a balancer. None if it is not one who asks.
+    pub(crate) async fn health(&self, parts: &Parts) -> Option<Reply> {
+        let path = parts.uri.path();
+        let (live, ready) = (path.ends_with(LIVE), path.ends_with(READY));
+        // The endpoint itself may be called so.
+        if !live && !ready || path == self.http.path {
+            return None;
+        }
+        if parts.method != Method::GET && parts.method != Method::HEAD {
+            return Some(response::not_allowed("GET, HEAD"));
+        }
+        Some(match live || self.is_ready().await {
+            true => response::status(200),
+            false => response::unavailable(),
+        })
+    }
+
+    async fn is_ready(&self) -> bool {
+        let stores = self.http.stores.as_ref();
+        if self.shutdown.is_stopped() || self.shortage.is_recent() {
+            return false;
+        }
+        if stores.is_some_and(|stores| !stores.health.is_ready()) {
+            return false;
+        }
+        match &self.fleet {
+            Some(fleet) => {
+                fleet.start();
+                fleet.is_ready().await
+            }
+            None => true,
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Who may knock: `Host` and `Origin`.
+
+use http::{HeaderValue, Uri, Version, header, request::Parts};
+use wharf_wire::Field;
+
+use crate::server::http::{Http, request_headers::Seen, response, response::Reply};
+
+/// Refuses what is not HTTP as its standard has it, and what servers in a row may read differently: a request without
+/// exactly one host, and a body in another transfer coding than one `chunked`.
+pub(crate) fn check_form(parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
+    let problem = match (seen.host, seen.transfer_encoding) {
+        (Field::Several, _) => (400, "There is more than one Host header"),
+        (Field::Absent, _)
+            if parts.uri.authority().is_none() && parts.version != Version::HTTP_10 =>
+        {
+            (400, "There is no Host header")
+        }
+        (_, Field::Absent) => return Ok(()),
+        (_, Field::One(coding)) if coding.trim_ascii().eq_ignore_ascii_case(b"chunked") => {
+            return Ok(());
+        }
+        (_, Field::One(_)) => (501, "The only Transfer-Encoding that is read here is `chunked`"),
+        (_, Field::Several) => (400, "There is more than one Transfer-Encoding header"),
+    };
+    Err(Box::new(malformed(problem.0, problem.1)))
+}
+
+/// A refusal after which nothing on the connection can be trusted to be a request.
+pub(crate) fn malformed(status: u16, problem: &str) -> Reply {
+    let mut reply = response::refuse(status, problem);
+    reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    reply
+}
+
+/// A refusal of a body that is compressed or the like: RFC 9110 has the client told what is read.
+pub(crate) fn encoded() -> Reply {
+    let mut reply =
+        response::refuse(415, "The body must not be encoded: send it without Content-Encoding");
+    reply.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    reply
+}
+
+/// Refuses requests that a page of somebody else's may have made a browser send.
+pub(crate) fn check(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
+    let host = check_host(http, parts, seen)?;
+    let origin = match seen.origin {
+        Field::Absent => return Ok(()),
+        Field::One(origin) => std::str::from_utf8(origin).ok(),
+        Field::Several => None,
+    };
+    // Behind `any_host` the host may be anybody's, so it vouches for nothing.
+    let own = host.filter(|_| !http.any_host);
+    match origin {
+        Some(origin) if is_allowed_origin(http, own, origin) => Ok(()),
+        _ => Err(refuse(
+            "Pages of this origin are not served here: allow it with `Http::origin` or --allow-origin",
+        )),
+    }
+}
+
+/// The host that is asked for, if it is served here.
+pub(crate) fn check_host<'a>(
+    http: &Http,
+    parts: &'a Parts,
+    seen: &Seen<'a>,
+) -> Result<Option<&'a str>, Box<Reply>> {
+    let authority = Uri::authority(&parts.uri).map(|it| it.as_str());
+    let host = match (seen.host, authority) {
+        (Field::One(host), None) => std::str::from_utf8(host).ok(),
+        (Field::Absent, authority) => authority,
+        (Field::One(host), Some(authority)) => {
+            Some(authority).filter(|it| it.as_bytes().eq_ignore_ascii_case(host))
+        }
+        (Field::Several, _) => None,
+    };
+    if !http.any_host && !host.is_some_and(|host| is_allowed_host(http, host)) {
+        return Err(refuse(
+            "This host is not served here: allow it with `Http::host` or --allow-host",
+        ));
+    }
+    Ok(host)
+}
+
+fn refuse(problem: &str) -> Box<Reply> {
+    Box::new(response::refuse(403, problem))
+}
+
+fn is_allowed_host(http: &Http, host: &str) -> bool {
+    let name = name_of(host);
+    let is = |allowed: &String| same(allowed, host) || same(allowed, name);
+    is_loopback(name) || http.hosts.iter().any(is)
+}
+
+fn is_allowed_origin(http: &Http, own: Option<&str>, origin: &str) -> bool {
+    let rest = origin.split_once("://").filter(|it| same(it.0, "http") || same(it.0, "https"));
+    let is_own = |rest| own.is_some_and(|own| same(own, rest));
+    rest.is_some_and(|(_, rest)| is_own(rest) || is_loopback(name_of(rest)))
+        || http.origins.iter().any(|allowed| same(allowed, origin))
+}
+
+fn same(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
+}
+
+/// The host without its port.
+fn name_of(host: &str) -> &str {
+    let name = host.trim_end_matches(|it: char| it.is_ascii_digit());
+    name.strip_suffix(':').unwrap_or(host)
+}
+
+/// The names of the loopback that nearly everybody uses.
+static USUAL: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// Names that no name server answers for.
+fn is_loopback(name: &str) -> bool {
+    if USUAL.iter().any(|usual| same(usual, name)) {
+        return true;
+    }
+    match name.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
+        Some(bare) => bare.parse().is_ok_and(|ip: std::net::Ipv6Addr| ip.is_loopback()),
+        None => name.parse().is_ok_and(|ip: std::net::Ipv4Addr| ip.is_loopback()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowed(http: &Http, host: Option<&str>, origin: Option<&str>) -> bool {
+        let request = http::Request::get("/mcp").body(()).unwrap();
+        let field = |it: Option<&'static [u8]>| it.map_or(Field::Absent, Field::One);
+        let leak = |text: Option<&str>| text.map(|it| &*it.to_owned().leak()).map(str::as_bytes);
+        let seen = Seen { host: field(leak(host)), origin: field(leak(origin)), ..Seen::default() };
+        check(http, &request.into_parts().0, &seen).is_ok()
+    }
+
+    #[test]
+    fn loopback_is_served_and_nobody_else_unless_allowed() {
+        let http = Http::new();
+        for host in ["localhost", "LocalHost:8000", "127.0.0.1:1", "127.9.9.9", "[::1]:80", "[::1]"]
+        {
+            assert!(allowed(&http, Some(host), None), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "",
+            ":80",
+            "::1",
+            "[::2]",
+            "evil.example:80@localhost",
+            "localhost:80:80",
+            "localhost:x",
+            "0.0.0.0",
+        ] {
+            assert!(!allowed(&http, Some(host), None), "{host}");
+        }
+        assert!(!allowed(&http, None, None));
+    }
+
+    #[test]
+    fn origins_are_compared_whole() {
+        let http = Http::new().host("mcp.example.com").origin("https://app.example.com/");
+        let host = Some("mcp.example.com:8000");
+        for origin in [
+            "http://localhost:6274",
+            "https://127.0.0.1",
+            "http://[::1]:3000",
+            "https://app.example.com",
+            "https://mcp.example.com:8000",
+            "HTTP://LOCALHOST",
+        ] {
+            assert!(allowed(&http, host, Some(origin)), "{origin}");
+        }
+        for origin in [
+            "null",
+            "",
+            "http://app.example.com",
+            "https://app.example.com.evil.example",
+            "https://mcp.example.com",
+            "file://localhost",
+            "http://localhost.evil.example",
+            "https://evil.example",
+            "localhost",
+            "http://localhost@evil.example",
+        ] {
+            assert!(!allowed(&http, host, Some(origin)), "{origin}");
+        }
+        // A host that nobody checked vouches for nothing.
+        let http = Http::new().any_host();
+        assert!(allowed(&http, Some("evil.example"), None));
+        assert!(!allowed(&http, Some("evil.example"), Some("http://evil.example")));
+    }
+}

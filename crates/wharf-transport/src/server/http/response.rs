@@ -1,0 +1,122 @@
+//! Responses, each in one line.
+
+use std::pin::Pin;
+
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use wharf_model::{Error, Outcome};
+
+use crate::server::http::HttpBody;
+
+pub(crate) type Reply = Response<HttpBody>;
+
+/// A reply that is there, as most are, or one that takes a while.
+pub(crate) enum Due<'a> {
+    Now(Reply),
+    Later(Pin<Box<dyn Future<Output = Reply> + Send + 'a>>),
+}
+
+impl<'a> Due<'a> {
+    /// What becomes of `reply`, which is boxed so that those that are there need no room for it.
+    pub(crate) fn later(reply: impl Future<Output = Reply> + Send + 'a) -> Self {
+        Due::Later(Box::pin(reply))
+    }
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+const UNBUFFERED: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+
+/// A status and nothing else.
+pub(crate) fn status(code: u16) -> Reply {
+    with_status(code, HttpBody::empty())
+}
+
+/// One JSON-RPC message, or an array of them.
+pub(crate) fn json(code: u16, message: Vec<u8>) -> Reply {
+    let mut reply = with_status(code, HttpBody::whole(message));
+    reply.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    reply
+}
+
+/// The end of a call, with what else the client should know about it.
+pub(crate) fn ended(code: u16, outcome: &Outcome, message: Vec<u8>) -> Reply {
+    let mut reply = json(code, message);
+    if let Outcome::Failed(error) = outcome {
+        explain(&mut reply, error);
+    }
+    reply
+}
+
+/// Says in headers when to try again, or with what, as the status demands.
+pub(crate) fn explain(reply: &mut Reply, error: &Error) {
+    let (name, value) = match reply.status().as_u16() {
+        429 | 503 => (header::RETRY_AFTER, HeaderValue::from(retry_after(error))),
+        401 | 403 => {
+            let challenge = match error.kind.is_insufficient_scope() {
+                true => r#"Bearer error="insufficient_scope""#,
+                false => "Bearer",
+            };
+            // For an authority that knows more to say.
+            reply.extensions_mut().insert(error.clone());
+            (header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
+        }
+        _ => return,
+    };
+    reply.headers_mut().insert(name, value);
+}
+
+/// After how many seconds to try again.
+fn retry_after(error: &Error) -> u64 {
+    let data = error.data.as_deref();
+    let after = data.and_then(|data| data["retryAfterMs"].as_u64());
+    after.unwrap_or_default().div_ceil(1000).max(1)
+}
+
+/// A stream of events.
+pub(crate) fn events(body: HttpBody) -> Reply {
+    let mut reply = Response::new(body);
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, EVENTS);
+    headers.insert(header::CACHE_CONTROL, NO_CACHE);
+    headers.insert(UNBUFFERED.0, UNBUFFERED.1);
+    reply
+}
+
+/// A refusal that concerns no message in particular, and says what to do about it.
+pub(crate) fn refuse(code: u16, problem: &str) -> Reply {
+    let problem = serde_json::Value::from(problem);
+    json(
+        code,
+        format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32600,"message":{problem}}}}}"#)
+            .into_bytes(),
+    )
+}
+
+/// There is no room now; the client may try again in a moment.
+pub(crate) fn busy(problem: &str) -> Reply {
+    let mut reply = refuse(503, problem);
+    reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    reply
+}
+
+/// There is nothing to be had here for a while.
+pub(crate) fn unavailable() -> Reply {
+    let mut reply = status(503);
+    reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    reply
+}
+
+/// The verb is not offered; these are.
+pub(crate) fn not_allowed(allowed: &'static str) -> Reply {
+    let mut reply = refuse(405, &format!("This endpoint offers {allowed} only"));
+    reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    reply
+}
+
+fn with_status(code: u16, body: HttpBody) -> Reply {
+    let mut reply = Response::new(body);
+    *reply.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    reply
+}

@@ -1,0 +1,314 @@
+//! Frames of RFC 6455, as a server reads and writes them.
+//!
+//! Text is passed on as it comes: a long message is held once, by whoever puts its line together,
+//! and an idle client holds nothing.
+
+use std::{io::Cursor, str};
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio_tungstenite::tungstenite::protocol::frame::{
+    FrameHeader,
+    coding::{CloseCode, Control, Data, OpCode},
+};
+
+use crate::server::jsonl::unbreak;
+
+/// The longest payload of a control frame.
+const CONTROL: u64 = 125;
+
+/// What [`Frames::next`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// A part of a message, without line breaks.
+    Text(BytesMut),
+    /// The end of a message.
+    End,
+    Ping(Bytes),
+    Pong,
+    /// The client leaves, for a reason if it gave one.
+    Close(Option<CloseCode>),
+}
+
+/// Takes frames apart.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    /// Whether a message has begun and not ended.
+    open: bool,
+    payload: Option<Payload>,
+    text: Text,
+}
+
+/// What is to come of a frame.
+#[derive(Debug)]
+struct Payload {
+    left: u64,
+    mask: [u8; 4],
+    last: bool,
+}
+
+impl Frames {
+    /// The next piece in `input`, at most `room` bytes of text. None if more must come first.
+    ///
+    /// # Errors
+    /// Why the connection must be closed.
+    pub(super) fn next(
+        &mut self,
+        input: &mut BytesMut,
+        room: usize,
+    ) -> Result<Option<Piece>, CloseCode> {
+        loop {
+            match &mut self.payload {
+                None => match self.begin(input)? {
+                    Begun::Nothing => return Ok(None),
+                    Begun::Control(piece) => return Ok(Some(piece)),
+                    Begun::Data => {}
+                },
+                Some(Payload { left: 0, last, .. }) => {
+                    let last = *last;
+                    self.payload = None;
+                    if last {
+                        self.open = false;
+                        self.text.end()?;
+                        return Ok(Some(Piece::End));
+                    }
+                }
+                Some(payload) => {
+                    let some = room.min(usize::try_from(payload.left).unwrap_or(usize::MAX));
+                    let mut part = input.split_to(some.min(input.len()));
+                    if part.is_empty() {
+                        return Ok(None);
+                    }
+                    unmask(&mut part, payload.mask);
+                    payload.mask.rotate_left(part.len() % 4);
+                    payload.left -= part.len() as u64;
+                    self.text.check(&part)?;
+                    unbreak(&mut part);
+                    return Ok(Some(Piece::Text(part)));
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, input: &mut BytesMut) -> Result<Begun, CloseCode> {
+        let mut cursor = Cursor::new(&input[..]);
+        let parsed = FrameHeader::parse(&mut cursor).map_err(|_| CloseCode::Protocol)?;
+        let Some((header, length)) = parsed else { return Ok(Begun::Nothing) };
+        let size = cursor.position() as usize;
+        let FrameHeader { is_final: last, rsv1, rsv2, rsv3, opcode, mask } = header;
+        // No extension was agreed on, and clients must mask.
+        let (Some(mask), false) = (mask, rsv1 || rsv2 || rsv3) else {
+            return Err(CloseCode::Protocol);
+        };
+        match opcode {
+            OpCode::Control(kind) if last && length <= CONTROL => {
+                let end = size + length as usize;
+                if input.len() < end {
+                    return Ok(Begun::Nothing);
+                }
+                let mut payload = input.split_to(end).split_off(size);
+                unmask(&mut payload, mask);
+                control_piece(kind, &payload).map(Begun::Control)
+            }
+            OpCode::Data(Data::Binary) => Err(CloseCode::Unsupported),
+            OpCode::Data(kind) if self.open == (kind == Data::Continue) && length >> 63 == 0 => {
+                input.advance(size);
+                self.open = true;
+                self.payload = Some(Payload { left: length, mask, last });
+                Ok(Begun::Data)
+            }
+            _ => Err(CloseCode::Protocol),
+        }
+    }
+}
+
+enum Begun {
+    Nothing,
+    Control(Piece),
+    Data,
+}
+
+fn control_piece(kind: Control, payload: &[u8]) -> Result<Piece, CloseCode> {
+    match (kind, payload) {
+        (Control::Ping, data) => Ok(Piece::Ping(Bytes::copy_from_slice(data))),
+        (Control::Pong, _) => Ok(Piece::Pong),
+        (Control::Close, []) => Ok(Piece::Close(None)),
+        (Control::Close, [high, low, reason @ ..]) => {
+            let code = CloseCode::from(u16::from_be_bytes([*high, *low]));
+            let valid = code.is_allowed() && str::from_utf8(reason).is_ok();
+            valid.then_some(Piece::Close(Some(code))).ok_or(CloseCode::Protocol)
+        }
+        _ => Err(CloseCode::Protocol),
+    }
+}
+
+fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte ^= mask[at % 4];
+    }
+}
+
+/// Checks that the parts of a message are UTF-8 in the end.
+#[derive(Debug, Default)]
+struct Text {
+    /// A character of which only some bytes have come.
+    begun: [u8; 4],
+    length: usize,
+}
+
+impl Text {
+    fn check(&mut self, mut part: &[u8]) -> Result<(), CloseCode> {
+        while self.length > 0
+            && let Some((byte, rest)) = part.split_first()
+        {
+            self.begun[self.length] = *byte;
+            self.length += 1;
+            part = rest;
+            match str::from_utf8(&self.begun[..self.length]) {
+                Ok(_) => self.length = 0,
+                Err(error) if error.error_len().is_some() => return Err(CloseCode::Invalid),
+                Err(_) => {}
+            }
+        }
+        let Err(error) = str::from_utf8(part) else { return Ok(()) };
+        if error.error_len().is_some() {
+            return Err(CloseCode::Invalid);
+        }
+        let begun = &part[error.valid_up_to()..];
+        self.begun[..begun.len()].copy_from_slice(begun);
+        self.length = begun.len();
+        Ok(())
+    }
+
+    fn end(&self) -> Result<(), CloseCode> {
+        if self.length == 0 { Ok(()) } else { Err(CloseCode::Invalid) }
+    }
+}
+
+/// Appends a frame of a message: its first or a later one, its last or not.
+pub(super) fn text(out: &mut Vec<u8>, part: &[u8], first: bool, last: bool) {
+    let kind = if first { Data::Text } else { Data::Continue };
+    frame(out, OpCode::Data(kind), part, last);
+}
+
+/// Appends a frame that belongs to no message.
+pub(super) fn control(out: &mut Vec<u8>, kind: Control, payload: &[u8]) {
+    frame(out, OpCode::Control(kind), payload, true);
+}
+
+/// Appends the last frame.
+pub(super) fn close(out: &mut Vec<u8>, code: Option<CloseCode>) {
+    let code = code.map(|code| u16::from(code).to_be_bytes());
+    control(out, Control::Close, code.as_ref().map_or(&[], |code| &code[..]));
+}
+
+fn frame(out: &mut Vec<u8>, opcode: OpCode, payload: &[u8], is_final: bool) {
+    let header = FrameHeader { is_final, opcode, ..FrameHeader::default() };
+    // Writing to a vector cannot fail.
+    let _ = header.format(payload.len() as u64, out);
+    out.extend_from_slice(payload);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame as a client sends it.
+    fn sent(first: u8, payload: &[u8]) -> Vec<u8> {
+        let mask = [7, 0, 255, 42];
+        let header = FrameHeader {
+            is_final: first & 0x80 != 0,
+            rsv1: first & 0x40 != 0,
+            opcode: OpCode::from(first & 15),
+            mask: Some(mask),
+            ..FrameHeader::default()
+        };
+        let mut frame = Vec::new();
+        header.format(payload.len() as u64, &mut frame).unwrap();
+        let start = frame.len();
+        frame.extend_from_slice(payload);
+        unmask(&mut frame[start..], mask);
+        frame
+    }
+
+    /// What comes of `bytes` that arrive `step` at a time: lines, what else there was, how it ended.
+    fn read(
+        bytes: &[u8],
+        step: usize,
+        room: usize,
+    ) -> (Vec<u8>, Vec<Piece>, Result<(), CloseCode>) {
+        let (mut frames, mut input) = (Frames::default(), BytesMut::new());
+        let (mut lines, mut others) = (Vec::new(), Vec::new());
+        for chunk in bytes.chunks(step) {
+            input.extend_from_slice(chunk);
+            loop {
+                match frames.next(&mut input, room) {
+                    Ok(None) => break,
+                    Ok(Some(Piece::Text(part))) => lines.extend_from_slice(&part),
+                    Ok(Some(Piece::End)) => lines.push(b'\n'),
+                    Ok(Some(piece)) => others.push(piece),
+                    Err(code) => return (lines, others, Err(code)),
+                }
+            }
+        }
+        (lines, others, Ok(()))
+    }
+
+    #[test]
+    fn frames_are_read_however_they_arrive() {
+        let (before, after) = "½🦀".as_bytes().split_at(3);
+        let long = "x".repeat(300);
+        let bytes = [
+            sent(0x81, "{\"a\":\r\n\"grüße 🦀\"}".as_bytes()),
+            sent(0x01, before),
+            sent(0x89, b"alive?"),
+            sent(0x00, after),
+            sent(0x80, b""),
+            sent(0x81, long.as_bytes()),
+            sent(0x8a, b""),
+            sent(0x88, b"\x03\xe8bye"),
+        ]
+        .concat();
+        let lines = format!("{{\"a\":\t\t\"grüße 🦀\"}}\n½🦀\n{long}\n");
+        let others =
+            [Piece::Ping("alive?".into()), Piece::Pong, Piece::Close(Some(CloseCode::Normal))];
+        for step in 1..40 {
+            for room in [1, 3, 1000] {
+                let seen = read(&bytes, step, room);
+                assert_eq!(seen.2, Ok(()));
+                assert_eq!(String::from_utf8(seen.0).unwrap(), lines, "{step} {room}");
+                assert_eq!(seen.1, others, "{step} {room}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_protocol_forbids_ends_the_connection() {
+        let unmasked = vec![0x81, 1, b'x'];
+        let mut twice = sent(0x01, b"a");
+        twice.extend(sent(0x81, b"b"));
+        let mut cut = sent(0x01, "ü".as_bytes().split_at(1).0);
+        cut.extend(sent(0x80, b""));
+        for (bytes, code) in [
+            (sent(0x82, b"{}"), CloseCode::Unsupported),
+            (sent(0x81, b"\xff"), CloseCode::Invalid),
+            (sent(0x81, b"\xed\xa0\x80"), CloseCode::Invalid),
+            (cut, CloseCode::Invalid),
+            (unmasked, CloseCode::Protocol),
+            (twice, CloseCode::Protocol),
+            (sent(0x80, b"x"), CloseCode::Protocol),
+            (sent(0xc1, b"x"), CloseCode::Protocol),
+            (sent(0x83, b"x"), CloseCode::Protocol),
+            (sent(0x8b, b"x"), CloseCode::Protocol),
+            (sent(0x09, b"x"), CloseCode::Protocol),
+            (sent(0x89, &[0; 126]), CloseCode::Protocol),
+            (sent(0x88, b"\x03"), CloseCode::Protocol),
+            (sent(0x88, b"\x03\xed"), CloseCode::Protocol),
+            (sent(0x88, b"\x03\xe8\xff"), CloseCode::Protocol),
+            (vec![0x81, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4], CloseCode::Protocol),
+        ] {
+            for step in [1, 1000] {
+                assert_eq!(read(&bytes, step, 1000).2, Err(code), "{bytes:x?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Limits that the connections and messages of one server share.
+
+pub(crate) mod connection_slots;
+pub(crate) mod descriptor_shortage;
+pub(crate) mod fair_eviction;
+pub(crate) mod message_memory;

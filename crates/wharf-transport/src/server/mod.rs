@@ -1,0 +1,16 @@
+//! Server transports: stdio, TCP, Unix sockets, in memory and HTTP.
+
+pub(crate) mod context;
+#[cfg(feature = "http")]
+pub mod http;
+pub mod in_memory;
+pub(crate) mod jsonl;
+pub(crate) mod limits;
+pub(crate) mod listener;
+pub(crate) mod parent_exit;
+pub mod signals;
+pub(crate) mod single_message;
+pub mod stdio;
+pub mod tcp;
+#[cfg(unix)]
+pub mod unix;

@@ -1,0 +1,134 @@
+//! One message in, its notifications and its reply out, without a connection.
+
+use std::{
+    collections::VecDeque,
+    task::{Context, Poll},
+};
+
+#[cfg(feature = "http")]
+use wharf_model::Error;
+use wharf_model::{Event, Exchange, Request};
+use wharf_wire::{Codec, Received};
+
+use crate::{Host, server::jsonl::write_queue::make_room};
+
+/// What comes of one message that stands alone: its notifications, then its reply. A message
+/// without a reply, such as a notification, says nothing.
+///
+/// Dropping it cancels the call.
+#[derive(Debug, Default)]
+#[must_use = "a call makes progress only while it is polled"]
+pub struct Replies {
+    calls: Vec<(Exchange, Codec)>,
+    ready: VecDeque<Said>,
+    /// The replies to a batch so far, without the brackets.
+    batch: Option<Vec<u8>>,
+}
+
+/// One message to the client.
+#[derive(Debug)]
+pub struct Said {
+    /// Its bytes.
+    pub message: Vec<u8>,
+    /// Whether it is the reply, after which nothing comes.
+    pub end: bool,
+}
+
+impl Replies {
+    /// Begins what the message asks for; `prepare` sees each request before.
+    pub fn start(host: &Host, received: Received, prepare: &mut dyn FnMut(&mut Request)) -> Self {
+        let mut replies = Replies::default();
+        match received {
+            Received::Batch(members) => {
+                replies.batch = Some(Vec::new());
+                members.into_iter().for_each(|member| replies.take(host, member, prepare));
+            }
+            received => replies.take(host, received, prepare),
+        }
+        replies
+    }
+
+    fn take(&mut self, host: &Host, received: Received, prepare: &mut dyn FnMut(&mut Request)) {
+        match received {
+            Received::Call(mut request, codec) if !codec.is_silent() => {
+                prepare(&mut request);
+                let timer = host.timer.clone();
+                let exchange = Exchange::start(&*host.service, request, timer, host.deadlines);
+                self.calls.push((exchange, codec));
+            }
+            Received::Reply(reply, _) => self.reply(reply),
+            // Without a connection there is nothing that could be answered or cancelled.
+            _ => {}
+        }
+    }
+
+    fn reply(&mut self, message: Vec<u8>) {
+        match &mut self.batch {
+            None => self.ready.push_back(Said { message, end: true }),
+            Some(replies) => {
+                if !replies.is_empty() {
+                    replies.push(b',');
+                }
+                replies.extend_from_slice(&message);
+            }
+        }
+    }
+
+    /// Polls one call once. True if it has come to its end.
+    fn poll_call(&mut self, index: usize, cx: &mut Context<'_>) -> bool {
+        let (exchange, codec) = &mut self.calls[index];
+        while let Poll::Ready(event) = exchange.poll_event(cx) {
+            match event {
+                Event::Notify(notification) => {
+                    let mut message = Vec::new();
+                    make_room(&mut message, &notification);
+                    if codec.notify(&notification, &mut message) {
+                        self.ready.push_back(Said { message, end: false });
+                        return false;
+                    }
+                }
+                // A question cannot reach a client that is not there to be asked.
+                Event::Ask(id, ask) => exchange.refuse(id, &ask),
+                Event::Withdraw(_) | Event::LetGo => {}
+                Event::Done(outcome) => {
+                    let mut message = Vec::new();
+                    codec.encode(&outcome, &mut message);
+                    self.reply(message);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Ends every call that is under way with this error.
+    #[cfg(feature = "http")]
+    pub(crate) fn cut(&mut self, error: &Error) {
+        for (_, codec) in std::mem::take(&mut self.calls) {
+            let mut message = Vec::new();
+            codec.encode(&error.clone().into(), &mut message);
+            self.reply(message);
+        }
+    }
+
+    /// The next message to the client; none after the last.
+    pub fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Said>> {
+        let mut index = 0;
+        while self.ready.is_empty() && index < self.calls.len() {
+            if self.poll_call(index, cx) {
+                self.calls.swap_remove(index);
+            } else {
+                index += 1;
+            }
+        }
+        if let Some(said) = self.ready.pop_front() {
+            return Poll::Ready(Some(said));
+        }
+        if !self.calls.is_empty() {
+            return Poll::Pending;
+        }
+        let batch = self.batch.take().filter(|replies| !replies.is_empty());
+        let whole = |replies: Vec<u8>| [b"[", &*replies, b"]"].concat();
+        Poll::Ready(batch.map(|replies| Said { message: whole(replies), end: true }))
+    }
+}

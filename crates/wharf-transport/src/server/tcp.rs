@@ -1,0 +1,59 @@
+//! Lines over TCP.
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
+use wharf_model::{RemoteAddress, Scope};
+
+use crate::{
+    Host, Shutdown,
+    server::{
+        listener,
+        listener::{Accept, about},
+    },
+};
+
+pub use crate::server::listener::CONNECTIONS;
+
+/// Who may reach a listening socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Programs on this machine.
+    #[default]
+    Loopback,
+    /// Whoever can reach the address. Nobody is asked who they are, and nothing is encrypted.
+    Anyone,
+}
+
+/// Listens at `address`; with [`Reach::Loopback`] only if it is on this machine.
+pub async fn bind(address: impl ToSocketAddrs, reach: Reach) -> io::Result<TcpListener> {
+    let addresses: Vec<SocketAddr> = lookup_host(address).await?.collect();
+    let remote = addresses.iter().find(|address| !address.ip().is_loopback());
+    if let (Reach::Loopback, Some(remote)) = (reach, remote) {
+        let refusal = format!(
+            "{remote} is not on this machine's loopback: listen at 127.0.0.1 or [::1], or serve a \
+             listener of your own"
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, refusal));
+    }
+    let shown = addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
+    TcpListener::bind(&*addresses).await.map_err(about(shown))
+}
+
+/// Serves every client that comes, at most `connections` at a time (see [`CONNECTIONS`]), until `shutdown` stops.
+pub async fn serve(host: Arc<Host>, listener: TcpListener, connections: usize, shutdown: Shutdown) {
+    listener::serve(host, listener, connections, shutdown).await;
+}
+
+impl Accept for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<(TcpStream, Scope)> {
+        let (stream, address) = TcpListener::accept(self).await?;
+        // Replies are written whole, so waiting for more to send only delays them.
+        let _ = stream.set_nodelay(true);
+        let mut scope = Scope::new();
+        scope.insert(RemoteAddress(address));
+        Ok((stream, scope))
+    }
+}

@@ -1,0 +1,76 @@
+//! Lines over Unix sockets.
+
+use std::{
+    fs, io,
+    os::unix::fs::{FileTypeExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
+use wharf_model::Scope;
+
+use crate::{
+    Host, Shutdown,
+    server::{
+        listener,
+        listener::{Accept, about},
+    },
+};
+
+pub use crate::server::listener::CONNECTIONS;
+
+/// How many clients may wait to be let in.
+const BACKLOG: u32 = 1024;
+
+/// A listening Unix socket; dropping it removes its file.
+#[derive(Debug)]
+pub struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// Listens at `path`, for this user's programs only. A socket that a dead server left behind there
+/// is replaced; anything else is not.
+pub async fn bind(path: impl AsRef<Path>) -> io::Result<Socket> {
+    let path = path.as_ref();
+    listen(path).await.map_err(about(path.display()))
+}
+
+async fn listen(path: &Path) -> io::Result<Socket> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    if is_socket && is_dead(path).await {
+        fs::remove_file(path)?;
+    }
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    // Nobody can connect before it listens, so nobody gets in before it is private.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(Socket { listener: socket.listen(BACKLOG)?, path: path.to_owned() })
+}
+
+/// Whether nobody listens at `path`. A server that is busy refuses too, but says so differently.
+async fn is_dead(path: &Path) -> bool {
+    let refused = UnixStream::connect(path).await.err();
+    refused.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Serves every client that comes, at most `connections` at a time (see [`CONNECTIONS`]), until `shutdown` stops.
+pub async fn serve(host: Arc<Host>, socket: Socket, connections: usize, shutdown: Shutdown) {
+    listener::serve(host, socket, connections, shutdown).await;
+}
+
+impl Accept for Socket {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<(UnixStream, Scope)> {
+        let (stream, _) = self.listener.accept().await?;
+        Ok((stream, Scope::new()))
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}

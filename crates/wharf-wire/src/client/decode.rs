@@ -1,0 +1,149 @@
+//! What the server says, message by message.
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use wharf_model::{Error, ErrorKind};
+
+use crate::client::{Incoming, Talk, notifications, server_requests::read_ask};
+use crate::{
+    CallId,
+    json::{
+        envelope::{Fault, Slot},
+        scanner,
+    },
+    server::{
+        encode_error::read_error,
+        message::{Message, bad_field, unknown_method},
+    },
+    versions::revision::Feature,
+};
+
+/// How deep a message may be nested.
+const DEPTH: u32 = 128;
+/// How long an id may be.
+const LONGEST_ID: usize = 1024;
+/// How many messages a batch may hold.
+const LONGEST_BATCH: usize = 10_000;
+
+impl Talk {
+    /// Reads what the server sent. A batch, which one revision has, gives several.
+    ///
+    /// ```
+    /// use wharf_wire::{ClientSelf, Incoming, Revision, Talk};
+    ///
+    /// let talk = Talk::new(Revision::MODERN, ClientSelf::default().into());
+    /// let reply = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
+    /// let [Incoming::Reply { id, result }] = &talk.hear(reply.into()).unwrap()[..] else { panic!() };
+    /// assert_eq!(id.as_ref().unwrap().as_json(), "1");
+    /// assert_eq!(result.as_ref().unwrap(), r#"{"content":[]}"#);
+    /// ```
+    ///
+    /// # Errors
+    /// If the message cannot be read at all.
+    pub fn hear(&self, message: Bytes) -> Result<Vec<Incoming>, Error> {
+        if u32::try_from(message.len()).is_err() {
+            return Err(unreadable(ErrorKind::ContentTooLarge, "the message is too long"));
+        }
+        let Ok(body) = ByteString::try_from(message) else {
+            return Err(unreadable(ErrorKind::ParseError, "the message is not UTF-8"));
+        };
+        match body.trim_ascii_start().starts_with('[') {
+            true => self.hear_batch(&body),
+            false => self.hear_one(body).map(|one| vec![one]),
+        }
+    }
+
+    fn hear_batch(&self, body: &ByteString) -> Result<Vec<Incoming>, Error> {
+        use ErrorKind::{ContentTooLarge, InvalidRequest, ParseError};
+        if !self.revision.has(Feature::Batches) {
+            return Err(unreadable(InvalidRequest, "batches exist in revision 2025-03-26 only"));
+        }
+        let Ok(spans) = scanner::elements(body, DEPTH, LONGEST_BATCH) else {
+            return Err(unreadable(ParseError, "malformed JSON"));
+        };
+        if spans.len() > LONGEST_BATCH {
+            return Err(unreadable(ContentTooLarge, "the batch is too long"));
+        }
+        let each = spans.iter().filter_map(|span| span.of(body));
+        // One that cannot be read must not cost the others.
+        let hear = |one: &str| self.hear_one(body.slice_ref(one)).unwrap_or(Incoming::Ignored);
+        Ok(each.map(hear).collect())
+    }
+
+    fn hear_one(&self, body: ByteString) -> Result<Incoming, Error> {
+        use ErrorKind::{InvalidRequest, ParseError};
+        let message = Message::of(body, DEPTH);
+        if message.members.fault == Some(Fault::Malformed) {
+            return Err(unreadable(ParseError, "malformed JSON"));
+        }
+        let invalid = |problem| Err(unreadable(InvalidRequest, problem));
+        if message.text(Slot::Jsonrpc).as_deref() != Some("2.0") {
+            return invalid("`jsonrpc` must be \"2.0\"");
+        }
+        let id = message.call_id(Slot::Id, LONGEST_ID);
+        if id.is_none() && message.raw(Slot::Id).is_some() {
+            return invalid("the id is none that anybody can have given");
+        }
+        if let Some(Fault::Duplicate(_)) = message.members.fault {
+            return invalid("a member is there twice");
+        }
+        let answers = [Slot::Result, Slot::Error].map(|slot| message.members.has(slot));
+        match (message.text(Slot::Method), id) {
+            (Some(_), _) if answers.contains(&true) => invalid("a request has no result"),
+            (Some(method), Some(id)) => Ok(self.hear_request(&message, &method, id.detached())),
+            (Some(_), None) if message.members.has(Slot::Id) => invalid("a request needs an id"),
+            (Some(method), None) => Ok(self.hear_notification(&message, &method)),
+            (None, _) if message.members.has(Slot::Method) => {
+                invalid("the method must be a string")
+            }
+            (None, id) if answers.contains(&true) => Ok(self.hear_reply(&message, id)),
+            (None, _) => invalid("there is neither a method nor a result"),
+        }
+    }
+
+    fn hear_reply(&self, message: &Message, id: Option<CallId>) -> Incoming {
+        let invalid = |problem| Err(unreadable(ErrorKind::ValidationFailed, problem));
+        // Some servers write `null` for the one that there is not.
+        let result = match (message.raw(Slot::Result), message.raw(Slot::Error)) {
+            _ if message.members.fault.is_some() => invalid("the reply is nested too deep"),
+            (Some(_), Some(_)) => invalid("the reply has a result and an error"),
+            (Some(result), None) => Ok(message.body.slice_ref(result)),
+            (None, Some(error)) => Err(read_error(error, self.revision)),
+            (None, None) => invalid("the reply has neither a result nor an error"),
+        };
+        Incoming::Reply { id, result }
+    }
+
+    fn hear_request(&self, message: &Message, method: &str, id: CallId) -> Incoming {
+        let params = message.raw(Slot::Params).unwrap_or("{}");
+        let ask = match method {
+            _ if message.members.fault.is_some() => Err(bad_field("params", "is nested too deep")),
+            "ping" => return Incoming::Ping { id },
+            // There, questions travel in results.
+            _ if self.is_modern() => Err(unknown_method(method)),
+            _ => read_ask(method, params, self.revision),
+        };
+        match ask {
+            Ok(ask) => Incoming::Ask { id, ask },
+            Err(error) => Incoming::Refused { id, error },
+        }
+    }
+
+    fn hear_notification(&self, message: &Message, method: &str) -> Incoming {
+        if message.members.fault.is_some() {
+            return Incoming::Ignored;
+        }
+        if method == "notifications/cancelled" {
+            return match message.call_id(Slot::RequestId, LONGEST_ID) {
+                Some(id) => Incoming::Cancelled { id: id.detached() },
+                None => Incoming::Ignored,
+            };
+        }
+        let params = message.raw(Slot::Params).unwrap_or("{}");
+        notifications::read(self, method, params).map_or(Incoming::Ignored, Incoming::Heard)
+    }
+}
+
+fn unreadable(kind: ErrorKind, problem: &'static str) -> Error {
+    Error::new(kind).with_message(format!("The server sent no valid message: {problem}"))
+}

@@ -1,0 +1,340 @@
+//! What the client writes.
+
+use std::sync::Arc;
+
+use serde_json::{Value, value::RawValue};
+use wharf_model::{Error, ErrorKind, LogLevel, Method, Request, Tasking};
+
+use crate::client::{ClientSelf, Talk};
+use crate::{
+    CallId, ErrorProfile, Revision,
+    json::{envelope, scanner, writer, writer::Object},
+    server::{codec::write_cancelled, encode_error::write_error, message::bad_field},
+    versions::{
+        revision::{Feature, Shape, Verb},
+        translate,
+    },
+};
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+const LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const TOKEN: &str = "progressToken";
+
+/// What a client says about itself in one revision, as JSON.
+#[derive(Debug)]
+pub(super) struct Said {
+    capabilities: Box<str>,
+    info: Box<str>,
+}
+
+impl Said {
+    pub(super) fn new(client: &ClientSelf, revision: Revision) -> Self {
+        let mut capabilities = serde_json::to_value(&client.capabilities).unwrap_or_default();
+        translate::client_capabilities(&mut capabilities, revision);
+        let mut info = serde_json::to_value(&client.info).unwrap_or_default();
+        translate::implementation(&mut info, revision);
+        Said { capabilities: capabilities.to_string().into(), info: info.to_string().into() }
+    }
+}
+
+/// What a request asks for besides what its parameters say.
+#[derive(Clone, Copy, Default)]
+struct Wishes {
+    /// Progress; if unsaid, it is wanted where the caller has put a token of its own.
+    progress: Option<bool>,
+    level: Option<LogLevel>,
+}
+
+impl Talk {
+    /// Writes a call. Progress, if wanted, comes under the call's id.
+    ///
+    /// # Errors
+    /// If the revision has no such call (discovery and listening in a legacy one), or if its
+    /// parameters are no JSON object.
+    pub fn call(&self, request: &Request, id: &CallId, out: &mut Vec<u8>) -> Result<(), Error> {
+        let name = request.method.name();
+        if !self.has(name) {
+            let message = format!("{} has no `{name}`", self.revision);
+            return Err(Error::method_not_found(name).with_message(message));
+        }
+        // Without it the call would begin anew, and do again what it has done.
+        if !self.is_modern() && request.request_state().is_some() {
+            let problem = "is unknown, or it came too late: call again without it";
+            return Err(bad_field("requestState", problem));
+        }
+        let wishes = Wishes { progress: Some(request.progress), level: request.log_level };
+        let unknown: Vec<_> = Shape::CallParams.unknown_to(self.revision).collect();
+        self.write(name, id, out, |params| {
+            let mut has_filter = false;
+            let calls_tool = request.method == Method::CallTool;
+            let meta = copy(request.params(), params, |key| {
+                has_filter |= key == "notifications";
+                // Whether a task is wanted is said below, whatever came with the parameters.
+                !(unknown.contains(&key) || calls_tool && key == "task")
+            })?;
+            if calls_tool {
+                self.write_wanted(request.tasking, params);
+            }
+            if let Some(filter) = request.filter.as_ref().filter(|_| !has_filter) {
+                filter.read(|filter| params.json("notifications", filter));
+            }
+            self.write_meta(params, meta, id, wishes)
+        })
+    }
+
+    /// Writes any request by its name, with the metadata that the revision wants beside the
+    /// caller's own. `params` is the text of a JSON object. A progress token in it becomes the
+    /// request's id, under which progress finds its way.
+    ///
+    /// ```
+    /// use wharf_wire::{CallId, ClientSelf, Revision, Talk};
+    ///
+    /// let talk = Talk::new(Revision::NEWEST_LEGACY, ClientSelf::default().into());
+    /// let mut out = Vec::new();
+    /// talk.request("com.example/moor", Some(r#"{"pier":3}"#), &CallId::from(1), &mut out).unwrap();
+    /// assert_eq!(
+    ///     out,
+    ///     br#"{"jsonrpc":"2.0","id":1,"method":"com.example/moor","params":{"pier":3}}"#
+    /// );
+    /// ```
+    ///
+    /// # Errors
+    /// If `params` is no JSON object.
+    pub fn request(
+        &self,
+        method: &str,
+        params: Option<&str>,
+        id: &CallId,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let given = params.unwrap_or("{}");
+        if params.is_none() && !self.is_modern() {
+            open(out, Some(id), method).close();
+            return Ok(());
+        }
+        self.write(method, id, out, |params| {
+            let meta = copy(given, params, |_| true)?;
+            self.write_meta(params, meta, id, Wishes::default())
+        })
+    }
+
+    /// Writes a request that any server answers, to see whether it does.
+    pub fn ping(&self, id: &CallId, out: &mut Vec<u8>) {
+        let method = if self.is_modern() { Method::Discover.name() } else { "ping" };
+        // Without parameters, nothing can be wrong with them.
+        let _ = self.request(method, None, id, out);
+    }
+
+    /// Writes which log messages the client wants; false, and nothing, where each request says so.
+    pub fn set_log_level(&self, level: LogLevel, id: &CallId, out: &mut Vec<u8>) -> bool {
+        self.small("logging/setLevel", ("level", level.as_str()), id, out)
+    }
+
+    /// Writes that updates of a resource are wanted, or no longer; false, and nothing, where a
+    /// listen says so.
+    pub fn subscribe(&self, uri: &str, on: bool, id: &CallId, out: &mut Vec<u8>) -> bool {
+        let method = if on { "resources/subscribe" } else { "resources/unsubscribe" };
+        self.small(method, ("uri", uri), id, out)
+    }
+
+    /// Writes that the client's roots are others now; false, and nothing, where servers ask anew
+    /// each time or the client has said that it has none.
+    pub fn roots_changed(&self, out: &mut Vec<u8>) -> bool {
+        let due = !self.is_modern() && self.client.capabilities.roots.is_some();
+        if due {
+            open(out, None, "notifications/roots/list_changed").close();
+        }
+        due
+    }
+
+    /// Writes that the call `id` is given up.
+    pub fn cancelled(&self, id: &CallId, reason: &str, out: &mut Vec<u8>) {
+        write_cancelled(out, id.as_json(), reason);
+    }
+
+    /// Writes the answer to a server's question: the JSON text of a result, said as the revision
+    /// knows it, or an error.
+    ///
+    /// ```
+    /// use wharf_wire::{CallId, ClientSelf, Talk};
+    ///
+    /// let talk = Talk::new("2024-11-05".parse().unwrap(), ClientSelf::default().into());
+    /// let said = r#"{"model":"m","role":"assistant","content":[
+    ///     {"type":"text","text":"a"},{"type":"text","text":"b"}]}"#;
+    /// let mut out = Vec::new();
+    /// talk.answer(&CallId::from(1), Ok(said), &mut out);
+    /// assert!(String::from_utf8(out).unwrap().contains(r#""text":"a\nb""#));
+    /// ```
+    pub fn answer(&self, id: &CallId, answer: Result<&str, &Error>, out: &mut Vec<u8>) {
+        let error = match answer {
+            Ok(json) => match self.said_here(json) {
+                Some(result) => return reply(out, id, &result),
+                None => &Error::new(ErrorKind::InternalError),
+            },
+            Err(error) => error,
+        };
+        write_error(out, ErrorProfile::Spec, Some(id.as_json()), error, self.revision);
+    }
+
+    /// Writes the answer to a ping.
+    pub fn pong(&self, id: &CallId, out: &mut Vec<u8>) {
+        reply(out, id, "{}");
+    }
+
+    /// Writes the handshake's request.
+    pub(super) fn initialize(&self, id: &CallId, out: &mut Vec<u8>) {
+        let mut message = open(out, Some(id), "initialize");
+        let mut params = message.object("params");
+        params.text("protocolVersion", self.revision.as_str());
+        params.plain("capabilities", &self.said.capabilities);
+        params.plain("clientInfo", &self.said.info);
+        params.close();
+        message.close();
+    }
+
+    /// Writes that the handshake is over.
+    pub(super) fn initialized(&self, out: &mut Vec<u8>) {
+        open(out, None, "notifications/initialized").close();
+    }
+
+    fn has(&self, method: &str) -> bool {
+        Verb::named(method).is_some_and(|(_, revisions)| revisions.has(self.revision))
+    }
+
+    /// Writes a request with one parameter, if the revision has it.
+    fn small(&self, method: &str, field: (&str, &str), id: &CallId, out: &mut Vec<u8>) -> bool {
+        let due = self.has(method);
+        if due {
+            let mut message = open(out, Some(id), method);
+            let mut params = message.object("params");
+            params.text(field.0, field.1);
+            params.close();
+            message.close();
+        }
+        due
+    }
+
+    /// Writes a request whose parameters `params` writes, or nothing.
+    fn write(
+        &self,
+        method: &str,
+        id: &CallId,
+        out: &mut Vec<u8>,
+        params: impl FnOnce(&mut Object<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let start = out.len();
+        let mut message = open(out, Some(id), method);
+        let mut object = message.object("params");
+        let written = params(&mut object);
+        object.close();
+        message.close();
+        if written.is_err() {
+            out.truncate(start);
+        }
+        written
+    }
+
+    /// Writes that the call should become a task, where that is said so.
+    fn write_wanted(&self, tasking: Tasking, params: &mut Object<'_>) {
+        if let Tasking::Wanted(ttl) = tasking
+            && self.revision.has(Feature::TaskRequests)
+        {
+            let mut task = params.object("task");
+            if let Some(ttl) = ttl {
+                writer::integer(task.key("ttl"), ttl);
+            }
+            task.close();
+        }
+    }
+
+    /// Writes `_meta`: the caller's own, without what is the protocol's to say, and that.
+    fn write_meta(
+        &self,
+        params: &mut Object<'_>,
+        own: Option<&str>,
+        id: &CallId,
+        wishes: Wishes,
+    ) -> Result<(), Error> {
+        let mut level = wishes.level.map(LogLevel::as_str).map(str::to_owned);
+        let modern = self.is_modern();
+        if !modern && own.is_none() && wishes.progress != Some(true) {
+            return Ok(());
+        }
+        let mut meta = params.object("_meta");
+        let mut progress = wishes.progress;
+        let walked = scanner::each_member(own.unwrap_or("{}"), |key, value| {
+            match &*envelope::unquote(key).unwrap_or_default() {
+                VERSION | CAPABILITIES | CLIENT => {}
+                LEVEL if level.is_none() => level = envelope::unquote(value).map(Into::into),
+                LEVEL => {}
+                TOKEN => progress = progress.or(Some(true)),
+                key => writer::raw(meta.any_key(key), value),
+            }
+        });
+        if progress == Some(true) {
+            meta.plain(TOKEN, id.as_json());
+        }
+        if modern {
+            meta.text(VERSION, self.revision.as_str());
+            meta.plain(CAPABILITIES, &self.said.capabilities);
+            meta.plain(CLIENT, &self.said.info);
+            if let Some(level) = level {
+                meta.text(LEVEL, &level);
+            }
+        }
+        meta.close();
+        walked.map_err(|_| bad_field("_meta", "must be a JSON object"))
+    }
+
+    /// A result as the revision knows it; none if it is no JSON.
+    fn said_here(&self, json: &str) -> Option<Arc<str>> {
+        if self.revision.has(Feature::SamplingTools) {
+            return serde_json::from_str::<&RawValue>(json).ok().map(|raw| raw.get().into());
+        }
+        let mut value: Value = serde_json::from_str(json).ok()?;
+        translate::answer(&mut value, self.revision);
+        Some(value.to_string().into())
+    }
+}
+
+/// Begins a request, or without an id a notification.
+fn open<'a>(out: &'a mut Vec<u8>, id: Option<&CallId>, method: &str) -> Object<'a> {
+    let mut message = Object::open(out);
+    message.plain("jsonrpc", "\"2.0\"");
+    if let Some(id) = id {
+        message.plain("id", id.as_json());
+    }
+    message.text("method", method);
+    message
+}
+
+fn reply(out: &mut Vec<u8>, id: &CallId, result: &str) {
+    let mut message = Object::open(out);
+    message.plain("jsonrpc", "\"2.0\"");
+    message.plain("id", id.as_json());
+    message.raw("result", result);
+    message.close();
+}
+
+/// Copies the members of a JSON object that are to be kept; gives back its `_meta`.
+fn copy<'a>(
+    from: &'a str,
+    to: &mut Object<'_>,
+    mut keep: impl FnMut(&str) -> bool,
+) -> Result<Option<&'a str>, Error> {
+    let mut meta = None;
+    let walked = scanner::each_member(from, |key, value| {
+        let key = envelope::unquote(key).unwrap_or_default();
+        match &*key {
+            "_meta" => meta = Some(value).filter(|json| *json != "null"),
+            key if keep(key) => writer::raw(to.any_key(key), value),
+            _ => {}
+        }
+    });
+    match walked {
+        Ok(()) => Ok(meta),
+        Err(_) => Err(bad_field("params", "must be a JSON object")),
+    }
+}

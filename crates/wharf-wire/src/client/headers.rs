@@ -1,0 +1,62 @@
+//! The HTTP headers that repeat what a message says.
+
+use wharf_model::{Method, Mirrored};
+
+use crate::client::Talk;
+use crate::{
+    encode_header,
+    server::headers::{METHOD, NAME, VERSION},
+    versions::revision::Feature,
+};
+
+impl Talk {
+    /// The HTTP headers of a request or notification: the version, and in a modern revision what
+    /// others may route by. `target` is the tool, prompt, resource or task that the method
+    /// names.
+    ///
+    /// ```
+    /// use wharf_wire::{ClientSelf, Revision, Talk};
+    ///
+    /// let talk = Talk::new(Revision::MODERN, ClientSelf::default().into());
+    /// let headers = talk.headers("tools/call", Some("añadir"), None);
+    /// assert_eq!(headers[0], ("MCP-Protocol-Version".to_owned(), "2026-07-28".to_owned()));
+    /// assert_eq!(headers[1], ("Mcp-Method".to_owned(), "tools/call".to_owned()));
+    /// assert_eq!(headers[2], ("Mcp-Name".to_owned(), "=?base64?YcOxYWRpcg==?=".to_owned()));
+    /// ```
+    #[must_use]
+    pub fn headers(
+        &self,
+        method: &str,
+        target: Option<&str>,
+        mirrored: Option<&Mirrored>,
+    ) -> Vec<(String, String)> {
+        let mut headers = Vec::new();
+        let mut put = |name: String, value: &str| {
+            headers.push((name, encode_header(value).into_owned()));
+        };
+        // The handshake settles the version, so nothing names it before.
+        if self.revision.has(Feature::VersionHeader) && method != "initialize" {
+            put(VERSION.to_owned(), self.revision.as_str());
+        }
+        if !self.is_modern() {
+            return headers;
+        }
+        put(METHOD.to_owned(), method);
+        let names = Method::from_name(method).is_some_and(|it| it.info().mirrored.is_some());
+        if let Some(target) = target.filter(|_| names) {
+            put(NAME.to_owned(), target);
+        }
+        for (name, value) in mirrored.into_iter().flat_map(Mirrored::iter) {
+            if let Some(value) = value.filter(|_| is_token(name)) {
+                put(format!("Mcp-Param-{name}"), value);
+            }
+        }
+        headers
+    }
+}
+
+/// Whether HTTP allows `name` as part of a header's name.
+fn is_token(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(fits)
+}

@@ -1,0 +1,150 @@
+//! What an answer says about the revisions that a server speaks.
+
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+use wharf_model::{
+    Discovery, Error, ErrorKind, Implementation, Meta, Method, Outcome, Reply, excerpt, has_at_most,
+};
+
+use crate::client::negotiation::Talk;
+use crate::{
+    CallId, Revision,
+    client::{Incoming, read_object},
+    server::encode::SERVER_INFO,
+};
+
+/// How many versions of those that a server names are looked at.
+const MOST_VERSIONS: usize = 100;
+
+/// How many values a list of versions may have to be read at all.
+const MOST_VALUES: usize = 1_000;
+
+/// What an answer to `server/discover` says.
+pub(super) enum Verdict {
+    /// The server is modern, and speaks these.
+    Modern(Vec<String>),
+    /// It is modern, but does not speak what it was asked in.
+    Other(Vec<String>),
+    /// It is modern, and refuses.
+    Refused,
+    /// Nothing that only a modern server would say.
+    Legacy,
+}
+
+/// Judges by what only modern servers say; the words of all others are their own.
+pub(super) fn judge(result: Result<&str, &Error>) -> Verdict {
+    #[derive(Deserialize)]
+    struct Discovered<'a> {
+        #[serde(borrow, rename = "supportedVersions")]
+        versions: &'a RawValue,
+    }
+    // No server speaks so many that they could not be read.
+    let versions = |it: Discovered<'_>| {
+        let json = Some(it.versions.get()).filter(|json| has_at_most(json, MOST_VALUES))?;
+        serde_json::from_str::<Vec<Value>>(json).ok()
+    };
+    match result {
+        Ok(json) => match read_object::<Discovered<'_>>(json).ok().and_then(versions) {
+            Some(it) => Verdict::Modern(texts(&it)),
+            None => Verdict::Legacy,
+        },
+        Err(error) => match modern_kind(error) {
+            Some(ErrorKind::UnsupportedProtocolVersion) => Verdict::Other(supported(error)),
+            Some(_) => Verdict::Refused,
+            None => Verdict::Legacy,
+        },
+    }
+}
+
+/// The kind, if the error's number is one that only modern servers have.
+fn modern_kind(error: &Error) -> Option<ErrorKind> {
+    use ErrorKind::{HeaderMismatch, MissingClientCapability, UnsupportedProtocolVersion};
+    match (error.code, error.kind) {
+        (Some(-32020), _) | (None, HeaderMismatch) => Some(HeaderMismatch),
+        (Some(-32021), _) | (None, MissingClientCapability) => Some(MissingClientCapability),
+        (Some(-32022), _) | (None, UnsupportedProtocolVersion) => Some(UnsupportedProtocolVersion),
+        _ => None,
+    }
+}
+
+/// What the error says if its number is one that only modern servers have, however it was read.
+pub(super) fn as_modern(mut error: Error) -> Error {
+    if let Some(kind) = modern_kind(&error) {
+        error.kind = kind;
+    }
+    error
+}
+
+/// The versions that an error says the server speaks.
+pub(super) fn supported(error: &Error) -> Vec<String> {
+    let listed = error.data.as_deref().and_then(|data| data["supported"].as_array());
+    listed.map(|versions| texts(versions)).unwrap_or_default()
+}
+
+fn texts(versions: &[Value]) -> Vec<String> {
+    let texts = versions.iter().filter_map(Value::as_str);
+    texts.take(MOST_VERSIONS).map(|version| excerpt(version).into_owned()).collect()
+}
+
+/// The newest of `versions` that we know and `fits`.
+pub(super) fn newest(versions: &[String], fits: impl Fn(Revision) -> bool) -> Option<Revision> {
+    let known = versions.iter().filter_map(|version| version.parse().ok());
+    known.filter(|revision| fits(*revision)).max()
+}
+
+/// The reply to `id` in the body of an HTTP answer.
+pub(super) fn reply_in(
+    body: &[u8],
+    id: &CallId,
+    talk: &Talk,
+) -> Option<Result<bytestring::ByteString, Error>> {
+    let heard = talk.hear(bytes::Bytes::copy_from_slice(body)).ok()?;
+    heard.into_iter().find_map(|one| match one {
+        Incoming::Reply { id: Some(of), result } if of == *id => Some(result),
+        // A server that could not read the request cannot know its id.
+        Incoming::Reply { id: None, result: Err(error) } => Some(Err(error)),
+        _ => None,
+    })
+}
+
+/// What a server says about itself when it is discovered.
+pub(super) fn discovered(talk: &Talk, json: &str) -> Result<(Implementation, Discovery), Error> {
+    #[derive(Deserialize)]
+    struct Fields {
+        #[serde(rename = "_meta")]
+        meta: Option<Meta>,
+    }
+    let fields: Option<Fields> = read_object(json).ok();
+    let info = fields.and_then(|it| it.meta).and_then(|mut meta| meta.remove(SERVER_INFO));
+    Ok((implementation(info), discovery(talk, json)?))
+}
+
+/// The version that a server chose in the handshake, and what it says about itself.
+pub(super) fn handshake(json: &str) -> Option<(String, Implementation)> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Fields<'a> {
+        protocol_version: String,
+        #[serde(borrow)]
+        server_info: Option<&'a RawValue>,
+    }
+    let Fields { protocol_version, server_info } = read_object(json).ok()?;
+    let info = server_info.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    Some((protocol_version, implementation(info)))
+}
+
+pub(super) fn discovery(talk: &Talk, json: &str) -> Result<Discovery, Error> {
+    match talk.result(Method::Discover, json)? {
+        Outcome::Complete(Reply::Discover(discovery)) => Ok(*discovery),
+        _ => Ok(Discovery::default()),
+    }
+}
+
+/// A name without a version is still a name.
+fn implementation(info: Option<Value>) -> Implementation {
+    let Some(Value::Object(mut fields)) = info else { return Implementation::default() };
+    for needed in ["name", "version"] {
+        fields.entry(needed).or_insert_with(|| "".into());
+    }
+    serde_json::from_value(fields.into()).unwrap_or_default()
+}

@@ -1,0 +1,391 @@
+//! The course of an opening: what is under way, and what follows from each answer.
+
+use std::sync::Arc;
+
+use wharf_model::{Error, Implementation, excerpt};
+
+use crate::client::negotiation::{
+    Answered, Carrier, ClientSelf, Patience, Step, Talk, classify, classify::Verdict, error,
+};
+use crate::{CallId, Revision};
+
+const DISCOVER: &str = "server/discover";
+
+/// Finds out which revision a server speaks, and opens the conversation.
+///
+/// It asks `server/discover` first. What only a modern server would say decides for the modern
+/// era; anything else leads to `initialize`. Its requests have the ids 1 to 9: calls should have
+/// others, so that none takes a late answer to the opening for its own.
+///
+/// ```
+/// use wharf_wire::{Answered, CallId, Carrier, ClientSelf, Opening, Step};
+///
+/// let mut opening = Opening::new(ClientSelf::default().into(), Carrier::Http, None, None);
+/// let Step::Send { headers, .. } = opening.start() else { panic!() };
+/// assert_eq!(headers[1], ("Mcp-Method".to_owned(), "server/discover".to_owned()));
+///
+/// let step = opening.answered(Answered::Http { status: 404, body: b"Not Found" });
+/// let Step::Send { message, .. } = step else { panic!() };
+/// assert!(String::from_utf8(message).unwrap().contains("initialize"));
+/// let step = opening.answered(Answered::Http { status: 405, body: b"" });
+/// assert!(matches!(step, Step::TryEvents));
+/// ```
+#[derive(Debug)]
+pub struct Opening {
+    client: Arc<ClientSelf>,
+    carrier: Carrier,
+    pin: Option<Revision>,
+    remembered: Option<Revision>,
+    /// How many messages were written, which numbers them.
+    written: u64,
+    patience: Patience,
+    /// The `server/discover` that may still be answered.
+    probe: Option<Sent>,
+    /// The `initialize` that may still be answered.
+    handshake: Option<Sent>,
+    /// Whether `server/discover` was tried.
+    probed: bool,
+    /// Whether the server has said that it is modern.
+    modern: bool,
+    /// Whether the server was asked in another revision than first, at its own wish.
+    corrected: bool,
+    /// Whether the connection was opened anew.
+    reopened: bool,
+    /// What is left to do if `server/discover` gives no verdict, for `initialize` was refused.
+    otherwise: Option<Step>,
+    /// Every revision that the server says it speaks.
+    supported: Vec<String>,
+}
+
+/// A request under way.
+#[derive(Clone, Debug)]
+struct Sent {
+    id: CallId,
+    revision: Revision,
+}
+
+impl Opening {
+    /// An opening that tries `pin` only, if given, or else `remembered` first, which the server
+    /// spoke the last time.
+    #[must_use]
+    pub fn new(
+        client: Arc<ClientSelf>,
+        carrier: Carrier,
+        pin: Option<Revision>,
+        remembered: Option<Revision>,
+    ) -> Opening {
+        Opening {
+            client,
+            carrier,
+            pin,
+            remembered,
+            written: 0,
+            patience: Patience::Probe,
+            probe: None,
+            handshake: None,
+            probed: false,
+            modern: false,
+            corrected: false,
+            reopened: false,
+            otherwise: None,
+            supported: Vec::new(),
+        }
+    }
+
+    /// How to read what comes while the opening is under way.
+    #[must_use]
+    pub fn talk(&self) -> Talk {
+        // Over lines, a legacy server may ping or ask before it is open; over HTTP only replies come.
+        let revision = match self.carrier {
+            Carrier::Lines => Revision::NEWEST_LEGACY,
+            Carrier::Http => Revision::MODERN,
+        };
+        Talk::new(revision, self.client.clone())
+    }
+
+    /// The first step.
+    pub fn start(&mut self) -> Step {
+        match (self.pin, self.remembered) {
+            (Some(pin), _) if pin.is_modern() => self.discover(pin, false),
+            (Some(pin), _) => self.initialize(pin, false),
+            (None, Some(last)) if !last.is_modern() => {
+                self.initialize(Revision::NEWEST_LEGACY, false)
+            }
+            _ => self.discover(Revision::MODERN, false),
+        }
+    }
+
+    /// The next step, after `what` happened.
+    pub fn answered(&mut self, what: Answered<'_>) -> Step {
+        match what {
+            Answered::Reply(id, Err(error)) => {
+                self.replied(&id, Err(&classify::as_modern(error.clone())))
+            }
+            Answered::Reply(id, result) => self.replied(&id, result),
+            Answered::Http { status, body } => self.http(status, body),
+            Answered::Silence => self.silent(),
+            Answered::Closed => self.closed(),
+        }
+    }
+
+    /// The next step, once HTTP+SSE of 2024-11-05 is there: its messages are a stream.
+    pub fn over_events(&mut self) -> Step {
+        self.carrier = Carrier::Lines;
+        (self.probed, self.reopened) = (true, true);
+        self.initialize(self.pin.unwrap_or(Revision::NEWEST_LEGACY), false)
+    }
+
+    fn discover(&mut self, revision: Revision, reopen: bool) -> Step {
+        let talk = Talk::new(revision, self.client.clone());
+        let id = self.next_id();
+        let mut message = Vec::new();
+        // Without parameters, nothing can be wrong with them.
+        let _ = talk.request(DISCOVER, None, &id, &mut message);
+        self.probed = true;
+        self.probe = Some(Sent { id, revision });
+        self.patience = match self.may_be_legacy() {
+            true => Patience::Probe,
+            false => Patience::Handshake,
+        };
+        let headers = match self.carrier {
+            Carrier::Http => talk.headers(DISCOVER, None, None),
+            Carrier::Lines => Vec::new(),
+        };
+        Step::Send { message, headers, patience: self.patience, reopen }
+    }
+
+    fn initialize(&mut self, revision: Revision, reopen: bool) -> Step {
+        let id = self.next_id();
+        let mut message = Vec::new();
+        Talk::new(revision, self.client.clone()).initialize(&id, &mut message);
+        self.handshake = Some(Sent { id, revision });
+        self.patience = Patience::Handshake;
+        Step::Send { message, headers: Vec::new(), patience: self.patience, reopen }
+    }
+
+    fn next_id(&mut self) -> CallId {
+        self.written += 1;
+        CallId::from(self.written)
+    }
+
+    fn may_be_legacy(&self) -> bool {
+        !self.modern && !self.pin.is_some_and(Revision::is_modern)
+    }
+
+    fn replied(&mut self, id: &CallId, result: Result<&str, &Error>) -> Step {
+        let answers = |sent: &mut Sent| sent.id == *id;
+        if self.probe.take_if(answers).is_some() {
+            return self.discovered(result);
+        }
+        if let Some(sent) = self.handshake.take_if(answers) {
+            return self.initialized(&sent, result);
+        }
+        Step::Wait(self.patience)
+    }
+
+    fn http(&mut self, status: u16, body: &[u8]) -> Step {
+        let (sent, probing) = match (self.probe.take(), self.handshake.take()) {
+            (Some(sent), _) => (sent, true),
+            (None, Some(sent)) => (sent, false),
+            (None, None) => return Step::Wait(self.patience),
+        };
+        let talk = Talk::new(sent.revision, self.client.clone());
+        let reply = classify::reply_in(body, &sent.id, &talk);
+        if !matches!(status, 200..=299 | 400..=499) || matches!(status, 401 | 403 | 429) {
+            return Step::Fail(error::no_verdict(status, reply.and_then(Result::err)));
+        }
+        match reply {
+            // Where nothing can be posted, a message may say so.
+            Some(Err(_))
+                if !probing && self.carrier == Carrier::Http && matches!(status, 404 | 405) =>
+            {
+                self.refused(Step::TryEvents)
+            }
+            Some(reply) => {
+                let result = reply.as_deref();
+                if probing { self.discovered(result) } else { self.initialized(&sent, result) }
+            }
+            None if self.carrier == Carrier::Lines && status < 300 => {
+                // There, the reply comes on the stream.
+                self.handshake = Some(sent);
+                Step::Wait(self.patience)
+            }
+            None if probing => self.not_modern(&format!("HTTP status {status}")),
+            None if self.carrier == Carrier::Http && matches!(status, 400 | 404 | 405) => {
+                self.refused(Step::TryEvents)
+            }
+            None => self.refused(Step::Fail(error::no_reply(status))),
+        }
+    }
+
+    /// `server/discover` was answered.
+    fn discovered(&mut self, result: Result<&str, &Error>) -> Step {
+        match (classify::judge(result), result) {
+            (Verdict::Modern(versions), Ok(json)) => self.open_modern(versions, json),
+            (Verdict::Other(versions), Err(error)) => self.correct(versions, error),
+            (Verdict::Refused, Err(error)) => Step::Fail(error.clone()),
+            (_, Ok(_)) => self.not_modern("a result that is none of discovery"),
+            (_, Err(error)) => self.not_modern(&format!("`{}`", excerpt(&error.message))),
+        }
+    }
+
+    fn open_modern(&mut self, versions: Vec<String>, json: &str) -> Step {
+        self.supported = versions;
+        let wanted = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
+        let modern = classify::newest(&self.supported, |it| it.is_modern() && wanted(it));
+        let Some(revision) = modern else { return self.fall_back() };
+        let talk = Talk::new(revision, self.client.clone());
+        let supported = std::mem::take(&mut self.supported);
+        match classify::discovered(&talk, json) {
+            Ok((info, discovery)) => Step::Open { talk, info, discovery, supported, then: None },
+            Err(error) => Step::Fail(error),
+        }
+    }
+
+    /// A modern server that shares no modern revision with us may share a legacy one.
+    fn fall_back(&mut self) -> Step {
+        let legacy = classify::newest(&self.supported, |revision| !revision.is_modern());
+        match legacy.filter(|_| self.pin.is_none()) {
+            Some(_) if self.handshake.is_some() => self.wait_long(),
+            Some(revision) => self.initialize(revision, false),
+            None => self.nothing_in_common(),
+        }
+    }
+
+    /// The server does not speak the revision it was asked in, but others.
+    fn correct(&mut self, versions: Vec<String>, error: &Error) -> Step {
+        self.supported = versions;
+        let wanted = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
+        let fits = |revision: Revision| revision.is_modern() && wanted(revision);
+        match classify::newest(&self.supported, fits) {
+            _ if self.supported.is_empty() => Step::Fail(error.clone()),
+            Some(_) if std::mem::replace(&mut self.corrected, true) => Step::Fail(error.clone()),
+            Some(revision) => {
+                self.modern = true;
+                self.discover(revision, false)
+            }
+            None => self.fall_back(),
+        }
+    }
+
+    /// `server/discover` was answered by nothing that only a modern server would say.
+    fn not_modern(&mut self, said: &str) -> Step {
+        if !self.may_be_legacy() {
+            return Step::Fail(error::not_modern(self.pin.unwrap_or(Revision::MODERN), said));
+        }
+        match self.otherwise.take() {
+            Some(step) => step,
+            None if self.handshake.is_some() => self.wait_long(),
+            None => self.initialize(Revision::NEWEST_LEGACY, false),
+        }
+    }
+
+    /// `initialize` was answered.
+    fn initialized(&mut self, sent: &Sent, result: Result<&str, &Error>) -> Step {
+        match result {
+            Ok(json) => match classify::handshake(json) {
+                Some((version, info)) => self.open_legacy(&version, info, json),
+                None => self.refused(Step::Fail(error::no_version())),
+            },
+            Err(error) => self.not_initialized(sent, error),
+        }
+    }
+
+    fn open_legacy(&mut self, version: &str, info: Implementation, json: &str) -> Step {
+        let fits = |revision: &Revision| {
+            !revision.is_modern() && self.pin.is_none_or(|pin| pin == *revision)
+        };
+        let Some(revision) = version.parse().ok().filter(fits) else {
+            self.supported = vec![excerpt(version).into_owned()];
+            return self.nothing_in_common();
+        };
+        let talk = Talk::new(revision, self.client.clone());
+        let discovery = match classify::discovery(&talk, json) {
+            Ok(discovery) => discovery,
+            Err(error) => return Step::Fail(error),
+        };
+        let mut then = Vec::new();
+        talk.initialized(&mut then);
+        let supported = std::mem::take(&mut self.supported);
+        Step::Open { talk, info, discovery, supported, then: Some(then) }
+    }
+
+    fn not_initialized(&mut self, sent: &Sent, error: &Error) -> Step {
+        self.supported = classify::supported(error);
+        let wanted = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
+        if !self.supported.is_empty() && classify::newest(&self.supported, wanted).is_none() {
+            let step = self.nothing_in_common();
+            return self.refused(step);
+        }
+        let other = classify::newest(&self.supported, |revision| revision != sent.revision);
+        match other.filter(|_| self.pin.is_none() && !self.corrected) {
+            None => self.refused(Step::Fail(error.clone())),
+            Some(revision) => {
+                self.corrected = true;
+                if !revision.is_modern() {
+                    return self.initialize(revision, false);
+                }
+                self.modern = true;
+                self.discover(revision, false)
+            }
+        }
+    }
+
+    fn wait_long(&mut self) -> Step {
+        self.patience = Patience::Handshake;
+        Step::Wait(self.patience)
+    }
+
+    /// `initialize` led nowhere: `step` remains, unless the server turns out to be modern.
+    fn refused(&mut self, step: Step) -> Step {
+        if self.probe.is_some() {
+            self.otherwise = Some(step);
+            return self.wait_long();
+        }
+        match self.pin.is_some() || self.probed {
+            true => step,
+            false => {
+                self.otherwise = Some(step);
+                self.discover(Revision::MODERN, false)
+            }
+        }
+    }
+
+    fn silent(&mut self) -> Step {
+        let asked = (self.probe.is_some(), self.handshake.is_some());
+        if self.carrier == Carrier::Http {
+            // Nothing comes after a request that was given up.
+            (self.probe, self.handshake) = (None, None);
+        }
+        match asked {
+            (true, false) if self.may_be_legacy() => match self.otherwise.take() {
+                Some(step) => step,
+                None => self.initialize(Revision::NEWEST_LEGACY, false),
+            },
+            (false, true) if self.pin.is_none() && !self.probed => {
+                self.discover(Revision::MODERN, false)
+            }
+            _ => self.otherwise.take().unwrap_or_else(|| Step::Fail(error::timed_out())),
+        }
+    }
+
+    fn closed(&mut self) -> Step {
+        let asked = (self.probe.take().is_some(), self.handshake.take().is_some());
+        let again = !std::mem::replace(&mut self.reopened, true);
+        match asked {
+            _ if self.carrier == Carrier::Http => Step::Fail(error::ended()),
+            (true, _) if again && self.may_be_legacy() => {
+                self.initialize(Revision::NEWEST_LEGACY, true)
+            }
+            (false, true) if again && self.pin.is_none() && !self.probed => {
+                self.discover(Revision::MODERN, true)
+            }
+            _ => self.otherwise.take().unwrap_or_else(|| Step::Fail(error::ended())),
+        }
+    }
+
+    /// Why the conversation cannot be opened: the server speaks only `self.supported`.
+    fn nothing_in_common(&self) -> Step {
+        Step::Fail(error::nothing_in_common(&self.supported, self.pin))
+    }
+}

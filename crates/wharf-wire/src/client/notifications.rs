@@ -1,0 +1,123 @@
+//! The notifications of a server.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use wharf_model::{Filter, LogLevel, Notification};
+
+use crate::client::{Heard, Talk, read_object};
+use crate::{CallId, server::message::is_id, versions::revision::Feature};
+
+/// Reads a notification: its method and the JSON text of its parameters. None if nobody knows it
+/// or it is malformed, for a notification cannot be answered.
+pub(super) fn read(talk: &Talk, method: &str, params: &str) -> Option<Heard> {
+    let notification = match method {
+        "notifications/progress" => progress(talk, params)?,
+        "notifications/message" => log(params)?,
+        "notifications/tools/list_changed" => Notification::ToolsChanged,
+        "notifications/prompts/list_changed" => Notification::PromptsChanged,
+        "notifications/resources/list_changed" => Notification::ResourcesChanged,
+        "notifications/resources/updated" => updated(params)?,
+        "notifications/subscriptions/acknowledged" => acknowledged(params)?,
+        "notifications/elicitation/complete" => elicitation_complete(params)?,
+        _ => talk.task_notice(method, params)?,
+    };
+    let Ends { token, meta } = fields(params).unwrap_or_default();
+    let subscription = meta.and_then(|meta| fields::<Subscription<'_>>(meta.get())?.id);
+    Some(Heard { notification, token: token.and_then(id), subscription: subscription.and_then(id) })
+}
+
+/// What a notification belongs to.
+#[derive(Default, Deserialize)]
+struct Ends<'a> {
+    #[serde(rename = "progressToken", borrow)]
+    token: Option<&'a RawValue>,
+    #[serde(rename = "_meta", borrow)]
+    meta: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Subscription<'a> {
+    #[serde(rename = "io.modelcontextprotocol/subscriptionId", borrow)]
+    id: Option<&'a RawValue>,
+}
+
+fn id(raw: &RawValue) -> Option<CallId> {
+    is_id(raw.get(), usize::MAX).then(|| CallId::canonical(raw.get().into()))
+}
+
+/// Progress of a call, or of a task that a call became and that goes on under the call's token.
+fn progress(talk: &Talk, params: &str) -> Option<Notification> {
+    #[derive(Deserialize)]
+    struct Fields {
+        progress: f64,
+        total: Option<f64>,
+        message: Option<String>,
+    }
+    let Fields { progress, total, message } = fields(params)?;
+    let Ends { token, meta } = fields(params).unwrap_or_default();
+    let task = meta.filter(|_| talk.revision.has(Feature::TaskRequests)).and_then(related_task);
+    Some(match (task, token) {
+        (Some(id), Some(token)) => {
+            let token = token.to_owned();
+            Notification::TaskProgress { id, token, progress, total, message }
+        }
+        _ => Notification::Progress { progress, total, message },
+    })
+}
+
+fn related_task(meta: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Meta<'a> {
+        #[serde(rename = "io.modelcontextprotocol/related-task", borrow)]
+        task: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Task {
+        #[serde(rename = "taskId")]
+        id: String,
+    }
+    let task = fields::<Meta<'_>>(meta.get())?.task?;
+    fields(task.get()).map(|Task { id }| id)
+}
+
+fn log(params: &str) -> Option<Notification> {
+    #[derive(Deserialize)]
+    struct Fields {
+        level: String,
+        logger: Option<String>,
+        data: Box<RawValue>,
+    }
+    let Fields { level, logger, data } = fields(params)?;
+    // A level that nobody knows is no reason to lose what was said.
+    let level = level.parse().unwrap_or(LogLevel::Info);
+    Some(Notification::Log { level, logger, data })
+}
+
+fn updated(params: &str) -> Option<Notification> {
+    #[derive(Deserialize)]
+    struct Fields {
+        uri: String,
+    }
+    fields(params).map(|Fields { uri }| Notification::ResourceUpdated { uri: uri.into() })
+}
+
+fn acknowledged(params: &str) -> Option<Notification> {
+    #[derive(Deserialize)]
+    struct Fields {
+        notifications: Filter,
+    }
+    fields(params).map(|Fields { notifications }| Notification::Acknowledged(notifications))
+}
+
+fn elicitation_complete(params: &str) -> Option<Notification> {
+    #[derive(Deserialize)]
+    struct Fields {
+        #[serde(rename = "elicitationId")]
+        id: String,
+    }
+    fields(params).map(|Fields { id }| Notification::ElicitationComplete { id })
+}
+
+fn fields<'a, T: Deserialize<'a>>(json: &'a str) -> Option<T> {
+    read_object(json).ok()
+}

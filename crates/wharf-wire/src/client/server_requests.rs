@@ -1,0 +1,49 @@
+//! The questions of a server.
+
+use serde::{Deserialize, de::DeserializeOwned};
+use wharf_model::{Ask, Error, ErrorKind, Method, has_at_most};
+
+use crate::client::read_object;
+use crate::{Revision, server::message::unknown_method, versions::revision::Feature};
+
+/// How many values a question may have: the tree that is made of them takes many times the room of their text, and a
+/// server may ask several questions at once.
+const MOST_VALUES: usize = 50_000;
+
+/// Reads a question: its method and the JSON text of its parameters.
+///
+/// # Errors
+/// `MethodNotFound` if the revision has no such question, `InvalidParams` if it is malformed.
+pub(super) fn read_ask(method: &str, params: &str, revision: Revision) -> Result<Ask, Error> {
+    #[derive(Deserialize)]
+    struct Mode {
+        mode: Option<String>,
+    }
+    let mode = |params| match revision.has(Feature::ElicitationModes) {
+        true => read::<Mode>(params).map(|it| it.mode),
+        false => Ok(None),
+    };
+    if !has_at_most(params, MOST_VALUES) {
+        return Err(malformed(format!("a question has more than {MOST_VALUES} values")));
+    }
+    Ok(match Method::from_name(method) {
+        Some(Method::ListRoots) => Ask::Roots,
+        Some(Method::Sample) => Ask::Sample(Box::new(read(params)?)),
+        Some(Method::Elicit) if revision.has(Feature::Elicitation) => {
+            match mode(params)?.as_deref() {
+                None | Some("form") => Ask::Elicit(Box::new(read(params)?)),
+                Some("url") => Ask::ElicitUrl(Box::new(read(params)?)),
+                Some(mode) => return Err(malformed(format!("unknown mode {mode:?}"))),
+            }
+        }
+        _ => return Err(unknown_method(method)),
+    })
+}
+
+fn read<T: DeserializeOwned>(json: &str) -> Result<T, Error> {
+    read_object(json).map_err(malformed)
+}
+
+fn malformed(problem: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::InvalidParams).with_message(format!("Invalid params: {problem}"))
+}

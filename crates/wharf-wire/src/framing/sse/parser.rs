@@ -1,0 +1,217 @@
+//! Events out of a stream of bytes.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use memchr::{memchr, memchr2};
+use serde_json::json;
+use wharf_model::{Error, ErrorKind};
+
+/// One event of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerEvent {
+    /// What kind of event it is; a message if nothing says.
+    pub name: Option<String>,
+    /// What it carries.
+    pub data: Bytes,
+    /// The id it came with.
+    pub id: Option<String>,
+}
+
+/// Reads the events of a `text/event-stream`. Holds at most one event of the greatest length.
+///
+/// ```
+/// use wharf_wire::sse::Events;
+///
+/// let mut events = Events::new(1024);
+/// events.push(b"\xef\xbb\xbf: hello\r\nid: 7\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\ndata: cut o");
+/// let event = events.next().unwrap().unwrap();
+/// assert_eq!(event.data, "{\"a\":\n1}");
+/// assert!(events.next().is_none());
+/// assert_eq!(events.last_id(), Some("7"));
+/// ```
+#[derive(Debug)]
+pub struct Events {
+    buffer: BytesMut,
+    limit: usize,
+    /// How many bytes of the buffer are known to end no line.
+    searched: usize,
+    /// Whether the stream's first bytes were looked at.
+    begun: bool,
+    /// Whether a line feed that comes next belongs to the line before.
+    after_return: bool,
+    /// Whether the rest of an event that is too long is still to come.
+    skipping: bool,
+    /// Whether the start of the line under way is gone from the buffer, since it does not count.
+    cut: bool,
+    event: Pending,
+    last_id: Option<String>,
+    retry: Option<Duration>,
+}
+
+/// An event whose end is still to come.
+#[derive(Debug, Default)]
+struct Pending {
+    /// The bytes of its lines.
+    size: usize,
+    name: Option<String>,
+    data: Option<Vec<u8>>,
+    id: Option<String>,
+}
+
+const MARK: &[u8] = b"\xef\xbb\xbf";
+/// No server may keep a client away for longer.
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
+impl Events {
+    /// Events of at most `limit` bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Events {
+            buffer: BytesMut::new(),
+            limit,
+            searched: 0,
+            begun: false,
+            after_return: false,
+            skipping: false,
+            cut: false,
+            event: Pending::default(),
+            last_id: None,
+            retry: None,
+        }
+    }
+
+    /// Appends bytes as they came. Take every event out before pushing more.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next event that carries data; once, an error for each that is too long. What an event
+    /// says besides counts as well where it has no data, or an empty one.
+    #[expect(clippy::should_implement_trait, reason = "more may come after None")]
+    pub fn next(&mut self) -> Option<Result<ServerEvent, Error>> {
+        if !self.begun && !self.begin() {
+            return None;
+        }
+        loop {
+            if self.after_return && !self.buffer.is_empty() {
+                self.after_return = false;
+                if self.buffer.starts_with(b"\n") {
+                    self.buffer.advance(1);
+                }
+            }
+            let Some(offset) = memchr2(b'\r', b'\n', &self.buffer[self.searched..]) else {
+                self.searched = self.buffer.len();
+                return self.unended();
+            };
+            let line = self.buffer.split_to(self.searched + offset);
+            self.after_return = self.buffer.get_u8() == b'\r';
+            self.searched = 0;
+            if let Some(found) = self.line(&line) {
+                return Some(found);
+            }
+        }
+    }
+
+    /// Where to resume: the id of the last event that had one.
+    #[must_use]
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// How long the server wants the client to wait before it comes back: a minute at most.
+    #[must_use]
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
+    /// Skips the mark that a stream may begin with; false if that takes more bytes.
+    fn begin(&mut self) -> bool {
+        if self.buffer.starts_with(MARK) {
+            self.buffer.advance(MARK.len());
+        } else if MARK.starts_with(&self.buffer) {
+            return false;
+        }
+        self.begun = true;
+        true
+    }
+
+    /// Looks at a line whose end is still to come, so that it does not grow without bound.
+    fn unended(&mut self) -> Option<Result<ServerEvent, Error>> {
+        let counts = !self.skipping && !self.cut && !self.buffer.starts_with(b":");
+        if self.buffer.is_empty() || (counts && self.fits(self.buffer.len())) {
+            return None;
+        }
+        (self.buffer, self.searched, self.cut) = (BytesMut::new(), 0, true);
+        counts.then(|| Err(self.give_up()))
+    }
+
+    fn line(&mut self, line: &[u8]) -> Option<Result<ServerEvent, Error>> {
+        let cut = std::mem::take(&mut self.cut);
+        if line.is_empty() && !cut {
+            return match std::mem::take(&mut self.skipping) {
+                true => None,
+                false => self.end_event().map(Ok),
+            };
+        }
+        if cut || self.skipping || line.starts_with(b":") {
+            return None;
+        }
+        if !self.fits(line.len()) {
+            return Some(Err(self.give_up()));
+        }
+        self.event.size += line.len();
+        self.field(line);
+        None
+    }
+
+    fn fits(&self, more: usize) -> bool {
+        self.event.size.saturating_add(more) <= self.limit
+    }
+
+    fn give_up(&mut self) -> Error {
+        self.event = Pending::default();
+        self.skipping = true;
+        let message = format!("The server sent an event of more than {} bytes", self.limit);
+        let data = json!({"limit": self.limit});
+        Error::new(ErrorKind::ContentTooLarge).with_message(message).with_data(data)
+    }
+
+    fn field(&mut self, line: &[u8]) {
+        let (name, value) = match memchr(b':', line) {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &line[line.len()..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        let text = || String::from_utf8_lossy(value).into_owned();
+        match name {
+            b"data" => match &mut self.event.data {
+                Some(data) => {
+                    data.push(b'\n');
+                    data.extend_from_slice(value);
+                }
+                data => *data = Some(value.to_vec()),
+            },
+            b"event" => self.event.name = Some(text()),
+            b"id" if memchr(0, value).is_none() => self.event.id = Some(text()),
+            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+                let wait = text().parse().map_or(LONGEST_RETRY, Duration::from_millis);
+                self.retry = Some(wait.min(LONGEST_RETRY));
+            }
+            _ => {}
+        }
+    }
+
+    fn end_event(&mut self) -> Option<ServerEvent> {
+        let Pending { name, data, id, .. } = std::mem::take(&mut self.event);
+        if id.is_some() {
+            self.last_id.clone_from(&id);
+        }
+        let data = data.filter(|data| !data.is_empty())?;
+        let name = name.filter(|name| !name.is_empty());
+        Some(ServerEvent { name, data: data.into(), id })
+    }
+}

@@ -1,0 +1,348 @@
+//! JSON text, walked without building anything from it.
+
+use wharf_model::Span;
+
+use crate::json::writer::{plain_end, plain_end_nearby};
+
+/// The text is no JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// Where the elements of the JSON array in `body` lie; one more than `limit` at most.
+pub(crate) fn elements(body: &str, depth: u32, limit: usize) -> Result<Vec<Span>, Malformed> {
+    let mut scan = Scan::new(body, depth);
+    let mut found = Vec::new();
+    let mut more = scan.enter(b'[')?;
+    while more {
+        let start = scan.at;
+        scan.skip(1)?;
+        if found.len() <= limit {
+            found.push(scan.since(start));
+        }
+        more = scan.more(b']')?;
+    }
+    scan.end()?;
+    Ok(found)
+}
+
+/// Calls `found` with the key and the value of each member of the JSON object in `body`, as text.
+/// What is nested too deep counts as malformed.
+pub(crate) fn each_member<'a>(
+    body: &'a str,
+    mut found: impl FnMut(&'a str, &'a str),
+) -> Result<(), Malformed> {
+    let mut scan = Scan::new(body, MAX_DEPTH);
+    let mut more = scan.enter(b'{')?;
+    while more {
+        let key = scan.at;
+        scan.string()?;
+        let end = scan.at;
+        scan.colon()?;
+        let value = scan.at;
+        scan.skip(1)?;
+        if scan.deep {
+            return Err(Malformed);
+        }
+        found(&body[key..end], &body[value..scan.at]);
+        more = scan.more(b'}')?;
+    }
+    scan.end()
+}
+
+/// One bit of the stack a level.
+const MAX_DEPTH: u32 = 128;
+
+/// A place in JSON text.
+pub(crate) struct Scan<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    depth: u32,
+    /// Whether a value was nested too deep, and so was not looked at closely.
+    pub(crate) deep: bool,
+}
+
+impl<'a> Scan<'a> {
+    pub(crate) fn new(body: &'a str, depth: u32) -> Self {
+        Scan { bytes: body.as_bytes(), at: 0, depth: depth.min(MAX_DEPTH), deep: false }
+    }
+
+    /// The byte under the cursor; 0, which begins nothing, at the end.
+    #[inline]
+    pub(crate) fn peek(&self) -> u8 {
+        self.bytes.get(self.at).copied().unwrap_or(0)
+    }
+
+    /// Skips white space; the byte under the cursor then.
+    #[inline]
+    pub(crate) fn token(&mut self) -> u8 {
+        loop {
+            match self.peek() {
+                b' ' | b'\n' | b'\r' | b'\t' => self.at += 1,
+                byte => return byte,
+            }
+        }
+    }
+
+    pub(crate) fn end(&mut self) -> Result<(), Malformed> {
+        self.token();
+        if self.at == self.bytes.len() { Ok(()) } else { Err(Malformed) }
+    }
+
+    /// Where the cursor is.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// From `start` to the cursor. Messages are below 4 GiB, or they have been refused.
+    pub(crate) fn since(&self, start: usize) -> Span {
+        Span::new(start as u32, self.at as u32)
+    }
+
+    /// Into an array or object; whether there is anything in it.
+    #[inline]
+    pub(crate) fn enter(&mut self, open: u8) -> Result<bool, Malformed> {
+        if self.token() != open {
+            return Err(Malformed);
+        }
+        self.at += 1;
+        let empty = self.token() == closing(open);
+        self.at += usize::from(empty);
+        Ok(!empty)
+    }
+
+    /// Behind an element; whether there is another before `close`.
+    #[inline]
+    pub(crate) fn more(&mut self, close: u8) -> Result<bool, Malformed> {
+        let byte = self.token();
+        if byte != b',' && byte != close {
+            return Err(Malformed);
+        }
+        self.at += 1;
+        if byte == b',' {
+            self.token();
+        }
+        Ok(byte == b',')
+    }
+
+    /// Reads a key and goes on to its value; the quoted key, and whether it has escapes.
+    #[inline(always)]
+    pub(crate) fn key(&mut self) -> Result<(&'a [u8], bool), Malformed> {
+        let start = self.at;
+        let escaped = self.string()?;
+        let key = &self.bytes[start..self.at];
+        self.colon()?;
+        Ok((key, escaped))
+    }
+
+    /// From behind a key to its value.
+    #[inline(always)]
+    fn colon(&mut self) -> Result<(), Malformed> {
+        if self.token() != b':' {
+            return Err(Malformed);
+        }
+        self.at += 1;
+        self.token();
+        Ok(())
+    }
+
+    /// Reads a string; whether it has escapes.
+    #[inline(always)]
+    pub(crate) fn string(&mut self) -> Result<bool, Malformed> {
+        if self.peek() != b'"' {
+            return Err(Malformed);
+        }
+        self.at += 1;
+        if let Some(end) = plain_end_nearby(self.bytes, self.at)
+            && self.bytes[end] == b'"'
+        {
+            self.at = end + 1;
+            return Ok(false);
+        }
+        self.rest_of_string()
+    }
+
+    /// What is not short, or has escapes, or ends near the end of the text.
+    #[inline(never)]
+    fn rest_of_string(&mut self) -> Result<bool, Malformed> {
+        let mut escaped = false;
+        loop {
+            self.at = plain_end(self.bytes, self.at);
+            match self.peek() {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(escaped);
+                }
+                b'\\' => {
+                    escaped = true;
+                    self.escape()?;
+                }
+                _ => return Err(Malformed),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), Malformed> {
+        self.at += match self.bytes.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
+            Some(b'u') => match self.bytes.get(self.at + 2..self.at + 6) {
+                Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => 6,
+                _ => return Err(Malformed),
+            },
+            _ => return Err(Malformed),
+        };
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Malformed> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += digits;
+        if digits > 0 { Ok(()) } else { Err(Malformed) }
+    }
+
+    fn number(&mut self) -> Result<(), Malformed> {
+        self.at += usize::from(self.peek() == b'-');
+        match self.peek() {
+            b'0' => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.peek() == b'.' {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let b'e' | b'E' = self.peek() {
+            self.at += 1;
+            self.at += usize::from(matches!(self.peek(), b'+' | b'-'));
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: &[u8]) -> Result<(), Malformed> {
+        if !self.bytes[self.at..].starts_with(word) {
+            return Err(Malformed);
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    /// Reads a value that is no object or array.
+    fn scalar(&mut self) -> Result<(), Malformed> {
+        match self.peek() {
+            b'"' => self.string().map(drop),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'n' => self.word(b"null"),
+            _ => self.number(),
+        }
+    }
+
+    /// Reads one value that lies `outer` levels deep. Its own levels are bits: 1 for an object.
+    pub(crate) fn skip(&mut self, outer: u32) -> Result<(), Malformed> {
+        let (mut depth, mut stack) = (0, 0u128);
+        loop {
+            match self.token() {
+                open @ (b'{' | b'[') => {
+                    self.at += 1;
+                    depth += 1;
+                    if outer + depth > self.depth {
+                        return self.skip_unchecked(depth);
+                    }
+                    let object = open == b'{';
+                    stack = stack << 1 | u128::from(object);
+                    if self.token() != closing(open) {
+                        if object {
+                            self.key()?;
+                        }
+                        continue;
+                    }
+                    self.at += 1;
+                    stack >>= 1;
+                    depth -= 1;
+                }
+                _ => self.scalar()?,
+            }
+            loop {
+                if depth == 0 {
+                    return Ok(());
+                }
+                let object = stack & 1 == 1;
+                match self.token() {
+                    b',' => {
+                        self.at += 1;
+                        if object {
+                            self.token();
+                            self.key()?;
+                        }
+                        break;
+                    }
+                    b'}' if object => self.at += 1,
+                    b']' if !object => self.at += 1,
+                    _ => return Err(Malformed),
+                }
+                stack >>= 1;
+                depth -= 1;
+            }
+        }
+    }
+
+    /// To the end of a value that will be refused: only the id behind it matters still.
+    fn skip_unchecked(&mut self, mut depth: u32) -> Result<(), Malformed> {
+        self.deep = true;
+        while depth > 0 {
+            match self.peek() {
+                b'"' => {
+                    self.string()?;
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ if self.at >= self.bytes.len() => return Err(Malformed),
+                _ => {}
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+}
+
+/// In ASCII, each closing bracket is two after its opening one.
+fn closing(open: u8) -> u8 {
+    open + 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLES: &str = r#"{} | [ ]  |1|-0.5e+10|"\u00e4\n"|[1,[2,{"a":[{}]}],null,true,false]|{"a":{}}||{|[1,]|{"a"}|{"a":1,}
+        |01|1.|.5|+1|1e|tru|nul|"|"\x"|"\u12g4"|{1:2}|[1 2]|{"a":1 "b":2}|]|}|[}|{]|1 1|{,}|[,]|{"a":[}|-|--1|NaN|[1}
+        |{"a":1]|[[]|{"a":[]}}|"\u00zz"|"a|tru e|[1,,2]|{"a"::1}|{"a":}|-01|1.5.5|0x1|[true,fals]|"\\"|"\\\"#;
+
+    #[test]
+    fn accepts_what_serde_accepts() {
+        let odd = ["\"\u{1}\"", "\u{feff}{}", "\"\u{7f}ä\"", "{\"a\":\"\n\"}"];
+        for body in SAMPLES.split('|').chain(odd) {
+            let expected = serde_json::from_str::<serde::de::IgnoredAny>(body).is_ok();
+            let mut scan = Scan::new(body, 128);
+            scan.token();
+            let found = scan.skip(0).and_then(|()| scan.end());
+            assert_eq!(found.is_ok(), expected, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn elements_and_members_are_found() {
+        let body = r#" [ 1 , {"a":[2,3]},"x" ] "#;
+        let spans = elements(body, 128, 10).unwrap();
+        let texts: Vec<_> = spans.iter().filter_map(|span| span.of(body)).collect();
+        assert_eq!(texts, ["1", r#"{"a":[2,3]}"#, "\"x\""]);
+        assert_eq!(elements(body, 128, 1).unwrap().len(), 2);
+        assert!(elements("[]", 128, 1).unwrap().is_empty() && elements("[1", 128, 1).is_err());
+        let mut found = Vec::new();
+        let put = |key: &str, value: &str| found.push(format!("{key}={value}"));
+        each_member(r#"{ "a" : [1] , "b":{} }"#, put).unwrap();
+        assert_eq!(found, [r#""a"=[1]"#, r#""b"={}"#]);
+        assert!(each_member("[]", |_, _| ()).is_err() && each_member("{} x", |_, _| ()).is_err());
+    }
+}

@@ -1,0 +1,323 @@
+//! What clients said about themselves at `initialize`: what is kept of it, and shared between sessions.
+
+use std::{
+    borrow::Cow,
+    collections::VecDeque,
+    fmt,
+    hash::{BuildHasher, Hash, Hasher, RandomState},
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+use wharf_model::{ClientCapabilities, Error, Implementation, Introduction, JsonObject, Meta};
+
+use crate::{
+    Revision,
+    json::envelope::Slot,
+    server::message::{Message, bad_field},
+    versions::revision::Feature,
+};
+
+/// How many are remembered: servers have many sessions, but of few programs.
+const REMEMBERED: usize = 16;
+/// How many unknown fields of `clientInfo` are kept at most.
+const UNKNOWN: usize = 16;
+/// About how much memory a JSON value takes in a tree beside its text, and how much an object with its first field.
+const VALUE: usize = 72;
+const OBJECT: usize = 640;
+
+/// What clients said about themselves of late, for as long as one of them is there.
+#[derive(Debug, Default)]
+pub(crate) struct Introductions {
+    remembered: Mutex<VecDeque<(u64, Weak<Introduction>)>>,
+    hasher: RandomState,
+}
+
+impl Introductions {
+    /// The same words, shared with a client that said them before.
+    pub(crate) fn share(&self, said: Introduction) -> Arc<Introduction> {
+        let digest = self.digest(&said);
+        let with_digest = |(known, it): &(u64, Weak<Introduction>)| {
+            if *known == digest { it.upgrade() } else { None }
+        };
+        let alike: Vec<_> = self.lock().iter().filter_map(with_digest).collect();
+        // Compared without the lock, which all clients share.
+        if let Some(same) = alike.into_iter().find(|it| **it == said) {
+            return same;
+        }
+        let said = Arc::new(said);
+        let mut remembered = self.lock();
+        remembered.retain(|(_, it)| it.strong_count() > 0);
+        remembered.truncate(REMEMBERED - 1);
+        remembered.push_front((digest, Arc::downgrade(&said)));
+        said
+    }
+
+    fn digest(&self, said: &Introduction) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        if let Some(Implementation { name, version, title, description, .. }) = &said.info {
+            (name, version, title, description).hash(&mut hasher);
+        }
+        let ClientCapabilities { tasks, extensions, experimental, .. } = &said.capabilities;
+        (tasks, extensions, experimental).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(u64, Weak<Introduction>)>> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is kept of what the client said about itself, as far as its revision has it, and about how many bytes that is:
+/// at most `most`. What the server can do without is dropped if it does not fit: what only describes the client, and
+/// what is experimental. Of extensions that do not fit the names stay.
+///
+/// # Errors
+/// If the name or the version of the client takes more than a quarter of that.
+pub(crate) fn introduction(
+    message: &Message,
+    revision: Revision,
+    most: usize,
+) -> Result<(Introduction, usize), Error> {
+    let said = message.raw(Slot::ClientInfo).and_then(|json| serde_json::from_str(json).ok());
+    let said: Said<'_> = said.unwrap_or_default();
+    let name = required(said.name, most / 4, "clientInfo.name")?;
+    let version = required(said.version, most / 4, "clientInfo.version")?;
+    let named = [&name, &version].into_iter().flatten().map(String::len).sum();
+    let mut room = Room(most.saturating_sub(named));
+    let declared = message.raw(Slot::Capabilities).and_then(|json| serde_json::from_str(json).ok());
+    let capabilities = room.capabilities(declared.unwrap_or_default(), revision);
+    let info = match (name, version) {
+        (Some(name), Some(version)) => {
+            Some(room.describe(Implementation::new(name, version), &said))
+        }
+        _ => None,
+    };
+    Ok((Introduction { info, capabilities }, most - room.0))
+}
+
+/// How many bytes may still be kept.
+struct Room(usize);
+
+impl Room {
+    fn takes(&mut self, bytes: usize) -> bool {
+        let left = self.0.checked_sub(bytes);
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
+
+    fn capabilities(
+        &mut self,
+        mut said: ClientCapabilities,
+        revision: Revision,
+    ) -> ClientCapabilities {
+        if !revision.has(Feature::Elicitation) {
+            said.elicitation = None;
+        }
+        if let Some(elicitation) = &mut said.elicitation
+            && !revision.has(Feature::ElicitationModes)
+        {
+            (elicitation.form, elicitation.url) = (true, false);
+        }
+        if let Some(sampling) = &mut said.sampling
+            && !revision.has(Feature::SamplingTools)
+        {
+            // There, whoever samples may include context without saying so.
+            (sampling.tools, sampling.context) = (false, true);
+        }
+        if said.tasks.as_ref().is_some_and(|tasks| !self.takes(tasks.as_str().len())) {
+            said.tasks = Some(JsonObject::default());
+        }
+        if !self.takes(said.extensions.as_str().len()) {
+            said.extensions = self.names(&said.extensions);
+        }
+        if !self.takes(said.experimental.as_str().len()) {
+            said.experimental = JsonObject::default();
+        }
+        said
+    }
+
+    /// The names of extensions without their settings, as many as there is room for.
+    fn names(&mut self, extensions: &JsonObject) -> JsonObject {
+        let names = extensions.keys().into_iter();
+        // With quotes, which may have been escapes, a colon, an empty object and a comma.
+        let fit = names.take_while(|name| self.takes(2 * name.len() + 6));
+        fit.map(|name| (name, Meta::new().into())).collect::<Meta>().into()
+    }
+
+    /// Adds what only describes the client, as far as there is room.
+    fn describe(&mut self, mut info: Implementation, said: &Said<'_>) -> Implementation {
+        let mut kept = |raw: Option<&RawValue>| {
+            let text = text(raw?)?;
+            self.takes(text.len()).then_some(text)
+        };
+        info.title = kept(said.title);
+        info.website_url = kept(said.website_url);
+        info.description = kept(said.description);
+        if let Some(icons) = said.icons.filter(|it| self.takes(weight(it.get()))) {
+            info.icons = serde_json::from_str(icons.get()).unwrap_or_default();
+        }
+        for (name, value) in &said.unknown {
+            if self.takes(name.len() + OBJECT + weight(value.get()))
+                && let Ok(value) = serde_json::from_str::<serde_json::Value>(value.get())
+            {
+                info.extra.insert(&**name, value);
+            }
+        }
+        info
+    }
+}
+
+/// About how much memory the tree of a JSON value takes, or more: marks within strings count too.
+fn weight(json: &str) -> usize {
+    let mark = |byte| match byte {
+        b'{' => OBJECT,
+        b'[' | b',' | b':' => VALUE,
+        _ => 0,
+    };
+    json.len() + json.bytes().map(mark).sum::<usize>()
+}
+
+fn text(raw: &RawValue) -> Option<String> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// A text that there must be room for.
+fn required(raw: Option<&RawValue>, most: usize, field: &str) -> Result<Option<String>, Error> {
+    let text = raw.and_then(text);
+    match text.as_ref().is_some_and(|text| text.len() > most) {
+        true => Err(bad_field(field, &format!("is too long: at most {most} bytes"))),
+        false => Ok(text),
+    }
+}
+
+/// The fields of `clientInfo`, none of which is a tree.
+#[derive(Default)]
+struct Said<'a> {
+    name: Option<&'a RawValue>,
+    version: Option<&'a RawValue>,
+    title: Option<&'a RawValue>,
+    description: Option<&'a RawValue>,
+    website_url: Option<&'a RawValue>,
+    icons: Option<&'a RawValue>,
+    unknown: Vec<(Cow<'a, str>, &'a RawValue)>,
+}
+
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Said<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(Fields)
+    }
+}
+
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Said<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Said<'de>, A::Error> {
+        let mut said = Said::default();
+        while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &RawValue>()? {
+            let place = match &*name {
+                "name" => &mut said.name,
+                "version" => &mut said.version,
+                "title" => &mut said.title,
+                "description" => &mut said.description,
+                "websiteUrl" => &mut said.website_url,
+                "icons" => &mut said.icons,
+                _ => {
+                    if said.unknown.len() < UNKNOWN {
+                        said.unknown.push((name, value));
+                    }
+                    continue;
+                }
+            };
+            *place = Some(value).filter(|it| it.get() != "null");
+        }
+        Ok(said)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(name: &str) -> Introduction {
+        let info = Some(Implementation::new(name, "1"));
+        Introduction { info, capabilities: ClientCapabilities::default() }
+    }
+
+    #[test]
+    fn equal_words_are_kept_once_and_only_while_somebody_needs_them() {
+        let introductions = Introductions::default();
+        let first = introductions.share(from("a"));
+        assert!(Arc::ptr_eq(&first, &introductions.share(from("a"))));
+        assert!(!Arc::ptr_eq(&first, &introductions.share(from("b"))));
+        let gone = Arc::downgrade(&first);
+        drop(first);
+        assert!(gone.upgrade().is_none());
+        let kept: Vec<_> =
+            (0..100).map(|number| introductions.share(from(&number.to_string()))).collect();
+        assert_eq!(introductions.lock().len(), REMEMBERED);
+        assert!(Arc::ptr_eq(&kept[99], &introductions.share(from("99"))));
+    }
+
+    fn opened(info: &str, capabilities: &str) -> Result<(Introduction, usize), Error> {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-11-25",
+               "clientInfo":{info},"capabilities":{capabilities}}}}}"#
+        );
+        introduction(&Message::of(body.into(), 128), Revision::NEWEST_LEGACY, 16 << 10)
+    }
+
+    #[test]
+    fn what_fits_is_kept_as_it_came() {
+        let info = r#"{"name":"c","version":"1","title":"C","description":"d","websiteUrl":"https://x.test",
+            "icons":[{"src":"https://x.test/i.png","sizes":["48x48"]}],"build":{"commit":"abc"}}"#;
+        let can = r#"{"roots":{"listChanged":true},"extensions":{"a/b":{"c":[1]}},"experimental":{"x":{}}}"#;
+        let (said, kept) = opened(info, can).unwrap();
+        let expected: Implementation = serde_json::from_str(info).unwrap();
+        assert_eq!(said.info, Some(expected));
+        assert_eq!(said.capabilities, serde_json::from_str(can).unwrap());
+        assert!(kept > 200 && kept < 4096, "{kept}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_dropped_and_the_names_of_extensions_stay() {
+        let flood = format!("[{}0]", r#"{"":0},"#.repeat(30_000));
+        let text = "x".repeat(200_000);
+        let info = format!(
+            r#"{{"name":"c","version":"1","description":"{text}","icons":{flood},"more":{flood},"title":"C"}}"#
+        );
+        let can = format!(
+            r#"{{"tasks":{{"a":{flood}}},"extensions":{{"a/b":{flood},"c/d":{{}}}},"experimental":{{"x":{flood}}},
+               "roots":{{"listChanged":{flood}}}}}"#
+        );
+        let (said, kept) = opened(&info, &can).unwrap();
+        assert!(kept <= 16 << 10, "{kept}");
+        assert_eq!(said.info, Some(Implementation::new("c", "1").title("C")));
+        let can = said.capabilities;
+        assert_eq!(can.extensions.as_str(), r#"{"a/b":{},"c/d":{}}"#);
+        assert!(can.experimental.is_empty() && can.tasks.unwrap().is_empty());
+        assert!(can.roots.unwrap().list_changed);
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_refused() {
+        let long = format!(r#"{{"name":"{}","version":"1"}}"#, "x".repeat(5000));
+        let error = opened(&long, "{}").unwrap_err();
+        assert!(error.message.contains("clientInfo.name"), "{}", error.message);
+        assert_eq!(opened(r#"{"version":"1"}"#, "{}").unwrap().0.info, None);
+        assert_eq!(opened("7", "7").unwrap().0, Introduction::default());
+    }
+}

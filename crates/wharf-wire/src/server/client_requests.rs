@@ -1,0 +1,137 @@
+//! Questions to the client, as each revision asks them.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde_json::{Value, json};
+use wharf_model::{
+    Ask, ClientCapability, ElicitForm, ElicitUrl, Error, InputRequired, SamplingRequest,
+};
+
+use crate::{
+    json::writer::Object,
+    server::codec::Codec,
+    versions::{revision::Feature, translate},
+};
+
+impl Codec {
+    /// Writes the questions, if the client has said that it can answer each.
+    pub(crate) fn input_required(&self, input: &InputRequired, out: &mut Vec<u8>) -> u16 {
+        let mut needs = input.requests.iter().map(|(_, ask)| ask.needs());
+        if let Some(missing) = needs.find(|wanted| !self.client_can(wanted)) {
+            return self.refuse(&Error::missing_capability(missing), out);
+        }
+        let mut message = Object::open(out);
+        message.plain("jsonrpc", "\"2.0\"");
+        message.plain("id", self.id_json());
+        let mut result = message.object("result");
+        result.plain("resultType", "\"input_required\"");
+        if !input.requests.is_empty() {
+            self.write_requests(&input.requests, &mut result);
+        }
+        if let Some(state) = &input.state {
+            result.text("requestState", state);
+        }
+        self.write_meta(&mut result, None);
+        result.close();
+        message.close();
+        200
+    }
+
+    /// Writes questions, each under its key.
+    pub(crate) fn write_requests(&self, asked: &[(String, Ask)], result: &mut Object<'_>) {
+        let mut requests = result.object("inputRequests");
+        for (key, asked) in asked {
+            let mut request = Object::open(requests.any_key(key));
+            request.text("method", asked.method().name());
+            if let Some(params) = params(asked, self, 0).filter(|it| !it.is_null()) {
+                request.json("params", &params);
+            }
+            request.close();
+        }
+        requests.close();
+    }
+}
+
+/// A result that asks for nothing and remembers nothing would have the client try for ever.
+pub(crate) fn says_anything(input: &InputRequired) -> bool {
+    input.state.is_some() || !input.requests.is_empty()
+}
+
+/// The parameters of a question; `null` if it needs none, none if the revision cannot ask it.
+pub(crate) fn params(ask: &Ask, codec: &Codec, number: u64) -> Option<Value> {
+    match ask {
+        Ask::Elicit(form) => self::form(form, codec),
+        Ask::ElicitUrl(url) => self::url(url, codec, number),
+        Ask::Sample(request) => Some(sampling(request, codec)),
+        Ask::Roots => Some(Value::Null),
+        _ => None,
+    }
+}
+
+fn form(form: &ElicitForm, codec: &Codec) -> Option<Value> {
+    let revision = codec.revision;
+    if !revision.has(Feature::Elicitation) {
+        return None;
+    }
+    let mut schema = form.schema.clone();
+    translate::form(&mut schema, revision);
+    let mut params = json!({"message": form.message, "requestedSchema": schema});
+    if revision.has(Feature::ElicitationModes) {
+        params["mode"] = "form".into();
+    }
+    Some(params)
+}
+
+fn url(asked: &ElicitUrl, codec: &Codec, number: u64) -> Option<Value> {
+    let revision = codec.revision;
+    if !revision.has(Feature::ElicitationModes) {
+        return None;
+    }
+    let mut params = json!({"mode": "url", "message": asked.message, "url": asked.url});
+    if revision.has(Feature::ElicitationIds) {
+        let id = asked.id.clone().unwrap_or_else(|| elicitation_id(asked, number));
+        params["elicitationId"] = id.into();
+    }
+    Some(params)
+}
+
+/// The same question under the same number has the same id.
+fn elicitation_id(asked: &ElicitUrl, number: u64) -> String {
+    let mut hasher = DefaultHasher::new();
+    (&asked.url, &asked.message).hash(&mut hasher);
+    format!("{number}-{:016x}", hasher.finish())
+}
+
+fn sampling(request: &SamplingRequest, codec: &Codec) -> Value {
+    let mut params = serde_json::to_value(request).unwrap_or_default();
+    translate::sampling_params(&mut params, codec.revision);
+    let wants_context = request.include_context.as_deref().is_some_and(|it| it != "none");
+    if let Value::Object(params) = &mut params
+        && wants_context
+        && !codec.client_can(&ClientCapability::SamplingContext)
+    {
+        params.remove("includeContext");
+    }
+    params
+}
+
+/// The URLs that the error says must be opened, each under a key of its own.
+pub(crate) fn urls_of(error: &Error) -> Vec<(String, Ask)> {
+    let listed = error.data.as_deref().and_then(|data| data["elicitations"].as_array());
+    let read = |(index, it): (usize, &Value)| {
+        let asked: ElicitUrl = serde_json::from_value(it.clone()).ok()?;
+        Some((format!("url-{}", index + 1), Ask::ElicitUrl(Box::new(asked))))
+    };
+    listed.into_iter().flatten().enumerate().filter_map(read).collect()
+}
+
+/// The same for a client that can only show text.
+pub(crate) fn urls_as_text(error: &Error, asked: &[(String, Ask)]) -> String {
+    let mut text = error.message.to_string();
+    for (_, ask) in asked {
+        if let Ask::ElicitUrl(asked) = ask {
+            text.push_str(&format!("\n{}: {}", asked.message, asked.url));
+        }
+    }
+    text
+}

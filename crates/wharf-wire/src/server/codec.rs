@@ -1,0 +1,359 @@
+//! How the events of one call are written.
+
+use std::{borrow::Cow, sync::Arc};
+
+use bytestring::ByteString;
+use wharf_model::{
+    Ask, ClientCapabilities, ClientCapability, LiveFilter, Method, Notification, Peer, Span, Task,
+};
+
+use crate::{
+    Revision, Wire,
+    json::{envelope::unquote, writer, writer::Object},
+    server::{announced_capabilities::Opening, client_requests, tasks},
+    versions::revision::Feature,
+};
+
+/// Names one call of one client: the text of its id, in which `"1"` and `1` differ.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CallId(ByteString);
+
+impl CallId {
+    /// The id's JSON text.
+    #[must_use]
+    pub fn as_json(&self) -> &str {
+        &self.0
+    }
+
+    /// The same id, which no longer keeps the message it came in.
+    pub(crate) fn detached(&self) -> Self {
+        CallId(self.as_json().to_owned().into())
+    }
+
+    /// Equal ids, however they are spelt, give equal text.
+    pub(crate) fn canonical(json: ByteString) -> Self {
+        if &*json == "-0" {
+            return CallId(ByteString::from_static("0"));
+        }
+        match unquote(&json) {
+            Some(text) if json.contains('\\') => {
+                let mut out = String::new().into_bytes();
+                writer::quoted(&mut out, &text);
+                CallId(ByteString::try_from(out).unwrap_or(json))
+            }
+            _ => CallId(json),
+        }
+    }
+}
+
+impl From<u64> for CallId {
+    fn from(number: u64) -> Self {
+        CallId(number.to_string().into())
+    }
+}
+
+/// What a codec does besides answering its call.
+#[derive(Debug, Default)]
+pub(crate) enum Role {
+    #[default]
+    Plain,
+    /// Knows the client of a legacy session.
+    Peer(Arc<Peer>),
+    /// Answers `initialize`, and tells the session what it offered.
+    Opening(Arc<Opening>),
+    /// Answers `initialize` where no session opens.
+    Greeting,
+    /// Knows the client of a legacy session, which wants the call to become a task.
+    Owner(Box<Owner>),
+    /// Belongs to the listen of a legacy session, which no request began, and hears this.
+    Silent(LiveFilter),
+}
+
+/// A legacy client that wants a task.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    pub(crate) peer: Arc<Peer>,
+    /// What the session's own listen hears.
+    pub(crate) hears: LiveFilter,
+}
+
+impl Owner {
+    /// Lets the session hear of its task. A session that follows too many has to ask.
+    pub(crate) fn follow(&self, task: &Task, most: usize) {
+        if !task.status().is_terminal() && self.hears.read(|filter| filter.tasks.len() < most) {
+            self.hears.edit(|filter| filter.tasks.insert(task.id.clone()));
+        }
+    }
+}
+
+/// Writes the events of one call in the revision and under the id that the call came with.
+#[derive(Debug)]
+pub struct Codec {
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) body: ByteString,
+    pub(crate) id: Span,
+    pub(crate) token: Span,
+    pub(crate) target: Span,
+    pub(crate) capabilities: Span,
+    /// Whether the call goes on with answers to questions of an earlier one.
+    pub(crate) retried: bool,
+    /// Whether the call may go on as a task.
+    pub(crate) may_be_task: bool,
+    pub(crate) method: Method,
+    pub(crate) revision: Revision,
+    pub(crate) role: Role,
+}
+
+impl Codec {
+    /// Keeps of the message only what is needed here: else all of it would stay as long as the call.
+    #[cold]
+    pub(crate) fn drop_the_rest(&mut self) {
+        let mut kept = String::new();
+        for span in [&mut self.id, &mut self.token, &mut self.target, &mut self.capabilities] {
+            let Some(json) = span.of(&self.body) else { continue };
+            let start = kept.len() as u32;
+            kept.push_str(json);
+            *span = Span::new(start, kept.len() as u32);
+        }
+        self.body = kept.into();
+    }
+
+    /// The call's id, unlike that of any other call of the connection.
+    #[must_use]
+    pub fn id(&self) -> CallId {
+        match self.id.of(&self.body) {
+            Some(id) => CallId::canonical(self.body.slice_ref(id)),
+            // No JSON, so that no client can name it.
+            None => CallId(ByteString::from_static("session")),
+        }
+    }
+
+    /// Whether the call is a listen.
+    #[must_use]
+    pub fn is_listen(&self) -> bool {
+        self.method == Method::Listen
+    }
+
+    /// Whether the call waits for something, however long that takes: a listen, or the result of a task.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        matches!(self.method, Method::Listen | Method::TaskResult)
+    }
+
+    /// Whether nothing is written when the call ends: the listen of a legacy session.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        matches!(self.role, Role::Silent(_))
+    }
+
+    /// Whether the call may go on as a task. If it does, a legacy session's own listen is to hear of
+    /// it, and is [due](crate::Connection::due_listen) from now on.
+    #[must_use]
+    pub fn may_become_task(&self) -> bool {
+        self.may_be_task
+    }
+
+    pub(crate) fn id_json(&self) -> &str {
+        self.id.of(&self.body).unwrap_or("null")
+    }
+
+    /// Whether the call may end with questions.
+    pub(crate) fn may_suspend(&self) -> bool {
+        self.revision.is_modern() && self.method.info().may_suspend
+    }
+
+    /// Writes a notification; false if the revision has none such here, and nothing is written.
+    pub fn notify(&self, notification: &Notification, out: &mut Vec<u8>) -> bool {
+        let modern = self.revision.is_modern();
+        let listening = modern && self.is_listen();
+        // Of tasks, a legacy session hears beside its calls.
+        let owning = self.is_silent() && self.revision.has(Feature::TaskRequests);
+        let fits = match notification {
+            Notification::Progress { progress, total, .. } => {
+                self.token.is_some() && is_finite(*progress, *total)
+            }
+            Notification::Task(_) => listening || owning,
+            Notification::TaskProgress { progress, total, .. } => {
+                owning && is_finite(*progress, *total)
+            }
+            Notification::Log { .. } => !listening,
+            Notification::Acknowledged(_) => listening,
+            Notification::ElicitationComplete { .. } => self.revision.has(Feature::ElicitationIds),
+            _ => listening || !modern,
+        };
+        let method = notification_method(notification, self.revision);
+        let Some(method) = method.filter(|_| fits) else { return false };
+        let mut message = Object::open(out);
+        message.plain("jsonrpc", "\"2.0\"");
+        message.text("method", method);
+        if listening || has_params(notification) {
+            let mut params = message.object("params");
+            self.write_belonging(notification, &mut params);
+            self.write_params(notification, &mut params);
+            params.close();
+        }
+        message.close();
+        self.forget_ended(notification);
+        true
+    }
+
+    /// Writes what a notification belongs to: a listen, or a task.
+    fn write_belonging(&self, notification: &Notification, params: &mut Object<'_>) {
+        if self.revision.is_modern() {
+            if self.is_listen() {
+                let mut meta = params.object("_meta");
+                meta.plain(SUBSCRIPTION_ID, self.id_json());
+                meta.close();
+            }
+            return;
+        }
+        let related = match notification {
+            Notification::TaskProgress { id, .. } => Some(Cow::Owned(writer::as_json(id))),
+            _ => self.related_task().map(Cow::Borrowed),
+        };
+        if let Some(id) = related {
+            let mut meta = params.object("_meta");
+            tasks::write_related(&mut meta, &id);
+            meta.close();
+        }
+    }
+
+    /// Nothing happens any more to a task that has ended, so its session need not listen for it.
+    fn forget_ended(&self, notification: &Notification) {
+        if let (Role::Silent(hears), Notification::Task(task)) = (&self.role, notification)
+            && task.status().is_terminal()
+        {
+            hears.edit(|filter| filter.tasks.remove(&task.id));
+        }
+    }
+
+    fn write_params(&self, notification: &Notification, params: &mut Object<'_>) {
+        match notification {
+            Notification::Progress { progress, total, message } => {
+                let token = self.token.of(&self.body).unwrap_or("null");
+                self.write_progress(token, (*progress, *total), message.as_deref(), params);
+            }
+            Notification::TaskProgress { token, progress, total, message, .. } => {
+                self.write_progress(token.get(), (*progress, *total), message.as_deref(), params);
+            }
+            Notification::Task(task) => self.write_whole_task(task, params),
+            Notification::Log { level, logger, data } => {
+                params.text("level", level.as_str());
+                if let Some(logger) = logger {
+                    params.text("logger", logger);
+                }
+                params.raw("data", data.get());
+            }
+            Notification::Acknowledged(filter) => params.json("notifications", filter),
+            Notification::ResourceUpdated { uri } => params.text("uri", uri),
+            Notification::ElicitationComplete { id } => params.text("elicitationId", id),
+            _ => {}
+        }
+    }
+
+    fn write_progress(
+        &self,
+        token: &str,
+        (progress, total): (f64, Option<f64>),
+        message: Option<&str>,
+        params: &mut Object<'_>,
+    ) {
+        params.raw("progressToken", token);
+        writer::number(params.key("progress"), progress);
+        if let Some(total) = total {
+            writer::number(params.key("total"), total);
+        }
+        if let Some(message) = message.filter(|_| self.revision.has(Feature::ProgressMessages)) {
+            params.text("message", message);
+        }
+    }
+
+    /// Writes a question under this number; false if the revision has none such here, and nothing
+    /// is written.
+    pub fn ask(&self, number: u64, ask: &Ask, out: &mut Vec<u8>) -> bool {
+        if self.revision.is_modern() {
+            return false;
+        }
+        let Some(mut params) = client_requests::params(ask, self, number) else { return false };
+        self.relate(&mut params);
+        let mut message = Object::open(out);
+        message.plain("jsonrpc", "\"2.0\"");
+        writer::integer(message.key("id"), number);
+        message.text("method", ask.method().name());
+        if !params.is_null() {
+            message.json("params", &params);
+        }
+        message.close();
+        true
+    }
+
+    /// Writes that the question of this number needs no answer any more.
+    pub fn withdraw(&self, number: u64, out: &mut Vec<u8>) {
+        if !self.revision.is_modern() {
+            write_cancelled(out, &number.to_string(), "the answer is not needed any more");
+        }
+    }
+
+    /// Writes what follows the result of a modern listen on a stream of lines; false if nothing
+    /// does.
+    pub fn farewell(&self, out: &mut Vec<u8>) -> bool {
+        let due = self.revision.is_modern() && self.is_listen();
+        if due {
+            write_cancelled(out, self.id_json(), "the subscription has ended");
+        }
+        due
+    }
+
+    pub(crate) fn client_can(&self, wanted: &ClientCapability) -> bool {
+        match &self.role {
+            Role::Peer(peer) => return peer.capabilities.has(wanted),
+            Role::Owner(owner) => return owner.peer.capabilities.has(wanted),
+            _ => {}
+        }
+        let declared = self.capabilities.of(&self.body);
+        let declared = declared.and_then(|json| serde_json::from_str(json).ok());
+        declared.is_some_and(|declared: ClientCapabilities| declared.has(wanted))
+    }
+}
+
+pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+fn notification_method(notification: &Notification, revision: Revision) -> Option<&'static str> {
+    Some(match notification {
+        Notification::Progress { .. } | Notification::TaskProgress { .. } => {
+            "notifications/progress"
+        }
+        Notification::Task(_) if revision.has(Feature::TaskRequests) => {
+            "notifications/tasks/status"
+        }
+        Notification::Task(_) => "notifications/tasks",
+        Notification::Log { .. } => "notifications/message",
+        Notification::Acknowledged(_) => "notifications/subscriptions/acknowledged",
+        Notification::ToolsChanged => "notifications/tools/list_changed",
+        Notification::PromptsChanged => "notifications/prompts/list_changed",
+        Notification::ResourcesChanged => "notifications/resources/list_changed",
+        Notification::ResourceUpdated { .. } => "notifications/resources/updated",
+        Notification::ElicitationComplete { .. } => "notifications/elicitation/complete",
+        _ => return None,
+    })
+}
+
+fn is_finite(progress: f64, total: Option<f64>) -> bool {
+    progress.is_finite() && total.is_none_or(f64::is_finite)
+}
+
+fn has_params(notification: &Notification) -> bool {
+    use Notification::{PromptsChanged, ResourcesChanged, ToolsChanged};
+    !matches!(notification, ToolsChanged | PromptsChanged | ResourcesChanged)
+}
+
+pub(crate) fn write_cancelled(out: &mut Vec<u8>, id: &str, reason: &str) {
+    let mut message = Object::open(out);
+    message.plain("jsonrpc", "\"2.0\"");
+    message.text("method", "notifications/cancelled");
+    let mut params = message.object("params");
+    params.plain("requestId", id);
+    params.text("reason", reason);
+    params.close();
+    message.close();
+}

@@ -1,0 +1,457 @@
+//! The session that `initialize` opens, and what legacy requests do without one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use wharf_model::{
+    Asks, Caller, Error, ErrorKind, Filter, LiveFilter, LogLevel, Method, Moment, Parts, Peer,
+    Principal, Request, Tasking,
+};
+
+use crate::{
+    Codec, Heads, Received, Revision, Wire,
+    json::envelope::{Members, Slot},
+    server::{
+        announced_capabilities::{Handshake, Offer, Opening},
+        client_info_cache::introduction,
+        codec::{Owner, Role},
+        message::{
+            Message, Refusal, bad_field, invalid_request, subscriptions_too_long,
+            too_many_subscriptions, unknown_method,
+        },
+        message_source::Origin,
+        subscription_budget::Subscriptions,
+    },
+    versions::revision::{Feature, Verb},
+};
+
+/// One stream of messages: requests in any revision, and the legacy session it may hold.
+///
+/// ```
+/// use std::sync::Arc;
+/// use wharf_model::Implementation;
+/// use wharf_wire::{Connection, Received, Wire};
+///
+/// let wire = Arc::new(Wire::new(Implementation::new("harbour", "1.0.0")));
+/// let mut connection = Connection::new(wire);
+/// let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
+///     "protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+/// assert!(matches!(connection.receive(hello.into()), Received::Call(..)));
+/// ```
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) session: Option<Session>,
+}
+
+impl Connection {
+    /// A connection on which nothing has been said.
+    #[must_use]
+    pub fn new(wire: Arc<Wire>) -> Self {
+        Connection { wire, session: None }
+    }
+
+    /// Reads the next message.
+    pub fn receive(&mut self, message: Bytes) -> Received {
+        self.read(message, None)
+    }
+
+    /// Reads the next message of a session on HTTP, and what its headers say about it.
+    ///
+    /// On a fresh connection that is the message which may open one. There, whatever is neither
+    /// `initialize` nor modern is refused: it would need the session's id.
+    pub fn receive_http(&mut self, message: Bytes, heads: &Heads<'_>) -> Received {
+        self.read(message, Some(heads))
+    }
+
+    fn read(&mut self, message: Bytes, heads: Option<&Heads<'_>>) -> Received {
+        // A handshake that failed opened nothing.
+        self.session.take_if(|session| !session.handshake.settle());
+        let legacy = Legacy::Session(&mut self.session);
+        self.wire.read(message, &mut Origin { legacy, heads })
+    }
+
+    /// Whether `initialize` was answered with success.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.handshake.offers(|_| true))
+    }
+
+    /// Whether the session's streams are primed, and may be closed before they end.
+    #[must_use]
+    pub fn polls(&self) -> bool {
+        let polls = |session: &Session| session.revision.has(Feature::StreamPolling);
+        self.is_open() && self.session.as_ref().is_some_and(polls)
+    }
+
+    /// About how many bytes the session keeps of what its client said about itself.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.session.as_ref().map_or(0, |session| session.kept as usize)
+    }
+
+    /// Counts the session's subscriptions under `caller` from now on.
+    pub fn count_as(&mut self, caller: &Caller) {
+        if let Some(session) = &mut self.session {
+            session.subscriptions = Subscriptions::of(caller.clone());
+            session.recount(&self.wire);
+        }
+    }
+
+    /// Lets the session's listen, which it was about to begin, wait until it is
+    /// [due](Connection::due_listen). It will hear of what changes from `since` on.
+    pub fn put_off_listen(&mut self, since: Moment) {
+        if let Some(session) = &mut self.session {
+            session.listen = Listen::PutOff(since);
+            session.filter.take_if(|_| !session.follows);
+        }
+    }
+
+    /// Says with whose rights the session's listen hears from now on: those of whoever sent its newest message.
+    pub fn hear_as(&self, caller: &Principal) {
+        if let Some(filter) = self.session.as_ref().and_then(|session| session.filter.as_ref()) {
+            filter.hear_as(caller);
+        }
+    }
+
+    /// The listen that was put off, if it is due by now: because somebody hears it, or because the
+    /// session follows resources or tasks, of which nobody else takes note.
+    pub fn due_listen(&mut self, is_heard: bool) -> Option<(Request, Codec)> {
+        let session = self.session.as_mut()?;
+        match session.listen {
+            Listen::PutOff(since) if is_heard || session.follows => {
+                let (mut request, codec) = session.listen(&self.wire);
+                request.since = Some(since);
+                Some((request, codec))
+            }
+            _ => None,
+        }
+    }
+
+    /// The answer to a message that is longer than the limit, of which nothing else is known.
+    #[must_use]
+    pub fn too_long(&self) -> Received {
+        self.wire.too_long()
+    }
+
+    /// The answer to a message that is refused before anything of it is known.
+    #[must_use]
+    pub fn refuse(&self, error: &Error) -> Received {
+        self.wire.refuse(None, &Refusal::new(error.clone(), Revision::MODERN))
+    }
+}
+
+/// What a client said at `initialize` and since.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) revision: Revision,
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) handshake: Handshake,
+    /// What the session's listen hears; made when that begins, or with what it follows first.
+    pub(crate) filter: Option<LiveFilter>,
+    /// Whether there was ever a resource or a task that the session follows.
+    pub(crate) follows: bool,
+    pub(crate) level: LogLevel,
+    pub(crate) listen: Listen,
+    /// How often the client has changed any of it.
+    pub(crate) edits: u32,
+    /// About how many bytes are kept of what the client said about itself.
+    pub(crate) kept: u32,
+    pub(crate) subscriptions: Subscriptions,
+}
+
+/// The session's own listen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Listen {
+    /// The client is not ready for it.
+    Early,
+    PutOff(Moment),
+    Begun,
+}
+
+/// Where legacy messages go: to a connection's session, or nowhere, as the revision that was said.
+pub(crate) enum Legacy<'a> {
+    Session(&'a mut Option<Session>),
+    Alone(Option<Revision>),
+}
+
+impl Legacy<'_> {
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        match self {
+            Legacy::Session(_) => self.said(),
+            Legacy::Alone(said) => Some(said.unwrap_or(Revision::UNSAID)),
+        }
+    }
+
+    /// The revision, unless it is only supposed.
+    pub(crate) fn said(&self) -> Option<Revision> {
+        match self {
+            Legacy::Session(session) => session.as_ref().map(|session| session.revision),
+            Legacy::Alone(said) => *said,
+        }
+    }
+
+    fn session(&mut self) -> Option<&mut Session> {
+        match self {
+            Legacy::Session(session) => session.as_mut(),
+            Legacy::Alone(_) => None,
+        }
+    }
+
+    /// Answers a request that its revision has.
+    pub(crate) fn request(
+        &mut self,
+        wire: &Arc<Wire>,
+        verb: Verb,
+        message: &mut Message,
+    ) -> Result<Received, Error> {
+        match verb {
+            Verb::Initialize => self.open(wire, message),
+            Verb::Call(method) => self.call(wire, method, message),
+            Verb::Ping => Ok(message.done()),
+            Verb::SetLevel => self.set_level(message),
+            Verb::Subscribe | Verb::Unsubscribe => self.subscribe(wire, verb, message),
+        }
+    }
+
+    fn open(&mut self, wire: &Arc<Wire>, message: &mut Message) -> Result<Received, Error> {
+        if self.session().is_some() {
+            return Err(invalid_request("Invalid request: already initialized"));
+        }
+        let version = message.text(Slot::ProtocolVersion);
+        let version = version.ok_or_else(|| bad_field("protocolVersion", "must be a string"))?;
+        message.want_client(wire, Slot::Capabilities, "capabilities")?;
+        message.want_client(wire, Slot::ClientInfo, "clientInfo")?;
+        let revision = negotiate(&version);
+        let (said, kept) = introduction(message, revision, wire.limits.kept)?;
+        let said = wire.introductions.share(said);
+        let peer = Arc::new(Peer::introduced(said));
+        let id = message.call_id(Slot::Id, wire.limits.id).map(|id| id.detached());
+        let mut codec = message.codec(wire, Method::Discover, revision);
+        let mut request = message.take_request(wire, Method::Discover, revision)?;
+        request.asks = Asks::Deliver;
+        codec.role = Role::Greeting;
+        if let Legacy::Session(session) = self {
+            let opening = Opening::new(id);
+            codec.role = Role::Opening(opening.clone());
+            **session = Some(Session {
+                revision,
+                peer: peer.clone(),
+                handshake: Handshake::Begun(opening),
+                filter: None,
+                follows: false,
+                level: wire.log_level,
+                listen: Listen::Early,
+                edits: 0,
+                kept: u32::try_from(kept).unwrap_or(u32::MAX),
+                subscriptions: Subscriptions::default(),
+            });
+        }
+        Ok(Received::Call(request.from_peer(peer), codec))
+    }
+
+    fn call(
+        &mut self,
+        wire: &Arc<Wire>,
+        method: Method,
+        message: &mut Message,
+    ) -> Result<Received, Error> {
+        let revision = self.revision().unwrap_or(Revision::UNSAID);
+        if method == Method::Complete && !revision.has(Feature::CompletionContext) {
+            message.drop_context();
+        }
+        let tasking = self.tasking(method, message)?;
+        let mut codec = message.codec(wire, method, revision);
+        codec.may_be_task = matches!(tasking, Tasking::Wanted(_));
+        let mut request = message.take_request(wire, method, revision)?;
+        request.asks = Asks::Deliver;
+        request.tasking = tasking;
+        if let Some(session) = self.session() {
+            request.log_level = session.handshake.offers(|it| it.logging).then_some(session.level);
+            request = request.from_peer(session.peer.clone());
+            let peer = session.peer.clone();
+            codec.role = match codec.may_be_task && wire.streams {
+                true => Role::Owner(Box::new(Owner { peer, hears: session.follow().clone() })),
+                false => Role::Peer(peer),
+            };
+        }
+        Ok(Received::Call(request, codec))
+    }
+
+    /// What a call says about tasks. Where none were offered, wishes for them do not count.
+    fn tasking(&mut self, method: Method, message: &Message) -> Result<Tasking, Error> {
+        if !self.revision().is_some_and(|revision| revision.has(Feature::TaskRequests)) {
+            return Ok(Tasking::Unknown);
+        }
+        let offered = |session: &mut Session| session.handshake.offers(|it| it.tool_tasks);
+        let tool = method == Method::CallTool;
+        match tool && (!message.has(Slot::Task) || !self.session().is_none_or(offered)) {
+            true => Ok(Tasking::Declined),
+            false => message.wanted_tasking(method),
+        }
+    }
+
+    fn set_level(&mut self, message: &Message) -> Result<Received, Error> {
+        let offered = |session: &&mut Session| session.handshake.offers(|it| it.logging);
+        let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
+        let level = message.raw(Slot::Level).and_then(|json| serde_json::from_str(json).ok());
+        session.level = level.ok_or_else(|| bad_field("level", "must be a log level"))?;
+        session.edits += 1;
+        Ok(message.done())
+    }
+
+    fn subscribe(&mut self, wire: &Wire, verb: Verb, message: &Message) -> Result<Received, Error> {
+        let offered = |session: &&mut Session| session.handshake.offers(|it| it.subscribe);
+        let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
+        message.uri(wire.limits.uri)?;
+        let uri = message.text(Slot::Uri).unwrap_or_default();
+        let (most, most_bytes) = (wire.limits.subscriptions, wire.limits.subscription_bytes);
+        session.edits += 1;
+        let filter = session.follow().clone();
+        filter.edit(|filter| match verb {
+            Verb::Unsubscribe => {
+                filter.uris.remove(&*uri);
+                // Less than before, so it fits.
+                let _ = session.subscriptions.count(wire, filter, None);
+                Ok(())
+            }
+            _ if filter.uris.contains(&*uri) => Ok(()),
+            _ if filter.uris.len() >= most => Err(too_many_subscriptions(most)),
+            _ if uri.len() + filter.uris.iter().map(String::len).sum::<usize>() > most_bytes => {
+                Err(subscriptions_too_long(most_bytes))
+            }
+            _ => {
+                session.subscriptions.count(wire, filter, Some(&uri))?;
+                filter.uris.insert(uri.into_owned());
+                Ok(())
+            }
+        })?;
+        Ok(message.done())
+    }
+
+    /// Takes note of a notification.
+    pub(crate) fn notified(&mut self, wire: &Arc<Wire>, message: &Message) -> Received {
+        match &*message.text(Slot::Method).unwrap_or_default() {
+            "notifications/cancelled" => self.cancelled(wire, message),
+            "notifications/initialized" => match self.session() {
+                Some(session) => session.initialized(wire),
+                None => Received::Ignore,
+            },
+            "notifications/roots/list_changed" => {
+                if let Some(session) = self.session() {
+                    session.peer.roots_changed();
+                    session.edits += 1;
+                }
+                Received::Ignore
+            }
+            _ => Received::Ignore,
+        }
+    }
+
+    fn cancelled(&mut self, wire: &Wire, message: &Message) -> Received {
+        let Some(id) = message.call_id(Slot::RequestId, wire.limits.id) else {
+            return Received::Ignore;
+        };
+        match self.session().is_some_and(|session| session.handshake.waits_for(&id)) {
+            true => Received::Ignore,
+            false => Received::Cancel(id),
+        }
+    }
+}
+
+impl Session {
+    fn initialized(&mut self, wire: &Arc<Wire>) -> Received {
+        match self.listen {
+            Listen::Early if wire.streams => {
+                self.edits += 1;
+                let (request, codec) = self.listen(wire);
+                Received::Call(request, codec)
+            }
+            _ => Received::Ignore,
+        }
+    }
+
+    /// The session's own listen, which subscriptions edit. It begins once.
+    pub(crate) fn listen(&mut self, wire: &Arc<Wire>) -> (Request, Codec) {
+        self.listen = Listen::Begun;
+        let body = ByteString::from_static("{}");
+        let message = Message { body: body.clone(), members: Members::default() };
+        let mut codec: Codec = message.codec(wire, Method::Listen, self.revision);
+        let filter = self.filter().clone();
+        codec.role = Role::Silent(filter.clone());
+        let mut request = Request::new(Method::Listen, body, Parts::default());
+        request.asks = Asks::Deliver;
+        request.filter = Some(filter);
+        if self.revision.has(Feature::TaskRequests) {
+            request.tasking = Tasking::Welcome;
+        }
+        (request.from_peer(self.peer.clone()), codec)
+    }
+
+    /// The filter, for something that only a listen hears of.
+    fn follow(&mut self) -> &LiveFilter {
+        self.follows = true;
+        self.filter()
+    }
+
+    /// Counts subscriptions that another process accepted. They stay even if they exceed the budget here.
+    pub(crate) fn recount(&mut self, wire: &Wire) {
+        if let Some(filter) = &self.filter {
+            let _ = filter.read(|filter| self.subscriptions.count(wire, filter, None));
+        }
+    }
+
+    pub(crate) fn filter(&mut self) -> &LiveFilter {
+        let offer = self.handshake.offer();
+        self.filter
+            .get_or_insert_with(|| LiveFilter::new(offer.map_or_else(everything, Offer::filter)))
+    }
+}
+
+impl Message {
+    /// The empty result.
+    fn done(&self) -> Received {
+        let id = self.raw(Slot::Id).unwrap_or("null");
+        let reply = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+        Received::Reply(reply.into_bytes(), 200)
+    }
+
+    fn not_offered(&self) -> Error {
+        unknown_method(&self.text(Slot::Method).unwrap_or_default())
+    }
+
+    /// Leaves nothing in the `context`, for revisions that have none.
+    fn drop_context(&mut self) {
+        if !self.members.has(Slot::Context) {
+            return;
+        }
+        let context = self.members.span(Slot::Context).range();
+        let (before, after) = (&self.body[..context.start], &self.body[context.end..]);
+        let body = ByteString::from([before, "{}", after].concat());
+        *self = Message::of(body, u32::MAX);
+    }
+}
+
+/// A legacy revision that we know is echoed; anything else gets the newest legacy one.
+fn negotiate(version: &str) -> Revision {
+    let known = version.parse().ok().filter(|revision: &Revision| !revision.is_modern());
+    known.unwrap_or(Revision::NEWEST_LEGACY)
+}
+
+/// What a session wants to hear that does not know yet what it will be offered.
+fn everything() -> Filter {
+    Filter { tools: true, prompts: true, resources: true, ..Filter::default() }
+}
+
+/// The error for a request that comes before any way to open.
+pub(crate) fn not_initialized(wire: &Wire) -> Error {
+    Error::new(ErrorKind::NotInitialized).with_message(match wire.speaks(Revision::MODERN) {
+        false => "Not initialized: send `initialize` first",
+        true => {
+            "Not initialized: send `initialize` first (2025-11-25 and older), or put \
+             `io.modelcontextprotocol/protocolVersion` and \
+             `io.modelcontextprotocol/clientCapabilities` into the request's `_meta` (2026-07-28)"
+        }
+    })
+}

@@ -1,0 +1,406 @@
+//! How a call ended, as bytes.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+use wharf_model::{
+    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, Extra, JsonText, LazyJson,
+    Member, Meta, Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo,
+    ServerCapabilities, TaskState, TemplateInfo, ToolInfo, ToolResult,
+};
+
+use crate::{
+    Revision,
+    json::{writer, writer::Object},
+    server::{
+        client_requests,
+        codec::{Codec, Role, SUBSCRIPTION_ID},
+        tasks,
+        tasks::RELATED_TASK,
+    },
+    versions::{result_wrapper, revision::Feature, translate},
+};
+
+pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+impl Codec {
+    /// Writes the end of the call; returns the HTTP status.
+    pub fn encode(&self, outcome: &Outcome, out: &mut Vec<u8>) -> u16 {
+        match outcome {
+            _ if self.is_silent() => 200,
+            Outcome::Complete(Reply::TaskCancelled { task, too_late: true })
+                if self.revision.has(Feature::TaskRequests) =>
+            {
+                self.refuse(&self.too_late(task), out)
+            }
+            Outcome::Complete(reply) => self.complete(reply, out),
+            Outcome::InputRequired(input)
+                if self.may_suspend() && client_requests::says_anything(input) =>
+            {
+                self.input_required(input, out)
+            }
+            Outcome::Task(task) if self.may_be_task => self.begun(task, out),
+            Outcome::Failed(error) => self.fail(error, out),
+            // Only calls that say so may end as a task, and only some modern ones with questions.
+            _ => self.refuse(&ErrorKind::InternalError.into(), out),
+        }
+    }
+
+    pub(crate) fn complete(&self, reply: &Reply, out: &mut Vec<u8>) -> u16 {
+        let modern = self.revision.is_modern();
+        let frame = if modern { 256 + self.wire.server_info.len() } else { 128 };
+        out.reserve(frame + self.id.range().len() + rough_size(reply));
+        out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        out.extend_from_slice(self.id_json().as_bytes());
+        out.extend_from_slice(br#","result":"#);
+        let mut result = Object::open(out);
+        if modern {
+            result.plain("resultType", "\"complete\"");
+        }
+        let (cache, meta) = self.write_fields(reply, &mut result);
+        if let Some(mut cache) = cache.filter(|_| modern) {
+            if self.retried {
+                // It depends on answers that no cache knows of.
+                cache = CacheHint::default();
+            }
+            writer::integer(result.key("ttlMs"), cache.ttl_ms);
+            result.text("cacheScope", cache.scope.as_str());
+        }
+        self.write_meta(&mut result, meta);
+        result.close();
+        out.push(b'}');
+        200
+    }
+
+    /// Writes what the result says; its cache hint and the user's metadata are left to the caller.
+    fn write_fields<'a>(
+        &self,
+        reply: &'a Reply,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
+        match reply {
+            Reply::Tool(it) => self.write_tool_result(it, result),
+            Reply::Tools(page) => self.write_page(page, result),
+            Reply::Resources(page) => self.write_page(page, result),
+            Reply::Templates(page) => self.write_page(page, result),
+            Reply::Prompts(page) => self.write_page(page, result),
+            Reply::Read(it) => self.write_contents(it, result),
+            Reply::Prompt(it) => self.write_prompt(it, result),
+            Reply::Completion(it) => self.write_completion(it, result),
+            Reply::Discover(it) => self.write_discovery(it, result),
+            other => {
+                self.write_of_tasks(other, result);
+                (None, None)
+            }
+        }
+    }
+
+    pub(crate) fn write_meta(&self, result: &mut Object<'_>, user: Option<&LazyJson<Meta>>) {
+        if !self.revision.is_modern() {
+            return self.write_legacy_meta(result, user);
+        }
+        let mut meta = result.object("_meta");
+        match self.method {
+            Method::Discover => meta.json(SERVER_INFO, &self.wire.server),
+            _ => meta.key(SERVER_INFO).extend_from_slice(&self.wire.server_info),
+        }
+        if self.is_listen() {
+            meta.plain(SUBSCRIPTION_ID, self.id_json());
+        }
+        if let Some(user) = user {
+            write_members(&mut meta, user, &[SERVER_INFO, SUBSCRIPTION_ID]);
+        }
+        meta.close();
+    }
+
+    fn write_legacy_meta(&self, result: &mut Object<'_>, user: Option<&LazyJson<Meta>>) {
+        match (self.related_task(), user) {
+            (None, None) => {}
+            (None, Some(user)) => result.json("_meta", user),
+            (Some(id), user) => {
+                let mut meta = result.object("_meta");
+                tasks::write_related(&mut meta, id);
+                user.into_iter().for_each(|user| write_members(&mut meta, user, &[RELATED_TASK]));
+                meta.close();
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn write_tool_result<'a>(
+        &self,
+        it: &'a ToolResult,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
+        let structured = it.structured.as_ref().map(JsonText::get);
+        let fits = |json: &str| self.revision.has(Feature::AnyJson) || json.starts_with('{');
+        let carried = structured.filter(|_| self.revision.has(Feature::Structured));
+        let out = result.key("content");
+        let is_missed = |json: &&str| it.content.is_empty() && (carried.is_none() || !fits(json));
+        match structured.filter(is_missed) {
+            // What the revision cannot carry as structure, or as it is, must not get lost.
+            Some(json) => writer::array(out, [Content::text(json)], |out, item| {
+                write_content(out, &item, self.revision);
+            }),
+            None => writer::array(out, &it.content, |out, item| {
+                write_content(out, item, self.revision);
+            }),
+        }
+        match carried {
+            Some(json) if fits(json) => result.raw("structuredContent", json),
+            Some(json) => {
+                let mut wrapper = result.object("structuredContent");
+                wrapper.raw(result_wrapper::KEY, json);
+                wrapper.close();
+            }
+            None => {}
+        }
+        if it.is_error {
+            result.plain("isError", "true");
+        }
+        write_extra(result, &it.extra);
+        (None, it.meta.as_deref())
+    }
+
+    fn write_page<'a, T: Item>(
+        &self,
+        page: &'a Page<T>,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
+        let revision = self.revision;
+        let items = page.body.memo.get(revision.index(), || {
+            let mut out = Vec::new();
+            writer::array(&mut out, page.items(), |out, item| write_item(out, &**item, revision));
+            Bytes::from(out)
+        });
+        result.key(T::KEY).extend_from_slice(&items);
+        if let Some(next) = &page.next {
+            result.text("nextCursor", next);
+        }
+        (Some(page.cache), page.meta.as_deref())
+    }
+
+    fn write_contents<'a>(
+        &self,
+        it: &'a ReadResult,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
+        writer::array(result.key("contents"), &it.contents, |out, contents| {
+            match contents.meta.is_some() {
+                true => translated(out, contents, translate::contents, self.revision),
+                false => writer::json(out, contents),
+            }
+        });
+        write_extra(result, &it.extra);
+        (Some(it.cache.unwrap_or_default()), it.meta.as_deref())
+    }
+
+    fn write_prompt<'a>(
+        &self,
+        it: &'a PromptResult,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
+        if let Some(description) = &it.description {
+            result.text("description", description);
+        }
+        writer::array(result.key("messages"), &it.messages, |out, said| {
+            let mut message = Object::open(out);
+            message.text("role", said.role.as_str());
+            write_content(message.key("content"), &said.content, self.revision);
+            write_extra(&mut message, &said.extra);
+            message.close();
+        });
+        write_extra(result, &it.extra);
+        (None, it.meta.as_deref())
+    }
+
+    fn write_completion<'a>(
+        &self,
+        it: &'a Completion,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
+        result.json("completion", it);
+        (None, it.meta.as_deref())
+    }
+
+    fn write_discovery<'a>(
+        &self,
+        it: &Discovery,
+        result: &mut Object<'_>,
+    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
+        let revision = self.revision;
+        let streams = self.wire.streams && !matches!(self.role, Role::Greeting);
+        let offered = match streams {
+            true => Cow::Borrowed(&it.capabilities),
+            false => Cow::Owned(without_streams(&it.capabilities)),
+        };
+        if let Role::Opening(opening) = &self.role {
+            opening.answered(&offered);
+        }
+        if revision.is_modern() {
+            result.json("supportedVersions", &self.wire.supported());
+        } else {
+            result.text("protocolVersion", revision.as_str());
+            let server = &self.wire.server;
+            translated(result.key("serverInfo"), server, translate::implementation, revision);
+        }
+        let out = result.key("capabilities");
+        translated(out, &*offered, translate::server_capabilities, revision);
+        if let Some(instructions) = &it.instructions {
+            result.text("instructions", instructions);
+        }
+        (Some(it.cache), None)
+    }
+}
+
+/// The fields that are the protocol's to say in any result.
+pub(crate) const PROTOCOL: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+
+fn write_extra(object: &mut Object<'_>, extra: &Extra) {
+    extra.each_member(|name, value| write_member(object, name, value, &PROTOCOL));
+}
+
+/// Writes the members of `_meta`, but not those that are the protocol's to say.
+pub(crate) fn write_members(object: &mut Object<'_>, user: &LazyJson<Meta>, but: &[&str]) {
+    user.each_member(|name, value| write_member(object, name, value, but));
+}
+
+fn write_member(object: &mut Object<'_>, name: &str, value: Member<'_>, but: &[&str]) {
+    if !but.contains(&name) {
+        match value {
+            Member::Tree(tree) => writer::json(object.any_key(name), tree),
+            member => writer::raw(object.any_key(name), &member.text()),
+        }
+    }
+}
+
+/// What is left to offer where nothing but answers can be sent.
+fn without_streams(capabilities: &ServerCapabilities) -> ServerCapabilities {
+    let mut left = capabilities.clone();
+    left.logging = false;
+    for list in [&mut left.tools, &mut left.prompts].into_iter().flatten() {
+        list.list_changed = false;
+    }
+    if let Some(resources) = &mut left.resources {
+        (resources.list_changed, resources.subscribe) = (false, false);
+    }
+    left
+}
+
+/// Something that is listed in pages.
+trait Item: Serialize {
+    const KEY: &'static str;
+
+    fn translate(value: &mut Value, revision: Revision);
+
+    /// Whether every revision since the newest has every field this one uses.
+    fn is_plainly_modern(&self) -> bool {
+        true
+    }
+}
+
+impl Item for ToolInfo {
+    const KEY: &'static str = "tools";
+
+    fn translate(value: &mut Value, revision: Revision) {
+        translate::tool(value, revision);
+    }
+
+    fn is_plainly_modern(&self) -> bool {
+        self.execution.is_none()
+    }
+}
+
+impl Item for ResourceInfo {
+    const KEY: &'static str = "resources";
+
+    fn translate(value: &mut Value, revision: Revision) {
+        translate::resource(value, revision);
+    }
+}
+
+impl Item for TemplateInfo {
+    const KEY: &'static str = "resourceTemplates";
+
+    fn translate(value: &mut Value, revision: Revision) {
+        translate::resource(value, revision);
+    }
+}
+
+impl Item for PromptInfo {
+    const KEY: &'static str = "prompts";
+
+    fn translate(value: &mut Value, revision: Revision) {
+        translate::prompt(value, revision);
+    }
+}
+
+fn write_item<T: Item>(out: &mut Vec<u8>, item: &T, revision: Revision) {
+    match revision.is_modern() && item.is_plainly_modern() {
+        true => writer::json(out, item),
+        false => translated(out, item, T::translate, revision),
+    }
+}
+
+/// Writes a value as `revision` knows it: the slow way, by a tree.
+fn translated(
+    out: &mut Vec<u8>,
+    value: &impl Serialize,
+    translate: fn(&mut Value, Revision),
+    revision: Revision,
+) {
+    let mut value = serde_json::to_value(value).unwrap_or_default();
+    translate(&mut value, revision);
+    writer::json(out, &value);
+}
+
+/// Writes a content item: the usual ones directly, what needs translation by a tree.
+fn write_content(out: &mut Vec<u8>, item: &Content, revision: Revision) {
+    let bare =
+        |hints: &Option<Box<Annotations>>, meta: &Option<Box<LazyJson<Meta>>>, extra: &Extra| {
+            hints.is_none() && meta.is_none() && extra.is_empty()
+        };
+    let (kind, media) = match item {
+        Content::Text(it) if bare(&it.annotations, &it.meta, &it.extra) => {
+            out.extend_from_slice(br#"{"type":"text","text":"#);
+            writer::quoted(out, &it.text);
+            return out.push(b'}');
+        }
+        Content::Image(it) if bare(&it.annotations, &it.meta, &it.extra) => ("image", it),
+        Content::Audio(it)
+            if bare(&it.annotations, &it.meta, &it.extra) && revision.has(Feature::Audio) =>
+        {
+            ("audio", it)
+        }
+        _ if revision.is_modern() => return writer::json(out, item),
+        _ => return translated(out, item, translate::content, revision),
+    };
+    let mut object = Object::open(out);
+    object.text("type", kind);
+    object.text("data", &media.data);
+    object.text("mimeType", &media.mime_type);
+    object.close();
+}
+
+/// How many bytes the large parts of a reply take.
+fn rough_size(reply: &Reply) -> usize {
+    let of_content = |item: &Content| match item {
+        Content::Text(it) => it.text.len() + 32,
+        Content::Image(it) | Content::Audio(it) => it.data.len() + 64,
+        _ => 256,
+    };
+    let of_result = |it: &ToolResult| {
+        let structured = it.structured.as_ref().map_or(0, |json| json.get().len());
+        structured + it.content.iter().map(of_content).sum::<usize>()
+    };
+    match reply {
+        Reply::Tool(it) => of_result(it),
+        Reply::Task(task) => match &task.state {
+            TaskState::Completed(it) => 256 + of_result(it),
+            _ => 256,
+        },
+        _ => 256,
+    }
+}

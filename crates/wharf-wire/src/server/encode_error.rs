@@ -1,0 +1,214 @@
+//! How a call failed, as bytes.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+use wharf_model::{
+    Ask, ClientCapability, Completion, Error, ErrorKind, InputRequired, Meta, Method, Reply,
+    TASKS_EXTENSION, ToolResult,
+};
+
+use crate::{
+    Codec, ErrorProfile, Revision,
+    json::{envelope, scanner, writer, writer::Object},
+    server::{client_requests, codec::Role},
+    versions::{error_codes, revision::Feature},
+};
+
+impl Codec {
+    /// Writes an error as the end of the call; returns the HTTP status.
+    pub fn refuse(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
+        if self.is_silent() {
+            return 200;
+        }
+        if let Role::Opening(opening) = &self.role {
+            opening.failed();
+        }
+        write_error(out, self.wire.profile, Some(self.id_json()), error, self.revision);
+        error_codes::status(told(error.kind), self.revision)
+    }
+
+    pub(crate) fn fail(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
+        let kind = error.kind;
+        if kind == ErrorKind::UrlElicitationRequired {
+            return self.fail_for_url(error, out);
+        }
+        if error_codes::is_tool_result(kind, self.method, self.revision) {
+            return self.complete(&Reply::Tool(ToolResult::error(&*error.message)), out);
+        }
+        let uncapable = kind.is_capability_not_supported() || kind.is_method_not_found();
+        if uncapable
+            && self.method == Method::Complete
+            && !self.revision.has(Feature::CompletionCapability)
+        {
+            return self.complete(&Reply::Completion(Completion::default()), out);
+        }
+        if kind.is_internal_error() && self.method == Method::ReadResource && error.data.is_none() {
+            let uri = self.target.of(&self.body).and_then(|json| serde_json::from_str(json).ok());
+            let uri: Value = uri.unwrap_or_default();
+            return self.refuse(&error.clone().with_data(json!({"uri": uri})), out);
+        }
+        self.refuse(error, out)
+    }
+
+    /// Each era has its own way to say that the user must open a URL first.
+    fn fail_for_url(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
+        let asked = client_requests::urls_of(error);
+        if self.may_suspend() && !asked.is_empty() {
+            return self.input_required(&InputRequired { requests: asked, state: None }, out);
+        }
+        if self.revision.has(Feature::ElicitationIds) && !asked.is_empty() {
+            let mut error = error.clone();
+            if let Some(data) = &mut error.data {
+                data["elicitations"] = self.url_params(&asked);
+            }
+            return self.refuse(&error, out);
+        }
+        if matches!(self.method, Method::CallTool | Method::TaskResult) {
+            let text = client_requests::urls_as_text(error, &asked);
+            return self.complete(&Reply::Tool(ToolResult::error(text)), out);
+        }
+        match asked.is_empty() {
+            // The code promises a list of URLs.
+            true => {
+                let broken = Error::new(ErrorKind::InternalError);
+                self.refuse(&broken.with_message(error.message.clone()), out)
+            }
+            false => self.refuse(error, out),
+        }
+    }
+
+    /// Each with its mode and an id, which the specification demands.
+    fn url_params(&self, asked: &[(String, Ask)]) -> Value {
+        asked
+            .iter()
+            .zip(1..)
+            .filter_map(|((_, ask), number)| client_requests::params(ask, self, number))
+            .collect()
+    }
+}
+
+/// The kind that a client is told. One that reads a reply did not cancel: the handler only says so.
+fn told(kind: ErrorKind) -> ErrorKind {
+    match kind {
+        ErrorKind::RequestCancelled => ErrorKind::InternalError,
+        kind => kind,
+    }
+}
+
+/// Writes an error response. The protocol has no `null` for an id that is not known: it is left out.
+pub(crate) fn write_error(
+    out: &mut Vec<u8>,
+    profile: ErrorProfile,
+    id: Option<&str>,
+    error: &Error,
+    revision: Revision,
+) {
+    let mut message = Object::open(out);
+    message.plain("jsonrpc", "\"2.0\"");
+    if let Some(id) = id {
+        message.plain("id", id);
+    }
+    write_fields(message.object("error"), profile, error, revision);
+    message.close();
+}
+
+/// Writes what an error says.
+pub(crate) fn write_fields(
+    mut body: Object<'_>,
+    profile: ErrorProfile,
+    error: &Error,
+    revision: Revision,
+) {
+    let kind = told(error.kind);
+    let registry = match profile {
+        ErrorProfile::Registry if !revision.is_modern() => kind.registry_code(),
+        _ => None,
+    };
+    let code =
+        own_code(error, revision).or(registry).unwrap_or_else(|| error_codes::code(kind, revision));
+    writer::integer(body.key("code"), code);
+    body.text("message", &error.message);
+    write_data(&mut body, error, revision);
+    body.close();
+}
+
+/// The server's own code: neither one that JSON-RPC reserves, nor the one that the kind has anyway.
+fn own_code(error: &Error, revision: Revision) -> Option<i32> {
+    let is_own = |code: &i32| {
+        !(-32768..=-32000).contains(code) && *code != error_codes::code(error.kind, revision)
+    };
+    error.code.filter(is_own)
+}
+
+const REQUIRED: &str = "requiredCapabilities";
+const RETRY_AFTER: &str = "retryAfterMs";
+/// When to try again, where nobody says.
+const DEFAULT_RETRY_MS: u64 = 1000;
+
+/// Whether a client that hears of `kind` is to be told when to try again.
+fn is_busy(kind: ErrorKind) -> bool {
+    use ErrorKind::{Overloaded, RateLimited, TemporarilyUnavailable};
+    matches!(kind, RateLimited | Overloaded | TemporarilyUnavailable)
+}
+
+fn write_data(body: &mut Object<'_>, error: &Error, revision: Revision) {
+    let fields = match error.data.as_deref() {
+        // A code of the server's own says itself what it means.
+        None if own_code(error, revision).is_some() => return,
+        None => &Meta::new(),
+        Some(Value::Object(fields)) => fields,
+        Some(other) => return body.json("data", other),
+    };
+    let mut data = body.object("data");
+    if own_code(error, revision).is_none() && !fields.contains_key("reason") {
+        data.text("reason", error.kind.name());
+    }
+    if is_busy(error.kind) && !fields.contains_key(RETRY_AFTER) {
+        writer::integer(data.key(RETRY_AFTER), DEFAULT_RETRY_MS);
+    }
+    if error.kind.is_task_required() && revision.is_modern() && !fields.contains_key(REQUIRED) {
+        // The code promises to say what the client lacks.
+        data.json(REQUIRED, &ClientCapability::Extension(TASKS_EXTENSION.into()).required());
+    }
+    for (key, value) in fields {
+        writer::json(data.any_key(key), value);
+    }
+    data.close();
+}
+
+/// How many bytes of data beside an error are read: they become a tree of values.
+const MOST_DATA: usize = 64 * 1024;
+
+/// The error that a peer answered with, as far as it can be read.
+pub(crate) fn read_error(json: &str, revision: Revision) -> Error {
+    let (mut code, mut message, mut data) = (None, None, None);
+    let read = |key: &str, value: &str| match envelope::unquote(key).as_deref() {
+        Some("code") => code = whole(value),
+        Some("message") => message = envelope::unquote(value).map(Cow::into_owned),
+        Some("data") if value.len() <= MOST_DATA => data = serde_json::from_str(value).ok(),
+        _ => {}
+    };
+    let _ = scanner::each_member(json, read);
+    let message = message.unwrap_or_else(|| "the peer gave no reason".to_owned());
+    let kind = read_kind(code.unwrap_or(-32603), data.as_deref(), revision);
+    let mut error = Error::new(kind).with_message(message);
+    (error.data, error.code) = (data, code);
+    error
+}
+
+/// A number, even where it is written with a fraction of nothing.
+fn whole(json: &str) -> Option<i32> {
+    let number = json.strip_suffix(".0").unwrap_or(json);
+    number.parse().ok()
+}
+
+/// The kind that the peer names, if it is one that goes by this number; else what the number says.
+fn read_kind(code: i32, data: Option<&Value>, revision: Revision) -> ErrorKind {
+    let named = data.and_then(|data| data["reason"].as_str()).and_then(ErrorKind::from_name);
+    let goes_by = |kind: &ErrorKind| {
+        let registry = kind.registry_code().filter(|_| !revision.is_modern());
+        error_codes::code(*kind, revision) == code || registry == Some(code)
+    };
+    named.filter(goes_by).unwrap_or_else(|| error_codes::kind(code, revision))
+}

@@ -1,0 +1,193 @@
+//! The HTTP headers that repeat what a message says, so that others can route by them.
+
+use std::borrow::Cow;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use wharf_model::{Error, Method, Mirrored};
+
+use crate::{
+    Revision, Wire,
+    json::envelope::Slot,
+    server::message::{Message, target_slot},
+};
+
+/// What the HTTP headers beside a message say about it.
+#[derive(Debug, Default)]
+pub struct Heads<'a> {
+    /// `MCP-Protocol-Version`.
+    pub version: Field<'a>,
+    /// `Mcp-Method`.
+    pub method: Field<'a>,
+    /// `Mcp-Name`.
+    pub name: Field<'a>,
+    /// `Mcp-Param-*`: the lower-case name after the prefix, and the value.
+    pub params: Vec<(&'a str, &'a [u8])>,
+}
+
+/// A header that may be there once.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Field<'a> {
+    /// It is not there.
+    #[default]
+    Absent,
+    /// It is there, with this value.
+    One(&'a [u8]),
+    /// It is there more than once, so that two readers might read two things.
+    Several,
+}
+
+impl<'a> Field<'a> {
+    /// Notes one more occurrence.
+    pub fn add(&mut self, value: &'a [u8]) {
+        *self = match self {
+            Field::Absent => Field::One(value),
+            _ => Field::Several,
+        };
+    }
+
+    /// The value, if there is exactly one.
+    #[must_use]
+    pub fn one(self) -> Option<&'a [u8]> {
+        match self {
+            Field::One(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) const VERSION: &str = "MCP-Protocol-Version";
+pub(crate) const METHOD: &str = "Mcp-Method";
+pub(crate) const NAME: &str = "Mcp-Name";
+const MISSING: &str = "is missing";
+
+impl Heads<'_> {
+    /// Whether the version header names a modern revision.
+    ///
+    /// ```
+    /// use wharf_wire::{Field, Heads};
+    ///
+    /// let version = Field::One(b"2026-07-28");
+    /// assert!(Heads { version, ..Heads::default() }.is_modern());
+    /// assert!(!Heads::default().is_modern());
+    /// ```
+    #[must_use]
+    pub fn is_modern(&self) -> bool {
+        self.revision().is_some_and(Revision::is_modern)
+    }
+
+    /// Whether the version header, if there is one, names something that `wire` speaks. Messages are
+    /// checked where they are read; this is for requests without one.
+    #[must_use]
+    pub fn is_spoken(&self, wire: &Wire) -> bool {
+        match self.version {
+            Field::Absent => true,
+            _ => self.revision().is_some_and(|revision| wire.speaks(revision)),
+        }
+    }
+
+    /// The revision that the version header names, if we know it.
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        let date = trimmed(self.version.one()?);
+        Revision::ALL.into_iter().rev().find(|revision| revision.as_str().as_bytes() == date)
+    }
+
+    /// Refuses a request without a version header.
+    pub(crate) fn want_version(&self) -> Result<(), Error> {
+        match self.version {
+            Field::Absent => Err(Error::header_mismatch(VERSION, MISSING)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Compares the headers that every modern request has with the body.
+    pub(crate) fn check(&self, message: &Message, method: Option<Method>) -> Result<(), Error> {
+        let said = |slot| message.text(slot);
+        compare(VERSION, self.version, said(Slot::MetaVersion), |it| visible(it).map(Cow::from))?;
+        compare(METHOD, self.method, said(Slot::Method), |it| visible(it).map(Cow::from))?;
+        match method.and_then(target_slot) {
+            Some(slot) => compare(NAME, self.name, said(slot), decode),
+            None => Ok(()),
+        }
+    }
+
+    /// The parameters that headers repeat, for those who know which of them count.
+    pub(crate) fn mirrored(&self) -> Mirrored {
+        let read = |&(name, value): &(&str, &[u8])| {
+            let text = decode(value).map(Cow::into_owned);
+            (name.to_ascii_lowercase(), text.and_then(|text| String::from_utf8(text).ok()))
+        };
+        self.params.iter().map(read).collect()
+    }
+}
+
+fn compare(
+    header: &str,
+    field: Field<'_>,
+    body: Option<Cow<'_, str>>,
+    read: fn(&[u8]) -> Option<Cow<'_, [u8]>>,
+) -> Result<(), Error> {
+    let problem = match (field, body) {
+        // What the body lacks is refused as a parameter.
+        (Field::Absent, None) => return Ok(()),
+        (Field::Absent, Some(_)) => MISSING,
+        (Field::Several, _) => "is there more than once",
+        (Field::One(value), body) => match read(value) {
+            None => "is malformed",
+            Some(value) if body.is_some_and(|body| *value == *body.as_bytes()) => return Ok(()),
+            Some(_) => "does not match the body",
+        },
+    };
+    Err(Error::header_mismatch(header, problem))
+}
+
+/// The text of a header's value: what is around it does not count, and what HTTP does not allow in
+/// it has no reading that all agree on.
+pub(crate) fn plain(value: &[u8]) -> Option<&str> {
+    std::str::from_utf8(visible(value)?).ok()
+}
+
+fn visible(value: &[u8]) -> Option<&[u8]> {
+    let text = trimmed(value);
+    text.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~')).then_some(text)
+}
+
+/// A header's value without what is around it.
+fn trimmed(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}
+
+const OPENS: &str = "=?base64?";
+const CLOSES: &str = "?=";
+
+/// The text that a header's value stands for: itself, or what is encoded between the marks.
+fn decode(value: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let text = visible(value)?;
+    let marked = text.strip_prefix(OPENS.as_bytes());
+    match marked.and_then(|rest| rest.strip_suffix(CLOSES.as_bytes())) {
+        None => Some(Cow::Borrowed(text)),
+        Some(encoded) => {
+            let bytes = STANDARD.decode(encoded).ok()?;
+            String::from_utf8(bytes).ok().map(|text| Cow::Owned(text.into_bytes()))
+        }
+    }
+}
+
+/// How `text` is written as the value of `Mcp-Name` or `Mcp-Param-*`.
+///
+/// ```
+/// use wharf_wire::encode_header;
+///
+/// assert_eq!(encode_header("us-west1"), "us-west1");
+/// assert_eq!(encode_header("Hello, 世界"), "=?base64?SGVsbG8sIOS4lueVjA==?=");
+/// ```
+#[must_use]
+pub fn encode_header(text: &str) -> Cow<'_, str> {
+    let marked = text.starts_with(OPENS) && text.ends_with(CLOSES);
+    match plain(text.as_bytes()) {
+        Some(trimmed) if trimmed == text && !marked => Cow::Borrowed(text),
+        _ => Cow::Owned(format!("{OPENS}{}{CLOSES}", STANDARD.encode(text))),
+    }
+}

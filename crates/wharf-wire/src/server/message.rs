@@ -1,0 +1,293 @@
+//! A message whose envelope is right, and the call it asks for.
+
+use std::{borrow::Cow, sync::Arc};
+
+use bytestring::ByteString;
+use serde_json::json;
+use wharf_model::{Error, ErrorKind, Filter, LiveFilter, Method, Parts, Request, Span, excerpt};
+
+use crate::{
+    CallId, Codec, Revision, Wire,
+    json::envelope::{Members, Slot, unquote},
+};
+
+/// A message that is valid JSON-RPC as far as its envelope goes.
+pub(crate) struct Message {
+    pub(crate) body: ByteString,
+    pub(crate) members: Members,
+}
+
+/// Why a request is not begun.
+pub(crate) struct Refusal {
+    pub(crate) error: Error,
+    pub(crate) revision: Revision,
+    /// Where the HTTP status is not the one that goes with the kind.
+    pub(crate) status: Option<u16>,
+}
+
+impl Refusal {
+    pub(crate) fn new(error: impl Into<Error>, revision: Revision) -> Self {
+        Refusal { error: error.into(), revision, status: None }
+    }
+}
+
+impl Message {
+    /// Finds the members of `body`.
+    pub(crate) fn of(body: ByteString, depth: u32) -> Self {
+        let mut message = Message { body, members: Members::default() };
+        message.members.find(&message.body, depth);
+        message
+    }
+
+    pub(crate) fn has(&self, slot: Slot) -> bool {
+        self.members.has(slot)
+    }
+
+    pub(crate) fn is_text(&self, slot: Slot) -> bool {
+        self.members.is_text(&self.body, slot)
+    }
+
+    pub(crate) fn raw(&self, slot: Slot) -> Option<&str> {
+        self.members.raw(&self.body, slot)
+    }
+
+    pub(crate) fn text(&self, slot: Slot) -> Option<Cow<'_, str>> {
+        self.members.text(&self.body, slot)
+    }
+
+    /// Where the member lies, unless it is `null`.
+    pub(crate) fn span(&self, slot: Slot) -> Span {
+        self.members.value(slot)
+    }
+
+    /// The id in a form in which equal ids are equal text.
+    pub(crate) fn call_id(&self, slot: Slot, limit: usize) -> Option<CallId> {
+        let id = self.raw(slot).filter(|id| is_id(id, limit))?;
+        Some(CallId::canonical(self.body.slice_ref(id)))
+    }
+
+    /// Refuses a member that is there and is not an object.
+    pub(crate) fn want_object(&self, slot: Slot, field: &str) -> Result<(), Error> {
+        match self.members.is_object(&self.body, slot) || !self.span(slot).is_some() {
+            true => Ok(()),
+            false => Err(bad_field(field, "must be an object")),
+        }
+    }
+
+    /// Refuses what a client says about itself if it is no object or too long.
+    pub(crate) fn want_client(&self, wire: &Wire, slot: Slot, field: &str) -> Result<(), Error> {
+        self.want_object(slot, field)?;
+        match self.span(slot).range().len() > wire.limits.client {
+            true => Err(bad_field(field, "is too long")),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_objects(&self) -> Result<(), Error> {
+        self.want_object(Slot::Params, "params")?;
+        self.want_object(Slot::Meta, "_meta")
+    }
+
+    fn want_text(&self, slot: Slot, field: &str) -> Result<(), Error> {
+        match self.span(slot).is_some() && !self.is_text(slot) {
+            true => Err(bad_field(field, "must be a string")),
+            false => Ok(()),
+        }
+    }
+
+    /// The call that this message asks for; it takes the body with it.
+    pub(crate) fn take_request(
+        &mut self,
+        wire: &Wire,
+        method: Method,
+        revision: Revision,
+    ) -> Result<Request, Error> {
+        self.want_object(Slot::Arguments, "arguments")?;
+        self.want_text(Slot::Cursor, "cursor")?;
+        let mut parts = Parts {
+            params: self.span(Slot::Params),
+            target: self.target(wire, method)?,
+            arguments: self.span(Slot::Arguments),
+            cursor: self.span(Slot::Cursor),
+            limit: self.span(Slot::Limit),
+            meta: self.span(Slot::Meta),
+            ..Parts::default()
+        };
+        if revision.is_modern() {
+            self.want_object(Slot::InputResponses, "inputResponses")?;
+            self.want_text(Slot::RequestState, "requestState")?;
+            parts.input_responses = self.span(Slot::InputResponses);
+            parts.request_state = self.span(Slot::RequestState);
+            parts.client_info = self.span(Slot::MetaClient);
+            parts.client_capabilities = self.span(Slot::MetaCapabilities);
+        }
+        if method == Method::UpdateTask && !parts.input_responses.is_some() {
+            return Err(bad_field("inputResponses", "must be an object"));
+        }
+        let filter = match method {
+            Method::Listen => Some(LiveFilter::new(self.filter(wire)?)),
+            _ => None,
+        };
+        let progress = wire.streams && self.token().is_some();
+        let mut request = Request::new(method, std::mem::take(&mut self.body), parts);
+        request.filter = filter;
+        request.progress = progress;
+        Ok(request)
+    }
+
+    fn target(&self, wire: &Wire, method: Method) -> Result<Span, Error> {
+        match target_slot(method) {
+            Some(Slot::Uri) => self.uri(wire.limits.uri),
+            Some(Slot::TaskId) => self.task_id(wire.limits.id),
+            Some(slot) => self.named(slot, "name"),
+            None => Ok(Span::default()),
+        }
+    }
+
+    /// A progress token is a string or an integer; anything else is no token.
+    pub(crate) fn token(&self) -> Span {
+        match self.raw(Slot::Token) {
+            Some(token) if is_id(token, usize::MAX) => self.members.span(Slot::Token),
+            _ => Span::default(),
+        }
+    }
+
+    fn named(&self, slot: Slot, field: &str) -> Result<Span, Error> {
+        match self.is_text(slot) {
+            true => Ok(self.members.span(slot)),
+            false => Err(bad_field(field, "must be a string")),
+        }
+    }
+
+    pub(crate) fn uri(&self, limit: usize) -> Result<Span, Error> {
+        let span = self.named(Slot::Uri, "uri")?;
+        match self.text(Slot::Uri) {
+            Some(uri) if uri.len() > limit => Err(uri_too_long(limit)),
+            _ => Ok(span),
+        }
+    }
+
+    fn task_id(&self, limit: usize) -> Result<Span, Error> {
+        let span = self.named(Slot::TaskId, "taskId")?;
+        match self.text(Slot::TaskId) {
+            Some(id) if id.len() > limit => Err(bad_field("taskId", "is too long")),
+            _ => Ok(span),
+        }
+    }
+
+    fn filter(&self, wire: &Wire) -> Result<Filter, Error> {
+        let wanted = self.raw(Slot::Notifications).unwrap_or_default();
+        let filter: Filter = serde_json::from_str(wanted)
+            .map_err(|_| bad_field("notifications", "must be a filter of notifications"))?;
+        if filter.uris.len().max(filter.tasks.len()) > wire.limits.subscriptions {
+            return Err(too_many_subscriptions(wire.limits.subscriptions));
+        }
+        if filter.tasks.iter().any(|id| id.len() > wire.limits.id) {
+            return Err(bad_field("notifications.taskIds", "has an id that is too long"));
+        }
+        match filter.uris.iter().any(|uri| uri.len() > wire.limits.uri) {
+            true => Err(uri_too_long(wire.limits.uri)),
+            false => Ok(filter),
+        }
+    }
+
+    /// What remains of the message for the codec that answers it.
+    pub(crate) fn codec(&self, wire: &Arc<Wire>, method: Method, revision: Revision) -> Codec {
+        let mut codec = Codec {
+            wire: wire.clone(),
+            body: self.body.clone(),
+            id: self.members.span(Slot::Id),
+            token: self.token(),
+            target: match method {
+                Method::ReadResource => self.span(Slot::Uri),
+                Method::TaskResult => self.span(Slot::TaskId),
+                _ => Span::default(),
+            },
+            capabilities: self.span(Slot::MetaCapabilities),
+            retried: [Slot::InputResponses, Slot::RequestState]
+                .into_iter()
+                .any(|slot| self.span(slot).is_some()),
+            may_be_task: false,
+            method,
+            revision,
+            role: Default::default(),
+        };
+        // What lasts must not keep the buffer that the message was read into.
+        let lasts = matches!(method, Method::Listen | Method::TaskResult);
+        if lasts || self.body.len() > LONG {
+            codec.drop_the_rest();
+        }
+        codec
+    }
+}
+
+/// The member that names what `method` calls: its mirrored field, found without comparing names.
+pub(crate) fn target_slot(method: Method) -> Option<Slot> {
+    use Method::{CallTool, CancelTask, GetPrompt, GetTask, ReadResource, TaskResult, UpdateTask};
+    Some(match method {
+        CallTool | GetPrompt => Slot::Name,
+        ReadResource => Slot::Uri,
+        GetTask | UpdateTask | CancelTask | TaskResult => Slot::TaskId,
+        _ => return None,
+    })
+}
+
+/// How long a message is that is not kept for what its codec needs of it.
+const LONG: usize = 4 << 10;
+
+/// Whether `json` is an integer or a string, one that can be read, of at most `limit` bytes.
+pub(crate) fn is_id(json: &str, limit: usize) -> bool {
+    let integer = || json.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    json.len() <= limit && if json.starts_with('"') { unquote(json).is_some() } else { integer() }
+}
+
+pub(crate) fn invalid_request(problem: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidRequest).with_message(problem)
+}
+
+pub(crate) fn unknown_method(name: &str) -> Error {
+    Error::method_not_found(&excerpt(name))
+}
+
+/// Says which parameter is wrong, and how.
+pub(crate) fn bad_field(field: &str, problem: &str) -> Error {
+    Error::new(ErrorKind::InvalidParams)
+        .with_message(format!("Invalid params: `{field}` {problem}"))
+        .with_data(json!({"field": field}))
+}
+
+pub(crate) fn subscriptions_too_long(most: usize) -> Error {
+    Error::new(ErrorKind::RefusedResourceConstraints).with_message(format!(
+        "The URIs of all subscriptions may have at most {most} bytes together"
+    ))
+}
+
+pub(crate) fn too_many_subscriptions(most: usize) -> Error {
+    Error::new(ErrorKind::RefusedResourceConstraints)
+        .with_message(format!("At most {most} subscriptions"))
+}
+
+fn uri_too_long(limit: usize) -> Error {
+    let error =
+        Error::new(ErrorKind::UriTooLong).with_data(json!({"field": "uri", "limit": limit}));
+    error.with_message(format!("URI too long: at most {limit} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wharf_model::METHODS;
+
+    #[test]
+    fn targets_are_the_mirrored_fields() {
+        for row in &METHODS {
+            let slot = match row.mirrored {
+                None => None,
+                Some("uri") => Some(Slot::Uri),
+                Some("taskId") => Some(Slot::TaskId),
+                Some(_) => Some(Slot::Name),
+            };
+            assert_eq!(target_slot(row.method), slot, "{}", row.name);
+        }
+    }
+}

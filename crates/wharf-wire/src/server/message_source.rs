@@ -1,0 +1,111 @@
+//! Where a message came from, and what HTTP adds to the rules.
+
+use std::sync::Arc;
+
+use crate::{
+    Field, Heads, Received, Revision, Wire,
+    server::{
+        connection::Legacy,
+        headers::plain,
+        message::{Message, Refusal, invalid_request},
+    },
+};
+
+/// Where a message came from.
+pub(crate) struct Origin<'a> {
+    pub(crate) legacy: Legacy<'a>,
+    /// What stood beside the message, if it came over HTTP.
+    pub(crate) heads: Option<&'a Heads<'a>>,
+}
+
+const NO_SESSION: &str = "Invalid request: there is no `Mcp-Session-Id` header, which the answer \
+     to `initialize` gives";
+const NO_SESSION_OR_MODERN: &str = "Invalid request: there is no `Mcp-Session-Id` header, which \
+     the answer to `initialize` gives (2025-11-25 and older); a request of 2026-07-28 needs none, \
+     but an `MCP-Protocol-Version` header that says so";
+
+impl Origin<'_> {
+    /// What is spoken, unless the message itself says otherwise.
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        match self.heads {
+            Some(heads) if heads.is_modern() => Some(Revision::MODERN),
+            _ => self.legacy.revision(),
+        }
+    }
+
+    /// What the header names, or else the session agreed on.
+    pub(crate) fn said(&self) -> Option<Revision> {
+        let header = self.heads.and_then(Heads::revision);
+        match header.filter(|revision| revision.is_modern()) {
+            Some(modern) => Some(modern),
+            None => self.legacy.said().or(header),
+        }
+    }
+
+    fn is_modern(&self) -> bool {
+        self.revision().is_some_and(Revision::is_modern)
+    }
+
+    /// Refuses a version header that names nothing this server speaks.
+    pub(crate) fn check_version(&self, wire: &Wire) -> Result<(), Refusal> {
+        let Some(heads) = self.heads else { return Ok(()) };
+        let value = match heads.version {
+            Field::Absent => return Ok(()),
+            Field::One(value) => value,
+            Field::Several => {
+                let error = invalid_request(
+                    "Invalid request: `MCP-Protocol-Version` is there more than once",
+                );
+                return Err(Refusal::new(error, Revision::MODERN));
+            }
+        };
+        match heads.revision().is_some_and(|revision| wire.speaks(revision)) {
+            true => Ok(()),
+            false => Err(wire.unspoken(plain(value).unwrap_or_default())),
+        }
+    }
+
+    /// Refuses what belongs to a session where none is open and HTTP needs one.
+    pub(crate) fn check_session(&self, wire: &Wire) -> Result<(), Refusal> {
+        let problem = match wire.speaks(Revision::MODERN) {
+            true => NO_SESSION_OR_MODERN,
+            false => NO_SESSION,
+        };
+        match (&self.legacy, self.heads) {
+            (Legacy::Session(None), Some(_)) if !self.is_modern() => {
+                Err(Refusal::new(invalid_request(problem), Revision::MODERN))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The revision of an answer, if anything can have been asked; else why it cannot.
+    pub(crate) fn answers(&self) -> Result<Option<Revision>, &'static str> {
+        let revision = self.revision().filter(|revision| !revision.is_modern());
+        match (&self.legacy, self.heads) {
+            (Legacy::Session(_), None) => Ok(revision),
+            (Legacy::Session(Some(_)), Some(_)) | (Legacy::Alone(_), None)
+                if revision.is_some() =>
+            {
+                Ok(revision)
+            }
+            _ => Err("nothing has been asked"),
+        }
+    }
+
+    /// Takes note of a notification.
+    pub(crate) fn notified(&mut self, wire: &Arc<Wire>, message: &Message) -> Received {
+        if self.heads.is_none() {
+            return self.legacy.notified(wire, message);
+        }
+        if let Err(refusal) = self.check_version(wire).and_then(|()| self.check_session(wire)) {
+            return wire.refuse(None, &refusal);
+        }
+        match &self.legacy {
+            // What a request of its own says concerns no other.
+            _ if self.is_modern() => Received::Ignore,
+            Legacy::Alone(_) => Received::Ignore,
+            Legacy::Session(_) => self.legacy.notified(wire, message),
+        }
+    }
+}

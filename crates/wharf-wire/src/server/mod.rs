@@ -1,0 +1,20 @@
+//! The server's direction: requests in, responses and notifications out.
+
+pub(crate) mod announced_capabilities;
+pub(crate) mod batch;
+pub(crate) mod client_info_cache;
+pub(crate) mod client_requests;
+pub(crate) mod codec;
+pub(crate) mod config;
+pub(crate) mod connection;
+pub(crate) mod decode;
+pub(crate) mod encode;
+pub(crate) mod encode_error;
+pub(crate) mod headers;
+pub(crate) mod message;
+pub(crate) mod message_source;
+pub(crate) mod modern;
+pub(crate) mod session_state;
+pub(crate) mod subscription_budget;
+pub(crate) mod task_params;
+pub(crate) mod tasks;

@@ -1,0 +1,180 @@
+//! A session that goes on in another process.
+
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+use wharf_model::{
+    ClientCapabilities, Error, Filter, Implementation, Introduction, LogLevel, Moment, Peer,
+    Request,
+};
+
+use crate::{
+    Codec, Connection, Wire,
+    server::{
+        announced_capabilities::{Handshake, Offer},
+        connection::{Listen, Session},
+        encode_error::write_error,
+        subscription_budget::Subscriptions,
+    },
+};
+
+/// What is kept of a session. Unknown fields are for those who run a newer program.
+#[derive(Serialize, Deserialize)]
+struct Saved<'a> {
+    revision: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    info: Option<Cow<'a, Implementation>>,
+    capabilities: Cow<'a, ClientCapabilities>,
+    offer: Offer,
+    level: LogLevel,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    uris: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    tasks: BTreeSet<String>,
+    /// Since when it listens, once the client is ready for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<u64>,
+    #[serde(default)]
+    roots: u64,
+}
+
+/// Sessions that any process of a server may go on with.
+///
+/// ```
+/// use std::sync::Arc;
+/// use wharf_model::{Implementation, Outcome, Reply};
+/// use wharf_wire::{Connection, Received, Wire};
+///
+/// let wire = Arc::new(Wire::new(Implementation::new("harbour", "1.0.0")));
+/// let mut here = Connection::new(wire.clone());
+/// let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
+///     "protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+/// let Received::Call(_, codec) = here.receive(hello.into()) else { panic!() };
+/// codec.encode(&Outcome::from(Reply::Discover(Box::default())), &mut Vec::new());
+/// let saved = here.save().unwrap();
+/// let there = Connection::restored(wire, &saved, "a name").unwrap();
+/// assert!(there.is_open());
+/// ```
+impl Connection {
+    /// The session, for another process to go on with. None unless `initialize` was answered with
+    /// success.
+    #[must_use]
+    pub fn save(&self) -> Option<Vec<u8>> {
+        let session = self.session.as_ref()?;
+        let peer = &session.peer;
+        let follows = |what: fn(&Filter) -> &BTreeSet<String>| {
+            let filter = session.filter.as_ref();
+            filter.map(|it| it.read(|filter| what(filter).clone())).unwrap_or_default()
+        };
+        let saved = Saved {
+            revision: session.revision.as_str().into(),
+            info: peer.info.as_ref().map(Cow::Borrowed),
+            capabilities: Cow::Borrowed(&peer.capabilities),
+            offer: session.handshake.offer()?,
+            level: session.level,
+            uris: follows(|filter| &filter.uris),
+            tasks: follows(|filter| &filter.tasks),
+            since: session.listen.since().map(Moment::number),
+            roots: peer.roots_generation(),
+        };
+        serde_json::to_vec(&saved).ok()
+    }
+
+    /// A connection that goes on with what [`save`](Connection::save) gave, of a client that all
+    /// processes know by `name`. None if it gave nothing like that.
+    #[must_use]
+    pub fn restored(wire: Arc<Wire>, saved: &[u8], name: &str) -> Option<Self> {
+        let kept = u32::try_from(saved.len()).unwrap_or(u32::MAX);
+        let saved: Saved<'_> = serde_json::from_slice(saved).ok()?;
+        let said = wire.introductions.share(Introduction {
+            info: saved.info.as_ref().map(|info| info.clone().into_owned()),
+            capabilities: saved.capabilities.clone().into_owned(),
+        });
+        let mut session = Session {
+            revision: saved.revision.parse().ok()?,
+            peer: Arc::new(Peer::introduced(said).named(name)),
+            handshake: Handshake::Done(saved.offer),
+            filter: None,
+            follows: false,
+            level: saved.level,
+            listen: Listen::Early,
+            edits: 0,
+            kept,
+            subscriptions: Subscriptions::default(),
+        };
+        session.catch_up(saved, wire.limits.subscriptions);
+        Some(Connection { wire, session: Some(session) })
+    }
+
+    /// Brings the session to where another process, or this one, saved it. What it listens to is
+    /// edited while it listens.
+    pub fn catch_up(&mut self, saved: &[u8]) {
+        if let (Some(session), Ok(saved)) = (&mut self.session, serde_json::from_slice(saved)) {
+            session.catch_up(saved, self.wire.limits.subscriptions);
+            session.recount(&self.wire);
+        }
+    }
+
+    /// How often the client has changed anything that is saved.
+    #[must_use]
+    pub fn edits(&self) -> u32 {
+        self.session.as_ref().map_or(0, |session| session.edits)
+    }
+
+    /// A listen of the session, which any process may begin for as long as somebody hears it. None
+    /// if the client is not ready for it.
+    pub fn listen_again(&mut self) -> Option<(Request, Codec)> {
+        let session = self.session.as_mut()?;
+        let since = session.listen.since()?;
+        let (mut request, codec) = session.listen(&self.wire);
+        session.listen = Listen::PutOff(since);
+        request.since = Some(since);
+        Some((request, codec))
+    }
+
+    /// Notes that the session has heard all that happened before this moment.
+    pub fn heard_until(&mut self, moment: Moment) {
+        if let Some(session) = &mut self.session
+            && session.listen.since().is_some_and(|since| since < moment)
+        {
+            session.listen = Listen::PutOff(moment);
+        }
+    }
+
+    /// Writes an error as the end of the call with this id, of which nothing else is known.
+    pub fn fail(&self, id: &str, error: &Error, out: &mut Vec<u8>) {
+        if let Some(session) = &self.session {
+            write_error(out, self.wire.profile, Some(id), error, session.revision);
+        }
+    }
+}
+
+impl Session {
+    fn catch_up(&mut self, saved: Saved<'_>, most: usize) {
+        self.level = saved.level;
+        self.peer.roots_changed_by(saved.roots);
+        self.listen = match saved.since.map(Moment::at) {
+            // What this process heard may be more than it told the others.
+            Some(since) => Listen::PutOff(self.listen.since().map_or(since, |it| it.max(since))),
+            None => Listen::Early,
+        };
+        self.follows |= !saved.uris.is_empty() || !saved.tasks.is_empty();
+        if self.follows || self.filter.is_some() {
+            self.filter().edit(|filter| {
+                filter.uris = saved.uris;
+                // Calls of this process may have become tasks that nobody has saved yet.
+                let room = most.saturating_sub(filter.tasks.len());
+                filter.tasks.extend(saved.tasks.into_iter().take(room));
+            });
+        }
+    }
+}
+
+impl Listen {
+    fn since(self) -> Option<Moment> {
+        match self {
+            Listen::PutOff(since) => Some(since),
+            Listen::Early | Listen::Begun => None,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What a request says about tasks.
+
+use memchr::memchr2_iter;
+use wharf_model::{Error, Method, TASKS_EXTENSION, Tasking};
+
+use crate::{
+    json::{
+        envelope::{Slot, unquote},
+        scanner,
+    },
+    server::message::{Message, bad_field},
+};
+
+impl Message {
+    /// What a request says that carries the client's capabilities itself.
+    pub(crate) fn declared_tasking(&self) -> Tasking {
+        match self.raw(Slot::MetaCapabilities).is_some_and(declares_tasks) {
+            true => Tasking::Welcome,
+            false => Tasking::Declined,
+        }
+    }
+
+    /// What a request says in a revision whose callers ask for each task.
+    pub(crate) fn wanted_tasking(&self, method: Method) -> Result<Tasking, Error> {
+        use Method::{CallTool, CancelTask, GetTask, ListTasks, TaskResult, UpdateTask};
+        Ok(match method {
+            CallTool if self.span(Slot::Task).is_some() => Tasking::Wanted(self.wanted_ttl()?),
+            GetTask | UpdateTask | CancelTask | TaskResult | ListTasks => Tasking::Welcome,
+            _ => Tasking::Declined,
+        })
+    }
+
+    /// For how long the caller wants its task to be kept, if it says so.
+    fn wanted_ttl(&self) -> Result<Option<u64>, Error> {
+        self.want_object(Slot::Task, "task")?;
+        match self.raw(Slot::Task).and_then(|task| member(task, "ttl")) {
+            None | Some("null") => Ok(None),
+            Some(json) => match millis(json) {
+                Some(ttl) => Ok(Some(ttl)),
+                None => Err(bad_field("task.ttl", "must be a number that is not negative")),
+            },
+        }
+    }
+}
+
+/// Whether these capabilities have the extension of tasks.
+fn declares_tasks(capabilities: &str) -> bool {
+    capabilities.len() > TASKS_EXTENSION.len()
+        && may_name_tasks(capabilities.as_bytes())
+        && member(capabilities, "extensions")
+            .is_some_and(|it| member(it, TASKS_EXTENSION).is_some())
+}
+
+/// Whether it is worth a closer look: most clients have few capabilities, and none with this name.
+fn may_name_tasks(json: &[u8]) -> bool {
+    const NAME: &[u8] = b"tasks";
+    const K: usize = 3;
+    // The letter is a rare one, and escapes may hide any.
+    memchr2_iter(b'k', b'\\', json).any(|at| {
+        let start = at.saturating_sub(K);
+        json[at] == b'\\' || json[start..].starts_with(NAME)
+    })
+}
+
+/// The JSON text of a member of an object; the last one counts.
+fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let mut found = None;
+    let walked = scanner::each_member(object, |key, value| {
+        if unquote(key).is_some_and(|key| key == name) {
+            found = Some(value);
+        }
+    });
+    walked.ok().and(found)
+}
+
+/// A number of milliseconds. Not all who write numbers can write integers.
+pub(crate) fn millis(json: &str) -> Option<u64> {
+    let rounded = || {
+        let number: f64 = json.parse().ok()?;
+        // Whatever is longer than the longest is the longest.
+        (number >= 0.0).then_some(number as u64)
+    };
+    json.parse().ok().or_else(rounded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extension_is_found_however_it_is_spelt() {
+        for (capabilities, declared) in [
+            (r#"{}"#, false),
+            (r#"{"extensions":{}}"#, false),
+            (r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#, true),
+            (r#"{"extensions":{"io.modelcontextprotocol\/tasks":{}}}"#, true),
+            (r#"{"extensions":{"io.modelcontextprotocol/t\u0061sks":{}}}"#, true),
+            (r#"{"\u0065xtensions" : { "io.modelcontextprotocol/tasks" : {} } }"#, true),
+            (r#"{"roots":{},"extensions":{"a/b":{},"io.modelcontextprotocol/tasks":{}}}"#, true),
+            (r#"{"extensions":{"io.modelcontextprotocol/tasks2":{}}}"#, false),
+            (r#"{"extensions":{"a":"io.modelcontextprotocol/tasks"}}"#, false),
+            (r#"{"tasks":{"list":{}}}"#, false),
+            (r#"{"experimental":{"io.modelcontextprotocol/tasks":{}}}"#, false),
+            (r#"{"extensions":["io.modelcontextprotocol/tasks"]}"#, false),
+            (r#"{"k":1}"#, false),
+        ] {
+            assert_eq!(declares_tasks(capabilities), declared, "{capabilities}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_milliseconds() {
+        for (json, read) in [
+            ("0", Some(0)),
+            ("60000", Some(60_000)),
+            ("60000.0", Some(60_000)),
+            ("1.5", Some(1)),
+            ("1e3", Some(1000)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("1e300", Some(u64::MAX)),
+            ("-0", Some(0)),
+            ("-1", None),
+            ("-1e300", None),
+            ("\"60\"", None),
+            ("true", None),
+            ("{}", None),
+            ("[]", None),
+        ] {
+            assert_eq!(millis(json), read, "{json}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Tasks, as each revision tells of them.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+use wharf_model::{
+    Content, Error, ErrorKind, Method, Reply, Task, TaskState, TaskStatus, ToolResult, excerpt,
+};
+
+use crate::{
+    Codec, Revision,
+    json::{writer, writer::Object},
+    server::{codec::Role, encode::write_members, encode_error},
+    versions::{error_codes, revision::Feature},
+};
+
+/// Says in a message's metadata which task it belongs to.
+pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+/// What the times of a task are called.
+pub(crate) struct Names {
+    pub(crate) ttl: &'static str,
+    pub(crate) poll_interval: &'static str,
+}
+
+impl Names {
+    pub(crate) fn of(revision: Revision) -> Self {
+        match revision.has(Feature::TaskRequests) {
+            true => Names { ttl: "ttl", poll_interval: "pollInterval" },
+            false => Names { ttl: "ttlMs", poll_interval: "pollIntervalMs" },
+        }
+    }
+}
+
+impl Codec {
+    /// Writes that the call goes on as a task; returns the HTTP status.
+    pub(crate) fn begun(&self, task: &Task, out: &mut Vec<u8>) -> u16 {
+        if let Role::Owner(owner) = &self.role {
+            owner.follow(task, self.wire.limits.subscriptions);
+        }
+        let mut message = Object::open(out);
+        message.plain("jsonrpc", "\"2.0\"");
+        message.plain("id", self.id_json());
+        let mut result = message.object("result");
+        if self.revision.has(Feature::TaskRequests) {
+            let mut inner = result.object("task");
+            self.write_task(task, &mut inner);
+            inner.close();
+        } else {
+            result.plain("resultType", "\"task\"");
+            self.write_task(task, &mut result);
+        }
+        self.write_meta(&mut result, None);
+        result.close();
+        message.close();
+        200
+    }
+
+    /// Writes what is answered to calls that are about tasks; other replies have no fields.
+    pub(crate) fn write_of_tasks(&self, reply: &Reply, result: &mut Object<'_>) {
+        match reply {
+            Reply::Task(task) => self.write_whole_task(task, result),
+            Reply::TaskCancelled { task, .. } if self.revision.has(Feature::TaskRequests) => {
+                self.write_task(task, result);
+            }
+            Reply::TaskList { tasks, next } => {
+                writer::array(result.key("tasks"), tasks, |out, task| {
+                    let mut object = Object::open(out);
+                    self.write_task(task, &mut object);
+                    object.close();
+                });
+                if let Some(next) = next {
+                    result.text("nextCursor", next);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes the fields that every task has.
+    pub(crate) fn write_task(&self, task: &Task, object: &mut Object<'_>) {
+        let (status, told) = self.told_status(task);
+        object.text("taskId", &task.id);
+        object.text("status", status.as_str());
+        if let Some(told) = told {
+            object.text("statusMessage", &told);
+        }
+        object.text("createdAt", &task.created_at.to_string());
+        object.text("lastUpdatedAt", &task.updated_at.to_string());
+        let names = Names::of(self.revision);
+        match task.ttl {
+            Some(ttl) => writer::integer(object.key(names.ttl), ttl),
+            None => object.plain(names.ttl, "null"),
+        }
+        if let Some(interval) = task.poll_interval {
+            writer::integer(object.key(names.poll_interval), interval);
+        }
+    }
+
+    /// Writes a task and, where there is no call for its result, what belongs to its state.
+    pub(crate) fn write_whole_task(&self, task: &Task, object: &mut Object<'_>) {
+        self.write_task(task, object);
+        if self.revision.has(Feature::TaskRequests) {
+            return;
+        }
+        match &task.state {
+            TaskState::InputRequired(asked) => self.write_requests(asked, object),
+            TaskState::Completed(result) => self.write_inner_result(result, object),
+            TaskState::Failed(error) if self.is_for_models(error) => {
+                self.write_inner_result(&ToolResult::error(&*error.message), object);
+            }
+            TaskState::Failed(error) => {
+                let body = object.object("error");
+                encode_error::write_fields(body, self.wire.profile, error, self.revision);
+            }
+            _ => {}
+        }
+    }
+
+    /// The result that the call would have had.
+    fn write_inner_result(&self, it: &ToolResult, object: &mut Object<'_>) {
+        let mut inner = object.object("result");
+        inner.plain("resultType", "\"complete\"");
+        let (_, user) = self.write_tool_result(it, &mut inner);
+        let mut says_more = false;
+        if let Some(user) = user {
+            user.each_member(|name, _| says_more |= name != RELATED_TASK);
+        }
+        if let Some(user) = user.filter(|_| says_more) {
+            let mut meta = inner.object("_meta");
+            write_members(&mut meta, user, &[RELATED_TASK]);
+            meta.close();
+        }
+        inner.close();
+    }
+
+    /// Whether a tool that fails so has a result that a model reads, and no error.
+    fn is_for_models(&self, error: &Error) -> bool {
+        error_codes::is_tool_result(error.kind, Method::CallTool, self.revision)
+    }
+
+    /// The status as the revision sees it, and what is said about it.
+    fn told_status<'a>(&self, task: &'a Task) -> (TaskStatus, Option<Cow<'a, str>>) {
+        let own = task.message.as_deref().map(Cow::Borrowed);
+        match &task.state {
+            // Where the result is a call of its own, the status tells whether it is worth it.
+            TaskState::Completed(result)
+                if result.is_error && self.revision.has(Feature::TaskRequests) =>
+            {
+                (TaskStatus::Failed, own.or_else(|| Some(said_by(result))))
+            }
+            TaskState::Failed(error)
+                if self.is_for_models(error) && !self.revision.has(Feature::TaskRequests) =>
+            {
+                (TaskStatus::Completed, own)
+            }
+            TaskState::Failed(error) => {
+                (TaskStatus::Failed, own.or_else(|| Some(excerpt(&error.message))))
+            }
+            _ => (task.status(), own),
+        }
+    }
+
+    /// The error of a request to cancel what has ended.
+    pub(crate) fn too_late(&self, task: &Task) -> Error {
+        let status = self.told_status(task).0.as_str();
+        Error::new(ErrorKind::TaskAlreadyCompleted)
+            .with_message(format!("Cannot cancel task: already in terminal status '{status}'"))
+    }
+
+    /// The JSON text of the id of the task that all messages of this call belong to.
+    pub(crate) fn related_task(&self) -> Option<&str> {
+        match self.method {
+            Method::TaskResult => self.target.of(&self.body),
+            _ => None,
+        }
+    }
+
+    /// Says in a question which task asks, if it is one.
+    pub(crate) fn relate(&self, params: &mut Value) {
+        let id = self.related_task().and_then(|json| serde_json::from_str::<Value>(json).ok());
+        let Some(id) = id else { return };
+        if params.is_null() {
+            *params = Map::new().into();
+        }
+        let Value::Object(fields) = params else { return };
+        let meta = fields.entry("_meta").or_insert_with(|| Map::new().into());
+        if let Value::Object(meta) = meta {
+            meta.insert(RELATED_TASK.into(), json!({"taskId": id}));
+        }
+    }
+}
+
+/// Writes which task a message belongs to: the JSON text of its id.
+pub(crate) fn write_related(meta: &mut Object<'_>, id: &str) {
+    let mut related = meta.object(RELATED_TASK);
+    related.plain("taskId", id);
+    related.close();
+}
+
+/// What a result says about a failure, in short.
+fn said_by(result: &ToolResult) -> Cow<'_, str> {
+    let texts = result.content.iter().filter_map(|item| match item {
+        Content::Text(it) => Some(it.text.trim()),
+        _ => None,
+    });
+    match texts.into_iter().find(|text| !text.is_empty()) {
+        Some(text) => excerpt(text),
+        None => Cow::Borrowed(ErrorKind::ToolExecutionFailed.message()),
+    }
+}

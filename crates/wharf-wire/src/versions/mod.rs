@@ -1,0 +1,6 @@
+//! Protocol revisions as tables, and the translation between them.
+
+pub mod error_codes;
+pub(crate) mod result_wrapper;
+pub(crate) mod revision;
+pub(crate) mod translate;

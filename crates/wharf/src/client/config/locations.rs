@@ -1,0 +1,101 @@
+//! Where programs keep their servers.
+
+use std::path::{Path, PathBuf};
+
+use crate::client::config::expand::Variables;
+
+/// A file in which a program keeps its servers. It need not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// The program.
+    pub program: &'static str,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// Files in a project's folder.
+const PROJECT: [(&str, &str); 4] = [
+    ("Claude Code", ".mcp.json"),
+    ("Cursor", ".cursor/mcp.json"),
+    ("VS Code", ".vscode/mcp.json"),
+    ("Wharf", "mcp.json"),
+];
+
+/// Files in the home directory.
+const HOME: [(&str, &str); 2] = [("Claude Code", ".claude.json"), ("Cursor", ".cursor/mcp.json")];
+
+/// Files in the directory of the user's settings.
+const SETTINGS: [(&str, &str); 4] = [
+    ("Wharf", "wharf/mcp.json"),
+    ("Claude Desktop", "Claude/claude_desktop_config.json"),
+    ("VS Code", "Code/User/mcp.json"),
+    ("VS Code", "Code/User/settings.json"),
+];
+
+/// Every place where servers may be kept, the project's own first.
+#[must_use]
+pub fn places() -> Vec<Place> {
+    let mut places: Vec<Place> =
+        projects().iter().flat_map(|folder| within(folder, &PROJECT)).collect();
+    places.extend(of_user());
+    let mut seen = Vec::new();
+    places.retain(|place| {
+        !seen.contains(&place.path) && {
+            seen.push(place.path.clone());
+            true
+        }
+    });
+    places
+}
+
+/// Whether the file is one of the user's own settings, which no project can write to. A link to one of them from a
+/// project is not: `${workspaceFolder}` would be the project there.
+pub(super) fn is_of_user(path: &Path) -> bool {
+    let real = |path: &Path| (real(path), workspace(path));
+    let path = real(path);
+    of_user().any(|place| real(&place.path) == path)
+}
+
+/// The folder that the file belongs to, as the file system has it.
+pub(super) fn workspace(path: &Path) -> PathBuf {
+    match Variables::of(path).workspace() {
+        empty if empty.as_os_str().is_empty() => real(Path::new(".")),
+        folder => real(folder),
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.into())
+}
+
+/// The places of the user's own settings.
+fn of_user() -> impl Iterator<Item = Place> {
+    let home = std::env::home_dir().into_iter().flat_map(|folder| within(&folder, &HOME));
+    home.chain(settings().into_iter().flat_map(|folder| within(&folder, &SETTINGS)))
+}
+
+fn within(folder: &Path, table: &[(&'static str, &str)]) -> Vec<Place> {
+    let place =
+        |&(program, file): &(&'static str, &str)| Place { program, path: folder.join(file) };
+    table.iter().map(place).collect()
+}
+
+/// The folder we are in, and the repository that it belongs to.
+fn projects() -> Vec<PathBuf> {
+    let Ok(here) = std::env::current_dir() else { return Vec::new() };
+    let root = here.ancestors().find(|folder| folder.join(".git").exists());
+    let root = root.map(Path::to_path_buf);
+    std::iter::once(here.clone()).chain(root).collect()
+}
+
+fn settings() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    if cfg!(windows) {
+        set("APPDATA")
+    } else if cfg!(target_os = "macos") {
+        Some(std::env::home_dir()?.join("Library/Application Support"))
+    } else {
+        set("XDG_CONFIG_HOME").or_else(|| Some(std::env::home_dir()?.join(".config")))
+    }
+}
