@@ -8,7 +8,10 @@ use http::{HeaderMap, HeaderValue, header};
 use serde_json::{Value, json};
 use wharf::{BoxFuture, Client, model::Error};
 use wharf_auth::{
-    client::{Auth, Callback, Destination, MemoryVault, Vault, Visit, Visitor},
+    client::{
+        Auth, AuthorizationRequest, MemoryTokenStore, RedirectParams, TokenStore, UserAgent,
+        UserAgentSession,
+    },
     fetch::Fetch,
 };
 
@@ -20,24 +23,27 @@ const CALLBACK: &str = "http://127.0.0.1:7/callback";
 #[derive(Clone, Default)]
 struct Browser(Arc<Mutex<usize>>);
 
-impl Visit for Browser {
-    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
-        let visitor: Box<dyn Visitor> = Box::new(self.clone());
+impl UserAgent for Browser {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
+        let visitor: Box<dyn UserAgentSession> = Box::new(self.clone());
         Box::pin(async { Ok(visitor) })
     }
 }
 
-impl Visitor for Browser {
+impl UserAgentSession for Browser {
     fn redirect_uri(&self) -> &str {
         CALLBACK
     }
 
-    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+    fn visit(
+        self: Box<Self>,
+        to: AuthorizationRequest,
+    ) -> BoxFuture<Result<RedirectParams, Error>> {
         *self.0.lock().unwrap() += 1;
         Box::pin(async move {
             let answer = Fetch::new().get(to.url.as_str(), HeaderMap::new()).await?;
             let back = answer.location().filter(|it| it.starts_with(CALLBACK));
-            Ok(Callback::from_url(back.unwrap_or_else(|| panic!("{:?}", answer.body))))
+            Ok(RedirectParams::from_url(back.unwrap_or_else(|| panic!("{:?}", answer.body))))
         })
     }
 }
@@ -46,7 +52,7 @@ impl Visitor for Browser {
 async fn start() -> (Program, String) {
     let mut program = Program::start("servers/fastmcp_oauth.py", &[]);
     let url = format!("http://{}", program.told("http://").await);
-    program.let_go();
+    program.release_connection();
     (program, url)
 }
 
@@ -58,7 +64,7 @@ async fn text(client: &Client, tool: &str) -> String {
 
 /// Logs in, lists, calls, refreshes and logs out.
 async fn goes_through(url: &str, auth: Auth, browser: &Browser, method: &str) {
-    let vault = MemoryVault::default();
+    let vault = MemoryTokenStore::default();
     let auth = auth.vault(vault.clone());
     let client = Client::builder().auth(auth.clone()).connect(url).await.unwrap();
     let tools = client.tools().all().await.unwrap();
@@ -128,7 +134,7 @@ async fn a_login_that_fails_leaves_nothing_behind() {
     let (_program, url) = start().await;
     let issuer = url.replace("/mcp", "/");
     let (id, _) = registered(&issuer, "client_secret_basic").await;
-    let vault = MemoryVault::default();
+    let vault = MemoryTokenStore::default();
     let auth = Auth::code(Browser::default()).vault(vault.clone());
     let error = auth.client_secret(id, "wrong").issuer(&issuer).login(&url).await.unwrap_err();
     assert!(error.message.contains("invalid_client"), "{error}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bench::command_line::Serve;
 use wharf::prelude::*;
-use wharf::{Failure, TaskOptions};
+use wharf::{RunError, TaskOptions};
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Count {
@@ -20,8 +20,8 @@ async fn job(n: u64, ctx: Ctx) -> Json<Count> {
 
 #[tokio::main]
 async fn main() -> wharf::Result<()> {
-    let Serve::Http { address, .. } = Serve::from_command_line().map_err(Failure::new)? else {
-        return Err(Failure::new("tasks are measured over HTTP"));
+    let Serve::Http { address, .. } = Serve::from_command_line().map_err(RunError::new)? else {
+        return Err(RunError::new("tasks are measured over HTTP"));
     };
     let options = TaskOptions {
         poll_interval: Duration::from_millis(env::var("BENCH_POLL_MS")?.parse()?),

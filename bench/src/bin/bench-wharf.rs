@@ -3,7 +3,7 @@
 use bench::command_line::{Mode, Serve};
 use bench::work::{NOTIFICATIONS, WAIT, prime_factors};
 use wharf::prelude::*;
-use wharf::{Failure, Http};
+use wharf::{Http, RunError};
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Number {
@@ -80,7 +80,7 @@ fn numbered(i: usize) -> Tool {
 
 #[tokio::main]
 async fn main() -> wharf::Result<()> {
-    let serve = Serve::from_command_line().map_err(Failure::new)?;
+    let serve = Serve::from_command_line().map_err(RunError::new)?;
     let server = Server::new("bench", "0.1.0")
         .tool::<echo>()
         .tool::<add>()

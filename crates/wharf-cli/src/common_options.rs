@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use wharf::{Era, LogLevel, Pin, Root};
+use wharf::{Era, LogLevel, ProtocolVersion, Root};
 
 use crate::error::Fail;
 
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Speak {
     Any(Era),
-    Only(Pin),
+    Only(ProtocolVersion),
 }
 
 impl Speak {

@@ -8,8 +8,8 @@ use std::{
 
 use tokio::task::JoinSet;
 use wharf::{
-    Answers, Calling, Client, ClientBuilder, Deadline, Error, ErrorKind, Implementation, Stderr,
-    Target, Traced, auth::client::Auth,
+    CallBuilder, Client, ClientBuilder, ClientHandlerBuilder, Deadline, Error, ErrorKind,
+    Implementation, Stderr, Target, TraceEvent, auth::client::Auth,
 };
 
 use crate::{
@@ -106,7 +106,7 @@ impl Context {
     ) -> Result<&[Client], Fail> {
         let found = self.found(target).await?;
         let connect = || {
-            let builder = self.prepared(&found, Answers::new())?;
+            let builder = self.prepared(&found, ClientHandlerBuilder::new())?;
             Ok::<_, Fail>(builder.connect(found.target.clone()))
         };
         // What the first finds out about the server, the others need not.
@@ -125,7 +125,7 @@ impl Context {
 
     /// Connects to the server at `url` by way of `auth`, and leaves again.
     pub(crate) async fn try_in(&self, url: &str, auth: &Auth) -> Result<(), Fail> {
-        let builder = self.builder(Answers::new())?.auth(auth.clone());
+        let builder = self.builder(ClientHandlerBuilder::new())?.auth(auth.clone());
         let connecting = builder.connect(url).await;
         // `auth login` has no `--timeout` that a hint could name.
         let client = connecting.map_err(|error| Fail::connecting(error).without_timeout_hint())?;
@@ -151,7 +151,11 @@ impl Context {
     }
 
     /// What connects to the server.
-    fn prepared(&self, found: &Found, answers: Answers) -> Result<ClientBuilder, Fail> {
+    fn prepared(
+        &self,
+        found: &Found,
+        answers: ClientHandlerBuilder,
+    ) -> Result<ClientBuilder, Fail> {
         let mut builder = self.builder(answers)?;
         if let Some(way) = &found.way {
             builder = builder.auth(way.clone());
@@ -225,7 +229,7 @@ impl Context {
         Fail::connecting(error).hint(hint.map(str::to_owned))
     }
 
-    fn builder(&self, answers: Answers) -> Result<ClientBuilder, Fail> {
+    fn builder(&self, answers: ClientHandlerBuilder) -> Result<ClientBuilder, Fail> {
         let roots = self.shared.roots()?;
         let answers = if roots.is_empty() { answers } else { answers.fixed_roots(roots) };
         let mut builder = Client::builder()
@@ -234,7 +238,8 @@ impl Context {
             .stderr(Stderr::Null);
         if self.shared.trace || self.shared.stderr {
             let trace = Trace::new(self.shared.trace, self.screen.clone());
-            builder = builder.stderr(Stderr::Note).trace(move |what: Traced<'_>| trace.see(what));
+            builder =
+                builder.stderr(Stderr::Note).trace(move |what: TraceEvent<'_>| trace.see(what));
         }
         builder = match self.shared.era {
             Some(Speak::Any(era)) => builder.era(era),
@@ -256,7 +261,7 @@ impl Context {
     }
 
     /// Makes a call, and shows how it is going.
-    pub(crate) async fn watch<T: 'static>(&self, mut calling: Calling<T>) -> Result<T, Fail> {
+    pub(crate) async fn watch<T: 'static>(&self, mut calling: CallBuilder<T>) -> Result<T, Fail> {
         if self.screen.draws() {
             let screen = self.screen.clone();
             calling = calling.on_progress(move |progress| screen.progress(&progress));

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
-use wharf::{Answers, Deadline, ElicitForm, ElicitUrl, Error, ErrorKind};
+use wharf::{ClientHandlerBuilder, Deadline, ElicitForm, ElicitUrl, Error, ErrorKind};
 
 use crate::{
     error::Fail,
@@ -48,12 +48,12 @@ impl Questions {
     }
 
     /// The answers there are: none where nobody sits.
-    pub(crate) fn answers(&self) -> Answers {
+    pub(crate) fn answers(&self) -> ClientHandlerBuilder {
         if !somebody_there() {
-            return Answers::new();
+            return ClientHandlerBuilder::new();
         }
         let (forms, pages) = (self.clone(), self.clone());
-        Answers::new()
+        ClientHandlerBuilder::new()
             .elicit(move |form: ElicitForm| {
                 let (server, here) = (forms.server(), forms.clone());
                 async move { here.put(move |dialog| form::fill(&server, &form, dialog)).await }

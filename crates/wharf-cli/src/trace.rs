@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use wharf::Traced;
+use wharf::TraceEvent;
 
 use crate::terminal::{Screen, clean_line, ellipsis};
 
@@ -24,11 +24,11 @@ impl Trace {
         Trace { all, started: Instant::now(), screen }
     }
 
-    pub(crate) fn see(&self, what: Traced<'_>) {
+    pub(crate) fn see(&self, what: TraceEvent<'_>) {
         if self.all {
             return self.screen.line(&self.line(what));
         }
-        if let Traced::Note(note) = what
+        if let TraceEvent::Note(note) = what
             && let Some(line) = note.strip_prefix(STDERR)
         {
             self.screen.line(&self.screen.paint().dim(&clean_line(line)));
@@ -36,13 +36,13 @@ impl Trace {
     }
 
     /// `12.345 --> {…}`: milliseconds since the start, the direction, the message.
-    fn line(&self, what: Traced<'_>) -> String {
+    fn line(&self, what: TraceEvent<'_>) -> String {
         let paint = self.screen.paint();
         let time = format!("{:9.3}", self.started.elapsed().as_secs_f64() * 1000.0);
         let (arrow, text) = match what {
-            Traced::Sent(message) => (paint.cyan("-->"), self.shown(message)),
-            Traced::Received(message) => (paint.yellow("<--"), self.shown(message)),
-            Traced::Note(note) => (paint.dim("---"), self.shown(note.as_bytes())),
+            TraceEvent::Sent(message) => (paint.cyan("-->"), self.shown(message)),
+            TraceEvent::Received(message) => (paint.yellow("<--"), self.shown(message)),
+            TraceEvent::Note(note) => (paint.dim("---"), self.shown(note.as_bytes())),
             _ => (paint.dim("---"), String::new()),
         };
         format!("{} {arrow} {text}", paint.dim(&time))

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use wharf::{
     Target,
-    auth::client::FileVault,
+    auth::client::FileTokenStore,
     config::{Config, Entry, masked_url},
 };
 
@@ -193,7 +193,7 @@ impl Trusted {
 
 /// Beside the logins.
 fn place() -> Option<PathBuf> {
-    Some(FileVault::usual("wharf")?.with_file_name("trusted.json"))
+    Some(FileTokenStore::usual("wharf")?.with_file_name("trusted.json"))
 }
 
 #[cfg(test)]

@@ -9,13 +9,14 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
 use wharf_model::{
-    Completion, CompletionRef, Error, ErrorKind, Filter, LogLevel, Method, Peer, PromptInfo,
-    PromptResult, ReadResult, ResourceInfo, ServerCapabilities, Service, TASKS_EXTENSION, Task,
-    TemplateInfo, Timer, ToolInfo, ToolResult,
+    Completion, CompletionRef, Error, ErrorKind, LogLevel, Method, Peer, PromptInfo, PromptResult,
+    ReadResult, ResourceInfo, ServerCapabilities, Service, SubscriptionFilter, TASKS_EXTENSION,
+    Task, TemplateInfo, Timer, ToolInfo, ToolResult,
 };
 
 use crate::{
-    About, Answer, CallOptions, Calling, Errand, Link, Listening, Listing, TaskHandle,
+    CallBuilder, CallOptions, ClientHandler, ClientTransport, ControlRequest, PagedList,
+    ServerInfo, Subscription, TaskHandle,
     cache::server_state::Memory,
     call::{builder::What, deadline, request, request::Spec, result},
     proxy::Relay,
@@ -29,9 +30,9 @@ const GOODBYE: Duration = Duration::from_secs(2);
 ///
 /// ```
 /// # mod wharf { pub use wharf_client::*; }
-/// use wharf::{Caller, args};
+/// use wharf::{ClientHandle, args};
 ///
-/// # async fn example(caller: Caller) -> Result<(), wharf_model::Error> {
+/// # async fn example(caller: ClientHandle) -> Result<(), wharf_model::Error> {
 /// for tool in caller.tools().all().await? {
 ///     println!("{}", tool.name);
 /// }
@@ -41,13 +42,13 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Caller(Arc<Inner>);
+pub struct ClientHandle(Arc<Inner>);
 
 struct Inner {
-    link: Arc<dyn Link>,
+    link: Arc<dyn ClientTransport>,
     timer: Arc<dyn Timer>,
     options: CallOptions,
-    answer: Arc<dyn Answer>,
+    answer: Arc<dyn ClientHandler>,
     /// Who is calling, for services in the same process.
     peer: Arc<Peer>,
     log_level: Mutex<Option<LogLevel>>,
@@ -55,18 +56,18 @@ struct Inner {
     farewells: Farewells,
 }
 
-impl Caller {
+impl ClientHandle {
     /// Calls over `link`, and answers what is asked on the way with `answer`.
     #[must_use]
     pub fn new(
-        link: Arc<dyn Link>,
+        link: Arc<dyn ClientTransport>,
         timer: Arc<dyn Timer>,
         options: CallOptions,
-        answer: Arc<dyn Answer>,
-    ) -> Caller {
+        answer: Arc<dyn ClientHandler>,
+    ) -> ClientHandle {
         let memory = Memory::new(options.cache, answer.clone());
-        let ear: Arc<dyn crate::Ear> = memory.clone();
-        link.listen_in(Arc::downgrade(&ear));
+        let ear: Arc<dyn crate::NotificationListener> = memory.clone();
+        link.add_listener(Arc::downgrade(&ear));
         let mut can = answer.capabilities();
         if options.tasks {
             can.extensions.insert(TASKS_EXTENSION.into(), json!({}));
@@ -74,12 +75,21 @@ impl Caller {
         let peer = Arc::new(Peer::new(None, can));
         let log_level = Mutex::new(options.log_level);
         let farewells = Farewells::default();
-        Caller(Arc::new(Inner { link, timer, options, answer, peer, log_level, memory, farewells }))
+        ClientHandle(Arc::new(Inner {
+            link,
+            timer,
+            options,
+            answer,
+            peer,
+            log_level,
+            memory,
+            farewells,
+        }))
     }
 
     /// What the server said about itself.
     #[must_use]
-    pub fn about(&self) -> Arc<About> {
+    pub fn about(&self) -> Arc<ServerInfo> {
         self.0.link.about()
     }
 
@@ -90,29 +100,33 @@ impl Caller {
     }
 
     /// The server's tools.
-    pub fn tools(&self) -> Listing<ToolInfo> {
-        Listing::new(self)
+    pub fn tools(&self) -> PagedList<ToolInfo> {
+        PagedList::new(self)
     }
 
     /// The server's resources.
-    pub fn resources(&self) -> Listing<ResourceInfo> {
-        Listing::new(self)
+    pub fn resources(&self) -> PagedList<ResourceInfo> {
+        PagedList::new(self)
     }
 
     /// The server's resource templates.
-    pub fn templates(&self) -> Listing<TemplateInfo> {
-        Listing::new(self)
+    pub fn templates(&self) -> PagedList<TemplateInfo> {
+        PagedList::new(self)
     }
 
     /// The server's prompts.
-    pub fn prompts(&self) -> Listing<PromptInfo> {
-        Listing::new(self)
+    pub fn prompts(&self) -> PagedList<PromptInfo> {
+        PagedList::new(self)
     }
 
     /// Calls a tool. Its own failures are results too: see [`ToolResult::is_error`].
-    pub fn call(&self, tool: impl Into<String>, arguments: impl Serialize) -> Calling<ToolResult> {
+    pub fn call(
+        &self,
+        tool: impl Into<String>,
+        arguments: impl Serialize,
+    ) -> CallBuilder<ToolResult> {
         let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
-        Calling::new(self, spec.map(What::Call), result::tool)
+        CallBuilder::new(self, spec.map(What::Call), result::tool)
     }
 
     /// Calls a tool and reads what it returns: its structured content, else its one text, as JSON
@@ -122,9 +136,9 @@ impl Caller {
         &self,
         tool: impl Into<String>,
         arguments: impl Serialize,
-    ) -> Calling<T> {
+    ) -> CallBuilder<T> {
         let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
-        Calling::new(self, spec.map(What::Call), result::tool_as)
+        CallBuilder::new(self, spec.map(What::Call), result::tool_as)
     }
 
     /// Calls a tool as a task, where the server can, and gives back its handle at once. A server
@@ -133,9 +147,9 @@ impl Caller {
         &self,
         tool: impl Into<String>,
         arguments: impl Serialize,
-    ) -> Calling<TaskHandle> {
+    ) -> CallBuilder<TaskHandle> {
         let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
-        Calling::new(self, spec.map(|spec| What::Start(spec, None)), result::task)
+        CallBuilder::new(self, spec.map(|spec| What::Start(spec, None)), result::task)
     }
 
     /// The task with this id, which an earlier [`call_task`](Caller::call_task) gave, in this
@@ -154,9 +168,9 @@ impl Caller {
     }
 
     /// Reads a resource.
-    pub fn read(&self, uri: impl Into<String>) -> Calling<ReadResult> {
+    pub fn read(&self, uri: impl Into<String>) -> CallBuilder<ReadResult> {
         let spec = Spec::named(Method::ReadResource, uri);
-        Calling::new(self, Ok(What::Call(spec)), result::resource)
+        CallBuilder::new(self, Ok(What::Call(spec)), result::resource)
     }
 
     /// Gets a prompt's messages. Its arguments are texts.
@@ -164,25 +178,30 @@ impl Caller {
         &self,
         name: impl Into<String>,
         arguments: impl Serialize,
-    ) -> Calling<PromptResult> {
+    ) -> CallBuilder<PromptResult> {
         let spec = Spec::named(Method::GetPrompt, name).arguments(&arguments);
-        Calling::new(self, spec.map(What::Call), result::prompt)
+        CallBuilder::new(self, spec.map(What::Call), result::prompt)
     }
 
     /// Asks how an argument of a prompt or a resource template may go on after `value`.
-    pub fn complete(&self, of: CompletionRef, argument: &str, value: &str) -> Calling<Completion> {
+    pub fn complete(
+        &self,
+        of: CompletionRef,
+        argument: &str,
+        value: &str,
+    ) -> CallBuilder<Completion> {
         let argument = json!({"name": argument, "value": value});
         let spec =
             Spec::new(Method::Complete).param("ref", &json!(of)).param("argument", &argument);
-        Calling::new(self, Ok(What::Call(spec)), result::completion)
+        CallBuilder::new(self, Ok(What::Call(spec)), result::completion)
     }
 
     /// Hears of changes, from the server's acknowledgement on.
     ///
     /// # Errors
     /// If the server refuses, or does not agree in time.
-    pub async fn listen(&self, filter: Filter) -> Result<Listening, Error> {
-        Listening::begin(self, filter).await
+    pub async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, Error> {
+        Subscription::begin(self, filter).await
     }
 
     /// Hears when a resource changes.
@@ -190,12 +209,12 @@ impl Caller {
     /// # Errors
     /// If the server does not let clients follow resources, refuses this one, or does not agree in
     /// time.
-    pub async fn subscribe(&self, uri: impl Into<String>) -> Result<Listening, Error> {
+    pub async fn subscribe(&self, uri: impl Into<String>) -> Result<Subscription, Error> {
         if !self.capabilities().resources.is_some_and(|it| it.subscribe) {
             return Err(not_offered("resource subscriptions"));
         }
         let uris = [uri.into()].into();
-        self.listen(Filter { uris, ..Filter::default() }).await
+        self.listen(SubscriptionFilter { uris, ..SubscriptionFilter::default() }).await
     }
 
     /// Asks for log messages from this severity on, with every call from now on, and outside of
@@ -208,7 +227,7 @@ impl Caller {
             return Err(not_offered("log messages"));
         }
         *self.0.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
-        self.run(Errand::LogLevel(level)).await
+        self.run(ControlRequest::LogLevel(level)).await
     }
 
     /// Sees whether the server answers.
@@ -216,7 +235,7 @@ impl Caller {
     /// # Errors
     /// If it does not, in time.
     pub async fn ping(&self) -> Result<(), Error> {
-        self.run(Errand::Ping).await
+        self.run(ControlRequest::Ping).await
     }
 
     /// Tells the server that the roots are others now.
@@ -229,7 +248,7 @@ impl Caller {
             return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
         }
         self.0.peer.roots_changed();
-        self.run(Errand::RootsChanged).await
+        self.run(ControlRequest::RootsChanged).await
     }
 
     /// Any request by its name. Its result is given as it came; `null` params for none.
@@ -237,15 +256,15 @@ impl Caller {
         &self,
         method: impl Into<String>,
         params: impl Serialize,
-    ) -> Calling<Box<RawValue>> {
+    ) -> CallBuilder<Box<RawValue>> {
         let method = method.into();
         let params = request::object("Params", &params);
-        Calling::new(self, params.map(|params| What::Raw { method, params }), result::raw)
+        CallBuilder::new(self, params.map(|params| What::Raw { method, params }), result::raw)
     }
 
     /// The way to the server.
     #[must_use]
-    pub fn link(&self) -> Arc<dyn Link> {
+    pub fn link(&self) -> Arc<dyn ClientTransport> {
         self.0.link.clone()
     }
 
@@ -269,7 +288,7 @@ impl Caller {
         self.0.link.close().await;
     }
 
-    async fn run(&self, errand: Errand) -> Result<(), Error> {
+    async fn run(&self, errand: ControlRequest) -> Result<(), Error> {
         let run = self.0.link.run(errand);
         deadline::within(self.timer(), self.options().idle, "timeout", run).await
     }
@@ -282,7 +301,7 @@ impl Caller {
         &self.0.options
     }
 
-    pub(crate) fn answer(&self) -> &Arc<dyn Answer> {
+    pub(crate) fn answer(&self) -> &Arc<dyn ClientHandler> {
         &self.0.answer
     }
 
@@ -311,7 +330,7 @@ impl Caller {
     }
 }
 
-impl fmt::Debug for Caller {
+impl fmt::Debug for ClientHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Caller").field("about", &self.about()).finish_non_exhaustive()
     }

@@ -10,12 +10,12 @@ use std::{
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
     BoxFuture, Deadlines, Direction, Error, Implementation, InputRequired, Method, Outbox, Outcome,
-    Page, Reply, Request, RequestBuilder, Scope, Service, Task, Tasking, Timer, ToolResult,
-    Trusted,
+    Page, Reply, Request, RequestBuilder, RequestExtensions, Service, Task, TaskRequest, Timer,
+    ToolResult, Trusted,
 };
 
 use crate::{
-    About, Ear, Errand, Link,
+    ClientTransport, ControlRequest, NotificationListener, ServerInfo,
     call::result::unexpected,
     task::{asks_json, task_json},
 };
@@ -41,8 +41,8 @@ use crate::{
 pub async fn local(
     service: Arc<dyn Service>,
     info: Implementation,
-) -> Result<Arc<dyn Link>, Error> {
-    let mut scope = Scope::new();
+) -> Result<Arc<dyn ClientTransport>, Error> {
+    let mut scope = RequestExtensions::new();
     scope.insert(Trusted);
     local_with(service, info, scope).await
 }
@@ -55,16 +55,18 @@ pub async fn local(
 pub async fn local_with(
     service: Arc<dyn Service>,
     info: Implementation,
-    scope: Scope,
-) -> Result<Arc<dyn Link>, Error> {
+    scope: RequestExtensions,
+) -> Result<Arc<dyn ClientTransport>, Error> {
     let scope = scope.shared();
     let mut request = RequestBuilder::new(Method::Discover).build();
     request.scope = scope.clone();
     let outbox = Outbox::new(Arc::new(NoTimer), Deadlines { idle: None, total: None });
     match service.call(request, outbox).await {
-        Outcome::Complete(Reply::Discover(discovery)) => {
-            Ok(Arc::new(Local { about: Arc::new(About::new(info, *discovery)), service, scope }))
-        }
+        Outcome::Complete(Reply::Discover(discovery)) => Ok(Arc::new(Local {
+            about: Arc::new(ServerInfo::new(info, *discovery)),
+            service,
+            scope,
+        })),
         Outcome::Failed(error) => Err(*error),
         _ => Err(unexpected()),
     }
@@ -72,9 +74,9 @@ pub async fn local_with(
 
 struct Local {
     service: Arc<dyn Service>,
-    about: Arc<About>,
+    about: Arc<ServerInfo>,
     /// What requests of the caller's own carry.
-    scope: Scope,
+    scope: RequestExtensions,
 }
 
 impl Service for Local {
@@ -100,8 +102,8 @@ fn as_result(outcome: Outcome) -> Outcome {
     }
 }
 
-impl Link for Local {
-    fn about(&self) -> Arc<About> {
+impl ClientTransport for Local {
+    fn about(&self) -> Arc<ServerInfo> {
         self.about.clone()
     }
 
@@ -133,17 +135,17 @@ impl Link for Local {
         })
     }
 
-    fn scope(&self) -> Scope {
+    fn scope(&self) -> RequestExtensions {
         self.scope.clone()
     }
 
     /// A service in the same process is always there, and hears of new roots from its peer.
-    fn run(&self, _: Errand) -> BoxFuture<Result<(), Error>> {
+    fn run(&self, _: ControlRequest) -> BoxFuture<Result<(), Error>> {
         Box::pin(ready(Ok(())))
     }
 
     /// Nothing is said outside of calls and listens.
-    fn listen_in(&self, _: Weak<dyn Ear>) {}
+    fn add_listener(&self, _: Weak<dyn NotificationListener>) {}
 
     fn close(&self) -> BoxFuture<()> {
         Box::pin(ready(()))
@@ -171,7 +173,7 @@ fn request(method: Method, params: Option<&RawValue>) -> Result<Request, Error> 
     }
     let mut request = request.build();
     // Who names methods knows what a task is.
-    request.tasking = Tasking::Welcome;
+    request.tasking = TaskRequest::Welcome;
     Ok(request)
 }
 
@@ -180,7 +182,7 @@ fn text(value: Value) -> Result<Box<RawValue>, Error> {
 }
 
 /// A result as the canonical protocol writes it.
-fn result(reply: Reply, about: &About) -> Result<Value, Error> {
+fn result(reply: Reply, about: &ServerInfo) -> Result<Value, Error> {
     fn page<T: serde::Serialize>(name: &str, page: &Page<T>) -> Result<Value, Error> {
         let items: Vec<&T> = page.items().iter().map(|item| &**item).collect();
         let mut list = json!({name: serde_json::to_value(items)?});

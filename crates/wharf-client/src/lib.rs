@@ -1,8 +1,8 @@
-//! Typed calls to any server, over any [`Link`].
+//! Typed calls to any server, over any [`ClientTransport`].
 //!
 //! Nothing here does I/O or names a protocol revision: a link is a [`Service`](wharf_model::Service)
-//! that also knows who is at the other end. A [`Caller`] makes requests over it, answers what the
-//! server asks on the way with an [`Answer`], and knows what may be kept and what may be repeated.
+//! that also knows who is at the other end. A [`ClientHandle`] makes requests over it, answers what the
+//! server asks on the way with an [`ClientHandler`], and knows what may be kept and what may be repeated.
 #![forbid(unsafe_code)]
 
 mod api;
@@ -16,15 +16,15 @@ mod subscription;
 mod task;
 mod transport;
 
-pub use crate::api::Caller;
-pub use crate::call::builder::{Calling, LogMessage, Progress};
+pub use crate::api::ClientHandle;
+pub use crate::call::builder::{CallBuilder, LogMessage, Progress};
 pub use crate::call::options::CallOptions;
 pub use crate::in_process::{local, local_with};
-pub use crate::pagination::{Listed, Listing};
+pub use crate::pagination::{Listed, PagedList};
 pub use crate::server_requests::dispatch::answer_to;
-pub use crate::server_requests::handler::{Answer, Answers};
-pub use crate::subscription::Listening;
-pub use crate::transport::{About, Ear, Errand, Link};
+pub use crate::server_requests::handler::{ClientHandler, ClientHandlerBuilder};
+pub use crate::subscription::Subscription;
+pub use crate::transport::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 pub use task::{TaskChanges, TaskHandle, task_json};
 
 /// What [`args!`] expands to.

@@ -18,7 +18,7 @@ use wharf_model::{
 };
 
 use crate::{
-    Caller,
+    ClientHandle,
     api::offers,
     call::{
         builder::{Done, Hooks, What},
@@ -34,13 +34,13 @@ use crate::{
 pub trait Listed: sealed::Listed + Send + Sync + 'static {}
 
 pub(crate) mod sealed {
-    use super::{Arc, Caller, Method, Page, Reply};
+    use super::{Arc, ClientHandle, Method, Page, Reply};
 
     pub trait Listed: Sized {
         const METHOD: Method;
         fn page(reply: Reply) -> Option<Page<Self>>;
         /// The items of a page that may be used.
-        fn admit(items: Vec<Arc<Self>>, caller: &Caller, generation: u64) -> Vec<Arc<Self>> {
+        fn admit(items: Vec<Arc<Self>>, caller: &ClientHandle, generation: u64) -> Vec<Arc<Self>> {
             let _ = (caller, generation);
             items
         }
@@ -69,7 +69,7 @@ macro_rules! listed {
 
 listed! {
     ToolInfo = ListTools, Tools {
-        fn admit(items: Vec<Arc<Self>>, caller: &Caller, generation: u64) -> Vec<Arc<Self>> {
+        fn admit(items: Vec<Arc<Self>>, caller: &ClientHandle, generation: u64) -> Vec<Arc<Self>> {
             caller.memory().learn(items, caller.link().mirrors(), generation)
         }
         fn name(&self) -> Option<&str> {
@@ -86,7 +86,7 @@ listed! {
 ///
 /// ```
 /// # mod wharf { pub use wharf_client::*; }
-/// # async fn example(caller: wharf::Caller) -> Result<(), wharf_model::Error> {
+/// # async fn example(caller: wharf::ClientHandle) -> Result<(), wharf_model::Error> {
 /// let mut tools = caller.tools();
 /// while let Some(tool) = tools.next().await {
 ///     println!("{}", tool?.name);
@@ -95,8 +95,8 @@ listed! {
 /// # }
 /// ```
 #[must_use = "a list is read when it is polled"]
-pub struct Listing<T: Listed> {
-    caller: Caller,
+pub struct PagedList<T: Listed> {
+    caller: ClientHandle,
     cached: bool,
     items: std::vec::IntoIter<Arc<T>>,
     step: Step<T>,
@@ -131,12 +131,12 @@ struct Seen {
     generation: Option<u64>,
 }
 
-impl<T: Listed> Listing<T> {
-    pub(crate) fn new(caller: &Caller) -> Self {
+impl<T: Listed> PagedList<T> {
+    pub(crate) fn new(caller: &ClientHandle) -> Self {
         let offered = offers(&caller.about().discovery.capabilities, T::METHOD);
         let step = if offered { Step::Next(None) } else { Step::Over };
         let (caller, items) = (caller.clone(), Vec::new().into_iter());
-        Listing { caller, cached: true, items, step, seen: Seen::default() }
+        PagedList { caller, cached: true, items, step, seen: Seen::default() }
     }
 
     /// Asks the server, even if earlier pages are still good.
@@ -160,7 +160,7 @@ impl<T: Listed> Listing<T> {
             Err(error) if !self.is_outdated(&error) => return Err(error),
             _ => {}
         }
-        Listing::new(&self.caller).no_cache().rest().await
+        PagedList::new(&self.caller).no_cache().rest().await
     }
 
     fn has_changed(&self) -> bool {
@@ -268,7 +268,7 @@ fn endless<T>(method: Method, what: String) -> Step<T> {
 
 /// One page, and the state of the list when it was asked for.
 async fn fetch<T: Listed>(
-    caller: Caller,
+    caller: ClientHandle,
     cursor: Option<String>,
     limits: Limits,
 ) -> Result<(Page<T>, u64), Error> {
@@ -280,7 +280,7 @@ async fn fetch<T: Listed>(
     }
 }
 
-impl<T: Listed> Stream for Listing<T> {
+impl<T: Listed> Stream for PagedList<T> {
     type Item = Result<Arc<T>, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -288,7 +288,7 @@ impl<T: Listed> Stream for Listing<T> {
     }
 }
 
-impl<T: Listed> fmt::Debug for Listing<T> {
+impl<T: Listed> fmt::Debug for PagedList<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listing").field("method", &T::METHOD).finish_non_exhaustive()
     }

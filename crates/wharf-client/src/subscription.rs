@@ -10,12 +10,12 @@ use std::{
 
 use futures_core::Stream;
 use wharf_model::{
-    Deadlines, Error, ErrorKind, Event, Exchange, Filter, LiveFilter, Method, Notification,
-    Outcome, Tasking,
+    ActiveCall, Deadlines, Error, ErrorKind, Event, LiveSubscriptionFilter, Method, Notification,
+    Outcome, SubscriptionFilter, TaskRequest,
 };
 
 use crate::{
-    Caller,
+    ClientHandle,
     cache::server_state::Memory,
     call::{
         attempt::{MOST_EVENTS, refuse_here},
@@ -28,9 +28,9 @@ use crate::{
 /// with an error when the way to it is lost. Dropping it ends it here.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_client::*, wharf_model::{Filter, Error}}; }
-/// # async fn example(caller: wharf::Caller) -> Result<(), wharf::Error> {
-/// let mut changes = caller.listen(wharf::Filter { tools: true, ..Default::default() }).await?;
+/// # mod wharf { pub use {wharf_client::*, wharf_model::{SubscriptionFilter, Error}}; }
+/// # async fn example(caller: wharf::ClientHandle) -> Result<(), wharf::Error> {
+/// let mut changes = caller.listen(wharf::SubscriptionFilter { tools: true, ..Default::default() }).await?;
 /// while let Some(change) = changes.next().await {
 ///     println!("{:?}", change?);
 /// }
@@ -38,29 +38,33 @@ use crate::{
 /// # }
 /// ```
 #[must_use = "changes are heard when the stream is polled"]
-pub struct Listening {
-    exchange: Option<Exchange>,
+pub struct Subscription {
+    exchange: Option<ActiveCall>,
     memory: Arc<Memory>,
-    agreed: Filter,
+    agreed: SubscriptionFilter,
     /// Events taken without a pause.
     streak: usize,
 }
 
-impl Listening {
-    pub(crate) async fn begin(caller: &Caller, filter: Filter) -> Result<Self, Error> {
+impl Subscription {
+    pub(crate) async fn begin(
+        caller: &ClientHandle,
+        filter: SubscriptionFilter,
+    ) -> Result<Self, Error> {
         let mut request = Spec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
         request.scope = caller.link().scope();
         if !filter.tasks.is_empty() {
-            request.tasking = Tasking::Welcome;
+            request.tasking = TaskRequest::Welcome;
         }
-        request.filter = Some(LiveFilter::new(filter));
+        request.filter = Some(LiveSubscriptionFilter::new(filter));
         // How long it goes on is for the caller to say.
         let deadlines = Deadlines { idle: None, total: None };
         let link = caller.link();
         let exchange =
-            Exchange::start(&*link, request, caller.timer().clone(), deadlines).for_caller();
+            ActiveCall::start(&*link, request, caller.timer().clone(), deadlines).for_caller();
         let (exchange, memory) = (Some(exchange), caller.memory().clone());
-        let mut listening = Listening { exchange, memory, agreed: Filter::default(), streak: 0 };
+        let mut listening =
+            Subscription { exchange, memory, agreed: SubscriptionFilter::default(), streak: 0 };
         let acknowledged = listening.acknowledged();
         let idle = caller.options().idle;
         listening.agreed = deadline::within(caller.timer(), idle, "idle", acknowledged).await?;
@@ -69,7 +73,7 @@ impl Listening {
 
     /// What the server agreed to tell of.
     #[must_use]
-    pub fn agreed(&self) -> &Filter {
+    pub fn agreed(&self) -> &SubscriptionFilter {
         &self.agreed
     }
 
@@ -78,7 +82,7 @@ impl Listening {
         poll_fn(|cx| self.poll_change(cx)).await
     }
 
-    async fn acknowledged(&mut self) -> Result<Filter, Error> {
+    async fn acknowledged(&mut self) -> Result<SubscriptionFilter, Error> {
         loop {
             match poll_fn(|cx| self.poll_event(cx)).await {
                 // What changed before the agreement is of no use to a listener who knows no state.
@@ -124,7 +128,7 @@ impl Listening {
                     self.memory.hear(&notification);
                     return Poll::Ready(Some(Ok(notification)));
                 }
-                Event::Ask(id, ask) => {
+                Event::ClientRequest(id, ask) => {
                     exchange.answers().deliver(id, Err(refuse_here(&ask)));
                 }
                 Event::Withdraw(_) | Event::LetGo => {}
@@ -141,7 +145,7 @@ impl Listening {
     }
 }
 
-impl Stream for Listening {
+impl Stream for Subscription {
     type Item = Result<Notification, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -149,7 +153,7 @@ impl Stream for Listening {
     }
 }
 
-impl fmt::Debug for Listening {
+impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listening").field("agreed", &self.agreed).finish_non_exhaustive()
     }

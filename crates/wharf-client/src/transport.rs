@@ -4,13 +4,14 @@ use std::sync::{Arc, Weak};
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    BoxFuture, Discovery, Error, Implementation, LogLevel, Notification, Outbox, Scope, Service,
+    BoxFuture, Discovery, Error, Implementation, LogLevel, Notification, Outbox, RequestExtensions,
+    Service,
 };
 
 /// What a server said about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct About {
+pub struct ServerInfo {
     /// Its name and version.
     pub info: Implementation,
     /// What it can do, and how a model should use it.
@@ -21,18 +22,18 @@ pub struct About {
     pub supported: Vec<String>,
 }
 
-impl About {
+impl ServerInfo {
     /// A server that calls itself `info` and can do what `discovery` says.
     #[must_use]
     pub fn new(info: Implementation, discovery: Discovery) -> Self {
-        About { info, discovery, ..About::default() }
+        ServerInfo { info, discovery, ..ServerInfo::default() }
     }
 }
 
 /// Something to get done that the eras do in ways of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Errand {
+pub enum ControlRequest {
     /// See whether the server answers.
     Ping,
     /// Log messages outside of calls: the least grave that is wanted.
@@ -42,7 +43,7 @@ pub enum Errand {
 }
 
 /// Hears what a server says outside of any call and any listen.
-pub trait Ear: Send + Sync + 'static {
+pub trait NotificationListener: Send + Sync + 'static {
     /// Called for each such notification, in order. Must not block.
     fn heard(&self, notification: &Notification);
 }
@@ -52,9 +53,9 @@ pub trait Ear: Send + Sync + 'static {
 /// A call's notifications and questions go to its own outbox, and dropping the call cancels it
 /// there. A link finds its way back by itself where it can; a call that was under way when the
 /// connection broke ends with [`ConnectionClosed`](wharf_model::ErrorKind::ConnectionClosed).
-pub trait Link: Service {
+pub trait ClientTransport: Service {
     /// What the server said about itself, the last time it did.
-    fn about(&self) -> Arc<About>;
+    fn about(&self) -> Arc<ServerInfo>;
 
     /// Any request by its name: the JSON text of its result. `params` is a JSON object.
     fn request(
@@ -65,15 +66,15 @@ pub trait Link: Service {
     ) -> BoxFuture<Result<Box<RawValue>, Error>>;
 
     /// Does what the eras do in ways of their own; nothing where an era has no need of it.
-    fn run(&self, errand: Errand) -> BoxFuture<Result<(), Error>>;
+    fn run(&self, errand: ControlRequest) -> BoxFuture<Result<(), Error>>;
 
     /// Lets `ear` hear what the server says outside of calls, as long as anybody else holds it.
-    fn listen_in(&self, ear: Weak<dyn Ear>);
+    fn add_listener(&self, ear: Weak<dyn NotificationListener>);
 
     /// What requests of the caller's own carry beside their message, for a service in the same
     /// process. Requests that are relayed for others carry what theirs did.
-    fn scope(&self) -> Scope {
-        Scope::new()
+    fn scope(&self) -> RequestExtensions {
+        RequestExtensions::new()
     }
 
     /// Whether arguments are mirrored into headers, so that tools with annotations nobody can

@@ -11,32 +11,32 @@ use std::sync::{
 use serde_json::{Value, json};
 use support::{Fake, SECOND, answering};
 use tokio::sync::Semaphore;
-use wharf_client::{Answer, Answers, answer_to};
+use wharf_client::{ClientHandler, ClientHandlerBuilder, answer_to};
 use wharf_model::{
-    Ask, BoxFuture, ClientCapabilities, ElicitForm, ElicitResult, ElicitUrl, Error, ErrorKind,
-    Outbox, Outcome, Root, SamplingRequest, SamplingResult, ToolInfo, ToolResult,
+    BoxFuture, ClientCapabilities, ClientRequest, ElicitForm, ElicitResult, ElicitUrl, Error,
+    ErrorKind, Outbox, Outcome, Root, SamplingRequest, SamplingResult, ToolInfo, ToolResult,
 };
 
-fn form(properties: Value) -> Ask {
+fn form(properties: Value) -> ClientRequest {
     let schema = json!({"type": "object", "properties": properties});
-    Ask::Elicit(Box::new(ElicitForm::new("?", schema)))
+    ClientRequest::Elicit(Box::new(ElicitForm::new("?", schema)))
 }
 
-fn page() -> Ask {
-    Ask::ElicitUrl(Box::new(ElicitUrl::new("?", "https://x.test/a")))
+fn page() -> ClientRequest {
+    ClientRequest::ElicitUrl(Box::new(ElicitUrl::new("?", "https://x.test/a")))
 }
 
-fn sample() -> Ask {
-    Ask::Sample(Box::new(SamplingRequest::new(10).user("?")))
+fn sample() -> ClientRequest {
+    ClientRequest::Sample(Box::new(SamplingRequest::new(10).user("?")))
 }
 
-fn sample_with_tools() -> Ask {
+fn sample_with_tools() -> ClientRequest {
     let request = SamplingRequest::new(10).user("?").tool(ToolInfo::without_parameters("t"));
-    Ask::Sample(Box::new(request))
+    ClientRequest::Sample(Box::new(request))
 }
 
 /// A server that asks while its call is under way, and returns the answer or its error.
-async fn delivered(answers: impl Answer, ask: Ask) -> Result<Value, Error> {
+async fn delivered(answers: impl ClientHandler, ask: ClientRequest) -> Result<Value, Error> {
     let link = Fake::default()
         .play(async |_, outbox: Outbox| match outbox.ask(ask).await {
             Ok(answer) => ToolResult::text(answer).into(),
@@ -49,8 +49,8 @@ async fn delivered(answers: impl Answer, ask: Ask) -> Result<Value, Error> {
     Ok(serde_json::from_str(result.content[0].as_text().unwrap()).unwrap())
 }
 
-fn accepting(content: Value) -> Answers {
-    Answers::new().elicit(move |_| {
+fn accepting(content: Value) -> ClientHandlerBuilder {
+    ClientHandlerBuilder::new().elicit(move |_| {
         let content = content.clone();
         async move { Ok(ElicitResult::accept(content)) }
     })
@@ -72,19 +72,19 @@ async fn every_kind_is_answered() {
     assert_eq!(ask(page()).await, json!({"action": "accept"}));
     assert_eq!(ask(sample()).await["content"]["text"], "Paris");
     assert_eq!(ask(sample_with_tools()).await["model"], "m");
-    assert_eq!(ask(Ask::Roots).await, json!({"roots": [{"uri": "file:///a"}]}));
+    assert_eq!(ask(ClientRequest::Roots).await, json!({"roots": [{"uri": "file:///a"}]}));
 }
 
 #[tokio::test]
 async fn what_is_not_declared_is_refused() {
-    let none = Answers::new();
-    for ask in [form(json!({})), page(), sample(), sample_with_tools(), Ask::Roots] {
+    let none = ClientHandlerBuilder::new();
+    for ask in [form(json!({})), page(), sample(), sample_with_tools(), ClientRequest::Roots] {
         let (method, refused) = (ask.method().name(), delivered(none.clone(), ask).await.unwrap());
         assert_eq!(refused, json!(["method_not_found", {"method": method}]));
     }
     let forms = accepting(json!({}));
-    let pages = Answers::new().elicit_url(async |_| Ok(ElicitResult::decline()));
-    let plain = Answers::new().sample(async |_| Ok(SamplingResult::new("m", "x")));
+    let pages = ClientHandlerBuilder::new().elicit_url(async |_| Ok(ElicitResult::decline()));
+    let plain = ClientHandlerBuilder::new().sample(async |_| Ok(SamplingResult::new("m", "x")));
     for (answers, ask, needed) in [
         (&forms, page(), json!({"elicitation": {"url": {}}})),
         (&pages, form(json!({})), json!({"elicitation": {}})),
@@ -103,7 +103,7 @@ async fn what_is_not_declared_is_refused() {
 #[tokio::test]
 async fn a_trait_of_ones_own_answers_what_it_declares() {
     struct OnlyRoots;
-    impl Answer for OnlyRoots {
+    impl ClientHandler for OnlyRoots {
         fn capabilities(&self) -> ClientCapabilities {
             let all = json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}});
             serde_json::from_value(all).unwrap()
@@ -112,7 +112,7 @@ async fn a_trait_of_ones_own_answers_what_it_declares() {
             Box::pin(async { Ok(vec![]) })
         }
     }
-    assert_eq!(delivered(OnlyRoots, Ask::Roots).await.unwrap(), json!({"roots": []}));
+    assert_eq!(delivered(OnlyRoots, ClientRequest::Roots).await.unwrap(), json!({"roots": []}));
     for ask in [form(json!({})), page(), sample()] {
         assert_eq!(delivered(OnlyRoots, ask).await.unwrap()[0], "method_not_found");
     }
@@ -125,8 +125,9 @@ async fn defaults_fill_what_is_left_out() {
         "size": {"type": "string", "enum": ["s", "l"], "default": "l"}});
     let filled = delivered(accepting(json!({"age": 5})), form(fields.clone())).await.unwrap();
     assert_eq!(filled["content"], json!({"name": "x", "age": 5, "size": "l"}));
-    let nothing = Answers::new().elicit(async |_| Ok(ElicitResult::accept(Value::Null)));
-    let declined = Answers::new().elicit(async |_| Ok(ElicitResult::decline()));
+    let nothing =
+        ClientHandlerBuilder::new().elicit(async |_| Ok(ElicitResult::accept(Value::Null)));
+    let declined = ClientHandlerBuilder::new().elicit(async |_| Ok(ElicitResult::decline()));
     assert_eq!(
         delivered(declined, form(fields.clone())).await.unwrap(),
         json!({"action": "decline"})
@@ -177,7 +178,7 @@ async fn questions_are_answered_side_by_side_while_the_call_goes_on() {
         .link();
     // Nobody gets on before all ten are there.
     let (gate, here) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
-    let answers = Answers::new().sample(move |_| {
+    let answers = ClientHandlerBuilder::new().sample(move |_| {
         let (gate, here) = (gate.clone(), here.clone());
         async move {
             if here.fetch_add(1, Ordering::SeqCst) == 9 {
@@ -195,12 +196,13 @@ async fn questions_are_answered_side_by_side_while_the_call_goes_on() {
 async fn a_flood_of_questions_is_refused_beyond_what_people_answer() {
     let link = Fake::default()
         .play(async |_, outbox: Outbox| {
-            let mut asks: Vec<_> = (0..70).map(|_| Box::pin(outbox.ask(Ask::Roots))).collect();
+            let mut asks: Vec<_> =
+                (0..70).map(|_| Box::pin(outbox.ask(ClientRequest::Roots))).collect();
             let (error, ..) = futures_util::future::select_all(asks.drain(..)).await;
             error.unwrap_err().into()
         })
         .link();
-    let never = Answers::new().roots(std::future::pending::<Result<Vec<Root>, Error>>);
+    let never = ClientHandlerBuilder::new().roots(std::future::pending::<Result<Vec<Root>, Error>>);
     let error = answering(&link, never).call("t", ()).await.unwrap_err();
     assert!(error.kind.is_overloaded() && error.message.contains("64"), "{error}");
 }
@@ -218,7 +220,7 @@ impl Drop for Dropped {
 async fn a_question_that_is_withdrawn_is_not_answered_any_more() {
     let link = Fake::default()
         .play(async |_, outbox: Outbox| {
-            let mut ask = Box::pin(outbox.ask(Ask::Roots));
+            let mut ask = Box::pin(outbox.ask(ClientRequest::Roots));
             tokio::select! { biased; _ = &mut ask => (), () = tokio::task::yield_now() => () }
             drop(ask);
             tokio::task::yield_now().await;
@@ -227,7 +229,7 @@ async fn a_question_that_is_withdrawn_is_not_answered_any_more() {
         .link();
     let dropped = Arc::new(AtomicUsize::new(0));
     let count = dropped.clone();
-    let answers = Answers::new().roots(move || {
+    let answers = ClientHandlerBuilder::new().roots(move || {
         let guard = Dropped(count.clone());
         async move {
             std::future::pending::<()>().await;
@@ -241,10 +243,11 @@ async fn a_question_that_is_withdrawn_is_not_answered_any_more() {
 
 #[tokio::test]
 async fn a_panic_is_an_answer_too() {
-    let at_once = Answers::new().roots(|| -> std::future::Ready<_> { panic!("secret") });
-    let later = Answers::new().roots(async || panic!("secret"));
+    let at_once =
+        ClientHandlerBuilder::new().roots(|| -> std::future::Ready<_> { panic!("secret") });
+    let later = ClientHandlerBuilder::new().roots(async || panic!("secret"));
     for answers in [at_once, later] {
-        let told = delivered(answers, Ask::Roots).await.unwrap();
+        let told = delivered(answers, ClientRequest::Roots).await.unwrap();
         assert_eq!(told[0], "internal_error");
         assert!(!told.to_string().contains("secret"));
     }
@@ -252,11 +255,12 @@ async fn a_panic_is_an_answer_too() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_never_comes_ends_with_the_calls_total() {
-    let asking =
-        async |_, outbox: Outbox| -> Outcome { outbox.ask(Ask::Roots).await.unwrap_err().into() };
-    let suspended = support::required(vec![("k", Ask::Roots)], None);
+    let asking = async |_, outbox: Outbox| -> Outcome {
+        outbox.ask(ClientRequest::Roots).await.unwrap_err().into()
+    };
+    let suspended = support::required(vec![("k", ClientRequest::Roots)], None);
     let link = Fake::default().play(asking).then(suspended).link();
-    let never = Answers::new().roots(std::future::pending::<Result<Vec<Root>, Error>>);
+    let never = ClientHandlerBuilder::new().roots(std::future::pending::<Result<Vec<Root>, Error>>);
     let caller = answering(&link, never);
     for _ in 0..2 {
         let error = caller.call("t", ()).timeout(SECOND).await.unwrap_err();
@@ -266,10 +270,11 @@ async fn an_answer_that_never_comes_ends_with_the_calls_total() {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_question_stops_the_idle_clock() {
-    let asking =
-        async |_, outbox: Outbox| ToolResult::text(outbox.ask(Ask::Roots).await.unwrap()).into();
+    let asking = async |_, outbox: Outbox| {
+        ToolResult::text(outbox.ask(ClientRequest::Roots).await.unwrap()).into()
+    };
     let link = Fake::default().play(asking).link();
-    let slow = Answers::new().roots(async || {
+    let slow = ClientHandlerBuilder::new().roots(async || {
         tokio::time::sleep(300 * SECOND).await;
         Ok(vec![])
     });
@@ -278,18 +283,20 @@ async fn an_open_question_stops_the_idle_clock() {
 
 #[tokio::test]
 async fn an_answerers_error_reaches_the_server() {
-    let answers = Answers::new()
+    let answers = ClientHandlerBuilder::new()
         .sample(async |_| Err(Error::new(ErrorKind::RefusedPolicy).with_message("not today")));
     assert_eq!(delivered(answers, sample()).await.unwrap(), json!(["refused_policy", null]));
 }
 
 #[tokio::test]
 async fn questions_outside_of_calls_are_answered_by_the_same_rules() {
-    let answers: Arc<dyn Answer> = Arc::new(accepting(json!({})));
+    let answers: Arc<dyn ClientHandler> = Arc::new(accepting(json!({})));
     let fields = json!({"a": {"type": "string", "default": "x"}});
     let filled = answer_to(&answers, form(fields)).await.unwrap();
     assert_eq!(filled, r#"{"action":"accept","content":{"a":"x"}}"#);
-    assert!(answer_to(&answers, Ask::Roots).await.unwrap_err().kind.is_method_not_found());
+    assert!(
+        answer_to(&answers, ClientRequest::Roots).await.unwrap_err().kind.is_method_not_found()
+    );
     let error = answer_to(&answers, page()).await.unwrap_err();
     assert!(error.kind.is_missing_client_capability());
 }
@@ -297,7 +304,8 @@ async fn questions_outside_of_calls_are_answered_by_the_same_rules() {
 #[tokio::test]
 async fn a_panic_on_hearing_of_a_page_stays_where_it_is() {
     let link = Fake::default().link();
-    let _caller = answering(&link, Answers::new().on_elicitation_complete(|_| panic!("oh")));
+    let _caller =
+        answering(&link, ClientHandlerBuilder::new().on_elicitation_complete(|_| panic!("oh")));
     link.say(wharf_model::Notification::ElicitationComplete { id: "e-1".into() });
 }
 
@@ -305,7 +313,7 @@ async fn a_panic_on_hearing_of_a_page_stays_where_it_is() {
 async fn completed_pages_are_told_once() {
     let told = Arc::new(AtomicUsize::new(0));
     let count = told.clone();
-    let answers = Answers::new().on_elicitation_complete(move |id| {
+    let answers = ClientHandlerBuilder::new().on_elicitation_complete(move |id| {
         assert_eq!(id, "e-1");
         count.fetch_add(1, Ordering::SeqCst);
     });

@@ -5,7 +5,7 @@ mod support;
 
 use serde_json::json;
 use support::{Fake, SECOND, caller, caller_with, names, page};
-use wharf_client::{Answers, CallOptions, args};
+use wharf_client::{CallOptions, ClientHandlerBuilder, args};
 use wharf_model::{
     CacheHint, Error, ErrorKind, Notification, Outcome, PromptInfo, ReadResult, Reply, Request,
     ResourceContents, ResourceInfo, TemplateInfo, ToolInfo,
@@ -74,7 +74,7 @@ async fn without_leave_nothing_is_kept() {
     }
     assert_eq!(link.count(), 2);
     let link = Fake::default().always(fresh).link();
-    let client = caller_with(&link, Answers::new(), CallOptions::default().cache(0));
+    let client = caller_with(&link, ClientHandlerBuilder::new(), CallOptions::default().cache(0));
     for _ in 0..2 {
         client.tools().all().await.unwrap();
     }
@@ -125,7 +125,7 @@ async fn what_was_under_way_when_it_changed_is_not_kept() {
 #[tokio::test]
 async fn the_oldest_gives_way_and_the_large_is_not_kept() {
     let link = Fake::default().always(fresh).link();
-    let client = caller_with(&link, Answers::new(), CallOptions::default().cache(2));
+    let client = caller_with(&link, ClientHandlerBuilder::new(), CallOptions::default().cache(2));
     for uri in ["a:1", "a:2", "a:3", "a:2", "a:3", "a:1"] {
         client.read(uri).await.unwrap();
     }

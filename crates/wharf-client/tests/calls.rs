@@ -10,10 +10,11 @@ use std::{
 
 use serde_json::{Value, json};
 use support::{Fake, SECOND, answering, caller, caller_with};
-use wharf_client::{Answers, CallOptions, Errand, args};
+use wharf_client::{CallOptions, ClientHandlerBuilder, ControlRequest, args};
 use wharf_model::{
-    Asks, Completion, CompletionRef, Content, Error, ErrorKind, LogLevel, Method, Notification,
-    Outcome, PromptMessage, PromptResult, ReadResult, Reply, ResourceContents, Root, ToolResult,
+    Completion, CompletionRef, Content, Error, ErrorKind, InputMode, LogLevel, Method,
+    Notification, Outcome, PromptMessage, PromptResult, ReadResult, Reply, ResourceContents, Root,
+    ToolResult,
 };
 
 fn raw(json: Value) -> Box<serde_json::value::RawValue> {
@@ -51,7 +52,7 @@ async fn each_method_has_its_call() {
                 "context": {"arguments": {"a": "b"}}}),
         ]
     );
-    assert!(link.sent().iter().all(|sent| sent.asks == Asks::Deliver));
+    assert!(link.sent().iter().all(|sent| sent.asks == InputMode::Deliver));
     assert_eq!(caller.about().info.name, "fake");
     caller.close().await;
 }
@@ -132,7 +133,7 @@ async fn what_the_server_does_not_offer_is_not_asked() {
 #[tokio::test]
 async fn any_request_passes_by_its_name() {
     let link = Fake::default().link();
-    let roots = Answers::new().fixed_roots([Root::new("file:///a")]);
+    let roots = ClientHandlerBuilder::new().fixed_roots([Root::new("file:///a")]);
     let caller = answering(&link, roots);
     let echo = caller.request("echo", args! { a: 1 }).await.unwrap();
     assert_eq!(echo.get(), r#"{"a":1}"#);
@@ -186,13 +187,13 @@ async fn progress_and_logs_are_heard_in_order() {
 async fn the_log_level_goes_with_every_call_from_then_on() {
     let link = Fake::default().always(|_| ToolResult::default().into()).link();
     let options = CallOptions::default().log_level(LogLevel::Error);
-    let caller = caller_with(&link, Answers::new(), options);
+    let caller = caller_with(&link, ClientHandlerBuilder::new(), options);
     caller.call("t", ()).await.unwrap();
     caller.clone().set_log_level(LogLevel::Debug).await.unwrap();
     caller.call("t", ()).await.unwrap();
     let levels: Vec<_> = link.sent().iter().map(|sent| sent.log_level).collect();
     assert_eq!(levels, [Some(LogLevel::Error), Some(LogLevel::Debug)]);
-    assert_eq!(link.errands(), [Errand::LogLevel(LogLevel::Debug)]);
+    assert_eq!(link.errands(), [ControlRequest::LogLevel(LogLevel::Debug)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,11 +201,11 @@ async fn errands_are_run_and_end_in_time() {
     let mut fake = Fake::default();
     fake.about.info.name = "silent".into();
     let link = fake.link();
-    let roots = Answers::new().roots(async || Ok(vec![]));
+    let roots = ClientHandlerBuilder::new().roots(async || Ok(vec![]));
     let caller = answering(&link, roots);
     caller.roots_changed().await.unwrap();
     assert!(caller.ping().await.unwrap_err().kind.is_request_timeout());
-    assert_eq!(link.errands(), [Errand::RootsChanged, Errand::Ping]);
+    assert_eq!(link.errands(), [ControlRequest::RootsChanged, ControlRequest::Ping]);
 }
 
 #[tokio::test(start_paused = true)]

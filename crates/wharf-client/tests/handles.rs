@@ -6,17 +6,17 @@ mod support;
 use futures_util::StreamExt;
 use serde_json::json;
 use support::{Fake, SECOND, answering, caller, played::*};
-use wharf_client::Answers;
+use wharf_client::ClientHandlerBuilder;
 use wharf_model::{
-    ElicitResult, Error, ErrorKind, Method, Notification, Outcome, TaskState, TaskStatus, Tasking,
-    ToolResult,
+    ElicitResult, Error, ErrorKind, Method, Notification, Outcome, TaskRequest, TaskState,
+    TaskStatus, ToolResult,
 };
 
 fn text(result: &ToolResult) -> &str {
     result.content[0].as_text().unwrap()
 }
 
-fn statuses(link: &Fake) -> Vec<Tasking> {
+fn statuses(link: &Fake) -> Vec<TaskRequest> {
     let calls = link.sent().into_iter().filter(|it| it.method == Method::CallTool);
     calls.map(|it| it.tasking).collect()
 }
@@ -27,7 +27,7 @@ async fn a_handle_is_there_at_once_and_waits_for_the_end() {
     let task = caller(&link).call_task("slow", ()).await.unwrap();
     assert_eq!((task.id(), link.of(Method::GetTask).len()), (Some("t-1"), 0));
     assert_eq!(text(&task.wait().await.unwrap()), "done");
-    assert_eq!(statuses(&link), [Tasking::Welcome]);
+    assert_eq!(statuses(&link), [TaskRequest::Welcome]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,7 +47,7 @@ async fn a_server_that_answers_at_once_makes_a_handle_that_is_done() {
 #[tokio::test(start_paused = true)]
 async fn a_kept_id_leads_back_to_the_task() {
     let link = Played::shown([asking(&[("q", "?")]), completed("done")]).link();
-    let answers = Answers::new().elicit(async |_| Ok(ElicitResult::decline()));
+    let answers = ClientHandlerBuilder::new().elicit(async |_| Ok(ElicitResult::decline()));
     let task = answering(&link, answers).task("t-1");
     assert_eq!(link.count(), 0);
     assert_eq!(text(&task.wait().await.unwrap()), "done");
@@ -129,13 +129,13 @@ async fn a_server_that_wants_to_be_asked_for_tasks_is_asked() {
         link.lists(tool(support));
         let task = caller(&link).call_task("slow", ()).keep_for(60 * SECOND).await.unwrap();
         assert_eq!(task.id(), Some("t-1"));
-        assert_eq!(statuses(&link), [Tasking::Wanted(Some(60_000))]);
+        assert_eq!(statuses(&link), [TaskRequest::Wanted(Some(60_000))]);
         assert_eq!(text(&task.wait().await.unwrap()), "fetched");
     }
     let link = Played::fetched([]).result("at once").link();
     link.lists(tool("forbidden"));
     let task = caller(&link).call_task("slow", ()).await.unwrap();
-    assert_eq!((task.id(), statuses(&link)), (None, vec![Tasking::Declined]));
+    assert_eq!((task.id(), statuses(&link)), (None, vec![TaskRequest::Declined]));
     assert_eq!(text(&task.wait().await.unwrap()), "at once");
 }
 
@@ -157,7 +157,7 @@ async fn a_list_that_changes_while_it_is_asked_for_makes_no_plain_call_of_a_task
     };
     let (started, ()) = tokio::join!(call.into_future(), change);
     assert_eq!(started.unwrap().id(), Some("t-1"));
-    assert_eq!(statuses(&link), [Tasking::Wanted(None)]);
+    assert_eq!(statuses(&link), [TaskRequest::Wanted(None)]);
 }
 
 #[tokio::test(start_paused = true)]

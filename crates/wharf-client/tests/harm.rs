@@ -4,11 +4,11 @@
 mod support;
 
 use support::{SECOND, answering, caller, caller_with, played::*};
-use wharf_client::{Answers, CallOptions};
+use wharf_client::{CallOptions, ClientHandlerBuilder};
 use wharf_model::{ElicitResult, ErrorKind, Method, TaskState};
 
-fn answers() -> Answers {
-    Answers::new().elicit(async |_| Ok(ElicitResult::decline()))
+fn answers() -> ClientHandlerBuilder {
+    ClientHandlerBuilder::new().elicit(async |_| Ok(ElicitResult::decline()))
 }
 
 #[tokio::test(start_paused = true)]

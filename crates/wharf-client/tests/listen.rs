@@ -7,18 +7,19 @@ use futures_util::StreamExt;
 use serde_json::json;
 use support::{Fake, caller, names, tools};
 use wharf_model::{
-    Ask, Error, ErrorKind, Filter, Method, Notification, Outbox, Outcome, Reply, Request,
+    ClientRequest, Error, ErrorKind, Method, Notification, Outbox, Outcome, Reply, Request,
+    SubscriptionFilter,
 };
 
-fn wanted() -> Filter {
-    Filter { tools: true, ..Filter::default() }
+fn wanted() -> SubscriptionFilter {
+    SubscriptionFilter { tools: true, ..SubscriptionFilter::default() }
 }
 
 #[tokio::test]
 async fn a_listen_begins_with_what_the_server_agreed_to() {
     let link = Fake::default()
         .play(async |request: Request, outbox: Outbox| {
-            let filter = request.filter.as_ref().unwrap().read(Filter::clone);
+            let filter = request.filter.as_ref().unwrap().read(SubscriptionFilter::clone);
             assert!(filter.tools && filter.prompts);
             // What comes before the agreement is nothing anybody waits for.
             outbox.notify(Notification::PromptsChanged);
@@ -29,7 +30,8 @@ async fn a_listen_begins_with_what_the_server_agreed_to() {
             Reply::Listened.into()
         })
         .link();
-    let listening = caller(&link).listen(Filter { prompts: true, ..wanted() }).await.unwrap();
+    let listening =
+        caller(&link).listen(SubscriptionFilter { prompts: true, ..wanted() }).await.unwrap();
     assert_eq!(listening.agreed(), &wanted());
     let heard: Vec<_> = listening.collect().await;
     assert!(matches!(heard[..], [Ok(Notification::ToolsChanged), Ok(Notification::ToolsChanged)]));
@@ -40,7 +42,7 @@ async fn a_listen_begins_with_what_the_server_agreed_to() {
 async fn a_subscription_listens_to_one_resource() {
     let link = Fake::default()
         .play(async |request: Request, outbox: Outbox| {
-            let filter = request.filter.as_ref().unwrap().read(Filter::clone);
+            let filter = request.filter.as_ref().unwrap().read(SubscriptionFilter::clone);
             assert_eq!(filter.uris, ["a:b".to_owned()].into());
             outbox.notify(Notification::Acknowledged(filter));
             // A part of what was subscribed to may be told by its own name.
@@ -143,7 +145,7 @@ async fn questions_do_not_belong_into_a_listen() {
     let link = Fake::default()
         .play(async |_, outbox: Outbox| {
             outbox.notify(Notification::Acknowledged(wanted()));
-            outbox.ask(Ask::Roots).await.unwrap_err().into()
+            outbox.ask(ClientRequest::Roots).await.unwrap_err().into()
         })
         .link();
     let mut listening = caller(&link).listen(wanted()).await.unwrap();

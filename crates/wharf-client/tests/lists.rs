@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use serde_json::json;
 use support::{Fake, answering, caller, caller_with, names, page, tool, tools};
-use wharf_client::{Answers, CallOptions};
+use wharf_client::{CallOptions, ClientHandlerBuilder};
 use wharf_model::{
     Error, ErrorKind, Notification, Outcome, PromptInfo, Reply, ResourceInfo, TemplateInfo,
     ToolInfo, ToolResult,
@@ -61,14 +61,14 @@ async fn a_server_that_pages_for_ever_is_stopped() {
         })
         .link();
     let options = CallOptions::default().pages(10);
-    let listing = caller_with(&link, Answers::new(), options).tools();
+    let listing = caller_with(&link, ClientHandlerBuilder::new(), options).tools();
     let items: Vec<_> = StreamExt::collect(listing).await;
     assert_eq!((items.len(), link.count()), (11, 10));
     let error = items[10].as_ref().unwrap_err();
     assert!(error.kind.is_content_too_large() && error.message.contains("10 pages"), "{error}");
 
     let link = Fake::default().then(tools(&["a", "b", "c"], None)).link();
-    let caller = caller_with(&link, Answers::new(), CallOptions::default().items(2));
+    let caller = caller_with(&link, ClientHandlerBuilder::new(), CallOptions::default().items(2));
     let error = caller.tools().all().await.unwrap_err();
     assert!(error.message.contains("2 items"), "{error}");
 }
@@ -154,7 +154,7 @@ async fn arguments_are_mirrored_as_the_listed_schema_says() {
         .then(tool(annotated("t", json!("Region"))))
         .always(|_| ToolResult::default().into())
         .link();
-    let caller = answering(&link, Answers::new());
+    let caller = answering(&link, ClientHandlerBuilder::new());
     let deep = json!({"on": true, "count": 42});
     let arguments = json!({"region": "é\"x", "deep": deep});
     caller.call("t", &arguments).await.unwrap();
@@ -211,7 +211,7 @@ async fn a_listing_has_a_limit_in_bytes() {
     assert_eq!(link.count(), 65);
     let link = heavy(10, std::time::Duration::ZERO);
     let options = CallOptions::default().listed(25);
-    caller_with(&link, Answers::new(), options).tools().all().await.unwrap_err();
+    caller_with(&link, ClientHandlerBuilder::new(), options).tools().all().await.unwrap_err();
     assert_eq!(link.count(), 3);
 }
 
@@ -220,7 +220,8 @@ async fn all_pages_together_have_one_deadline() {
     let link = heavy(1, 10 * support::SECOND);
     let begun = tokio::time::Instant::now();
     let options = CallOptions::default().total(35 * support::SECOND);
-    let error = caller_with(&link, Answers::new(), options).tools().all().await.unwrap_err();
+    let error =
+        caller_with(&link, ClientHandlerBuilder::new(), options).tools().all().await.unwrap_err();
     assert!(error.kind.is_request_timeout(), "{error}");
     assert_eq!((begun.elapsed(), link.count()), (35 * support::SECOND, 4));
 }

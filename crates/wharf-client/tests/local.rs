@@ -9,12 +9,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use support::{TokioTimer, names};
-use wharf_client::{Answer, Answers, CallOptions, Caller, args, local};
+use wharf_client::{CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder, args, local};
 use wharf_model::{
-    CompletionRef, ElicitResult, Filter, Implementation, LogLevel, Notification, PromptMessage,
-    Root, SamplingRequest, SamplingResult, Service,
+    CompletionRef, ElicitResult, Implementation, LogLevel, Notification, PromptMessage, Root,
+    SamplingRequest, SamplingResult, Service, SubscriptionFilter,
 };
-use wharf_server::{Args, AskError, Ctx, Prompt, Resource, Router, Tool, ToolError};
+use wharf_server::{Args, ClientRequestError, Ctx, Prompt, Resource, Router, Tool, ToolError};
 
 #[derive(Deserialize, JsonSchema)]
 struct Two {
@@ -27,12 +27,12 @@ struct Confirm {
     sure: bool,
 }
 
-async fn confirmed(ctx: Ctx) -> Result<String, AskError> {
+async fn confirmed(ctx: Ctx) -> Result<String, ClientRequestError> {
     let confirm: Confirm = ctx.ask("confirm", "Sure?").await?;
     Ok(format!("sure: {}", confirm.sure))
 }
 
-async fn sampled(ctx: Ctx) -> Result<String, AskError> {
+async fn sampled(ctx: Ctx) -> Result<String, ClientRequestError> {
     Ok(ctx.sample("s", SamplingRequest::new(10).user("?")).await?.text())
 }
 
@@ -49,15 +49,15 @@ fn router() -> Router {
         .unwrap()
 }
 
-async fn connect(router: Router, answers: impl Answer) -> Caller {
+async fn connect(router: Router, answers: impl ClientHandler) -> ClientHandle {
     let info = Implementation::new("harbour", "1.0.0");
     let link = local(Arc::new(router), info).await.unwrap();
-    Caller::new(link, Arc::new(TokioTimer), CallOptions::default(), Arc::new(answers))
+    ClientHandle::new(link, Arc::new(TokioTimer), CallOptions::default(), Arc::new(answers))
 }
 
 #[tokio::test]
 async fn everything_works_without_a_transport() {
-    let caller = connect(router(), Answers::new()).await;
+    let caller = connect(router(), ClientHandlerBuilder::new()).await;
     assert_eq!(caller.about().info.name, "harbour");
     assert!(caller.about().revision.is_empty());
     let tools = caller.tools().all().await.unwrap();
@@ -78,7 +78,7 @@ async fn everything_works_without_a_transport() {
 
 #[tokio::test]
 async fn handlers_ask_the_client_that_calls() {
-    let answers = Answers::new()
+    let answers = ClientHandlerBuilder::new()
         .elicit(async |_| Ok(ElicitResult::accept(json!({"sure": true}))))
         .sample(async |_| Ok(SamplingResult::new("m", "Paris")))
         .roots(async || Ok(vec![Root::new("file:///a")]));
@@ -87,7 +87,7 @@ async fn handlers_ask_the_client_that_calls() {
     assert_eq!(caller.call_as::<String>("sample", ()).await.unwrap(), "Paris");
     caller.roots_changed().await.unwrap();
     // A client without answers is not even asked.
-    let silent = connect(router(), Answers::new()).await;
+    let silent = connect(router(), ClientHandlerBuilder::new()).await;
     let refused = silent.call("confirm", ()).await;
     assert!(refused.map_or(true, |result| result.is_error));
 }
@@ -95,8 +95,11 @@ async fn handlers_ask_the_client_that_calls() {
 #[tokio::test]
 async fn changes_are_heard() {
     let router = router();
-    let caller = connect(router.clone(), Answers::new()).await;
-    let mut changes = caller.listen(Filter { tools: true, ..Filter::default() }).await.unwrap();
+    let caller = connect(router.clone(), ClientHandlerBuilder::new()).await;
+    let mut changes = caller
+        .listen(SubscriptionFilter { tools: true, ..SubscriptionFilter::default() })
+        .await
+        .unwrap();
     assert!(changes.agreed().tools);
     router.registry().add(Tool::new("new", async || "x")).unwrap();
     assert!(matches!(changes.next().await, Some(Ok(Notification::ToolsChanged))));
@@ -107,7 +110,7 @@ async fn changes_are_heard() {
 
 #[tokio::test]
 async fn requests_by_name_give_results_as_the_protocol_writes_them() {
-    let caller = connect(router(), Answers::new()).await;
+    let caller = connect(router(), ClientHandlerBuilder::new()).await;
     let ask = async |method: &str, params: Value| -> Value {
         serde_json::from_str(caller.request(method, params).await.unwrap().get()).unwrap()
     };
@@ -135,12 +138,13 @@ async fn requests_by_name_give_results_as_the_protocol_writes_them() {
 
 #[tokio::test]
 async fn a_relay_of_a_relay_is_still_the_server() {
-    let first = connect(router(), Answers::new()).await;
+    let first = connect(router(), ClientHandlerBuilder::new()).await;
     let relay: Arc<dyn Service> = first.relay();
     let link = local(relay, Implementation::new("proxy", "1")).await.unwrap();
-    let answers = Answers::new().elicit(async |_| Ok(ElicitResult::accept(json!({"sure": false}))));
+    let answers = ClientHandlerBuilder::new()
+        .elicit(async |_| Ok(ElicitResult::accept(json!({"sure": false}))));
     let timer = Arc::new(TokioTimer);
-    let caller = Caller::new(link, timer, CallOptions::default(), Arc::new(answers));
+    let caller = ClientHandle::new(link, timer, CallOptions::default(), Arc::new(answers));
     assert_eq!(caller.call_as::<i64>("add", args! { a: 1, b: 2 }).await.unwrap(), 3);
     assert_eq!(caller.call_as::<String>("confirm", ()).await.unwrap(), "sure: false");
 }

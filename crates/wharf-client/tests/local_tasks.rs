@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::json;
 use support::{SECOND, TokioTimer};
-use wharf_client::{Answers, CallOptions, Caller, local};
+use wharf_client::{CallOptions, ClientHandle, ClientHandlerBuilder, local};
 use wharf_model::{
     ElicitResult, Error, ErrorKind, Implementation, TaskState, TaskStatus, ToolResult,
 };
@@ -27,7 +27,7 @@ async fn deploy(ctx: Ctx) -> Result<String, ToolError> {
     Ok(if answer.confirmed { "deployed" } else { "kept" }.to_owned())
 }
 
-async fn caller(answers: Answers) -> Caller {
+async fn caller(answers: ClientHandlerBuilder) -> ClientHandle {
     let router = Router::builder()
         .add(Tool::new("deploy", deploy).task(TaskMode::required()))
         .add(
@@ -41,11 +41,12 @@ async fn caller(answers: Answers) -> Caller {
         .build()
         .unwrap();
     let link = local(Arc::new(router), Implementation::new("harbour", "1")).await.unwrap();
-    Caller::new(link, Arc::new(TokioTimer), CallOptions::default(), Arc::new(answers))
+    ClientHandle::new(link, Arc::new(TokioTimer), CallOptions::default(), Arc::new(answers))
 }
 
-fn yes() -> Answers {
-    Answers::new().elicit(async |_| Ok(ElicitResult::accept(json!({"confirmed": true}))))
+fn yes() -> ClientHandlerBuilder {
+    ClientHandlerBuilder::new()
+        .elicit(async |_| Ok(ElicitResult::accept(json!({"confirmed": true}))))
 }
 
 fn text(result: &ToolResult) -> &str {

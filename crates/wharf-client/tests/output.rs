@@ -5,7 +5,7 @@ mod support;
 
 use serde_json::{Value, json, value::to_raw_value};
 use support::{Fake, answering, caller, caller_with, tool};
-use wharf_client::{Answers, CallOptions};
+use wharf_client::{CallOptions, ClientHandlerBuilder};
 use wharf_model::{Error, ToolInfo, ToolResult};
 
 fn result(structured: &Value) -> ToolResult {
@@ -41,11 +41,11 @@ async fn structured_content_must_match_its_schema() {
 #[tokio::test]
 async fn nothing_is_checked_that_is_not_known_or_not_wanted() {
     let link = Fake::default().then(result(&json!({"n": 0}))).link();
-    answering(&link, Answers::new()).call("t", ()).await.unwrap();
+    answering(&link, ClientHandlerBuilder::new()).call("t", ()).await.unwrap();
     let info = ToolInfo::without_parameters("t").output_schema(numbers());
     let link = Fake::default().then(tool(info)).then(result(&json!({"n": 0}))).link();
     let options = CallOptions::default().validate_output(false);
-    let caller = caller_with(&link, Answers::new(), options);
+    let caller = caller_with(&link, ClientHandlerBuilder::new(), options);
     caller.tools().all().await.unwrap();
     caller.call("t", ()).await.unwrap();
 }

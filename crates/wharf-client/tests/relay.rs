@@ -12,12 +12,13 @@ use std::{
 use serde_json::{Value, json};
 use support::{Fake, TokioTimer, caller, names, page, required, tool, tools};
 use wharf_model::{
-    Ask, Asks, ClientCapabilities, Deadlines, Error, Event, Exchange, Filter, LiveFilter, LogLevel,
-    Method, Notification, Outbox, Outcome, Peer, Principal, Reply, Request, RequestBuilder,
-    RootsCapability, Service, ToolInfo, ToolResult,
+    ActiveCall, ClientCapabilities, ClientRequest, Deadlines, Error, Event, InputMode,
+    LiveSubscriptionFilter, LogLevel, Method, Notification, Outbox, Outcome, Peer, Principal,
+    Reply, Request, RequestBuilder, RootsCapability, Service, SubscriptionFilter, ToolInfo,
+    ToolResult,
 };
 
-fn request(asks: Asks) -> Request {
+fn request(asks: InputMode) -> Request {
     let request = RequestBuilder::new(Method::CallTool).target("t").arguments(r#"{"x":1.50}"#);
     let mut request = request.meta(r#"{"trace":"y"}"#).param("future", "[1]").build();
     request.asks = asks;
@@ -30,11 +31,11 @@ fn request(asks: Asks) -> Request {
 async fn front(link: &Arc<Fake>, request: Request) -> (Outcome, usize) {
     let relay = caller(link).relay();
     let deadlines = Deadlines { idle: None, total: None };
-    let mut exchange = Exchange::start(&*relay, request, Arc::new(TokioTimer), deadlines);
+    let mut exchange = ActiveCall::start(&*relay, request, Arc::new(TokioTimer), deadlines);
     let mut asked = 0;
     loop {
         match poll_fn(|cx| exchange.poll_event(cx)).await {
-            Event::Ask(id, _) => {
+            Event::ClientRequest(id, _) => {
                 asked += 1;
                 exchange.answers().deliver(id, Ok(r#"{"roots":[]}"#.into()));
             }
@@ -58,9 +59,9 @@ async fn everything_passes_as_it_is() {
         .then(Error::tool_not_found("t"))
         .then(tools(&["a"], Some("next")))
         .link();
-    let (outcome, _) = front(&link, request(Asks::Suspend)).await;
+    let (outcome, _) = front(&link, request(InputMode::Suspend)).await;
     assert_eq!(text(&outcome), "done");
-    let (outcome, _) = front(&link, request(Asks::Deliver)).await;
+    let (outcome, _) = front(&link, request(InputMode::Deliver)).await;
     assert!(matches!(outcome, Outcome::Failed(error) if *error == Error::tool_not_found("t")));
     let list = RequestBuilder::new(Method::ListTools).cursor("c").build();
     let (outcome, _) = front(&link, list).await;
@@ -76,10 +77,10 @@ async fn everything_passes_as_it_is() {
 #[tokio::test]
 async fn a_front_that_can_be_asked_is_asked() {
     let link = Fake::default()
-        .then(required(vec![("a", Ask::Roots), ("b", Ask::Roots)], Some("s")))
+        .then(required(vec![("a", ClientRequest::Roots), ("b", ClientRequest::Roots)], Some("s")))
         .then(ToolResult::text("done"))
         .link();
-    let (outcome, asked) = front(&link, request(Asks::Deliver)).await;
+    let (outcome, asked) = front(&link, request(InputMode::Deliver)).await;
     assert_eq!((text(&outcome), asked), ("done", 2));
     let sent = link.sent();
     let roots = json!({"roots": []});
@@ -91,8 +92,8 @@ async fn a_front_that_can_be_asked_is_asked() {
 
 #[tokio::test]
 async fn a_front_that_comes_back_gets_the_question_itself() {
-    let link = Fake::default().then(required(vec![("a", Ask::Roots)], Some("s"))).link();
-    let (outcome, asked) = front(&link, request(Asks::Suspend)).await;
+    let link = Fake::default().then(required(vec![("a", ClientRequest::Roots)], Some("s"))).link();
+    let (outcome, asked) = front(&link, request(InputMode::Suspend)).await;
     assert_eq!(asked, 0);
     let Outcome::InputRequired(required) = outcome else { panic!("{outcome:?}") };
     assert_eq!(required.state.as_deref(), Some("s"));
@@ -100,12 +101,12 @@ async fn a_front_that_comes_back_gets_the_question_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn a_back_that_asks_for_ever_is_left() {
-    let link = Fake::default().always(|_| required(vec![("a", Ask::Roots)], None)).link();
-    let (outcome, asked) = front(&link, request(Asks::Deliver)).await;
+    let link = Fake::default().always(|_| required(vec![("a", ClientRequest::Roots)], None)).link();
+    let (outcome, asked) = front(&link, request(InputMode::Deliver)).await;
     assert!(matches!(outcome, Outcome::Failed(error) if error.message.contains("8 times")));
     assert_eq!((asked, link.count()), (8, 9));
     let link = Fake::default().always(|_| required(vec![], Some("s"))).link();
-    let (outcome, _) = front(&link, request(Asks::Deliver)).await;
+    let (outcome, _) = front(&link, request(InputMode::Deliver)).await;
     assert!(matches!(outcome, Outcome::Failed(_)) && link.count() == 9);
 }
 
@@ -114,10 +115,10 @@ async fn questions_and_news_on_the_way_pass() {
     let link = Fake::default()
         .play(async |_, outbox: Outbox| {
             outbox.notify(Notification::Progress { progress: 1.0, total: None, message: None });
-            ToolResult::text(outbox.ask(Ask::Roots).await.unwrap()).into()
+            ToolResult::text(outbox.ask(ClientRequest::Roots).await.unwrap()).into()
         })
         .link();
-    let (outcome, asked) = front(&link, request(Asks::Deliver)).await;
+    let (outcome, asked) = front(&link, request(InputMode::Deliver)).await;
     assert_eq!((text(&outcome), asked), (r#"{"roots":[]}"#, 1));
 }
 
@@ -125,8 +126,8 @@ async fn questions_and_news_on_the_way_pass() {
 fn waiting_back() -> Arc<Fake> {
     Fake::default()
         .play(async |_, outbox: Outbox| {
-            let first = outbox.ask(Ask::Roots).await.unwrap();
-            let second = outbox.ask(Ask::Roots).await.unwrap();
+            let first = outbox.ask(ClientRequest::Roots).await.unwrap();
+            let second = outbox.ask(ClientRequest::Roots).await.unwrap();
             ToolResult::text(format!("{first} {second}")).into()
         })
         .link()
@@ -141,7 +142,7 @@ async fn round(relay: &Arc<dyn Service>, state: Option<&str>, answers: Value) ->
     let can = ClientCapabilities::default().roots(RootsCapability::default());
     let request = request.build().from_peer(Arc::new(Peer::new(None, can)));
     let deadlines = Deadlines { idle: None, total: None };
-    let mut exchange = Exchange::start(&**relay, request, Arc::new(TokioTimer), deadlines);
+    let mut exchange = ActiveCall::start(&**relay, request, Arc::new(TokioTimer), deadlines);
     match poll_fn(|cx| exchange.poll_event(cx)).await {
         Event::Done(outcome) => outcome,
         other => panic!("{other:?}"),
@@ -176,7 +177,7 @@ async fn a_call_that_waits_is_its_callers_own() {
     let mut thief = RequestBuilder::new(Method::CallTool).target("t").request_state(&state).build();
     thief.scope.insert(Principal::new("thief"));
     let deadlines = Deadlines { idle: None, total: None };
-    let mut stolen = Exchange::start(&*relay, thief, Arc::new(TokioTimer), deadlines);
+    let mut stolen = ActiveCall::start(&*relay, thief, Arc::new(TokioTimer), deadlines);
     let _ = poll_fn(|cx| stolen.poll_event(cx)).await;
     // It went to the back, which knows no such state; the owner's call still waits.
     assert_eq!(link.count(), 2);
@@ -191,23 +192,26 @@ async fn nothing_is_missed_when_a_listen_changes_and_it_stays_its_callers_own() 
     let link = Fake::default()
         .play(async move |request: Request, outbox: Outbox| {
             assert_eq!(request.principal(), Some(&Principal::new("ann")));
-            outbox.notify(Notification::Acknowledged(Filter::default()));
+            outbox.notify(Notification::Acknowledged(SubscriptionFilter::default()));
             *kept.lock().unwrap() = Some(outbox);
             std::future::pending().await
         })
         .play(async |request: Request, outbox: Outbox| {
             assert_eq!(request.principal(), Some(&Principal::new("ann")));
-            outbox.notify(Notification::Acknowledged(Filter::default()));
+            outbox.notify(Notification::Acknowledged(SubscriptionFilter::default()));
             std::future::pending().await
         })
         .link();
-    let live = LiveFilter::new(Filter { tools: true, ..Filter::default() });
+    let live = LiveSubscriptionFilter::new(SubscriptionFilter {
+        tools: true,
+        ..SubscriptionFilter::default()
+    });
     let mut request = RequestBuilder::new(Method::Listen).build();
     request.filter = Some(live.clone());
     request.scope.insert(Principal::new("ann"));
     let relay = caller(&link).relay();
     let deadlines = Deadlines { idle: None, total: None };
-    let mut listen = Exchange::start(&*relay, request, Arc::new(TokioTimer), deadlines);
+    let mut listen = ActiveCall::start(&*relay, request, Arc::new(TokioTimer), deadlines);
     poll_fn(|cx| listen.poll_event(cx)).await;
     assert!(poll_fn(|cx| Poll::Ready(listen.poll_event(cx).is_pending())).await);
     live.edit(|filter| filter.uris.insert("toy://a".into()));
@@ -220,7 +224,7 @@ async fn nothing_is_missed_when_a_listen_changes_and_it_stays_its_callers_own() 
 async fn a_front_that_never_comes_back_is_not_waited_for() {
     let link = Fake::default()
         .play(async |_, outbox: Outbox| {
-            ToolResult::text(outbox.ask(Ask::Roots).await.unwrap()).into()
+            ToolResult::text(outbox.ask(ClientRequest::Roots).await.unwrap()).into()
         })
         .then(ToolResult::text("done"))
         .link();
@@ -236,13 +240,16 @@ async fn a_front_that_never_comes_back_is_not_waited_for() {
 async fn a_listen_passes() {
     let link = Fake::default()
         .play(async |request: Request, outbox: Outbox| {
-            let filter = request.filter.as_ref().unwrap().read(Filter::clone);
+            let filter = request.filter.as_ref().unwrap().read(SubscriptionFilter::clone);
             outbox.notify(Notification::Acknowledged(filter));
             Reply::Listened.into()
         })
         .link();
     let mut listen = RequestBuilder::new(Method::Listen).build();
-    listen.filter = Some(LiveFilter::new(Filter { tools: true, ..Filter::default() }));
+    listen.filter = Some(LiveSubscriptionFilter::new(SubscriptionFilter {
+        tools: true,
+        ..SubscriptionFilter::default()
+    }));
     let (outcome, _) = front(&link, listen).await;
     assert!(matches!(outcome, Outcome::Complete(Reply::Listened)));
 }
@@ -266,12 +273,12 @@ async fn arguments_are_mirrored_for_a_front_that_has_no_headers() {
         .then(tool(annotated("t", json!("X"))))
         .then(mismatch())
         .link();
-    let (outcome, _) = front(&link, request(Asks::Suspend)).await;
+    let (outcome, _) = front(&link, request(InputMode::Suspend)).await;
     assert_eq!(text(&outcome), "done");
     let (outcome, _) = front(&link, RequestBuilder::new(Method::ListTools).build()).await;
     let Outcome::Complete(Reply::Tools(page)) = outcome else { panic!("{outcome:?}") };
     assert_eq!(names(page.items()), ["t"]);
-    let (outcome, _) = front(&link, request(Asks::Deliver)).await;
+    let (outcome, _) = front(&link, request(InputMode::Deliver)).await;
     assert!(matches!(outcome, Outcome::Failed(error) if *error == mismatch()));
     let mirrored: Vec<_> = link.sent().into_iter().map(|it| it.mirrored).collect();
     let x = |call: usize| mirrored[call].as_ref().unwrap().of("x").flatten().next() == Some("1.50");
@@ -282,17 +289,17 @@ async fn arguments_are_mirrored_for_a_front_that_has_no_headers() {
 async fn a_listen_ends_with_the_back_even_while_it_changes() {
     let link = Fake::default()
         .play(async |_, outbox: Outbox| {
-            outbox.notify(Notification::Acknowledged(Filter::default()));
+            outbox.notify(Notification::Acknowledged(SubscriptionFilter::default()));
             std::future::pending().await
         })
         .then(Reply::Listened)
         .link();
-    let live = LiveFilter::new(Filter::default());
+    let live = LiveSubscriptionFilter::new(SubscriptionFilter::default());
     let mut request = RequestBuilder::new(Method::Listen).build();
     request.filter = Some(live.clone());
     let relay = caller(&link).relay();
     let deadlines = Deadlines { idle: None, total: None };
-    let mut listen = Exchange::start(&*relay, request, Arc::new(TokioTimer), deadlines);
+    let mut listen = ActiveCall::start(&*relay, request, Arc::new(TokioTimer), deadlines);
     let event = poll_fn(|cx| listen.poll_event(cx)).await;
     assert!(matches!(event, Event::Notify(Notification::Acknowledged(_))), "{event:?}");
     live.edit(|filter| filter.uris.insert("toy://a".into()));

@@ -8,12 +8,13 @@ use std::{future::poll_fn, sync::Arc, task::Poll};
 use serde_json::json;
 use support::{Fake, SECOND, TokioTimer, caller, played::*};
 use wharf_model::{
-    Ask, Asks, ClientCapabilities, Deadlines, ElicitationCapability, Error, ErrorKind, Event,
-    Exchange, Filter, LiveFilter, Method, Notification, Outcome, Peer, Reply, Request,
-    RequestBuilder, Service, TaskState, Tasking, ToolResult,
+    ActiveCall, ClientCapabilities, ClientRequest, Deadlines, ElicitationCapability, Error,
+    ErrorKind, Event, InputMode, LiveSubscriptionFilter, Method, Notification, Outcome, Peer,
+    Reply, Request, RequestBuilder, Service, SubscriptionFilter, TaskRequest, TaskState,
+    ToolResult,
 };
 
-fn request(asks: Asks, tasking: Tasking) -> Request {
+fn request(asks: InputMode, tasking: TaskRequest) -> Request {
     let mut request = RequestBuilder::new(Method::CallTool).target("slow").build();
     request.asks = asks;
     request.tasking = tasking;
@@ -25,11 +26,11 @@ fn request(asks: Asks, tasking: Tasking) -> Request {
 /// Plays a front that declines every question.
 async fn front(relay: &dyn Service, request: Request) -> (Outcome, usize) {
     let deadlines = Deadlines { idle: Some(30 * SECOND), total: None };
-    let mut exchange = Exchange::start(relay, request, Arc::new(TokioTimer), deadlines);
+    let mut exchange = ActiveCall::start(relay, request, Arc::new(TokioTimer), deadlines);
     let mut asked = 0;
     loop {
         match poll_fn(|cx| exchange.poll_event(cx)).await {
-            Event::Ask(id, _) => {
+            Event::ClientRequest(id, _) => {
                 asked += 1;
                 exchange.answers().deliver(id, Ok(r#"{"action":"decline"}"#.into()));
             }
@@ -46,7 +47,7 @@ fn text(outcome: &Outcome) -> &str {
     }
 }
 
-fn said(link: &Fake) -> Vec<Tasking> {
+fn said(link: &Fake) -> Vec<TaskRequest> {
     let calls = link.sent().into_iter().filter(|it| it.method == Method::CallTool);
     calls.map(|it| it.tasking).collect()
 }
@@ -58,8 +59,9 @@ fn tool(support: &str) -> serde_json::Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_front_that_takes_tasks_gets_them_with_their_ids() {
-    for (is_shown, tasking) in [(true, Tasking::Welcome), (false, Tasking::Wanted(Some(5)))] {
-        for asks in [Asks::Deliver, Asks::Suspend] {
+    for (is_shown, tasking) in [(true, TaskRequest::Welcome), (false, TaskRequest::Wanted(Some(5)))]
+    {
+        for asks in [InputMode::Deliver, InputMode::Suspend] {
             let looks = [working("on")];
             let played = if is_shown { Played::shown(looks) } else { Played::fetched(looks) };
             let link = played.link();
@@ -76,13 +78,14 @@ async fn a_front_that_takes_tasks_gets_them_with_their_ids() {
 
 #[tokio::test(start_paused = true)]
 async fn any_other_front_gets_the_result() {
-    for tasking in [Tasking::Unknown, Tasking::Declined, Tasking::Wanted(None)] {
+    for tasking in [TaskRequest::Unknown, TaskRequest::Declined, TaskRequest::Wanted(None)] {
         // Longer than the front waits without a sign of life.
         let looks = (0..100).map(|_| working("on")).chain([completed("done")]);
         let link = Played::shown(looks).link();
-        let (outcome, _) = front(&*caller(&link).relay(), request(Asks::Deliver, tasking)).await;
+        let (outcome, _) =
+            front(&*caller(&link).relay(), request(InputMode::Deliver, tasking)).await;
         assert_eq!(text(&outcome), "done");
-        assert_eq!(said(&link), [Tasking::Welcome]);
+        assert_eq!(said(&link), [TaskRequest::Welcome]);
     }
 }
 
@@ -90,7 +93,7 @@ async fn any_other_front_gets_the_result() {
 async fn what_a_task_asks_goes_to_a_front_that_waits() {
     let link = Played::shown([asking(&[("a", "?"), ("b", "??")]), completed("done")]).link();
     let relay = caller(&link).relay();
-    let (outcome, asked) = front(&*relay, request(Asks::Deliver, Tasking::Unknown)).await;
+    let (outcome, asked) = front(&*relay, request(InputMode::Deliver, TaskRequest::Unknown)).await;
     assert_eq!((text(&outcome), asked), ("done", 2));
     let declined = json!({"action": "decline"});
     let brought = json!({"taskId": "t-1", "inputResponses": {"a": declined, "b": declined}});
@@ -102,13 +105,13 @@ async fn what_a_task_asks_goes_to_a_front_that_ends_its_call_to_be_asked() {
     let looks = (0..3).map(|_| asking(&[("a", "?")])).chain([completed("done")]);
     let link = Played::shown(looks).link();
     let relay = caller(&link).relay();
-    let (outcome, _) = front(&*relay, request(Asks::Suspend, Tasking::Declined)).await;
+    let (outcome, _) = front(&*relay, request(InputMode::Suspend, TaskRequest::Declined)).await;
     let Outcome::InputRequired(required) = outcome else { panic!("{outcome:?}") };
-    let [(key, Ask::Elicit(_))] = &required.requests[..] else { panic!("{required:?}") };
+    let [(key, ClientRequest::Elicit(_))] = &required.requests[..] else { panic!("{required:?}") };
     let responses = json!({key: {"action": "decline"}}).to_string();
     let again = RequestBuilder::new(Method::CallTool).target("slow").input_responses(&responses);
     let mut again = again.request_state(required.state.as_deref().unwrap()).build();
-    again.tasking = Tasking::Declined;
+    again.tasking = TaskRequest::Declined;
     let (outcome, _) = front(&*relay, again).await;
     assert_eq!(text(&outcome), "done");
     assert_eq!(link.of(Method::CallTool).len(), 1);
@@ -119,28 +122,28 @@ async fn what_a_task_asks_goes_to_a_front_that_ends_its_call_to_be_asked() {
 async fn a_tool_that_runs_only_as_a_task_is_called_as_one_for_the_front() {
     let link = Played::fetched([asking(&[]), completed("")])
         .result_after(async |outbox| {
-            let answer = outbox.ask(Ask::Roots).await.unwrap();
+            let answer = outbox.ask(ClientRequest::Roots).await.unwrap();
             Reply::Tool(ToolResult::text(answer)).into()
         })
         .link();
     link.lists(tool("required"));
     link.refuse_plain_calls(Error::new(ErrorKind::MethodNotFound));
     let relay = caller(&link).relay();
-    let (outcome, asked) = front(&*relay, request(Asks::Deliver, Tasking::Welcome)).await;
+    let (outcome, asked) = front(&*relay, request(InputMode::Deliver, TaskRequest::Welcome)).await;
     assert_eq!((text(&outcome), asked), (r#"{"action":"decline"}"#, 1));
-    assert_eq!(said(&link), [Tasking::Declined, Tasking::Wanted(None)]);
+    assert_eq!(said(&link), [TaskRequest::Declined, TaskRequest::Wanted(None)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_front_that_goes_away_cancels_the_task_that_is_followed_for_it() {
     let link = Played::shown([]).always_works().link();
     let relay = caller(&link).relay();
-    let call = front(&*relay, request(Asks::Deliver, Tasking::Unknown));
+    let call = front(&*relay, request(InputMode::Deliver, TaskRequest::Unknown));
     assert!(tokio::time::timeout(5 * SECOND, call).await.is_err());
     tokio::time::sleep(SECOND).await;
     assert_eq!(link.of(Method::CancelTask).len(), 1);
     // Its own task goes on without it.
-    let (outcome, _) = front(&*relay, request(Asks::Deliver, Tasking::Welcome)).await;
+    let (outcome, _) = front(&*relay, request(InputMode::Deliver, TaskRequest::Welcome)).await;
     assert!(matches!(outcome, Outcome::Task(task) if task.state == TaskState::Working));
     tokio::time::sleep(SECOND).await;
     assert_eq!(link.of(Method::CancelTask).len(), 1);
@@ -167,13 +170,16 @@ async fn a_front_hears_of_progress_under_its_own_token() {
         .target("slow")
         .meta(r#"{"progressToken":"of the front"}"#)
         .build();
-    (call.tasking, call.progress) = (Tasking::Wanted(None), true);
+    (call.tasking, call.progress) = (TaskRequest::Wanted(None), true);
     let listen = || {
         let mut listen = RequestBuilder::new(Method::Listen).build();
         let tasks = ["t-1".to_owned()].into();
-        listen.filter = Some(LiveFilter::new(Filter { tasks, ..Filter::default() }));
+        listen.filter = Some(LiveSubscriptionFilter::new(SubscriptionFilter {
+            tasks,
+            ..SubscriptionFilter::default()
+        }));
         let endless = Deadlines { idle: None, total: None };
-        Exchange::start(&*relay, listen, Arc::new(TokioTimer), endless)
+        ActiveCall::start(&*relay, listen, Arc::new(TokioTimer), endless)
     };
     // Under a token that is not the front's, it is for nobody.
     let mut early = listen();

@@ -11,7 +11,7 @@ use std::sync::{
 use serde_json::{Value, json};
 use support::{Fake, answering, caller, tool};
 use tokio::sync::Notify;
-use wharf_client::Answers;
+use wharf_client::ClientHandlerBuilder;
 use wharf_model::{
     CompletionRef, ElicitResult, Error, ErrorKind, Notification, Outcome, ReadResult, Reply,
     ToolAnnotations, ToolInfo, ToolResult,
@@ -147,10 +147,10 @@ fn sign_in(id: &str) -> Value {
 }
 
 /// Accepts every page; counts them.
-fn visiting() -> (Answers, Arc<AtomicUsize>) {
+fn visiting() -> (ClientHandlerBuilder, Arc<AtomicUsize>) {
     let visits = Arc::new(AtomicUsize::new(0));
     let count = visits.clone();
-    let answers = Answers::new().elicit_url(move |_| {
+    let answers = ClientHandlerBuilder::new().elicit_url(move |_| {
         count.fetch_add(1, Ordering::SeqCst);
         async { Ok(ElicitResult::accept_url()) }
     });
@@ -213,7 +213,7 @@ async fn pages_nobody_visits_leave_the_error_as_it_is() {
         assert_eq!(caller(&link).call("t", ()).await.unwrap_err(), error);
     }
     let link = Fake::default().then(pages(json!([sign_in("e-1")]))).link();
-    let declining = Answers::new().elicit_url(async |_| Ok(ElicitResult::decline()));
+    let declining = ClientHandlerBuilder::new().elicit_url(async |_| Ok(ElicitResult::decline()));
     let error = answering(&link, declining).call("t", ()).await.unwrap_err();
     assert!(error.kind.is_url_elicitation_required() && error.message.contains("did not want"));
     assert_eq!(link.count(), 1);
@@ -223,7 +223,7 @@ async fn pages_nobody_visits_leave_the_error_as_it_is() {
 async fn a_page_that_is_never_left_ends_with_the_calls_total() {
     let link = Fake::default().then(pages(json!([sign_in("e-1")]))).link();
     let never = Arc::new(Notify::new());
-    let answers = Answers::new().elicit_url(move |_| {
+    let answers = ClientHandlerBuilder::new().elicit_url(move |_| {
         let never = never.clone();
         async move {
             never.notified().await;

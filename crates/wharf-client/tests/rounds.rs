@@ -7,19 +7,19 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use support::{Fake, answering, caller, caller_with, required};
-use wharf_client::{Answers, CallOptions, args};
+use wharf_client::{CallOptions, ClientHandlerBuilder, args};
 use wharf_model::{
-    Ask, ElicitForm, ElicitResult, Error, ErrorKind, Outcome, PromptResult, ReadResult, Reply,
-    Request, Root, SamplingRequest, SamplingResult, ToolResult,
+    ClientRequest, ElicitForm, ElicitResult, Error, ErrorKind, Outcome, PromptResult, ReadResult,
+    Reply, Request, Root, SamplingRequest, SamplingResult, ToolResult,
 };
 
-fn form() -> Ask {
+fn form() -> ClientRequest {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "default": 7}}});
-    Ask::Elicit(Box::new(ElicitForm::new("?", schema)))
+    ClientRequest::Elicit(Box::new(ElicitForm::new("?", schema)))
 }
 
-fn everything() -> Answers {
-    Answers::new()
+fn everything() -> ClientHandlerBuilder {
+    ClientHandlerBuilder::new()
         .elicit(async |_| Ok(ElicitResult::accept(json!({}))))
         .sample(async |_| Ok(SamplingResult::new("m", "Paris")))
         .fixed_roots([Root::new("file:///a")])
@@ -27,12 +27,12 @@ fn everything() -> Answers {
 
 #[tokio::test]
 async fn answers_go_back_under_their_keys_with_the_state_untouched() {
-    let sample = Ask::Sample(Box::new(SamplingRequest::new(10).user("?")));
+    let sample = ClientRequest::Sample(Box::new(SamplingRequest::new(10).user("?")));
     let state = " {\"odd\": \\ \u{e9}} ";
-    let asked = vec![("a\"b", form()), ("s", sample), ("r", Ask::Roots)];
+    let asked = vec![("a\"b", form()), ("s", sample), ("r", ClientRequest::Roots)];
     let link = Fake::default()
         .then(required(asked, Some(state)))
-        .then(required(vec![("again", Ask::Roots)], None))
+        .then(required(vec![("again", ClientRequest::Roots)], None))
         .then(ToolResult::text("done"))
         .link();
     let result = answering(&link, everything()).call("t", args! { x: 1 }).await.unwrap();
@@ -55,7 +55,7 @@ async fn answers_go_back_under_their_keys_with_the_state_untouched() {
 
 #[tokio::test]
 async fn resources_and_prompts_may_ask_as_well() {
-    let ask = || required(vec![("r", Ask::Roots)], Some("s"));
+    let ask = || required(vec![("r", ClientRequest::Roots)], Some("s"));
     let link = Fake::default()
         .then(ask())
         .then(Reply::Read(ReadResult::default()))
@@ -71,7 +71,7 @@ async fn resources_and_prompts_may_ask_as_well() {
 
 #[tokio::test]
 async fn a_server_that_asks_for_ever_is_left_with_a_clear_error() {
-    let ask = |_: Request| required(vec![("r", Ask::Roots)], Some("the same"));
+    let ask = |_: Request| required(vec![("r", ClientRequest::Roots)], Some("the same"));
     let link = Fake::default().always(ask).link();
     let error = answering(&link, everything()).call("t", ()).await.unwrap_err();
     assert!(error.kind.is_validation_failed() && error.message.contains("rounds"), "{error}");
@@ -99,9 +99,9 @@ async fn a_server_that_only_puts_a_call_off_is_asked_again_later() {
 
 #[tokio::test]
 async fn questions_that_break_the_protocol_end_the_call() {
-    let many = (0..65).map(|_| ("k", Ask::Roots)).collect::<Vec<_>>();
+    let many = (0..65).map(|_| ("k", ClientRequest::Roots)).collect::<Vec<_>>();
     let numbered: Vec<String> = (0..65).map(|n| n.to_string()).collect();
-    let numbered = numbered.iter().map(|key| (&**key, Ask::Roots)).collect();
+    let numbered = numbered.iter().map(|key| (&**key, ClientRequest::Roots)).collect();
     for (outcome, problem) in [
         (required(vec![], None), "but not which"),
         (required(many, None), "two questions under one key"),
@@ -119,7 +119,7 @@ async fn a_question_nobody_answers_ends_the_call() {
     let link = Fake::default().always(|_| required(vec![("f", form())], None)).link();
     let error = caller(&link).call("t", ()).await.unwrap_err();
     assert!(error.kind.is_method_not_found(), "{error}");
-    let refusing = Answers::new()
+    let refusing = ClientHandlerBuilder::new()
         .elicit(async |_| Err(Error::new(ErrorKind::RefusedPolicy).with_message("not today")));
     let error = answering(&link, refusing).call("t", ()).await.unwrap_err();
     assert!(error.message == "not today" && link.count() == 2);
@@ -131,7 +131,7 @@ async fn the_users_no_is_an_answer() {
         .then(required(vec![("f", form())], None))
         .then(ToolResult::error("declined"))
         .link();
-    let declining = Answers::new().elicit(async |_| Ok(ElicitResult::decline()));
+    let declining = ClientHandlerBuilder::new().elicit(async |_| Ok(ElicitResult::decline()));
     assert!(answering(&link, declining).call("t", ()).await.unwrap().is_error);
     assert_eq!(link.params()[1]["inputResponses"], json!({"f": {"action": "decline"}}));
 }
@@ -146,7 +146,7 @@ async fn dropping_a_call_between_rounds_drops_its_answers() {
     }
     let dropped = Arc::new(Mutex::new(0));
     let count = dropped.clone();
-    let never = Answers::new().roots(move || {
+    let never = ClientHandlerBuilder::new().roots(move || {
         let guard = Dropped(count.clone());
         async move {
             std::future::pending::<()>().await;
@@ -154,7 +154,7 @@ async fn dropping_a_call_between_rounds_drops_its_answers() {
             Ok(vec![])
         }
     });
-    let link = Fake::default().then(required(vec![("r", Ask::Roots)], None)).link();
+    let link = Fake::default().then(required(vec![("r", ClientRequest::Roots)], None)).link();
     let mut call = answering(&link, never).call("t", ()).into_future();
     assert!(support::poll_once(&mut call).is_pending());
     drop(call);
@@ -166,7 +166,7 @@ async fn results_of_retries_are_never_kept() {
     let hint = wharf_model::CacheHint::private(60_000);
     let read = move || Outcome::from(Reply::Read(ReadResult::default().cache(hint)));
     let link = Fake::default()
-        .then(required(vec![("r", Ask::Roots)], None))
+        .then(required(vec![("r", ClientRequest::Roots)], None))
         .then(read())
         .then(read())
         .link();

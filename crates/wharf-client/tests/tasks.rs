@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use support::{Fake, SECOND, answering, caller, caller_with, played::*};
-use wharf_client::{Answers, CallOptions};
+use wharf_client::{CallOptions, ClientHandlerBuilder};
 use wharf_model::{
-    Ask, ElicitResult, Error, ErrorKind, Method, Outcome, Reply, TaskState, Tasking, ToolResult,
+    ClientRequest, ElicitResult, Error, ErrorKind, Method, Outcome, Reply, TaskRequest, TaskState,
+    ToolResult,
 };
 
 fn methods(link: &Fake) -> Vec<Method> {
@@ -35,9 +36,9 @@ async fn a_call_that_becomes_a_task_ends_with_its_result() {
     use Method::{CallTool, GetTask};
     assert_eq!(methods(&link), [CallTool, GetTask, GetTask]);
     let sent = link.sent();
-    assert_eq!(sent[0].tasking, Tasking::Welcome);
+    assert_eq!(sent[0].tasking, TaskRequest::Welcome);
     let get = sent.iter().find(|it| it.method == GetTask).unwrap();
-    assert_eq!((get.params.clone(), get.tasking), (json!({"taskId": "t-1"}), Tasking::Welcome));
+    assert_eq!((get.params.clone(), get.tasking), (json!({"taskId": "t-1"}), TaskRequest::Welcome));
     let statuses: Vec<&str> = seen.lock().unwrap().iter().map(|it| it.0.as_str()).collect();
     assert_eq!(statuses, ["working", "working", "completed"]);
     assert_eq!(seen.lock().unwrap()[1].1.as_deref(), Some("halfway"));
@@ -100,7 +101,7 @@ async fn a_server_that_tells_is_asked_less_often() {
     // One look was due before the server agreed to tell, and none between its words.
     assert_eq!((text(&result), link.of(Method::GetTask).len()), ("told", 1));
     let filter = link.sent().iter().find(|it| it.method == Method::Listen).unwrap().tasking;
-    assert_eq!(filter, Tasking::Welcome);
+    assert_eq!(filter, TaskRequest::Welcome);
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,7 +128,7 @@ async fn what_a_task_asks_is_answered_once_and_together() {
     let link = Played::shown(looks).link();
     let asked = Arc::new(Mutex::new(0));
     let count = asked.clone();
-    let answers = Answers::new().elicit(move |form| {
+    let answers = ClientHandlerBuilder::new().elicit(move |form| {
         *count.lock().unwrap() += 1;
         let slow = form.message.contains("age");
         async move {
@@ -147,7 +148,7 @@ async fn what_a_task_asks_is_answered_once_and_together() {
 #[tokio::test(start_paused = true)]
 async fn a_question_that_somebody_else_settles_is_withdrawn() {
     let link = Played::shown([asking(&[("q", "?")]), completed("done")]).link();
-    let answers = Answers::new().elicit(async |_| std::future::pending().await);
+    let answers = ClientHandlerBuilder::new().elicit(async |_| std::future::pending().await);
     assert_eq!(text(&answering(&link, answers).call("slow", ()).await.unwrap()), "done");
     assert!(link.of(Method::UpdateTask).is_empty());
 }
@@ -168,7 +169,7 @@ async fn it_goes_on_when_the_connection_breaks() {
         .looks([closed(), shown(asking(&[("q", "?")])), closed(), shown(completed("done"))])
         .updates([closed(), Reply::TaskUpdated.into()])
         .link();
-    let answers = Answers::new().elicit(async |_| Ok(ElicitResult::decline()));
+    let answers = ClientHandlerBuilder::new().elicit(async |_| Ok(ElicitResult::decline()));
     assert_eq!(text(&answering(&link, answers).call("slow", ()).await.unwrap()), "done");
     assert_eq!(methods(&link).iter().filter(|it| **it == Method::CallTool).count(), 1);
     assert_eq!(link.of(Method::UpdateTask).len(), 2);
@@ -206,7 +207,10 @@ async fn dropping_a_call_cancels_its_task() {
 async fn signs_of_life_count_up_to_the_total() {
     let link = Played::shown([]).always_works().link();
     let options = CallOptions::default().idle(3 * SECOND).total(60 * SECOND);
-    let error = caller_with(&link, Answers::new(), options).call("slow", ()).await.unwrap_err();
+    let error = caller_with(&link, ClientHandlerBuilder::new(), options)
+        .call("slow", ())
+        .await
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::RequestTimeout);
     assert!(error.message.contains("`total`"), "{}", error.message);
     let looks = link.of(Method::GetTask).len();
@@ -219,7 +223,10 @@ async fn signs_of_life_count_up_to_the_total() {
 async fn a_server_that_falls_silent_runs_into_the_timeout() {
     let link = Played::shown([]).silent_looks().link();
     let options = CallOptions::default().idle(3 * SECOND);
-    let error = caller_with(&link, Answers::new(), options).call("slow", ()).await.unwrap_err();
+    let error = caller_with(&link, ClientHandlerBuilder::new(), options)
+        .call("slow", ())
+        .await
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::RequestTimeout);
     assert!(error.message.contains("`timeout`"), "{}", error.message);
 }
@@ -228,9 +235,9 @@ async fn a_server_that_falls_silent_runs_into_the_timeout() {
 async fn whoever_does_not_follow_tasks_does_not_say_so() {
     let link = Played::shown([]).result("at once").link();
     let options = CallOptions::default().tasks(false);
-    let caller = caller_with(&link, Answers::new(), options);
+    let caller = caller_with(&link, ClientHandlerBuilder::new(), options);
     assert_eq!(text(&caller.call("quick", ()).await.unwrap()), "at once");
-    assert_eq!(link.sent()[0].tasking, Tasking::Unknown);
+    assert_eq!(link.sent()[0].tasking, TaskRequest::Unknown);
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,7 +275,7 @@ async fn a_tool_that_runs_only_as_a_task_is_called_as_one() {
     use Method::{CallTool, GetTask, ListTools, TaskResult};
     assert_eq!(methods(&link), [ListTools, CallTool, GetTask, GetTask, TaskResult]);
     let call = link.sent().into_iter().find(|it| it.method == CallTool).unwrap();
-    assert_eq!(call.tasking, Tasking::Wanted(None));
+    assert_eq!(call.tasking, TaskRequest::Wanted(None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,7 +288,7 @@ async fn a_tool_that_nobody_listed_is_looked_up_when_it_refuses() {
         let calls: Vec<_> =
             link.sent().into_iter().filter(|it| it.method == Method::CallTool).collect();
         let said: Vec<_> = calls.iter().map(|it| it.tasking).collect();
-        assert_eq!(said, [Tasking::Declined, Tasking::Wanted(None)]);
+        assert_eq!(said, [TaskRequest::Declined, TaskRequest::Wanted(None)]);
     }
     // The same error may mean what it says.
     let link = Played::fetched([]).result("never").link();
@@ -334,13 +341,13 @@ async fn whoever_fetches_a_result_is_asked() {
     let looks = [asking(&[]), working("thinking"), working("thinking"), completed("")];
     let link = Played::fetched(looks)
         .result_after(async |outbox| {
-            let answer = outbox.ask(Ask::Roots).await.unwrap();
+            let answer = outbox.ask(ClientRequest::Roots).await.unwrap();
             tokio::time::sleep(2 * SECOND).await;
             Reply::Tool(ToolResult::text(answer)).into()
         })
         .link();
     link.lists(tool("required"));
-    let answers = Answers::new().fixed_roots([wharf_model::Root::new("file:///here")]);
+    let answers = ClientHandlerBuilder::new().fixed_roots([wharf_model::Root::new("file:///here")]);
     let caller = answering(&link, answers);
     caller.tools().all().await.unwrap();
     let result = caller.call("slow", ()).await.unwrap();

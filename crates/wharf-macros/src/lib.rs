@@ -133,7 +133,7 @@ pub fn resource(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// ```
 /// use wharf::prelude::*;
 ///
-/// /// Asks for a review.
+/// /// InputMode for a review.
 /// #[prompt(title = "Review")]
 /// async fn review(
 ///     /// The code to read.

@@ -43,7 +43,7 @@ enum Shape {
     Crate,
     Task,
     After,
-    Scope,
+    RequestExtensions,
 }
 
 struct Known {
@@ -79,7 +79,7 @@ const OPTIONS: &[Known] = &[
     known("task", Shape::Task, TOOL),
     known("after", Shape::After, TOOL),
     known("crate", Shape::Crate, EVERY),
-    known("scope", Shape::Scope, EVERY),
+    known("scope", Shape::RequestExtensions, EVERY),
 ];
 
 /// Pairs that contradict each other, and why.
@@ -167,7 +167,7 @@ impl Options {
             Shape::Audience => self.audience(word, value).map(Some),
             Shape::Task => self.tasks.mode(word, value).map(|()| None),
             Shape::After => self.tasks.start(word, value).map(|()| None),
-            Shape::Scope => scopes(word, value).map(Some),
+            Shape::RequestExtensions => scopes(word, value).map(Some),
         };
         self.setters.extend(errors.keep(setter).flatten());
     }

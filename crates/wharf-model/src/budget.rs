@@ -15,16 +15,16 @@ use crate::Caller;
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{Budget, Caller, Full};
+/// use wharf::{Budget, Caller, BudgetFull};
 ///
 /// let (alice, bob) = (Caller::Principal("alice".into()), Caller::Principal("bob".into()));
 /// let bytes = Budget::new(100);
 /// let held = bytes.take(&alice, 50)?;
-/// assert_eq!(bytes.take(&alice, 1).unwrap_err(), Full);
+/// assert_eq!(bytes.take(&alice, 1).unwrap_err(), BudgetFull);
 /// assert!(bytes.take(&bob, 25).is_ok());
 /// drop(held);
 /// assert_eq!(bytes.total(), 0);
-/// # Ok::<(), Full>(())
+/// # Ok::<(), BudgetFull>(())
 /// ```
 #[derive(Debug)]
 pub struct Budget {
@@ -40,7 +40,7 @@ struct State {
 
 /// There is no room for this caller. [`Budget::take`] says when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+pub struct BudgetFull;
 
 impl Budget {
     /// A budget of `most` units.
@@ -52,9 +52,13 @@ impl Budget {
     /// Takes `amount` units for `caller`, until what this returns is dropped.
     ///
     /// # Errors
-    /// [`Full`] if the caller would then hold more than is left for the others.
-    pub fn take(self: &Arc<Self>, caller: &Caller, amount: usize) -> Result<Held, Full> {
-        let mut held = Held { budget: self.clone(), caller: caller.clone(), amount: 0 };
+    /// [`BudgetFull`] if the caller would then hold more than is left for the others.
+    pub fn take(
+        self: &Arc<Self>,
+        caller: &Caller,
+        amount: usize,
+    ) -> Result<BudgetShare, BudgetFull> {
+        let mut held = BudgetShare { budget: self.clone(), caller: caller.clone(), amount: 0 };
         held.grow(amount)?;
         Ok(held)
     }
@@ -84,27 +88,27 @@ impl Budget {
 
 /// What one caller holds of a [`Budget`]; given back when it is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct BudgetShare {
     budget: Arc<Budget>,
     caller: Caller,
     amount: usize,
 }
 
-impl Held {
+impl BudgetShare {
     /// Takes `more` units for the same caller.
     ///
     /// # Errors
-    /// [`Full`] as from [`Budget::take`]; what was held before stays.
-    pub fn grow(&mut self, more: usize) -> Result<(), Full> {
+    /// [`BudgetFull`] as from [`Budget::take`]; what was held before stays.
+    pub fn grow(&mut self, more: usize) -> Result<(), BudgetFull> {
         if more == 0 {
             return Ok(());
         }
         let mut state = self.budget.lock();
-        let total = state.total.checked_add(more).ok_or(Full)?;
-        let free = self.budget.most.checked_sub(total).ok_or(Full)?;
+        let total = state.total.checked_add(more).ok_or(BudgetFull)?;
+        let free = self.budget.most.checked_sub(total).ok_or(BudgetFull)?;
         let held = state.callers.get(&self.caller).copied().unwrap_or_default() + more;
         if held > free {
-            return Err(Full);
+            return Err(BudgetFull);
         }
         match state.callers.get_mut(&self.caller) {
             Some(known) => *known = held,
@@ -140,7 +144,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.shrink_to(0);
     }
@@ -179,8 +183,8 @@ mod tests {
         let budget = Budget::new(100);
         let mut held = budget.take(&caller(1), 10).unwrap();
         held.grow(30).unwrap();
-        assert_eq!(held.grow(20), Err(Full));
-        assert_eq!(held.grow(usize::MAX), Err(Full));
+        assert_eq!(held.grow(20), Err(BudgetFull));
+        assert_eq!(held.grow(usize::MAX), Err(BudgetFull));
         assert_eq!((held.amount(), budget.total()), (40, 40));
         held.shrink_to(15);
         assert_eq!((held.amount(), budget.held_by(&caller(1))), (15, 15));

@@ -2,7 +2,7 @@
 //!
 //! Nothing here does I/O, knows a runtime or names a protocol revision. A [`Request`] goes into a
 //! [`Service`] together with an [`Outbox`] for what happens on the way, and ends with one
-//! [`Outcome`]. An [`Exchange`] is one such call in progress.
+//! [`Outcome`]. An [`ActiveCall`] is one such call in progress.
 #![forbid(unsafe_code)]
 
 mod auth;

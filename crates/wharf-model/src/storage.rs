@@ -11,7 +11,7 @@ pub type Stored<T> = BoxFuture<Result<T, Error>>;
 /// lies in a store.
 ///
 /// `context` is authenticated but not stored: state opens only under the context it was sealed in.
-pub trait StateSeal: Send + Sync + 'static {
+pub trait StateCipher: Send + Sync + 'static {
     /// Seals `plain`, as text that survives JSON and URLs.
     fn seal(&self, context: &[u8], plain: &[u8]) -> String;
     /// Opens what [`seal`](StateSeal::seal) made; `None` for anything else.
@@ -106,7 +106,7 @@ pub struct Record {
 
 /// What became of something that was to be kept beside a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Keeping {
+pub enum PutResult {
     /// It is kept.
     Kept,
     /// Something is kept under its name already: this.
@@ -144,7 +144,7 @@ pub trait RecordStore: Send + Sync + 'static {
 
     /// Keeps `value` beside a record, under a name that has none yet, on behalf of whoever holds
     /// the record by this fence.
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping>;
+    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult>;
 
     /// All that is kept beside a record.
     fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>>;
@@ -155,7 +155,7 @@ pub trait RecordStore: Send + Sync + 'static {
 
 /// How much of a stream an [`EventStore`] keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
+pub struct Retention {
     /// Events, at most.
     pub events: usize,
     /// Bytes of events, at most; the newest stays, whatever its size.
@@ -177,7 +177,7 @@ pub struct Events {
 /// Keeps streams of events, for clients that come back to any process.
 pub trait EventStore: Send + Sync + 'static {
     /// Appends an event: its number, which is one above that of the event before it.
-    fn append(&self, stream: &str, event: Vec<u8>, keep: Keep) -> Stored<u64>;
+    fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64>;
     /// The events after the one of this number, at most `limit` of them.
     fn read(&self, stream: &str, after: u64, limit: usize) -> Stored<Events>;
     /// Forgets a stream.
@@ -185,7 +185,7 @@ pub trait EventStore: Send + Sync + 'static {
 }
 
 /// Who hears what is said on a [`Bus`]. It must not block.
-pub trait Ear: Send + Sync + 'static {
+pub trait BusSubscriber: Send + Sync + 'static {
     /// Somebody said this.
     fn hear(&self, topic: &str, message: &[u8]);
     /// Something may have been said that was not heard.
@@ -199,7 +199,7 @@ pub trait Bus: Send + Sync + 'static {
     fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()>;
     /// Hears a topic from now on, until what it returns is dropped: at least what this process says after
     /// it. Where others must be told first, the ear is told then that it may have missed something.
-    fn subscribe(&self, topic: &str, ear: Arc<dyn Ear>) -> Box<dyn Any + Send + Sync>;
+    fn subscribe(&self, topic: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync>;
 }
 
 /// Whether a store is there, as far as anybody knows. It must not block.
@@ -228,7 +228,7 @@ pub struct Stores {
     /// Whether all of it is there.
     pub health: Arc<dyn Health>,
     /// What survives, and who shares it.
-    pub reach: Reach,
+    pub reach: Sharing,
 }
 
 impl fmt::Debug for Stores {
@@ -239,7 +239,7 @@ impl fmt::Debug for Stores {
 
 /// What survives, and who shares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
+pub enum Sharing {
     /// One process has it, and it ends with that.
     Process,
     /// It outlives the process, for the next one.

@@ -12,8 +12,9 @@ use std::{
 };
 
 use wharf_model::{
-    Ask, BoxFuture, Deadlines, Error, ErrorKind, Event, Exchange, LogLevel, Method, Notification,
-    Outbox, Outcome, Release, Reply, Request, RequestBuilder, Service, Timer, ToolResult,
+    ActiveCall, BoxFuture, ClientRequest, Deadlines, Error, ErrorKind, Event, LogLevel, Method,
+    Notification, OnCallEnd, Outbox, Outcome, Reply, Request, RequestBuilder, Service, Timer,
+    ToolResult,
 };
 
 /// A clock that stands still until it is told to move.
@@ -56,16 +57,16 @@ where
     }
 }
 
-fn start<F, Fut>(method: Method, clock: &Clock, run: F) -> Exchange
+fn start<F, Fut>(method: Method, clock: &Clock, run: F) -> ActiveCall
 where
     F: Fn(Outbox) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Outcome> + Send + 'static,
 {
     let request = RequestBuilder::new(method).target("t").build();
-    Exchange::start(&Run(run), request, Arc::new(clock.clone()), Deadlines::default())
+    ActiveCall::start(&Run(run), request, Arc::new(clock.clone()), Deadlines::default())
 }
 
-fn next(exchange: &mut Exchange) -> Poll<Event> {
+fn next(exchange: &mut ActiveCall) -> Poll<Event> {
     exchange.poll_event(&mut Context::from_waker(Waker::noop()))
 }
 
@@ -137,17 +138,19 @@ fn a_sign_of_life_restarts_the_idle_clock_but_not_the_total_one() {
 fn the_idle_clock_stands_still_while_an_ask_is_open() {
     let clock = Clock::new();
     let mut exchange = start(Method::CallTool, &clock, |outbox| async move {
-        match outbox.ask(Ask::Roots).await {
+        match outbox.ask(ClientRequest::Roots).await {
             Ok(answer) => ToolResult::text(answer).into(),
             Err(error) => error.into(),
         }
     });
-    let Poll::Ready(Event::Ask(id, Ask::Roots)) = next(&mut exchange) else { panic!() };
+    let Poll::Ready(Event::ClientRequest(id, ClientRequest::Roots)) = next(&mut exchange) else {
+        panic!()
+    };
     assert!(next(&mut exchange).is_pending());
     clock.advance(600);
     assert!(next(&mut exchange).is_pending());
     assert!(exchange.answers().deliver(id, Ok("{}".into())));
-    assert!(!exchange.answers().deliver(wharf_model::AskId(9), Ok("{}".into())));
+    assert!(!exchange.answers().deliver(wharf_model::ClientRequestId(9), Ok("{}".into())));
     assert!(matches!(next(&mut exchange), Poll::Ready(Event::Done(_))));
 }
 
@@ -178,7 +181,7 @@ fn a_pause_stops_the_clock_until_it_is_dropped() {
 #[test]
 fn a_dropped_ask_is_withdrawn() {
     let mut exchange = start(Method::CallTool, &Clock::new(), |outbox| async move {
-        let mut ask = outbox.ask(Ask::Roots);
+        let mut ask = outbox.ask(ClientRequest::Roots);
         poll_fn(|cx| {
             let _ = std::pin::Pin::new(&mut ask).poll(cx);
             Poll::Ready(())
@@ -187,7 +190,7 @@ fn a_dropped_ask_is_withdrawn() {
         drop(ask);
         done()
     });
-    let Poll::Ready(Event::Ask(asked, _)) = next(&mut exchange) else { panic!() };
+    let Poll::Ready(Event::ClientRequest(asked, _)) = next(&mut exchange) else { panic!() };
     let Poll::Ready(Event::Withdraw(withdrawn)) = next(&mut exchange) else { panic!() };
     assert_eq!(asked, withdrawn);
     assert!(matches!(next(&mut exchange), Poll::Ready(Event::Done(_))));
@@ -197,10 +200,10 @@ fn a_dropped_ask_is_withdrawn() {
 fn letting_go_is_told_once_and_in_its_place() {
     let mut exchange = start(Method::CallTool, &Clock::new(), |outbox| async move {
         outbox.notify(Notification::ToolsChanged);
-        outbox.let_go();
-        outbox.let_go();
+        outbox.release_connection();
+        outbox.release_connection();
         outbox.notify(Notification::ToolsChanged);
-        outbox.let_go();
+        outbox.release_connection();
         done()
     });
     for expected in ["Notify", "LetGo", "Notify", "LetGo", "Done"] {
@@ -219,7 +222,7 @@ fn a_panic_is_an_outcome_that_tells_nothing() {
     }
     let request = RequestBuilder::new(Method::CallTool).target("t").build();
     let timer = Arc::new(Clock::new());
-    let mut early = Exchange::start(&PanicsAtOnce, request, timer, Deadlines::default());
+    let mut early = ActiveCall::start(&PanicsAtOnce, request, timer, Deadlines::default());
     assert_eq!(tool_error(next(&mut early)), ErrorKind::ToolPanicked.message());
 
     let mut late = start(Method::CallTool, &Clock::new(), |_| async { panic!("secret") });
@@ -233,7 +236,7 @@ fn a_panic_is_an_outcome_that_tells_nothing() {
 #[test]
 fn what_a_call_held_is_given_back_once_however_it_ends() {
     struct Count(AtomicUsize);
-    impl Release for Count {
+    impl OnCallEnd for Count {
         fn release(&self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }

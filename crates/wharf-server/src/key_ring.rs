@@ -19,7 +19,7 @@ use chacha20poly1305::{
 };
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use wharf_model::{Error, ErrorKind, StateSeal};
+use wharf_model::{Error, ErrorKind, StateCipher};
 
 use crate::{owner_only_file::read_private, random};
 
@@ -45,7 +45,7 @@ const FILE_VARIABLE: &str = "WHARF_STATE_KEY_FILE";
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-/// use wharf::{KeyRing, StateSeal};
+/// use wharf::{KeyRing, StateCipher};
 ///
 /// let keys = KeyRing::random();
 /// let sealed = keys.seal(b"for alice", b"state");
@@ -130,7 +130,7 @@ impl KeyRing {
     /// # Errors
     /// If both are set, or the keys cannot be read: state must never be sealed with another key
     /// than the one that was meant.
-    pub fn from_surroundings() -> Result<Self, KeyError> {
+    pub fn from_env_or_file() -> Result<Self, KeyError> {
         match (env::var_os(KEY_VARIABLE), env::var_os(FILE_VARIABLE)) {
             (None, None) => Ok(KeyRing::random()),
             (Some(_), None) => KeyRing::from_env(KEY_VARIABLE),
@@ -181,7 +181,7 @@ impl FromStr for KeyRing {
     }
 }
 
-impl StateSeal for KeyRing {
+impl StateCipher for KeyRing {
     fn seal(&self, context: &[u8], plain: &[u8]) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.seal_bytes(context, plain))
     }

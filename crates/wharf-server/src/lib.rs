@@ -41,7 +41,7 @@ use wharf_schema::{header, lenient_json, param_headers};
 #[cfg(feature = "tower")]
 pub use crate::middleware::{TowerLayer, TowerNext};
 #[cfg(feature = "simulation")]
-pub use crate::random::seeded::seed_chance;
+pub use crate::random::seeded::seed_rng;
 pub use crate::{
     builder::error::{BuildError, Problem},
     context::{client_requests::*, step::*, *},

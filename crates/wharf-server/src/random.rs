@@ -19,7 +19,7 @@ pub(crate) mod seeded {
 
     /// From now on, names and pauses that servers on this thread choose follow from `seed`, so that
     /// a simulation can be repeated. Whoever knows the seed can guess them: never in earnest.
-    pub fn seed_chance(seed: u64) {
+    pub fn seed_rng(seed: u64) {
         STATE.set(Some(seed));
     }
 

@@ -10,9 +10,9 @@ use std::{
 use serde::Serialize;
 use serde_json::{Value, json};
 use wharf_model::{
-    Ask, Asks, BoxFuture, ClientCapabilities, Deadlines, Error, ErrorKind, Event, Exchange,
-    LogLevel, Method, Notification, Outcome, Peer, Principal, Request, RequestBuilder, Scope,
-    Timer,
+    ActiveCall, BoxFuture, ClientCapabilities, ClientRequest, Deadlines, Error, ErrorKind, Event,
+    InputMode, LogLevel, Method, Notification, Outcome, Peer, Principal, Request, RequestBuilder,
+    RequestExtensions, Timer,
 };
 
 use crate::Router;
@@ -24,16 +24,16 @@ const MOST_ROUNDS: usize = 32;
 /// client would, and shows every round.
 ///
 /// A handler that asks must behave the same whether its asks are delivered while it waits
-/// ([`Asks::Deliver`]) or met by calling it again ([`Asks::Suspend`]). Try both:
+/// ([`InputMode::Deliver`]) or met by calling it again ([`InputMode::Suspend`]). Try both:
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-/// use wharf::{AskError, Asks, Ctx, ElicitResult, Router, Tool, Trial};
+/// use wharf::{ClientRequestError, InputMode, Ctx, ElicitResult, Router, Tool, Trial};
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Confirm { sure: bool }
 ///
-/// async fn delete(ctx: Ctx) -> Result<String, AskError> {
+/// async fn delete(ctx: Ctx) -> Result<String, ClientRequestError> {
 ///     let confirm: Confirm = ctx.ask("confirm", "Delete everything?").await?;
 ///     Ok(format!("deleted: {}", confirm.sure))
 /// }
@@ -42,7 +42,7 @@ const MOST_ROUNDS: usize = 32;
 /// let router = Router::builder().add(Tool::new("delete", delete)).build()?;
 /// let trial = Trial::tool(&router, "delete")
 ///     .answer("confirm", ElicitResult::accept(serde_json::json!({"sure": true})));
-/// for asks in [Asks::Deliver, Asks::Suspend] {
+/// for asks in [InputMode::Deliver, InputMode::Suspend] {
 ///     let report = trial.run(asks).await;
 ///     assert_eq!(report.asked(), ["confirm"]);
 ///     assert_eq!(report.text(), "deleted: true");
@@ -59,7 +59,7 @@ pub struct Trial {
     arguments: Option<String>,
     answers: BTreeMap<String, String>,
     capabilities: ClientCapabilities,
-    scope: Scope,
+    scope: RequestExtensions,
 }
 
 impl Trial {
@@ -91,7 +91,7 @@ impl Trial {
             arguments: None,
             answers: BTreeMap::new(),
             capabilities: serde_json::from_value(all).unwrap_or_default(),
-            scope: Scope::new(),
+            scope: RequestExtensions::new(),
         }
     }
 
@@ -129,7 +129,7 @@ impl Trial {
     ///
     /// An ask without an answer here ends a suspended trial with its
     /// [`Outcome::InputRequired`]; where asks are delivered, it gets an error for an answer.
-    pub async fn run(&self, asks: Asks) -> TrialReport {
+    pub async fn run(&self, asks: InputMode) -> TrialReport {
         let mut rounds = vec![];
         let mut request = self.request();
         loop {
@@ -163,7 +163,7 @@ impl Trial {
         }
     }
 
-    async fn round(&self, request: Request, asks: Asks) -> (TrialRound, Outcome) {
+    async fn round(&self, request: Request, asks: InputMode) -> (TrialRound, Outcome) {
         let keys = Keys::default();
         let mut request = request.from_peer(Arc::new(Peer::new(None, self.capabilities.clone())));
         request.asks = asks;
@@ -173,12 +173,12 @@ impl Trial {
         request.scope.insert(keys.clone());
         let forever = Deadlines { idle: None, total: None };
         let clock = Arc::new(TrialClock::default());
-        let mut exchange = Exchange::start(&self.router, request, clock, forever);
+        let mut exchange = ActiveCall::start(&self.router, request, clock, forever);
         let mut round = TrialRound::default();
         loop {
             match poll_fn(|cx| exchange.poll_event(cx)).await {
                 Event::Notify(notification) => round.notifications.push(notification),
-                Event::Ask(id, ask) => {
+                Event::ClientRequest(id, ask) => {
                     let key = keys.take(&ask);
                     exchange.answers().deliver(id, self.answer_to(&key));
                     round.asked.push((key, ask));
@@ -233,22 +233,22 @@ impl TrialReport {
 #[derive(Clone, Debug, Default)]
 pub struct TrialRound {
     /// What was asked, each under its key.
-    pub asked: Vec<(String, Ask)>,
+    pub asked: Vec<(String, ClientRequest)>,
     /// What was sent on the way.
     pub notifications: Vec<Notification>,
 }
 
 /// Notes the keys of asks that are delivered: no client ever sees them.
 #[derive(Clone, Default)]
-pub(crate) struct Keys(Arc<Mutex<Vec<(String, Ask)>>>);
+pub(crate) struct Keys(Arc<Mutex<Vec<(String, ClientRequest)>>>);
 
 impl Keys {
-    pub(crate) fn note(&self, key: &str, ask: &Ask) {
+    pub(crate) fn note(&self, key: &str, ask: &ClientRequest) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         noted.push((key.into(), ask.clone()));
     }
 
-    fn take(&self, ask: &Ask) -> String {
+    fn take(&self, ask: &ClientRequest) -> String {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match noted.iter().position(|(_, noted)| noted == ask) {
             Some(index) => noted.remove(index).0,

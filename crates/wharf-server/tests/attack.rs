@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use support::*;
-use wharf_model::{Asks, Body, ErrorKind, Method, Outcome, Peer, Request, RequestBuilder};
-use wharf_server::{Args, AskError, Ctx, Prompt, RawArgs, Resource, Router, Tool, Uri};
+use wharf_model::{Body, ErrorKind, InputMode, Method, Outcome, Peer, Request, RequestBuilder};
+use wharf_server::{Args, ClientRequestError, Ctx, Prompt, RawArgs, Resource, Router, Tool, Uri};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(tag = "op")]
@@ -164,7 +164,7 @@ fn an_error_does_not_repeat_what_is_long() {
 }
 
 static EVERYTHING: LazyLock<Router> = LazyLock::new(|| {
-    async fn ask(_: RawArgs, ctx: Ctx) -> Result<String, AskError> {
+    async fn ask(_: RawArgs, ctx: Ctx) -> Result<String, ClientRequestError> {
         let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
         ctx.ask_form("k", "What?", schema).await.map(|answer| answer.to_string())
     }
@@ -183,7 +183,7 @@ static EVERYTHING: LazyLock<Router> = LazyLock::new(|| {
 /// A client that can fill in forms.
 fn able(mut request: Request) -> Request {
     let forms = serde_json::from_value(json!({"elicitation": {"form": {}}})).unwrap();
-    request.asks = Asks::Suspend;
+    request.asks = InputMode::Suspend;
     request.from_peer(Arc::new(Peer::new(None, forms)))
 }
 

@@ -13,12 +13,14 @@ use context_support::*;
 use futures_util::future::{join, select};
 use serde_json::json;
 use wharf_model::{
-    Asks, ClientCapability, Content, ElicitResult, ErrorKind, Event, Method, Outcome, Reply,
+    ClientCapability, Content, ElicitResult, ErrorKind, Event, InputMode, Method, Outcome, Reply,
     RequestBuilder, Role, RootsResult, SamplingMessage, SamplingRequest, SamplingResult,
 };
-use wharf_server::{Args, AskError, Completing, Ctx, Prompt, Resource, Router, State, Tool, Trial};
+use wharf_server::{
+    Args, ClientRequestError, Completing, Ctx, Prompt, Resource, Router, State, Tool, Trial,
+};
 
-const BOTH: [Asks; 2] = [Asks::Deliver, Asks::Suspend];
+const BOTH: [InputMode; 2] = [InputMode::Deliver, InputMode::Suspend];
 
 /// Effects before the ask: one in a step and one outside; then one after it.
 #[derive(Clone, Default)]
@@ -28,7 +30,7 @@ struct Effects {
     after: Counter,
 }
 
-async fn deploy(State(effects): State<Effects>, ctx: Ctx) -> Result<String, AskError> {
+async fn deploy(State(effects): State<Effects>, ctx: Ctx) -> Result<String, ClientRequestError> {
     effects.outside.hit();
     let build = ctx.step("build", async { effects.before.hit() }).await;
     ctx.progress(1.0).await;
@@ -47,7 +49,7 @@ async fn one_handler_serves_both_kinds_of_client() {
         assert_eq!(report.text(), "1/1/true");
         assert_eq!(report.asked(), ["confirm"]);
         assert_eq!((effects.before.count(), effects.after.count()), (1, 1), "steps run once");
-        let runs = if asks == Asks::Suspend { 2 } else { 1 };
+        let runs = if asks == InputMode::Suspend { 2 } else { 1 };
         assert_eq!((report.rounds.len(), effects.outside.count()), (runs, runs));
         assert_eq!(report.rounds[0].notifications.len(), 1);
     }
@@ -55,7 +57,7 @@ async fn one_handler_serves_both_kinds_of_client() {
 
 #[tokio::test]
 async fn prompts_and_resources_ask_too() {
-    async fn ask(ctx: Ctx) -> Result<String, AskError> {
+    async fn ask(ctx: Ctx) -> Result<String, ClientRequestError> {
         let confirm: Confirm = ctx.ask("c", "Sure?").await?;
         Ok(confirm.sure.to_string())
     }
@@ -72,7 +74,7 @@ async fn prompts_and_resources_ask_too() {
 
 #[tokio::test]
 async fn every_question_has_its_answer() {
-    async fn all(ctx: Ctx) -> Result<String, AskError> {
+    async fn all(ctx: Ctx) -> Result<String, ClientRequestError> {
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
         let form = ctx.ask_form("form", "How many?", schema).await?;
         ctx.ask_url("url", "Log in", "https://example.com/").await?;
@@ -117,9 +119,9 @@ async fn a_decline_and_a_cancel_are_different_answers() {
 fn a_client_that_answers_with_an_error_refuses() {
     let router = router(tool(async |ctx: Ctx| format!("{:?}", ctx.roots("r").await)));
     let mut request = suspending(call("tool"));
-    request.asks = Asks::Deliver;
+    request.asks = InputMode::Deliver;
     let mut exchange = start(&router, request, &FakeTimer::default());
-    let Some(Event::Ask(id, _)) = events(&mut exchange).pop() else { panic!() };
+    let Some(Event::ClientRequest(id, _)) = events(&mut exchange).pop() else { panic!() };
     let refusal = wharf_model::Error::custom(7, "not you");
     assert!(exchange.answers().deliver(id, Err(refusal)));
     let Some(Event::Done(outcome)) = events(&mut exchange).pop() else { panic!() };
@@ -134,9 +136,9 @@ fn what_the_client_answers_is_no_error_of_the_server() {
     let router = Router::builder().add(Prompt::new("p", roots)).build().unwrap();
     let prompt = RequestBuilder::new(Method::GetPrompt).target("p");
     let mut request = suspending(prompt);
-    request.asks = Asks::Deliver;
+    request.asks = InputMode::Deliver;
     let mut exchange = start(&router, request, &FakeTimer::default());
-    let Some(Event::Ask(id, _)) = events(&mut exchange).pop() else { panic!() };
+    let Some(Event::ClientRequest(id, _)) = events(&mut exchange).pop() else { panic!() };
     let lie = wharf_model::Error::new(ErrorKind::SessionNotFound).with_message("x".repeat(9999));
     assert!(exchange.answers().deliver(id, Err(lie.with_data(json!({"their": "data"})))));
     let Some(Event::Done(Outcome::Failed(error))) = events(&mut exchange).pop() else { panic!() };
@@ -147,7 +149,7 @@ fn what_the_client_answers_is_no_error_of_the_server() {
 
 #[test]
 fn asks_awaited_together_go_out_together() {
-    async fn two(ctx: Ctx) -> Result<String, AskError> {
+    async fn two(ctx: Ctx) -> Result<String, ClientRequestError> {
         let (a, b) = join(ctx.ask::<Confirm>("a", "A?"), ctx.ask::<Confirm>("b", "B?")).await;
         Ok(format!("{} {}", a?.sure, b?.sure))
     }
@@ -157,15 +159,15 @@ fn asks_awaited_together_go_out_together() {
     assert_eq!(keys, ["a", "b"]);
 
     let mut request = suspending(call("tool"));
-    request.asks = Asks::Deliver;
+    request.asks = InputMode::Deliver;
     let mut exchange = start(&router, request, &timer);
     let asked = events(&mut exchange);
-    assert!(matches!(asked[..], [Event::Ask(..), Event::Ask(..)]), "{asked:?}");
+    assert!(matches!(asked[..], [Event::ClientRequest(..), Event::ClientRequest(..)]), "{asked:?}");
 }
 
 #[test]
 fn what_is_answered_in_part_is_asked_again_in_part() {
-    async fn two(ctx: Ctx) -> Result<String, AskError> {
+    async fn two(ctx: Ctx) -> Result<String, ClientRequestError> {
         let (a, b) = join(ctx.ask::<Confirm>("a", "A?"), ctx.ask::<Confirm>("b", "B?")).await;
         Ok(format!("{} {}", a?.sure, b?.sure))
     }
@@ -216,7 +218,7 @@ fn without_state_answers_are_taken_by_key() {
 
 #[test]
 fn an_answer_counts_only_for_its_question() {
-    async fn pay(State(price): State<Counter>, ctx: Ctx) -> Result<String, AskError> {
+    async fn pay(State(price): State<Counter>, ctx: Ctx) -> Result<String, ClientRequestError> {
         let price = price.count();
         let confirm: Confirm = ctx.ask("pay", format!("Pay {price}?")).await?;
         Ok(format!("paid {price}: {}", confirm.sure))
@@ -233,16 +235,16 @@ fn an_answer_counts_only_for_its_question() {
 
 #[tokio::test]
 async fn a_key_stands_for_one_question() {
-    async fn same(ctx: Ctx) -> Result<String, AskError> {
+    async fn same(ctx: Ctx) -> Result<String, ClientRequestError> {
         let first: Confirm = ctx.ask("c", "Sure?").await?;
         let second: Confirm = ctx.ask("c", "Sure?").await?;
         Ok(format!("{} {}", first.sure, second.sure))
     }
-    async fn side_by_side(ctx: Ctx) -> Result<String, AskError> {
+    async fn side_by_side(ctx: Ctx) -> Result<String, ClientRequestError> {
         let (a, b) = join(ctx.ask::<Confirm>("c", "Sure?"), ctx.ask::<Confirm>("c", "Sure?")).await;
         Ok(format!("{} {}", a?.sure, b?.sure))
     }
-    async fn different(ctx: Ctx) -> Result<String, AskError> {
+    async fn different(ctx: Ctx) -> Result<String, ClientRequestError> {
         let _: Confirm = ctx.ask("c", "Sure?").await?;
         let _: Confirm = ctx.ask("c", "Really?").await?;
         Ok("never".into())
@@ -277,13 +279,13 @@ async fn an_ask_that_lost_its_race_is_withdrawn() {
         "raced"
     }
     let router = router(tool(race));
-    let report = Trial::tool(&router, "tool").run(Asks::Suspend).await;
+    let report = Trial::tool(&router, "tool").run(InputMode::Suspend).await;
     assert_eq!((&*report.text(), report.rounds.len()), ("raced", 1));
 }
 
 #[tokio::test]
 async fn an_ask_from_a_spawned_task_ends_with_suspended() {
-    type Seen = Arc<Mutex<Option<tokio::task::JoinHandle<Result<Confirm, AskError>>>>>;
+    type Seen = Arc<Mutex<Option<tokio::task::JoinHandle<Result<Confirm, ClientRequestError>>>>>;
     let seen = Seen::default();
     async fn spawn(State(seen): State<Seen>, ctx: Ctx) -> &'static str {
         let asking = ctx.clone();
@@ -293,10 +295,10 @@ async fn an_ask_from_a_spawned_task_ends_with_suspended() {
         "never"
     }
     let router = builder(tool(spawn)).state(seen.clone()).build().unwrap();
-    let report = Trial::tool(&router, "tool").run(Asks::Suspend).await;
+    let report = Trial::tool(&router, "tool").run(InputMode::Suspend).await;
     assert_eq!(report.asked(), ["c"]);
     let task = seen.lock().unwrap().take().unwrap();
-    assert!(matches!(task.await.unwrap(), Err(AskError::Suspended)));
+    assert!(matches!(task.await.unwrap(), Err(ClientRequestError::Suspended)));
 }
 
 #[tokio::test]
@@ -309,16 +311,16 @@ async fn a_spawned_task_that_outlives_the_call_learns_it() {
         "done"
     }
     let router = builder(tool(leak)).state(send).build().unwrap();
-    assert_eq!(Trial::tool(&router, "tool").run(Asks::Suspend).await.text(), "done");
+    assert_eq!(Trial::tool(&router, "tool").run(InputMode::Suspend).await.text(), "done");
     let ctx = receive.await.unwrap();
     assert!(ctx.is_cancelled());
     ctx.cancelled().await;
-    assert_eq!(ctx.roots("r").await.unwrap_err(), AskError::Suspended);
+    assert_eq!(ctx.roots("r").await.unwrap_err(), ClientRequestError::Suspended);
 }
 
 #[tokio::test]
 async fn what_the_client_has_not_declared_is_not_asked() {
-    async fn ask(ctx: Ctx) -> Result<String, AskError> {
+    async fn ask(ctx: Ctx) -> Result<String, ClientRequestError> {
         assert!(!ctx.can(ClientCapability::Elicitation));
         ctx.ask::<Confirm>("c", "Sure?").await.map(|_| String::new())
     }

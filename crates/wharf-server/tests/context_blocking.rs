@@ -11,13 +11,14 @@ use std::{
 use context_support::*;
 use serde_json::json;
 use wharf_model::{
-    Asks, ElicitResult, ErrorKind, Event, Exchange, LogLevel, Notification, Outcome, RootsResult,
+    ActiveCall, ElicitResult, ErrorKind, Event, InputMode, LogLevel, Notification, Outcome,
+    RootsResult,
 };
-use wharf_server::{AskError, Ctx, PanicGuard, State, Tool, Trial};
+use wharf_server::{ClientRequestError, Ctx, PanicGuard, State, Tool, Trial};
 
-const BOTH: [Asks; 2] = [Asks::Deliver, Asks::Suspend];
+const BOTH: [InputMode; 2] = [InputMode::Deliver, InputMode::Suspend];
 
-fn deploy(State(runs): State<Counter>, ctx: Ctx) -> Result<String, AskError> {
+fn deploy(State(runs): State<Counter>, ctx: Ctx) -> Result<String, ClientRequestError> {
     let run = runs.hit();
     ctx.block_on(ctx.progress(1.0));
     ctx.block_on(ctx.info("asking"));
@@ -28,7 +29,7 @@ fn deploy(State(runs): State<Counter>, ctx: Ctx) -> Result<String, AskError> {
 
 #[tokio::test]
 async fn it_asks_both_kinds_of_client() {
-    for (asks, expected) in [(Asks::Deliver, "1 true 0"), (Asks::Suspend, "3 true 0")] {
+    for (asks, expected) in [(InputMode::Deliver, "1 true 0"), (InputMode::Suspend, "3 true 0")] {
         let runs = Counter::default();
         let tool = Tool::blocking("deploy", deploy);
         let router = builder(tool).state(runs.clone()).build().unwrap();
@@ -39,11 +40,11 @@ async fn it_asks_both_kinds_of_client() {
         assert_eq!(report.text(), expected);
         assert_eq!(report.asked(), ["confirm", "roots"]);
         let declined = Trial::tool(&router, "deploy").answer("confirm", ElicitResult::decline());
-        assert_eq!(declined.run(asks).await.text(), AskError::Declined.to_string());
+        assert_eq!(declined.run(asks).await.text(), ClientRequestError::Declined.to_string());
     }
 }
 
-async fn next(exchange: &mut Exchange) -> Event {
+async fn next(exchange: &mut ActiveCall) -> Event {
     std::future::poll_fn(|cx| exchange.poll_event(cx)).await
 }
 
@@ -83,12 +84,12 @@ async fn an_ask_ends_with_its_call() {
         let mut exchange = start(&router(tool), request, &FakeTimer::default());
         let event = next(&mut exchange).await;
         match asks {
-            Asks::Suspend => assert!(matches!(event, Event::Done(Outcome::InputRequired(_)))),
-            _ => assert!(matches!(event, Event::Ask(..)), "{event:?}"),
+            InputMode::Suspend => assert!(matches!(event, Event::Done(Outcome::InputRequired(_)))),
+            _ => assert!(matches!(event, Event::ClientRequest(..)), "{event:?}"),
         }
         drop((exchange, event));
         let answer = told.recv_timeout(Duration::from_secs(10)).unwrap();
-        assert_eq!(answer, Err(AskError::Suspended));
+        assert_eq!(answer, Err(ClientRequestError::Suspended));
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use context_support::*;
 use serde_json::json;
 use wharf_model::{
-    Event, Exchange, LogLevel, Notification, Outcome, Principal, Reply, RequestBuilder,
+    ActiveCall, Event, LogLevel, Notification, Outcome, Principal, Reply, RequestBuilder,
 };
 use wharf_server::{Ctx, Limits, State, Tool};
 
@@ -44,7 +44,7 @@ async fn busy(State(gate): State<Gate>, ctx: Ctx) -> &'static str {
     "done"
 }
 
-fn started(gate: &Gate, timer: &FakeTimer) -> Exchange {
+fn started(gate: &Gate, timer: &FakeTimer) -> ActiveCall {
     let router = builder(Tool::new("tool", busy)).state(gate.clone()).build().unwrap();
     start(&router, watching(call("tool")), timer)
 }
@@ -217,7 +217,7 @@ fn a_cancelled_call_drops_its_handler() {
 #[test]
 fn letting_go_is_told_and_changes_nothing_else() {
     async fn long(State(gate): State<Gate>, ctx: Ctx) -> &'static str {
-        ctx.let_go();
+        ctx.release_connection();
         gate.0.notified().await;
         "done"
     }

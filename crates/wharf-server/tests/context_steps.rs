@@ -14,14 +14,15 @@ use context_support::*;
 use futures_util::future::{join, join3};
 use serde_json::json;
 use wharf_model::{
-    Asks, BoxFuture, Error, ErrorKind, Event, NonceStore, Outcome, Principal, Request, StateSeal,
+    BoxFuture, Error, ErrorKind, Event, InputMode, NonceStore, Outcome, Principal, Request,
+    StateCipher,
 };
 use wharf_server::{
-    Args, AskError, Ctx, Extract, Handler, IntoToolOutcome, KeyRing, Limits, MemoryNonces, Router,
-    State, StepError, Tool, ToolError, Trial,
+    Args, ClientRequestError, Ctx, Extract, Handler, IntoToolOutcome, KeyRing, Limits,
+    MemoryNonces, Router, State, StepError, Tool, ToolError, Trial,
 };
 
-const BOTH: [Asks; 2] = [Asks::Deliver, Asks::Suspend];
+const BOTH: [InputMode; 2] = [InputMode::Deliver, InputMode::Suspend];
 
 fn counted<A, F>(handler: F) -> (Router, Counter)
 where
@@ -35,7 +36,10 @@ where
 
 #[tokio::test]
 async fn steps_of_one_name_are_counted_apart() {
-    async fn handler(State(effects): State<Counter>, ctx: Ctx) -> Result<String, AskError> {
+    async fn handler(
+        State(effects): State<Counter>,
+        ctx: Ctx,
+    ) -> Result<String, ClientRequestError> {
         let mut results = vec![];
         for _ in 0..3 {
             results.push(ctx.step("buy", async { effects.hit() }).await);
@@ -68,7 +72,10 @@ async fn a_moment() {
 
 #[test]
 fn a_step_under_way_holds_the_suspension_back() {
-    async fn handler(State(effects): State<Counter>, ctx: Ctx) -> Result<String, AskError> {
+    async fn handler(
+        State(effects): State<Counter>,
+        ctx: Ctx,
+    ) -> Result<String, ClientRequestError> {
         let slow = ctx.step("slow", async {
             a_moment().await;
             effects.hit()
@@ -90,7 +97,10 @@ fn a_step_under_way_holds_the_suspension_back() {
 
 #[test]
 fn an_effect_beside_an_ask_is_repeated_without_a_step() {
-    async fn handler(State(effects): State<Counter>, ctx: Ctx) -> Result<String, AskError> {
+    async fn handler(
+        State(effects): State<Counter>,
+        ctx: Ctx,
+    ) -> Result<String, ClientRequestError> {
         let effect = async { effects.hit() };
         let (confirm, result) = join(ctx.ask::<Confirm>("c", "Sure?"), effect).await;
         confirm.map(|_| result.to_string())
@@ -105,7 +115,7 @@ fn an_effect_beside_an_ask_is_repeated_without_a_step() {
 
 #[tokio::test]
 async fn an_ask_inside_a_step_is_refused_and_one_beside_it_is_not() {
-    async fn handler(ctx: Ctx) -> Result<String, AskError> {
+    async fn handler(ctx: Ctx) -> Result<String, ClientRequestError> {
         let inside = ctx.step("s", async { ctx.roots("r").await.unwrap_err().to_string() });
         let (inside, confirm, _) =
             join3(inside, ctx.ask::<Confirm>("c", "Sure?"), ctx.step("t", a_moment())).await;
@@ -141,7 +151,7 @@ async fn only_success_of_a_try_step_is_remembered() {
         Ok(format!("{first} {second}"))
     }
     let (router, effects) = counted(handler);
-    let report = Trial::tool(&router, "tool").answer("c", sure()).run(Asks::Suspend).await;
+    let report = Trial::tool(&router, "tool").answer("c", sure()).run(InputMode::Suspend).await;
     assert_eq!(report.text(), "true 2");
     assert_eq!(effects.count(), 3, "failed, succeeded, and what had failed again");
 }
@@ -211,7 +221,10 @@ async fn a_store_that_fails_stops_the_step() {
             Box::pin(async { Err(Error::new(ErrorKind::TemporarilyUnavailable)) })
         }
     }
-    async fn handler(State(effects): State<Counter>, ctx: Ctx) -> Result<String, AskError> {
+    async fn handler(
+        State(effects): State<Counter>,
+        ctx: Ctx,
+    ) -> Result<String, ClientRequestError> {
         ctx.ask::<Confirm>("c", "Sure?").await?;
         let once = ctx.step_once("s", async { effects.hit() }).await;
         assert!(matches!(once, Err(StepError::Store(_))));
@@ -220,7 +233,7 @@ async fn a_store_that_fails_stops_the_step() {
     let effects = Counter::default();
     let router = builder(tool(handler)).state(effects.clone()).nonces(Arc::new(Broken));
     let trial = Trial::tool(&router.build().unwrap(), "tool").answer("c", sure());
-    assert_eq!(trial.run(Asks::Suspend).await.text(), "refused");
+    assert_eq!(trial.run(InputMode::Suspend).await.text(), "refused");
     assert_eq!(effects.count(), 0);
 }
 
@@ -234,7 +247,7 @@ struct Amounts {
 
 /// Two tools alike, so that only what is under test tells a good state from a bad one.
 fn payments(seal: &Arc<KeyRing>) -> Router {
-    async fn pay(Args(amounts): Args<Amounts>, ctx: Ctx) -> Result<String, AskError> {
+    async fn pay(Args(amounts): Args<Amounts>, ctx: Ctx) -> Result<String, ClientRequestError> {
         ctx.ask::<Confirm>("c", "Pay?").await.map(|_| format!("paid {}", amounts.amount))
     }
     let builder = Router::builder().add(Tool::new("pay", pay)).add(Tool::new("repay", pay));
@@ -315,7 +328,7 @@ fn a_state_expires() {
 #[test]
 fn a_state_that_opens_but_makes_no_sense_is_refused() {
     struct Plain;
-    impl StateSeal for Plain {
+    impl StateCipher for Plain {
         fn seal(&self, _context: &[u8], plain: &[u8]) -> String {
             String::from_utf8_lossy(plain).into_owned()
         }
@@ -333,7 +346,7 @@ fn a_state_that_opens_but_makes_no_sense_is_refused() {
 
 #[test]
 fn a_state_is_bounded() {
-    async fn handler(Args(amounts): Args<Amounts>, ctx: Ctx) -> Result<String, AskError> {
+    async fn handler(Args(amounts): Args<Amounts>, ctx: Ctx) -> Result<String, ClientRequestError> {
         let size = amounts.amount as usize;
         ctx.step("big", async { "x".repeat(size) }).await;
         ctx.ask::<Confirm>("c", "Sure?").await.map(|_| String::new())

@@ -12,7 +12,7 @@ use std::{
 };
 
 use support::*;
-use wharf_model::{Event, Exchange, Outcome};
+use wharf_model::{ActiveCall, Event, Outcome};
 use wharf_server::{Concurrency, Limits, RawArgs, Router, Tool};
 
 /// A tool that waits for permits, and how many calls of it have begun.
@@ -36,7 +36,7 @@ fn echo() -> Tool {
 }
 
 /// Calls of one caller: those that wait or run, and how many were refused.
-fn many(router: &Router, name: &str, count: usize) -> (Vec<Exchange>, usize) {
+fn many(router: &Router, name: &str, count: usize) -> (Vec<ActiveCall>, usize) {
     let mut going = Vec::new();
     let mut refused = 0;
     for _ in 0..count {

@@ -16,15 +16,16 @@ use std::{
 
 use support::*;
 use wharf_model::{
-    Asks, Bus, ClientCapabilities, Ear, Error, ErrorKind, Event, Exchange, Filter, LiveFilter,
-    Method, Moment, Notification, Peer, Principal, Request, RequestBuilder, Service, Stored, Timer,
+    ActiveCall, Bus, BusSubscriber, ChangeVersion, ClientCapabilities, Error, ErrorKind, Event,
+    InputMode, LiveSubscriptionFilter, Method, Notification, Peer, Principal, Request,
+    RequestBuilder, Service, Stored, SubscriptionFilter, Timer,
 };
 use wharf_server::{Item, Prompt, Resource, Router, RouterBuilder, Tool};
 
 /// A bus in memory, which can be taken away.
 #[derive(Default)]
 struct Line {
-    ears: Arc<Mutex<Vec<Weak<dyn Ear>>>>,
+    ears: Arc<Mutex<Vec<Weak<dyn BusSubscriber>>>>,
     cut: Arc<AtomicBool>,
 }
 
@@ -41,7 +42,7 @@ impl Bus for Line {
         })
     }
 
-    fn subscribe(&self, _: &str, ear: Arc<dyn Ear>) -> Box<dyn Any + Send + Sync> {
+    fn subscribe(&self, _: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
         self.ears.lock().unwrap().push(Arc::downgrade(&ear));
         Box::new(ear)
     }
@@ -75,26 +76,32 @@ fn fleet(build: impl Fn() -> RouterBuilder) -> (Arc<Line>, [Router; 3]) {
     (line, routers)
 }
 
-fn filter(uris: &[&str]) -> Filter {
+fn filter(uris: &[&str]) -> SubscriptionFilter {
     let uris: BTreeSet<String> = uris.iter().map(|uri| (*uri).to_owned()).collect();
-    Filter { tools: true, prompts: true, resources: true, uris, ..Filter::default() }
+    SubscriptionFilter {
+        tools: true,
+        prompts: true,
+        resources: true,
+        uris,
+        ..SubscriptionFilter::default()
+    }
 }
 
-fn listen(filter: Filter, since: Option<Moment>) -> Request {
+fn listen(filter: SubscriptionFilter, since: Option<ChangeVersion>) -> Request {
     let mut request = RequestBuilder::new(Method::Listen).build();
-    request.filter = Some(LiveFilter::new(filter));
+    request.filter = Some(LiveSubscriptionFilter::new(filter));
     request.since = since;
     request
 }
 
-fn begin(router: &Router, request: Request) -> Exchange {
+fn begin(router: &Router, request: Request) -> ActiveCall {
     let mut exchange = start_still(router, request);
     assert!(matches!(poll(&mut exchange), Poll::Ready(Event::Notify(_))));
     exchange
 }
 
 /// Everything there is to hear once everybody has had their turn.
-async fn hear(exchange: &mut Exchange) -> Vec<String> {
+async fn hear(exchange: &mut ActiveCall) -> Vec<String> {
     tokio::time::sleep(Duration::from_millis(1)).await;
     let mut heard = Vec::new();
     while let Poll::Ready(event) = poll(exchange) {
@@ -149,7 +156,7 @@ async fn who_may_not_see_a_resource_hears_nothing_of_it_from_elsewhere() {
     // Not even where it is only supposed, nor when it was missed.
     line.missed();
     assert_eq!(hear(&mut anonymous).await, ["tools", "prompts", "resources", "x:a"]);
-    let late = listen(filter(&["x:a", "x:secret"]), Some(Moment::FIRST));
+    let late = listen(filter(&["x:a", "x:secret"]), Some(ChangeVersion::FIRST));
     let heard = hear(&mut begin(&there, late)).await;
     assert_eq!(heard, ["tools", "prompts", "resources", "x:a"]);
 }
@@ -185,7 +192,7 @@ async fn who_comes_to_another_process_hears_what_was_missed() {
     let heard = hear(&mut begin(&late, listen(filter(&["x:a", "x:b"]), since))).await;
     assert_eq!(heard, ["tools", "prompts", "resources", "x:a", "x:b"]);
     // Who was there all the time, long after, hears nothing twice.
-    let later = Moment::at(since.unwrap().number() + 120_000);
+    let later = ChangeVersion::at(since.unwrap().number() + 120_000);
     assert!(hear(&mut begin(&here, listen(filter(&["x:a"]), Some(later)))).await.is_empty());
 }
 
@@ -210,9 +217,9 @@ async fn an_elicitation_is_complete_wherever_its_client_listens() {
         };
         let mut early = listens_first.then(|| (listener("alice"), listener("bob")));
         let mut request = call("sign_in", "{}").from_peer(peer("alice"));
-        request.asks = Asks::Deliver;
+        request.asks = InputMode::Deliver;
         let mut exchange = start(&asks, request);
-        assert!(matches!(next(&mut exchange).await, Event::Ask(..)));
+        assert!(matches!(next(&mut exchange).await, Event::ClientRequest(..)));
         completes.registry().elicitation_complete("unknown");
         completes.registry().elicitation_complete("id-1");
         tokio::time::sleep(Duration::from_millis(1)).await;

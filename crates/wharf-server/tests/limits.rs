@@ -15,7 +15,7 @@ use std::{
 use futures_util::FutureExt;
 use support::*;
 use wharf_model::{
-    BoxFuture, Deadlines, Error, ErrorKind, Event, Exchange, LogLevel, Method, Outbox, Outcome,
+    ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, Event, LogLevel, Method, Outbox, Outcome,
     Rate, RateStore, Request, Service, Taking,
 };
 use wharf_server::{
@@ -37,11 +37,11 @@ fn waiting() -> (Tool, Arc<tokio::sync::Semaphore>) {
     (tool, gate)
 }
 
-fn is_waiting(exchange: &mut Exchange) -> bool {
+fn is_waiting(exchange: &mut ActiveCall) -> bool {
     poll(exchange).is_pending()
 }
 
-fn is_overloaded(exchange: &mut Exchange) -> bool {
+fn is_overloaded(exchange: &mut ActiveCall) -> bool {
     match poll(exchange) {
         Poll::Ready(Event::Done(outcome)) => {
             let error = error(outcome);
@@ -333,7 +333,7 @@ fn any_service_can_have_a_layer() {
     let run = || {
         let request = by(call("hello", "{}"), "alice");
         let forever = Deadlines { idle: None, total: None };
-        match poll(&mut Exchange::start(&limited, request, Arc::new(StillTimer), forever)) {
+        match poll(&mut ActiveCall::start(&limited, request, Arc::new(StillTimer), forever)) {
             Poll::Ready(Event::Done(outcome)) => outcome,
             other => panic!("not over at once: {other:?}"),
         }

@@ -14,8 +14,8 @@ use std::{
 
 use support::*;
 use wharf_model::{
-    ErrorKind, Event, Exchange, Filter, LiveFilter, Method, Notification, Outcome, Peer, Principal,
-    Reply, Request, RequestBuilder, Service,
+    ActiveCall, ErrorKind, Event, LiveSubscriptionFilter, Method, Notification, Outcome, Peer,
+    Principal, Reply, Request, RequestBuilder, Service, SubscriptionFilter,
 };
 use wharf_server::{Item, Limits, Prompt, Resource, Router, RouterBuilder, Tool};
 
@@ -31,25 +31,25 @@ fn uris(uris: &[&str]) -> BTreeSet<String> {
     uris.iter().map(|uri| (*uri).to_owned()).collect()
 }
 
-fn all() -> Filter {
-    Filter {
+fn all() -> SubscriptionFilter {
+    SubscriptionFilter {
         tools: true,
         prompts: true,
         resources: true,
         uris: uris(&["x:a", "x:b"]),
-        ..Filter::default()
+        ..SubscriptionFilter::default()
     }
 }
 
-fn listen(filter: &LiveFilter) -> Request {
+fn listen(filter: &LiveSubscriptionFilter) -> Request {
     let mut request = RequestBuilder::new(Method::Listen).build();
     request.filter = Some(filter.clone());
     request
 }
 
 /// Begins to listen and reads the acknowledgement.
-fn begin(router: &Router, filter: Filter) -> (Exchange, Filter) {
-    let mut exchange = start_still(router, listen(&LiveFilter::new(filter)));
+fn begin(router: &Router, filter: SubscriptionFilter) -> (ActiveCall, SubscriptionFilter) {
+    let mut exchange = start_still(router, listen(&LiveSubscriptionFilter::new(filter)));
     match poll(&mut exchange) {
         Poll::Ready(Event::Notify(Notification::Acknowledged(agreed))) => (exchange, agreed),
         other => panic!("not acknowledged: {other:?}"),
@@ -57,7 +57,7 @@ fn begin(router: &Router, filter: Filter) -> (Exchange, Filter) {
 }
 
 /// Everything there is to hear now.
-fn hear(exchange: &mut Exchange) -> Vec<String> {
+fn hear(exchange: &mut ActiveCall) -> Vec<String> {
     let mut heard = Vec::new();
     loop {
         heard.push(match poll(exchange) {
@@ -85,10 +85,10 @@ fn the_acknowledgement_comes_first_and_says_what_is_agreed() {
     assert_eq!(agreed, all());
     let only_tools = Router::builder().add(Tool::new("t", async || ())).build().unwrap();
     let (_, agreed) = begin(&only_tools, all());
-    assert_eq!(agreed, Filter { tools: true, ..Filter::default() });
+    assert_eq!(agreed, SubscriptionFilter { tools: true, ..SubscriptionFilter::default() });
     let quiet = everything().capabilities(|it| it.resources.as_mut().unwrap().subscribe = false);
     let (_, agreed) = begin(&quiet.build().unwrap(), all());
-    assert_eq!(agreed, Filter { uris: BTreeSet::new(), ..all() });
+    assert_eq!(agreed, SubscriptionFilter { uris: BTreeSet::new(), ..all() });
 }
 
 #[test]
@@ -109,8 +109,12 @@ fn a_listen_without_a_live_filter_reads_its_parameters() {
 fn listeners_hear_what_they_want_and_nothing_else() {
     let router = everything().build().unwrap();
     let registry = router.registry();
-    let (mut tools, _) = begin(&router, Filter { tools: true, ..Filter::default() });
-    let (mut updates, _) = begin(&router, Filter { uris: uris(&["x:a"]), ..Filter::default() });
+    let (mut tools, _) =
+        begin(&router, SubscriptionFilter { tools: true, ..SubscriptionFilter::default() });
+    let (mut updates, _) = begin(
+        &router,
+        SubscriptionFilter { uris: uris(&["x:a"]), ..SubscriptionFilter::default() },
+    );
     let (mut wants_all, _) = begin(&router, all());
     registry.tools_changed();
     registry.prompts_changed();
@@ -133,7 +137,7 @@ fn a_listen_that_begins_late_hears_once_what_it_has_missed() {
     registry.resources_changed();
     registry.tools_changed();
     let late = |since, filter| {
-        let mut request = listen(&LiveFilter::new(filter));
+        let mut request = listen(&LiveSubscriptionFilter::new(filter));
         request.since = since;
         let mut exchange = start_still(&router, request);
         assert!(matches!(poll(&mut exchange), Poll::Ready(Event::Notify(_))));
@@ -141,7 +145,8 @@ fn a_listen_that_begins_late_hears_once_what_it_has_missed() {
     };
     let mut wants_all = late(Some(since), all());
     assert_eq!(hear(&mut wants_all), ["tools", "resources"]);
-    let wants = Filter { resources: true, prompts: true, ..Filter::default() };
+    let wants =
+        SubscriptionFilter { resources: true, prompts: true, ..SubscriptionFilter::default() };
     assert_eq!(hear(&mut late(Some(since), wants)), ["resources"]);
     assert!(hear(&mut late(None, all())).is_empty());
     assert!(hear(&mut late(router.moment(), all())).is_empty());
@@ -152,7 +157,7 @@ fn a_listen_that_begins_late_hears_once_what_it_has_missed() {
 #[test]
 fn a_session_edits_its_filter_while_it_listens() {
     let router = everything().build().unwrap();
-    let filter = LiveFilter::new(Filter::default());
+    let filter = LiveSubscriptionFilter::new(SubscriptionFilter::default());
     let mut exchange = start_still(&router, listen(&filter));
     assert!(matches!(poll(&mut exchange), Poll::Ready(Event::Notify(_))));
     router.registry().resource_updated("x:a");
@@ -271,7 +276,7 @@ fn listens_have_a_cap_of_their_own() {
     let router = everything().limits(limits).build().unwrap();
     let first = begin(&router, all());
     let _second = begin(&router, all());
-    let third = now(&router, listen(&LiveFilter::new(all())));
+    let third = now(&router, listen(&LiveSubscriptionFilter::new(all())));
     assert!(kind(third).is_overloaded());
     assert_eq!(text(now(&router, call("t", "{}"))), "t", "calls are counted apart");
     drop(first);
@@ -282,7 +287,8 @@ fn listens_have_a_cap_of_their_own() {
 fn a_listen_follows_just_so_many_resources() {
     let router = everything().limits(Limits { subscriptions: 2, ..Limits::default() });
     let router = router.build().unwrap();
-    let following = |names: &[&str]| Filter { uris: uris(names), ..Filter::default() };
+    let following =
+        |names: &[&str]| SubscriptionFilter { uris: uris(names), ..SubscriptionFilter::default() };
     assert_eq!(begin(&router, following(&["x:1", "x:2"])).1.uris.len(), 2);
     assert_eq!(begin(&router, following(&["x:1", "x:2", "x:3"])).1.uris, uris(&["x:1", "x:2"]));
 }
@@ -292,7 +298,8 @@ fn what_a_listen_follows_is_bounded_in_bytes_and_the_rest_is_not_acknowledged() 
     let limits = Limits { subscription_bytes: 10_000, ..Limits::default() };
     let router = everything().limits(limits).build().unwrap();
     let long = |n: usize| format!("x:{n:04}{}", "y".repeat(994));
-    let filter = Filter { uris: (0..900).map(long).collect(), ..Filter::default() };
+    let filter =
+        SubscriptionFilter { uris: (0..900).map(long).collect(), ..SubscriptionFilter::default() };
     let (_listen, agreed) = begin(&router, filter);
     assert_eq!(agreed.uris, (0..10).map(long).collect());
 }
@@ -301,13 +308,13 @@ fn what_a_listen_follows_is_bounded_in_bytes_and_the_rest_is_not_acknowledged() 
 fn a_caller_that_listens_as_much_as_it_can_leaves_room_for_others() {
     let limits = Limits { listens: 8, subscription_total: 8 * 1064, ..Limits::default() };
     let router = everything().limits(limits).build().unwrap();
-    let following = |count: usize| Filter {
+    let following = |count: usize| SubscriptionFilter {
         tools: true,
         uris: (0..count).map(|n| format!("x:{n:04}{}", "y".repeat(994))).collect(),
-        ..Filter::default()
+        ..SubscriptionFilter::default()
     };
     let listening = |name: &str, count: usize| {
-        let filter = LiveFilter::new(following(count));
+        let filter = LiveSubscriptionFilter::new(following(count));
         let mut exchange = start_still(&router, by(listen(&filter), name));
         match poll(&mut exchange) {
             Poll::Ready(Event::Notify(Notification::Acknowledged(it))) => Ok((exchange, it)),
@@ -332,10 +339,13 @@ fn a_caller_that_listens_as_much_as_it_can_leaves_room_for_others() {
 fn a_session_that_cannot_follow_all_it_was_promised_is_refused() {
     let limits = Limits { subscription_total: 1000, ..Limits::default() };
     let router = everything().limits(limits).build().unwrap();
-    let filter = LiveFilter::new(Filter { uris: uris(&["x:a"]), ..Filter::default() });
+    let filter = LiveSubscriptionFilter::new(SubscriptionFilter {
+        uris: uris(&["x:a"]),
+        ..SubscriptionFilter::default()
+    });
     filter.edit(|filter| filter.uris.insert(format!("x:{}", "y".repeat(994))));
     let mut request = listen(&filter);
-    request.since = Some(wharf_model::Moment::FIRST);
+    request.since = Some(wharf_model::ChangeVersion::FIRST);
     assert!(kind(now(&router, request)).is_overloaded());
     assert_eq!(filter.read(|filter| filter.uris.len()), 2, "nothing is left out silently");
 }
@@ -343,7 +353,7 @@ fn a_session_that_cannot_follow_all_it_was_promised_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_listen_has_no_deadline() {
     let router = everything().build().unwrap();
-    let mut exchange = start(&router, listen(&LiveFilter::new(all())));
+    let mut exchange = start(&router, listen(&LiveSubscriptionFilter::new(all())));
     assert!(matches!(heard(&mut exchange).await, Notification::Acknowledged(_)));
     let hours = std::time::Duration::from_secs(100 * 3600);
     assert!(tokio::time::timeout(hours, next(&mut exchange)).await.is_err());
@@ -367,7 +377,7 @@ fn shutdown_ends_listens_in_good_order_after_what_they_have_yet_to_hear() {
 #[tokio::test]
 async fn shutdown_wakes_a_listener_that_waits() {
     let router = everything().build().unwrap();
-    let exchange = start(&router, listen(&LiveFilter::new(all())));
+    let exchange = start(&router, listen(&LiveSubscriptionFilter::new(all())));
     let waiting = tokio::spawn(done(exchange));
     tokio::task::yield_now().await;
     router.shutdown();
@@ -382,8 +392,12 @@ fn updates_of_hidden_resources_are_not_told() {
         })
         .build()
         .unwrap();
-    let filter =
-        || LiveFilter::new(Filter { uris: uris(&["x:a", "x:secret"]), ..Filter::default() });
+    let filter = || {
+        LiveSubscriptionFilter::new(SubscriptionFilter {
+            uris: uris(&["x:a", "x:secret"]),
+            ..SubscriptionFilter::default()
+        })
+    };
     let mut anonymous = start_still(&router, listen(&filter()));
     let mut alice = start_still(&router, by(listen(&filter()), "alice"));
     for exchange in [&mut anonymous, &mut alice] {
@@ -397,7 +411,7 @@ fn updates_of_hidden_resources_are_not_told() {
 
 #[tokio::test]
 async fn only_the_client_that_was_asked_hears_that_an_elicitation_is_complete() {
-    use wharf_model::{Asks, ClientCapabilities};
+    use wharf_model::{ClientCapabilities, InputMode};
     let router = Router::builder()
         .add(Tool::new("sign_in", async |ctx: wharf_server::Ctx| {
             ctx.ask_url_as("k", "id-1", "Sign in.", "https://example.com").await?;
@@ -412,16 +426,17 @@ async fn only_the_client_that_was_asked_hears_that_an_elicitation_is_complete() 
     };
     let (asked, other) = (peer(), peer());
     let listener = |peer: &Arc<Peer>| {
-        let request = listen(&LiveFilter::new(Filter::default())).from_peer(peer.clone());
+        let request = listen(&LiveSubscriptionFilter::new(SubscriptionFilter::default()))
+            .from_peer(peer.clone());
         let mut exchange = start_still(&router, request);
         assert!(matches!(poll(&mut exchange), Poll::Ready(Event::Notify(_))));
         exchange
     };
     let (mut asked_hears, mut other_hears) = (listener(&asked), listener(&other));
     let mut request = call("sign_in", "{}").from_peer(asked.clone());
-    request.asks = Asks::Deliver;
+    request.asks = InputMode::Deliver;
     let mut exchange = start(&router, request);
-    assert!(matches!(next(&mut exchange).await, Event::Ask(..)));
+    assert!(matches!(next(&mut exchange).await, Event::ClientRequest(..)));
     router.registry().elicitation_complete("id-1");
     router.registry().elicitation_complete("unknown");
     assert_eq!(hear(&mut asked_hears), ["elicitation id-1"]);

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use support::*;
 use wharf_model::{
     CacheHint, CacheScope, ErrorKind, Method, Outcome, Page, Principal, Reply, Request,
-    RequestBuilder, StateSeal, ToolInfo,
+    RequestBuilder, StateCipher, ToolInfo,
 };
 use wharf_server::{Item, KeyRing, Limits, Prompt, Resource, Router, RouterBuilder, Tool};
 
@@ -268,7 +268,7 @@ fn what_is_hidden_answers_like_what_is_unknown() {
 #[derive(Default)]
 struct Daily(AtomicU64);
 
-impl StateSeal for Daily {
+impl StateCipher for Daily {
     fn seal(&self, _context: &[u8], plain: &[u8]) -> String {
         format!("{}:{}", self.0.load(Ordering::SeqCst), plain[7])
     }

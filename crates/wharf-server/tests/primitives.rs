@@ -13,7 +13,7 @@ use wharf_model::{
     Completion, Content, Error, ErrorKind, Icon, Method, Outcome, Reply, Role, ToolResult,
 };
 use wharf_server::{
-    Args, AskError, Completing, Json, Prompt, RawArgs, Resource, Router, Tool, ToolError,
+    Args, ClientRequestError, Completing, Json, Prompt, RawArgs, Resource, Router, Tool, ToolError,
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -239,7 +239,7 @@ fn all_handlers_fail_with_the_same_errors() {
     for error in failures(|| Error::new(ErrorKind::RateLimited)) {
         assert_eq!(error.kind, ErrorKind::RateLimited);
     }
-    for error in failures(|| AskError::Declined) {
+    for error in failures(|| ClientRequestError::Declined) {
         assert_eq!(error.kind, ErrorKind::ToolCancelled);
     }
     for error in failures(|| ToolError::new("closed on Sundays")) {

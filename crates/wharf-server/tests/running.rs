@@ -14,8 +14,8 @@ use std::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use support::*;
-use wharf_model::{Asks, ErrorKind, Event, Peer, ToolResult};
-use wharf_server::{Args, AskError, Ctx, Limits, Router, Tool};
+use wharf_model::{ErrorKind, Event, InputMode, Peer, ToolResult};
+use wharf_server::{Args, ClientRequestError, Ctx, Limits, Router, Tool};
 
 #[derive(Deserialize, JsonSchema)]
 struct Add {
@@ -149,7 +149,7 @@ async fn a_tools_own_timeout_begins_when_its_turn_comes() {
 
 #[tokio::test(start_paused = true)]
 async fn the_users_time_to_answer_is_not_the_tools() {
-    async fn ask(ctx: Ctx) -> Result<&'static str, AskError> {
+    async fn ask(ctx: Ctx) -> Result<&'static str, ClientRequestError> {
         ctx.roots("roots").await?;
         tokio::time::sleep(Duration::from_secs(4)).await;
         Ok("asked")
@@ -161,12 +161,12 @@ async fn the_users_time_to_answer_is_not_the_tools() {
     let asking = |name: &str| {
         let roots = serde_json::from_value(serde_json::json!({"roots": {}})).unwrap();
         let mut request = call(name, "{}").from_peer(Arc::new(Peer::new(None, roots)));
-        request.asks = Asks::Deliver;
+        request.asks = InputMode::Deliver;
         start(&router, request)
     };
     for (name, fails) in [("hasty", true), ("patient", false)] {
         let mut exchange = asking(name);
-        let Event::Ask(id, _) = next(&mut exchange).await else { panic!() };
+        let Event::ClientRequest(id, _) = next(&mut exchange).await else { panic!() };
         assert!(tokio::time::timeout(Duration::from_secs(60), next(&mut exchange)).await.is_err());
         assert!(exchange.answers().deliver(id, Ok(r#"{"roots":[]}"#.into())));
         assert_eq!(tool_of(exchange).await.is_error, fails, "{name}");
@@ -244,6 +244,6 @@ async fn never_more_run_at_once_and_nobody_is_forgotten() {
     assert_eq!(inside.load(Ordering::SeqCst), 4);
 }
 
-async fn tool_of(exchange: wharf_model::Exchange) -> ToolResult {
+async fn tool_of(exchange: wharf_model::ActiveCall) -> ToolResult {
     support::tool(done(exchange).await)
 }

@@ -9,12 +9,13 @@ use futures_util::future::join;
 use serde_json::json;
 use task_support::*;
 use wharf_model::{
-    Asks, Error, ErrorKind, Event, Filter, LiveFilter, Method, Notification, Outcome, Reach, Reply,
-    RequestBuilder, TASKS_EXTENSION, TaskState, TaskStatus, TaskSupport, Tasking,
+    Error, ErrorKind, Event, InputMode, LiveSubscriptionFilter, Method, Notification, Outcome,
+    Reply, RequestBuilder, Sharing, SubscriptionFilter, TASKS_EXTENSION, TaskRequest, TaskState,
+    TaskStatus, TaskSupport,
 };
 use wharf_server::{
-    Args, AskError, Ctx, KeyRing, Limits, Router, RouterBuilder, State, TaskMode, TaskOptions,
-    Tool, ToolError,
+    Args, ClientRequestError, Ctx, KeyRing, Limits, Router, RouterBuilder, State, TaskMode,
+    TaskOptions, Tool, ToolError,
 };
 
 async fn slow(ctx: Ctx) -> String {
@@ -57,7 +58,7 @@ async fn a_task_is_there_before_its_id_and_ends_by_itself() {
 async fn who_gets_a_task_is_agreed_on_by_caller_and_tool() {
     let router = slow_tools().build().unwrap();
     let client = client(&router);
-    use Tasking::*;
+    use TaskRequest::*;
     let task = Ok("task");
     let plain = Ok("result");
     let table = [
@@ -90,7 +91,7 @@ async fn who_gets_a_task_is_agreed_on_by_caller_and_tool() {
 async fn a_server_without_tasks_ignores_the_wish_and_has_no_such_methods() {
     let router = Router::builder().add(Tool::new("plain", slow)).build().unwrap();
     let client = client(&router).named("alice");
-    result(client.saying(Tasking::Wanted(None)).call("plain").await);
+    result(client.saying(TaskRequest::Wanted(None)).call("plain").await);
     for method in [
         Method::GetTask,
         Method::UpdateTask,
@@ -149,7 +150,7 @@ async fn a_wish_for_time_is_granted_within_bounds() {
     let tool = Tool::new("t", async || "t").task(TaskMode::optional());
     let router = Router::builder().tasks(options).add(tool).build().unwrap();
     for (wanted, granted) in [(None, 100_000), (Some(5000), 5000), (Some(u64::MAX), 100_000)] {
-        let task = client(&router).saying(Tasking::Wanted(wanted)).task("t").await;
+        let task = client(&router).saying(TaskRequest::Wanted(wanted)).task("t").await;
         assert_eq!(task.ttl, Some(granted));
     }
 }
@@ -203,7 +204,7 @@ async fn a_tools_own_failure_is_a_result_and_a_failure_of_the_protocol_is_not() 
 
 #[tokio::test(start_paused = true)]
 async fn a_question_waits_in_the_task_until_its_owner_answers() {
-    async fn asks(ctx: Ctx) -> Result<String, AskError> {
+    async fn asks(ctx: Ctx) -> Result<String, ClientRequestError> {
         let confirm: Confirm = ctx.ask("c", "Sure?").await?;
         Ok(format!("sure: {}", confirm.sure))
     }
@@ -231,7 +232,7 @@ async fn a_question_waits_in_the_task_until_its_owner_answers() {
 
 #[tokio::test(start_paused = true)]
 async fn two_questions_at_once_are_answered_one_by_one() {
-    async fn asks(ctx: Ctx) -> Result<String, AskError> {
+    async fn asks(ctx: Ctx) -> Result<String, ClientRequestError> {
         let (a, b) = join(ctx.ask::<Confirm>("a", "A?"), ctx.ask::<Confirm>("b", "B?")).await;
         Ok(format!("{} {}", a?.sure, b.is_err()))
     }
@@ -254,7 +255,7 @@ async fn two_questions_at_once_are_answered_one_by_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_stands_for_one_question_and_an_answer_that_does_not_fit_is_told() {
-    async fn asks(ctx: Ctx) -> Result<String, AskError> {
+    async fn asks(ctx: Ctx) -> Result<String, ClientRequestError> {
         let first = ctx.ask::<Confirm>("c", "Sure?").await;
         let again = ctx.ask::<Confirm>("c", "Sure?").await;
         let other = ctx.ask::<Confirm>("c", "Really?").await;
@@ -295,18 +296,20 @@ async fn a_question_that_nobody_waits_for_is_taken_back() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_for_the_result_brings_the_questions_along() {
-    async fn asks(ctx: Ctx) -> Result<String, AskError> {
+    async fn asks(ctx: Ctx) -> Result<String, ClientRequestError> {
         let confirm: Confirm = ctx.ask("c", "Sure?").await?;
         tokio::time::sleep(seconds(600)).await;
         Ok(format!("sure: {}", confirm.sure))
     }
     let tool = Tool::new("asks", asks).task(TaskMode::optional());
     let router = World::new().server().add(tool).build().unwrap();
-    let client = client(&router).asked(Asks::Deliver).saying(Tasking::Wanted(None));
+    let client = client(&router).asked(InputMode::Deliver).saying(TaskRequest::Wanted(None));
     let id = client.task("asks").await.id;
     let request = client.request(RequestBuilder::new(Method::TaskResult).target(&id));
     let mut waiting = client.start(request);
-    let Event::Ask(asked, _) = next(&mut waiting).await else { panic!("nothing was asked") };
+    let Event::ClientRequest(asked, _) = next(&mut waiting).await else {
+        panic!("nothing was asked")
+    };
     assert_eq!(open(&client.get(&id).await), ["c"]);
     waiting.answers().deliver(asked, Ok(sure().to_string()));
     // Ten minutes without a sign of life, and no timeout.
@@ -321,19 +324,23 @@ async fn a_refusal_is_an_answer_and_a_caller_who_goes_away_gives_none() {
     }
     let tool = Tool::new("asks", asks).task(TaskMode::optional());
     let router = World::new().server().add(tool).build().unwrap();
-    let client = client(&router).asked(Asks::Deliver).saying(Tasking::Wanted(None));
+    let client = client(&router).asked(InputMode::Deliver).saying(TaskRequest::Wanted(None));
     let id = client.task("asks").await.id;
     let wait = || client.start(client.request(RequestBuilder::new(Method::TaskResult).target(&id)));
     let mut first = wait();
-    assert!(matches!(next(&mut first).await, Event::Ask(..)));
+    assert!(matches!(next(&mut first).await, Event::ClientRequest(..)));
     drop(first);
     settle().await;
     assert_eq!(open(&client.get(&id).await), ["c"]);
     let mut incapable = wait();
-    let Event::Ask(asked, ask) = next(&mut incapable).await else { panic!("nothing was asked") };
+    let Event::ClientRequest(asked, ask) = next(&mut incapable).await else {
+        panic!("nothing was asked")
+    };
     incapable.refuse(asked, &ask);
     let mut second = wait();
-    let Event::Ask(asked, _) = next(&mut second).await else { panic!("nothing was asked") };
+    let Event::ClientRequest(asked, _) = next(&mut second).await else {
+        panic!("nothing was asked")
+    };
     second.answers().deliver(asked, Err(Error::new(ErrorKind::RefusedPolicy)));
     let said = text(&result(done(&mut second).await)).to_owned();
     assert!(said.contains("RefusedPolicy"), "{said}");
@@ -341,7 +348,7 @@ async fn a_refusal_is_an_answer_and_a_caller_who_goes_away_gives_none() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelling_is_final_and_stops_the_work_at_once() {
-    async fn works(State(effects): State<Counter>, ctx: Ctx) -> Result<(), AskError> {
+    async fn works(State(effects): State<Counter>, ctx: Ctx) -> Result<(), ClientRequestError> {
         effects.hit();
         tokio::time::sleep(seconds(10)).await;
         effects.hit();
@@ -380,7 +387,7 @@ async fn cancelling_is_final_and_stops_the_work_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_foreign_task_is_an_unknown_task_to_the_byte() {
-    async fn asks(ctx: Ctx) -> Result<(), AskError> {
+    async fn asks(ctx: Ctx) -> Result<(), ClientRequestError> {
         ctx.ask::<Confirm>("c", "Sure?").await.map(drop)
     }
     let tool = Tool::new("asks", asks).task(TaskMode::optional());
@@ -460,7 +467,7 @@ async fn a_list_is_for_those_who_can_be_told_apart() {
 async fn who_did_not_declare_tasks_is_told_so() {
     let router = slow_tools().build().unwrap();
     let id = client(&router).task("optional").await.id;
-    let silent = client(&router).saying(Tasking::Declined);
+    let silent = client(&router).saying(TaskRequest::Declined);
     for method in [Method::GetTask, Method::UpdateTask, Method::CancelTask, Method::TaskResult] {
         let refused = error(silent.about(method, &id).await);
         assert_eq!(refused.kind, ErrorKind::MissingClientCapability);
@@ -487,7 +494,7 @@ async fn limits_answer() {
     async fn big_step(ctx: Ctx) -> String {
         ctx.step("s", async { "x".repeat(1000) }).await
     }
-    async fn many_questions(ctx: Ctx) -> Result<(), AskError> {
+    async fn many_questions(ctx: Ctx) -> Result<(), ClientRequestError> {
         for key in ["a", "b", "c"] {
             ctx.ask::<Confirm>(key, "Sure?").await?;
         }
@@ -621,7 +628,7 @@ async fn progress_is_written_down_and_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_listener_hears_where_a_task_stands_and_whether_it_was_late() {
-    async fn asks(ctx: Ctx) -> Result<(), AskError> {
+    async fn asks(ctx: Ctx) -> Result<(), ClientRequestError> {
         tokio::time::sleep(seconds(1)).await;
         ctx.ask::<Confirm>("c", "Sure?").await.map(drop)
     }
@@ -659,8 +666,10 @@ async fn who_follows_a_task_after_its_end_hears_of_it() {
     let foreign = alice.named("bob").task("quick").await.id;
     for named in [vec![], vec![alice.task("slow").await.id]] {
         let mut request = alice.request(RequestBuilder::new(Method::Listen));
-        let filter =
-            LiveFilter::new(Filter { tasks: named.into_iter().collect(), ..Filter::default() });
+        let filter = LiveSubscriptionFilter::new(SubscriptionFilter {
+            tasks: named.into_iter().collect(),
+            ..SubscriptionFilter::default()
+        });
         request.filter = Some(filter.clone());
         let mut listening = alice.start(request);
         let acknowledged = next(&mut listening).await;
@@ -694,7 +703,7 @@ async fn nothing_runs_that_is_not_in_the_store() {
     pass(seconds(60)).await;
     assert_eq!(effects.count(), 0);
     // Calls that need no store go on.
-    let plain = client.saying(Tasking::Declined).call("works").await;
+    let plain = client.saying(TaskRequest::Declined).call("works").await;
     assert_eq!(text(&result(plain)), "1");
     world.records.set_broken(false);
     let id = client.task("works").await.id;
@@ -717,15 +726,15 @@ async fn a_session_listens_even_while_its_tasks_cannot_be_looked_up() {
     let listen = |since| {
         let mut request = client.request(RequestBuilder::new(Method::Listen));
         let tasks = [id.clone()].into();
-        let filter = wharf_model::Filter { tools: true, tasks, ..Default::default() };
-        request.filter = Some(wharf_model::LiveFilter::new(filter));
+        let filter = wharf_model::SubscriptionFilter { tools: true, tasks, ..Default::default() };
+        request.filter = Some(wharf_model::LiveSubscriptionFilter::new(filter));
         request.since = since;
         client.start(request)
     };
     // Who asks for tasks must know that nobody knows of them.
     let refused = error(done(&mut listen(None)).await);
     assert_eq!(refused.kind, ErrorKind::TemporarilyUnavailable);
-    let mut session = listen(Some(wharf_model::Moment::FIRST));
+    let mut session = listen(Some(wharf_model::ChangeVersion::FIRST));
     assert!(matches!(next(&mut session).await, Event::Notify(Notification::Acknowledged(_))));
     router.registry().tools_changed();
     let told = next(&mut session).await;
@@ -761,7 +770,7 @@ async fn what_is_kept_can_be_sealed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fleet_needs_keys_that_are_shared() {
-    let fleet = World::reaching(Reach::Fleet);
+    let fleet = World::reaching(Sharing::Fleet);
     let own = std::sync::Arc::new(KeyRing::random());
     let problems = fleet.server().seal(own).build().unwrap_err().to_string();
     assert!(problems.contains("WHARF_STATE_KEY"), "{problems}");

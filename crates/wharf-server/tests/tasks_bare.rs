@@ -7,13 +7,13 @@ use std::{task::Poll, thread};
 
 use support::*;
 use wharf_model::{
-    Event, Method, Outcome, Reply, RequestBuilder, Task, TaskState, TaskStatus, Tasking,
+    Event, Method, Outcome, Reply, RequestBuilder, Task, TaskRequest, TaskState, TaskStatus,
 };
 use wharf_server::{Ctx, Router, TaskMode, Tool};
 
 fn end(router: &Router, method: Method, target: &str) -> Outcome {
     let mut request = RequestBuilder::new(method).target(target).build();
-    request.tasking = Tasking::Welcome;
+    request.tasking = TaskRequest::Welcome;
     let mut exchange = start_still(router, request);
     loop {
         match poll(&mut exchange) {

@@ -6,8 +6,8 @@ mod task_support;
 use serde_json::json;
 use task_support::*;
 use wharf_model::{
-    Asks, ClientCapabilities, Error, ErrorKind, Event, Implementation, Method, Outcome, Peer,
-    RecordStore, Reply, RequestBuilder, SamplingRequest, TaskState, TaskStatus, Tasking,
+    ClientCapabilities, Error, ErrorKind, Event, Implementation, InputMode, Method, Outcome, Peer,
+    RecordStore, Reply, RequestBuilder, SamplingRequest, TaskRequest, TaskState, TaskStatus,
     ToolResult,
 };
 use wharf_server::{Ctx, TaskMode, TaskOptions, Tool};
@@ -21,7 +21,7 @@ async fn answers_to_whoever_waits_for_the_result_are_bounded_too() {
     let tool = Tool::new("asks", asks).task(TaskMode::optional());
     let world = World::new();
     let router = world.server().tasks(options).add(tool).build().unwrap();
-    let client = client(&router).asked(Asks::Deliver).saying(Tasking::Wanted(None));
+    let client = client(&router).asked(InputMode::Deliver).saying(TaskRequest::Wanted(None));
     let long = "x".repeat(10_000);
     let refusal = Error::new(ErrorKind::InternalError).with_message("No: ".to_owned() + &long);
     let answers = [
@@ -35,7 +35,9 @@ async fn answers_to_whoever_waits_for_the_result_are_bounded_too() {
         let id = client.task("asks").await.id;
         let wait = client.request(RequestBuilder::new(Method::TaskResult).target(&id));
         let mut waiting = client.start(wait);
-        let Event::Ask(asked, _) = next(&mut waiting).await else { panic!("nothing was asked") };
+        let Event::ClientRequest(asked, _) = next(&mut waiting).await else {
+            panic!("nothing was asked")
+        };
         waiting.answers().deliver(asked, answer);
         let told = result(done(&mut waiting).await);
         assert!(text(&told).contains(said), "{}", text(&told));

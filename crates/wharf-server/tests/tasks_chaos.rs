@@ -12,7 +12,7 @@ use std::{
 use serde_json::json;
 use task_support::*;
 use wharf_model::{Method, Outcome, Reply, RequestBuilder, TaskState, TaskStatus};
-use wharf_server::{AskError, Ctx, Router, State, TaskMode, TaskOptions, Tool};
+use wharf_server::{ClientRequestError, Ctx, Router, State, TaskMode, TaskOptions, Tool};
 
 /// Numbers that are the same in each run.
 struct Lot(u64);
@@ -54,7 +54,7 @@ async fn works(
     State(witness): State<Witness>,
     State(drawn): State<Counter>,
     ctx: Ctx,
-) -> Result<String, AskError> {
+) -> Result<String, ClientRequestError> {
     let task = ctx.task_id().unwrap();
     let mut sum = 0;
     for step in 0..4 {

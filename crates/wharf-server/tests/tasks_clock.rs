@@ -6,10 +6,10 @@ mod task_support;
 use serde_json::json;
 use task_support::*;
 use wharf_model::{ErrorKind, TaskState};
-use wharf_server::{AskError, Ctx, Router, TaskMode, TaskOptions, Tool, ToolError};
+use wharf_server::{ClientRequestError, Ctx, Router, TaskMode, TaskOptions, Tool, ToolError};
 
 /// Half of its time before the question, and `rest` seconds after it.
-async fn asks(ctx: &Ctx, rest: u64) -> Result<String, AskError> {
+async fn asks(ctx: &Ctx, rest: u64) -> Result<String, ClientRequestError> {
     tokio::time::sleep(seconds(10)).await;
     let confirm: Confirm = ctx.ask("c", "Sure?").await?;
     tokio::time::sleep(seconds(rest)).await;
@@ -22,7 +22,7 @@ async fn detaches(ctx: Ctx, rest: u64) -> Result<String, ToolError> {
 }
 
 /// A question that another of the tool's own tasks asks.
-async fn elsewhere(ctx: Ctx) -> Result<String, AskError> {
+async fn elsewhere(ctx: Ctx) -> Result<String, ClientRequestError> {
     tokio::spawn(async move { asks(&ctx, 5).await }).await.unwrap()
 }
 

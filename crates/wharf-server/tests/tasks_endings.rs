@@ -5,7 +5,7 @@ mod task_support;
 
 use serde_json::json;
 use task_support::*;
-use wharf_model::{ErrorKind, Method, RequestBuilder, TaskStatus, Tasking};
+use wharf_model::{ErrorKind, Method, RequestBuilder, TaskRequest, TaskStatus};
 use wharf_server::{Ctx, Router, State, TaskMode, TaskOptions, Tool};
 
 async fn works(State(effects): State<Counter>) -> String {
@@ -120,15 +120,15 @@ async fn what_is_said_on_the_way_is_bounded() {
 async fn a_call_that_waits_for_room_is_forgotten_when_its_task_expires() {
     /// Says that the call it came with is gone.
     #[derive(Clone)]
-    struct Held(#[allow(dead_code)] std::sync::Arc<()>);
+    struct BudgetShare(#[allow(dead_code)] std::sync::Arc<()>);
     let (world, held) = (World::new(), std::sync::Arc::new(()));
     let options = TaskOptions { running: 1, ..quick() };
     let router = node(&world, &Counter::default(), options);
-    let client = client(&router).saying(Tasking::Wanted(Some(30_000)));
-    let busy = client.saying(Tasking::Wanted(None));
+    let client = client(&router).saying(TaskRequest::Wanted(Some(30_000)));
+    let busy = client.saying(TaskRequest::Wanted(None));
     busy.task("works").await;
     let mut request = client.request(call("works").arguments(&json!({}).to_string()));
-    request.scope.insert(Held(held.clone()));
+    request.scope.insert(BudgetShare(held.clone()));
     task(done(&mut client.start(request)).await);
     assert_eq!(std::sync::Arc::strong_count(&held), 2);
     // Meanwhile, others take the place.

@@ -6,8 +6,8 @@ mod task_support;
 use serde_json::json;
 use task_support::*;
 use wharf_model::{
-    ErrorKind, Event, Filter, LiveFilter, Method, Notification, RequestBuilder, TASKS_EXTENSION,
-    TaskStatus, Tasking,
+    ErrorKind, Event, LiveSubscriptionFilter, Method, Notification, RequestBuilder,
+    SubscriptionFilter, TASKS_EXTENSION, TaskRequest, TaskStatus,
 };
 use wharf_server::{Ctx, Router, TaskMode, Tool};
 
@@ -22,7 +22,7 @@ async fn a_tool_that_comes_later_brings_its_tasks() {
     let client = client(&router);
     // Somebody listens before there are any tasks, and follows what is none.
     let mut request = client.request(RequestBuilder::new(Method::Listen));
-    let filter = LiveFilter::new(Filter::default());
+    let filter = LiveSubscriptionFilter::new(SubscriptionFilter::default());
     request.filter = Some(filter.clone());
     let mut listening = client.start(request);
     let acknowledged = next(&mut listening).await;
@@ -67,7 +67,7 @@ async fn who_says_by_hand_that_there_are_tasks_is_asked_for_them() {
         .unwrap();
     let client = client(&router).named("alice");
     assert_eq!(
-        text(&result(client.saying(Tasking::Wanted(None)).call("plain").await)),
+        text(&result(client.saying(TaskRequest::Wanted(None)).call("plain").await)),
         "done false"
     );
     let unknown = error(client.about(Method::GetTask, "unknown").await);

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use futures_util::future::poll_immediate;
 use task_support::*;
-use wharf_model::{Keeping, Reach, Record, RecordStore, Stored, Stores};
+use wharf_model::{PutResult, Record, RecordStore, Sharing, Stored, Stores};
 use wharf_server::{MemoryRecords, Router, State, TaskMode, Tool, memory_stores};
 
 /// A store that takes its time for what is new, whether or not anybody waits.
@@ -41,7 +41,7 @@ impl RecordStore for Slow {
     fn due(&self, limit: usize) -> Stored<Vec<String>> {
         self.0.due(limit)
     }
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping> {
+    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
         self.0.keep(id, fence, name, value)
     }
     fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
@@ -60,7 +60,7 @@ async fn works(State(effects): State<Counter>) -> String {
 async fn what_nobody_was_told_of_does_not_run() {
     let (slow, effects) = (Slow::default(), Counter::default());
     let records = slow.0.clone();
-    let stores = Stores { tasks: Arc::new(slow), reach: Reach::Machine, ..memory_stores() };
+    let stores = Stores { tasks: Arc::new(slow), reach: Sharing::Machine, ..memory_stores() };
     let tool = Tool::new("works", works).task(TaskMode::optional());
     let server = Router::builder().store(stores).tasks(quick()).state(effects.clone());
     let router = server.add(tool).build().unwrap();

@@ -5,9 +5,11 @@ mod task_support;
 
 use serde_json::json;
 use task_support::*;
-use wharf_model::{Asks, ErrorKind, Event, LogLevel, Notification, Outcome, TaskStatus, Tasking};
+use wharf_model::{
+    ErrorKind, Event, InputMode, LogLevel, Notification, Outcome, TaskRequest, TaskStatus,
+};
 use wharf_server::{
-    AskError, Ctx, Router, State, StepError, TaskMode, TaskOptions, Tool, ToolError,
+    ClientRequestError, Ctx, Router, State, StepError, TaskMode, TaskOptions, Tool, ToolError,
 };
 
 async fn takes(ctx: Ctx, time: u64) -> String {
@@ -64,18 +66,18 @@ async fn what_takes_long_goes_on_as_a_task() {
         assert_eq!(ended(&client.get(&task.id).await), said);
     }
     // Only those who follow tasks.
-    for tasking in [Tasking::Unknown, Tasking::Declined] {
+    for tasking in [TaskRequest::Unknown, TaskRequest::Declined] {
         assert_eq!(text(&result(client.saying(tasking).call("long").await)), "false");
     }
     // Who wants one gets it at once, where the tool says that it can be one.
-    let wants = client.saying(Tasking::Wanted(None));
+    let wants = client.saying(TaskRequest::Wanted(None));
     assert_eq!(wants.task("after").await.status(), TaskStatus::Working);
     assert_eq!(error(wants.call("long").await).kind, ErrorKind::TaskForbidden);
 }
 
 #[tokio::test(start_paused = true)]
 async fn until_then_it_is_a_call_like_any_other() {
-    async fn talks(ctx: Ctx) -> Result<String, AskError> {
+    async fn talks(ctx: Ctx) -> Result<String, ClientRequestError> {
         ctx.progress(1.0).await;
         ctx.info("hello").await;
         let confirm: Confirm = ctx.ask("c", "Sure?").await?;
@@ -83,13 +85,15 @@ async fn until_then_it_is_a_call_like_any_other() {
     }
     let world = World::new();
     let router = world.server().tasks(options()).add(Tool::new("talks", talks)).build().unwrap();
-    let client = client(&router).asked(Asks::Deliver);
+    let client = client(&router).asked(InputMode::Deliver);
     let mut request = client.request(call("talks"));
     (request.progress, request.log_level) = (true, Some(LogLevel::Debug));
     let mut exchange = client.start(request);
     assert!(matches!(next(&mut exchange).await, Event::Notify(Notification::Progress { .. })));
     assert!(matches!(next(&mut exchange).await, Event::Notify(Notification::Log { .. })));
-    let Event::Ask(id, _) = next(&mut exchange).await else { panic!("nothing was asked") };
+    let Event::ClientRequest(id, _) = next(&mut exchange).await else {
+        panic!("nothing was asked")
+    };
     // A question that is on its way keeps the call a call.
     pass(seconds(100)).await;
     exchange.answers().deliver(id, Ok(sure().to_string()));
@@ -142,10 +146,12 @@ async fn what_was_asked_and_done_before_goes_into_the_task() {
 async fn detaching_changes_nothing_for_those_who_get_no_task() {
     let effects = Counter::default();
     let router = router(&World::new(), &effects);
-    let client = client(&router).saying(Tasking::Unknown).asked(Asks::Deliver);
+    let client = client(&router).saying(TaskRequest::Unknown).asked(InputMode::Deliver);
     let mut exchange = client.start(client.request(call("detaches")));
     for _ in 0..2 {
-        let Event::Ask(id, _) = next(&mut exchange).await else { panic!("nothing was asked") };
+        let Event::ClientRequest(id, _) = next(&mut exchange).await else {
+            panic!("nothing was asked")
+        };
         exchange.answers().deliver(id, Ok(sure().to_string()));
     }
     assert_eq!(text(&result(done(&mut exchange).await)), "true 1 2 true false");

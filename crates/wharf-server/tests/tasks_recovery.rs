@@ -8,7 +8,9 @@ use futures_util::future::join;
 use serde_json::json;
 use task_support::*;
 use wharf_model::{ErrorKind, Method, Principal, RecordStore, TaskState, TaskStatus};
-use wharf_server::{AskError, Ctx, Router, State, StepError, TaskMode, TaskOptions, Tool};
+use wharf_server::{
+    ClientRequestError, Ctx, Router, State, StepError, TaskMode, TaskOptions, Tool,
+};
 
 /// Begins a process that looks after what others left.
 fn node(world: &World, effects: &Counter, tool: Tool) -> Router {
@@ -83,7 +85,7 @@ async fn a_process_that_lives_keeps_its_tasks() {
 
 #[tokio::test(start_paused = true)]
 async fn answers_are_remembered_and_open_questions_stay() {
-    async fn asks(State(runs): State<Counter>, ctx: Ctx) -> Result<String, AskError> {
+    async fn asks(State(runs): State<Counter>, ctx: Ctx) -> Result<String, ClientRequestError> {
         let run = runs.hit();
         let first: Confirm = ctx.ask("first", "First?").await?;
         let (second, third) =
@@ -178,7 +180,7 @@ async fn cancelling_reaches_the_process_that_works() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_reaches_a_process_that_hears_nothing() {
-    async fn asks(ctx: Ctx) -> Result<String, AskError> {
+    async fn asks(ctx: Ctx) -> Result<String, ClientRequestError> {
         Ok(ctx.ask::<Confirm>("c", "Sure?").await?.sure.to_string())
     }
     let (world, effects) = (World::new(), Counter::default());
@@ -212,7 +214,7 @@ async fn a_process_whose_store_is_gone_stops_before_another_begins() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_process_writes_does_not_make_its_lease_longer() {
-    async fn works(State(effects): State<Counter>, ctx: Ctx) -> Result<(), AskError> {
+    async fn works(State(effects): State<Counter>, ctx: Ctx) -> Result<(), ClientRequestError> {
         let asks = async {
             tokio::time::sleep(seconds(5)).await;
             ctx.ask::<Confirm>("c", "sure?").await

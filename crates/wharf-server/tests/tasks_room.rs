@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 use task_support::*;
-use wharf_model::{Outcome, RecordStore, TaskState, TaskStatus, Tasking};
+use wharf_model::{Outcome, RecordStore, TaskRequest, TaskState, TaskStatus};
 use wharf_server::{
     Ctx, MemoryRecords, RawArgs, Router, TaskMode, TaskOptions, Tool, memory_stores,
 };
@@ -34,7 +34,7 @@ async fn a_call_that_is_too_long_to_be_kept_is_no_task() {
     let slow = Tool::new("slow", slow).task(TaskMode::optional().after(seconds(5)));
     let router = World::new().server().tasks(options).add(repeat()).add(slow).build().unwrap();
     let client = client(&router);
-    let wanted = client.saying(Tasking::Wanted(None));
+    let wanted = client.saying(TaskRequest::Wanted(None));
     for client in [&client, &wanted] {
         let refused = error(client.send(sized(1000)).await);
         assert!(refused.kind.is_content_too_large(), "{refused:?}");
@@ -87,7 +87,7 @@ async fn what_a_call_said_is_forgotten_when_its_task_has_ended() {
 async fn tasks_of_one_caller_leave_room_for_those_of_others() {
     let options = TaskOptions { bytes: 100_000, ..TaskOptions::default() };
     let router = World::new().server().tasks(options).add(repeat()).build().unwrap();
-    let hog = client(&router).named("hog").saying(Tasking::Wanted(Some(24 * 3_600_000)));
+    let hog = client(&router).named("hog").saying(TaskRequest::Wanted(Some(24 * 3_600_000)));
     let mut ttls = Vec::new();
     let refused = loop {
         match hog.send(sized(4000)).await {
@@ -150,7 +150,7 @@ async fn waits_of_one_caller_leave_room_for_those_of_others() {
         let refused = tokio::time::timeout(seconds(1), done(&mut waiting)).await.ok();
         (waiting, refused.map(error))
     };
-    let legacy = client(&router).saying(Tasking::Wanted(None));
+    let legacy = client(&router).saying(TaskRequest::Wanted(None));
     let hog = legacy.named("hog");
     let mut waiting = Vec::new();
     let refused = loop {
@@ -176,7 +176,7 @@ async fn tasks_that_a_listener_has_yet_to_hear_of_are_counted() {
     }
     settle().await;
     let ids: Vec<_> = ids.iter().map(String::as_str).collect();
-    let told = async |listen: &mut wharf_model::Exchange| {
+    let told = async |listen: &mut wharf_model::ActiveCall| {
         let mut told = 0;
         while tokio::time::timeout(seconds(1), next(listen)).await.is_ok() {
             told += 1;

@@ -10,8 +10,8 @@ use std::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use wharf_model::{
-    Body, BoxFuture, Deadlines, ErrorKind, Event, Exchange, Method, Outcome, Reply, RequestBuilder,
-    Timer,
+    ActiveCall, Body, BoxFuture, Deadlines, ErrorKind, Event, Method, Outcome, Reply,
+    RequestBuilder, Timer,
 };
 use wharf_server::{Args, Resource, Router};
 
@@ -29,7 +29,7 @@ impl Timer for Clock {
 
 fn read(router: &Router, uri: &str) -> Result<String, ErrorKind> {
     let request = RequestBuilder::new(Method::ReadResource).target(uri).build();
-    let mut exchange = Exchange::start(router, request, Arc::new(Clock), Deadlines::default());
+    let mut exchange = ActiveCall::start(router, request, Arc::new(Clock), Deadlines::default());
     let event = exchange.poll_event(&mut Context::from_waker(Waker::noop()));
     match event {
         Poll::Ready(Event::Done(Outcome::Complete(Reply::Read(read)))) => {

@@ -167,11 +167,11 @@ fn any_error_is_a_result_with_its_text_and_sources() {
 #[test]
 fn what_the_client_lacks_keeps_its_kind() {
     use wharf_model::ClientCapability;
-    use wharf_server::AskError;
-    let lacking = || AskError::Unsupported(ClientCapability::Sampling);
+    use wharf_server::ClientRequestError;
+    let lacking = || ClientRequestError::Unsupported(ClientCapability::Sampling);
     let outcome = ToolError::from(lacking()).into_outcome();
     assert_eq!(kind(outcome), ErrorKind::MissingClientCapability);
-    let declined = support::tool(ToolError::from(AskError::Declined).into_outcome());
+    let declined = support::tool(ToolError::from(ClientRequestError::Declined).into_outcome());
     assert!(declined.is_error);
 }
 

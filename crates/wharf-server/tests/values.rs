@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 use support::{call, completion, get, messages, now, text};
 use wharf_model::{
-    Asks, ClientCapability, ElicitResult, ErrorKind, Method, Outcome, Peer, RequestBuilder,
+    ClientCapability, ElicitResult, ErrorKind, InputMode, Method, Outcome, Peer, RequestBuilder,
 };
 use wharf_server::{Args, Ctx, Limits, Prompt, RawArgs, Router, Tool, Trial};
 
@@ -115,8 +115,8 @@ async fn so_do_answers() {
     // An answer has its action and its content, and these have `n`, `x` and the list's items.
     let answer = |values: usize| ElicitResult::accept(json!({"n": 1, "x": vec![0; values - 5]}));
     let trial = |values| Trial::tool(&router, "ask").answer("n", answer(values));
-    assert!(trial(MOST).run(Asks::Deliver).await.text().starts_with("Ok"));
-    let refused_text = trial(MOST + 1).run(Asks::Deliver).await.text();
+    assert!(trial(MOST).run(InputMode::Deliver).await.text().starts_with("Ok"));
+    let refused_text = trial(MOST + 1).run(InputMode::Deliver).await.text();
     assert!(refused_text.contains("more than 1000 values"), "{refused_text}");
 
     let responses = |values| {
@@ -125,7 +125,7 @@ async fn so_do_answers() {
             RequestBuilder::new(Method::CallTool).target("ask").input_responses(&answers).build();
         let peer = Arc::new(Peer::new(None, context_support::everything()));
         let mut request = request.from_peer(peer);
-        request.asks = Asks::Suspend;
+        request.asks = InputMode::Suspend;
         now(&router, request)
     };
     assert!(text(responses(MOST - 1)).starts_with("Ok"));

@@ -7,7 +7,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use wharf_model::Ear;
+use wharf_model::BusSubscriber;
 
 /// The ears of this process, by topic.
 #[derive(Clone, Default)]
@@ -20,14 +20,14 @@ struct Table {
 }
 
 /// Those who hear one topic. It is copied when it changes, so that saying something copies nothing.
-type Topic = Arc<[(u64, Arc<dyn Ear>)]>;
+type Topic = Arc<[(u64, Arc<dyn BusSubscriber>)]>;
 
 impl Ears {
     /// Adds an ear until what is returned is dropped; then `gone` is called.
     pub(crate) fn add(
         &self,
         topic: &str,
-        ear: Arc<dyn Ear>,
+        ear: Arc<dyn BusSubscriber>,
         gone: impl Fn() + Send + Sync + 'static,
     ) -> Box<dyn Any + Send + Sync> {
         let mut table = self.table();

@@ -13,8 +13,8 @@ use std::{
 
 use tokio::task::yield_now;
 use wharf_model::{
-    Bus, Ear, EventStore, Events, Keep, Keeping, NonceStore, Rate, RateStore, Record, RecordStore,
-    Stored, Taking,
+    Bus, BusSubscriber, EventStore, Events, NonceStore, PutResult, Rate, RateStore, Record,
+    RecordStore, Retention, Stored, Taking,
 };
 use wharf_store::{MemoryBus, MemoryEvents, MemoryRecords, contract};
 
@@ -151,14 +151,14 @@ impl RecordStore for Faulty {
         })
     }
 
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping> {
+    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
         let (inner, fault) = (self.inner.clone(), self.fault);
         let (id, name) = (id.to_owned(), name.to_owned());
         Box::pin(async move {
             let holder = inner.load(&id).await?.map_or(fence, |seen| seen.fence);
             let fence = if fault == KeepsForAnybody { holder } else { fence };
             match inner.keep(&id, fence, &name, value.clone()).await? {
-                Keeping::Known(_) if fault == KeepsTheLastValue => Ok(Keeping::Known(value)),
+                PutResult::Known(_) if fault == KeepsTheLastValue => Ok(PutResult::Known(value)),
                 kept => Ok(kept),
             }
         })
@@ -192,9 +192,9 @@ async fn records_with_a_fault_are_caught() {
 
 #[tokio::test(start_paused = true)]
 async fn events_with_a_fault_are_caught() {
-    struct Faulty(MemoryEvents, fn(Keep) -> Keep, fn(u64) -> u64);
+    struct Faulty(MemoryEvents, fn(Retention) -> Retention, fn(u64) -> u64);
     impl EventStore for Faulty {
-        fn append(&self, stream: &str, event: Vec<u8>, keep: Keep) -> Stored<u64> {
+        fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
             let (number, change) = (self.0.append(stream, event, (self.1)(keep)), self.2);
             Box::pin(async move { number.await.map(change) })
         }
@@ -205,12 +205,12 @@ async fn events_with_a_fault_are_caught() {
             self.0.forget(stream)
         }
     }
-    type Row = (&'static str, fn(Keep) -> Keep, fn(u64) -> u64);
+    type Row = (&'static str, fn(Retention) -> Retention, fn(u64) -> u64);
     let faults: [Row; 5] = [
         ("none at all", |keep| keep, |number| number),
-        ("keeps too many", |keep| Keep { events: usize::MAX, ..keep }, |number| number),
-        ("keeps too much", |keep| Keep { bytes: usize::MAX, ..keep }, |number| number),
-        ("keeps too long", |keep| Keep { ttl: Duration::from_secs(1 << 30), ..keep }, |it| it),
+        ("keeps too many", |keep| Retention { events: usize::MAX, ..keep }, |number| number),
+        ("keeps too much", |keep| Retention { bytes: usize::MAX, ..keep }, |number| number),
+        ("keeps too long", |keep| Retention { ttl: Duration::from_secs(1 << 30), ..keep }, |it| it),
         ("numbers from two", |keep| keep, |number| number + 1),
     ];
     for (name, keep, number) in faults {
@@ -230,7 +230,11 @@ async fn buses_with_a_fault_are_caught() {
         fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
             (self.1)(&self.0, topic, message)
         }
-        fn subscribe(&self, topic: &str, ear: Arc<dyn Ear>) -> Box<dyn Any + Send + Sync> {
+        fn subscribe(
+            &self,
+            topic: &str,
+            ear: Arc<dyn BusSubscriber>,
+        ) -> Box<dyn Any + Send + Sync> {
             self.0.subscribe(topic, ear)
         }
     }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{EventStore, Keep, Record, RecordStore};
+use wharf_model::{EventStore, Record, RecordStore, Retention};
 use wharf_store::{MemoryEvents, MemoryRecords, contract, memory_stores};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -82,7 +82,7 @@ async fn records_are_bounded_in_number_and_bytes() {
 
 #[tokio::test]
 async fn streams_are_bounded_in_number_and_bytes() {
-    let keep = Keep { events: 10, bytes: 50, ttl: Duration::from_secs(60) };
+    let keep = Retention { events: 10, bytes: 50, ttl: Duration::from_secs(60) };
     let store: Arc<dyn EventStore> = Arc::new(MemoryEvents::new(2, 100));
     assert_eq!(store.append("a", vec![0; 50], keep).await, Ok(1));
     assert_eq!(store.append("b", vec![0; 50], keep).await, Ok(1));

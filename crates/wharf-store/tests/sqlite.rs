@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use wharf_model::{Keeping, Reach, Record, Stores};
+use wharf_model::{PutResult, Record, Sharing, Stores};
 use wharf_store::{contract, open};
 
 /// A directory that goes away with the test.
@@ -83,7 +83,7 @@ async fn what_is_stored_outlives_who_stored_it() {
     for settings in ["", "?synchronous=normal", "?synchronous=full"] {
         let url = directory.fresh() + settings;
         let first = open(&url).await.unwrap();
-        assert_eq!(first.reach, Reach::Machine);
+        assert_eq!(first.reach, Sharing::Machine);
         contract::leave_traces(&first).await;
         contract::find_traces(&first).await;
         drop(first);
@@ -282,7 +282,7 @@ fn write_until_killed(url: &str) {
                     let record = Record { id: id.clone(), owner: id.clone(), ..Record::default() };
                     assert_eq!(stores.tasks.insert(record, 9).await, Ok(true));
                     let kept = stores.tasks.keep(&id, 0, "step", id.clone().into_bytes()).await;
-                    assert_eq!(kept, Ok(Keeping::Kept));
+                    assert_eq!(kept, Ok(PutResult::Kept));
                     println!("acknowledged {id}");
                 }
             })

@@ -1,4 +1,4 @@
-//! Byte movers: they carry messages between a client and a [`Host`], and know nothing of either.
+//! Byte movers: they carry messages between a client and a [`ServerContext`], and know nothing of either.
 //!
 //! Most transports here speak the same framing, one JSON-RPC message a line, and are driven by the
 //! same code ([`serve_lines`]): a call is polled in place, where its line was read, and only a
@@ -16,7 +16,7 @@ mod timer;
 #[cfg(feature = "client")]
 pub mod client;
 
-pub use crate::server::context::{Host, LineLimits};
+pub use crate::server::context::{LineLimits, ServerContext};
 pub use crate::server::jsonl::serve_lines;
 pub use crate::server::single_message::{Replies, Said};
 pub use shutdown::Shutdown;

@@ -23,10 +23,10 @@ use tracing::{
 };
 use wharf_model::{BoxFuture, Deadlines, Implementation, Outbox, Outcome, Reply, Request, Service};
 use wharf_transport::{
-    Host, LineLimits, Shutdown, TokioTimer,
+    LineLimits, ServerContext, Shutdown, TokioTimer,
     server::http::{Http, HttpService, serve},
 };
-use wharf_wire::Wire;
+use wharf_wire::ServerProtocol;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -84,8 +84,8 @@ async fn status(stream: &mut TcpStream) -> u16 {
 async fn a_shortage_of_descriptors_is_logged_and_reported() {
     let record = Record::default();
     tracing::subscriber::set_global_default(record.clone()).unwrap();
-    let host = Host {
-        wire: Arc::new(Wire::new(Implementation::new("toy", "1"))),
+    let host = ServerContext {
+        wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
         service: Arc::new(Toy),
         timer: Arc::new(TokioTimer),
         deadlines: Deadlines { idle: None, total: None },

@@ -13,10 +13,10 @@ use wharf_model::{
     BoxFuture, Deadlines, Implementation, Outbox, Outcome, Reply, Request, Service, ToolResult,
 };
 use wharf_transport::{
-    Host, LineLimits, Shutdown, TokioTimer,
+    LineLimits, ServerContext, Shutdown, TokioTimer,
     server::http::{Http, HttpService, serve},
 };
-use wharf_wire::Wire;
+use wharf_wire::ServerProtocol;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -34,8 +34,8 @@ impl Service for Toy {
 }
 
 fn service() -> HttpService {
-    let host = Host {
-        wire: Arc::new(Wire::new(Implementation::new("toy", "1"))),
+    let host = ServerContext {
+        wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
         service: Arc::new(Toy),
         timer: Arc::new(TokioTimer),
         deadlines: Deadlines { idle: None, total: None },

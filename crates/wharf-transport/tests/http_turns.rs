@@ -17,10 +17,10 @@ use wharf_model::{
     Service, ToolResult,
 };
 use wharf_transport::{
-    Host, LineLimits, Shutdown, TokioTimer,
+    LineLimits, ServerContext, Shutdown, TokioTimer,
     server::http::{Http, HttpLimits, HttpService, serve},
 };
-use wharf_wire::Wire;
+use wharf_wire::ServerProtocol;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -58,8 +58,8 @@ impl Service for Toy {
 async fn start(head: Duration, changes: broadcast::Sender<()>) -> SocketAddr {
     let mut limits = HttpLimits::default();
     (limits.head, limits.write) = (head, PATIENCE);
-    let host = Host {
-        wire: Arc::new(Wire::new(Implementation::new("toy", "1"))),
+    let host = ServerContext {
+        wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
         service: Arc::new(Toy(changes)),
         timer: Arc::new(TokioTimer),
         deadlines: Deadlines { idle: None, total: None },

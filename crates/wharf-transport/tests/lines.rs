@@ -11,11 +11,13 @@ use tokio::{
     time::timeout,
 };
 use wharf_model::{
-    Ask, BoxFuture, Deadlines, Error, Filter, Implementation, Method, Notification, Outbox,
-    Outcome, Reply, Request, Scope, Service, ToolResult,
+    BoxFuture, ClientRequest, Deadlines, Error, Implementation, Method, Notification, Outbox,
+    Outcome, Reply, Request, RequestExtensions, Service, SubscriptionFilter, ToolResult,
 };
-use wharf_transport::{Host, LineLimits, Shutdown, TokioTimer, serve_lines, server::in_memory};
-use wharf_wire::Wire;
+use wharf_transport::{
+    LineLimits, ServerContext, Shutdown, TokioTimer, serve_lines, server::in_memory,
+};
+use wharf_wire::ServerProtocol;
 
 /// Answers `now` at once, `gate` when the test opens it, and `ask` when the client has answered.
 #[derive(Clone)]
@@ -32,7 +34,7 @@ impl Service for Toy {
                 (Method::Discover, _) => Reply::Discover(Box::default()).into(),
                 (Method::Listen, _) if gate.is_closed() => Error::overloaded(Duration::ZERO).into(),
                 (Method::Listen, _) => {
-                    outbox.notify(Notification::Acknowledged(Filter::default()));
+                    outbox.notify(Notification::Acknowledged(SubscriptionFilter::default()));
                     std::future::pending().await
                 }
                 (_, "gate") => {
@@ -51,7 +53,7 @@ impl Service for Toy {
                     }
                     ToolResult::text("seen").into()
                 }
-                (_, "ask") => match outbox.ask(Ask::Roots).await {
+                (_, "ask") => match outbox.ask(ClientRequest::Roots).await {
                     Ok(answer) => ToolResult::text(answer).into(),
                     Err(error) => ToolResult::error(error.to_string()).into(),
                 },
@@ -93,12 +95,12 @@ struct Bed {
 }
 
 /// A host of the toy, and the toy's gate.
-fn host(change: impl FnOnce(&mut LineLimits)) -> (Arc<Host>, Arc<Semaphore>) {
+fn host(change: impl FnOnce(&mut LineLimits)) -> (Arc<ServerContext>, Arc<Semaphore>) {
     let gate = Arc::new(Semaphore::new(0));
     let mut limits = LineLimits::default();
     change(&mut limits);
-    let host = Host {
-        wire: Arc::new(Wire::new(Implementation::new("toy", "1"))),
+    let host = ServerContext {
+        wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
         service: Arc::new(Toy { gate: gate.clone() }),
         timer: Arc::new(TokioTimer),
         deadlines: Deadlines::default(),
@@ -125,7 +127,8 @@ impl Bed {
     fn new(change: impl FnOnce(&mut LineLimits)) -> Bed {
         let (host, gate) = host(change);
         let shutdown = Shutdown::new();
-        let ((reader, writer), serving) = in_memory::connect(host, Scope::new(), shutdown.clone());
+        let ((reader, writer), serving) =
+            in_memory::connect(host, RequestExtensions::new(), shutdown.clone());
         let reader = BufReader::new(reader).lines();
         Bed { gate, shutdown, serving, reader, writer }
     }
@@ -344,7 +347,8 @@ async fn a_flood_neither_blocks_other_calls_nor_survives_its_cancellation() {
 async fn a_flood_does_not_outlive_its_client() {
     let (host, gate) = host(|_| ());
     let ((mut asks, input), (output, reads)) = (tokio::io::duplex(4096), tokio::io::duplex(4096));
-    let serving = tokio::spawn(serve_lines(host, Scope::new(), input, output, Shutdown::new()));
+    let serving =
+        tokio::spawn(serve_lines(host, RequestExtensions::new(), input, output, Shutdown::new()));
     asks.write_all(format!("{}\n", tool_call(1, "torrent")).as_bytes()).await.unwrap();
     // Its messages are not read, so it stands still.
     tokio::time::sleep(Duration::from_secs(1)).await;

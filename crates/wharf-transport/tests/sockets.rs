@@ -11,8 +11,8 @@ use tokio::{
 use wharf_model::{
     BoxFuture, Deadlines, Implementation, Outbox, Outcome, Request, Service, ToolResult,
 };
-use wharf_transport::{Host, LineLimits, Shutdown, TokioTimer, server::tcp};
-use wharf_wire::Wire;
+use wharf_transport::{LineLimits, ServerContext, Shutdown, TokioTimer, server::tcp};
+use wharf_wire::ServerProtocol;
 
 struct Hello;
 
@@ -27,9 +27,9 @@ impl Service for Hello {
     }
 }
 
-fn host() -> Arc<Host> {
-    Arc::new(Host {
-        wire: Arc::new(Wire::new(Implementation::new("sockets", "1"))),
+fn host() -> Arc<ServerContext> {
+    Arc::new(ServerContext {
+        wire: Arc::new(ServerProtocol::new(Implementation::new("sockets", "1"))),
         service: Arc::new(Hello),
         timer: Arc::new(TokioTimer),
         deadlines: Deadlines::default(),
@@ -65,10 +65,10 @@ async fn connect_from(address: &str, to: SocketAddr) -> TcpStream {
 
 /// A server at `address` with so many connections at a time.
 async fn serving(limits: LineLimits, connections: usize) -> (SocketAddr, Shutdown) {
-    let listener = tcp::bind("127.0.0.1:0", tcp::Reach::Loopback).await.unwrap();
+    let listener = tcp::bind("127.0.0.1:0", tcp::Exposure::Loopback).await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown::new();
-    let host = Arc::new(Host { limits, ..(*host()).clone() });
+    let host = Arc::new(ServerContext { limits, ..(*host()).clone() });
     tokio::spawn(tcp::serve(host, listener, connections, shutdown.clone()));
     (address, shutdown)
 }
@@ -166,7 +166,7 @@ async fn unfinished_messages_of_one_caller_leave_room_for_those_of_others() {
 
 #[tokio::test]
 async fn a_client_that_has_sent_too_much_can_read_to_the_end_when_the_server_stops() {
-    let listener = tcp::bind("127.0.0.1:0", tcp::Reach::Loopback).await.unwrap();
+    let listener = tcp::bind("127.0.0.1:0", tcp::Exposure::Loopback).await.unwrap();
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let shutdown = Shutdown::new();
     let serving = tokio::spawn(tcp::serve(host(), listener, 2, shutdown.clone()));
@@ -202,9 +202,9 @@ async fn a_socket_of_a_server_that_is_busy_is_left_alone() {
 
 #[tokio::test]
 async fn other_machines_are_let_in_only_if_asked_for() {
-    let refused = tcp::bind("0.0.0.0:0", tcp::Reach::Loopback).await.unwrap_err();
+    let refused = tcp::bind("0.0.0.0:0", tcp::Exposure::Loopback).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
-    assert!(tcp::bind("0.0.0.0:0", tcp::Reach::Anyone).await.is_ok());
+    assert!(tcp::bind("0.0.0.0:0", tcp::Exposure::Anyone).await.is_ok());
 }
 
 #[cfg(unix)]

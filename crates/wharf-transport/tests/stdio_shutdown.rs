@@ -19,8 +19,8 @@ use wharf_model::{
     BoxFuture, Deadlines, Implementation, Method, Outbox, Outcome, Reply, Request, Service,
     ToolResult,
 };
-use wharf_transport::{Host, LineLimits, Shutdown, TokioTimer, server::stdio};
-use wharf_wire::Wire;
+use wharf_transport::{LineLimits, ServerContext, Shutdown, TokioTimer, server::stdio};
+use wharf_wire::ServerProtocol;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Environment variable that makes this program the server.
@@ -49,8 +49,8 @@ fn as_a_server() {
     }
     let mut limits = LineLimits::default();
     limits.grace = Duration::from_millis(200);
-    let host = Host {
-        wire: Arc::new(Wire::new(Implementation::new("toy", "1"))),
+    let host = ServerContext {
+        wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
         service: Arc::new(Toy),
         timer: Arc::new(TokioTimer),
         deadlines: Deadlines { idle: None, total: None },

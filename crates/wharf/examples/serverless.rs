@@ -7,7 +7,7 @@
 
 use std::{io::Read, sync::LazyLock};
 
-use wharf::{Endpoint, Pin, Scope, prelude::*};
+use wharf::{Endpoint, ProtocolVersion, RequestExtensions, prelude::*};
 
 /// Says it louder.
 #[tool(read_only)]
@@ -23,9 +23,9 @@ static SERVER: LazyLock<Endpoint> = LazyLock::new(|| {
 
 /// What the platform calls: the body of a request, its version header, and who is calling.
 async fn function(body: Vec<u8>, version: Option<&str>, caller: Option<&str>) -> Option<Vec<u8>> {
-    let mut scope = Scope::new();
+    let mut scope = RequestExtensions::new();
     // Only messages that do not say it themselves need this.
-    if let Some(pin) = version.and_then(|version| version.parse::<Pin>().ok()) {
+    if let Some(pin) = version.and_then(|version| version.parse::<ProtocolVersion>().ok()) {
         scope.insert(pin);
     }
     if let Some(caller) = caller {

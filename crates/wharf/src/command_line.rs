@@ -7,7 +7,7 @@ use std::{
     path::PathBuf,
 };
 
-use crate::{Failure, Result};
+use crate::{Result, RunError};
 
 /// How to reach a server that [runs](crate::Server::run_over) for as long as its process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Wanted {
             }
             let mut value = |example: &str| {
                 inline.clone().or_else(|| arguments.next()).ok_or_else(|| {
-                    Failure::new(format!("{option} needs a value, such as {example}"))
+                    RunError::new(format!("{option} needs a value, such as {example}"))
                 })
             };
             let mut text =
@@ -124,7 +124,7 @@ impl Wanted {
         let plain = Wanted { transport: self.transport.clone(), ..Wanted::default() };
         match self == plain {
             true => Ok(self),
-            false => Err(Failure::new(
+            false => Err(RunError::new(
                 "--allow-host, --allow-origin, --trusted-proxy, --sse and --tls-… need --http",
             )),
         }
@@ -144,20 +144,20 @@ impl Wanted {
                 // Refuses a key that other users can read.
                 let read = crate::read_private(key);
                 read.map_err(|error| {
-                    Failure::new(format!("--tls-key {}: {error}", key.display()))
+                    RunError::new(format!("--tls-key {}: {error}", key.display()))
                 })?;
                 http = http.tls(crate::Tls::from_pem_files(certificate, key)?);
             }
             (None, None) => {}
-            _ => return Err(Failure::new("--tls-cert and --tls-key go together")),
+            _ => return Err(RunError::new("--tls-cert and --tls-key go together")),
         }
         Ok(http)
     }
 }
 
-fn unknown(argument: &str) -> Failure {
+fn unknown(argument: &str) -> RunError {
     let known = OPTIONS.iter().map(|it| it.0).collect::<Vec<_>>().join(", ");
-    Failure::new(format!("unknown option {argument}; there are {known}"))
+    RunError::new(format!("unknown option {argument}; there are {known}"))
 }
 
 impl Transport {
@@ -181,7 +181,8 @@ impl Transport {
 
 fn address(text: &str, example: &str) -> Result<SocketAddr> {
     let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    found.ok_or_else(|| Failure::new(format!("{text:?} is no address and port, such as {example}")))
+    found
+        .ok_or_else(|| RunError::new(format!("{text:?} is no address and port, such as {example}")))
 }
 
 #[cfg(test)]

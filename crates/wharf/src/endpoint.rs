@@ -8,14 +8,14 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, ToSocketAddrs},
 };
-use wharf_model::{Error, Principal, Request, Scope, Service, Timer, Trusted};
+use wharf_model::{Error, Principal, Request, RequestExtensions, Service, Timer, Trusted};
 use wharf_server::{Registry, Router, SpawnedTask};
 use wharf_transport::{
-    Host, Shutdown, TokioTimer, serve_lines,
+    ServerContext, Shutdown, TokioTimer, serve_lines,
     server::{in_memory, signals, stdio, tcp},
 };
 
-use crate::{Pin, Replies};
+use crate::{ProtocolVersion, ReplyStream};
 
 pub use wharf_transport::server::in_memory::ClientEnd;
 
@@ -25,11 +25,11 @@ pub use wharf_transport::server::in_memory::ClientEnd;
 pub struct Endpoint {
     pub(crate) router: Router,
     /// For callers that bring their own runtime, or none.
-    pub(crate) bare: Arc<Host>,
+    pub(crate) bare: Arc<ServerContext>,
     /// For those of them that can take one reply only.
-    pub(crate) single: Arc<Host>,
+    pub(crate) single: Arc<ServerContext>,
     /// For the transports, which run on tokio.
-    pub(crate) host: Arc<Host>,
+    pub(crate) host: Arc<ServerContext>,
     pub(crate) shutdown: Shutdown,
     #[cfg(feature = "http")]
     pub(crate) http: wharf_transport::server::http::HttpService,
@@ -38,20 +38,20 @@ pub struct Endpoint {
 impl Endpoint {
     pub(crate) fn new(
         router: Router,
-        bare: Host,
+        bare: ServerContext,
         #[cfg(feature = "http")] http: impl FnOnce(
-            &Host,
+            &ServerContext,
             Shutdown,
         )
             -> wharf_transport::server::http::HttpService,
     ) -> Self {
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
-        let host = Arc::new(Host { timer, ..bare.clone() });
+        let host = Arc::new(ServerContext { timer, ..bare.clone() });
         let shutdown = Shutdown::new();
         let wire = Arc::new(bare.wire.without_streams());
         Endpoint {
             router,
-            single: Arc::new(Host { wire, ..bare.clone() }),
+            single: Arc::new(ServerContext { wire, ..bare.clone() }),
             bare: Arc::new(bare),
             #[cfg(feature = "http")]
             http: http(&host, shutdown.clone()),
@@ -65,7 +65,7 @@ impl Endpoint {
     /// has them.
     ///
     /// Any runtime will do, as long as the handlers are content with it. What is in `scope` reaches
-    /// handlers as `Extension<T>`; a [`Pin`](crate::Pin) in it tells the revision of a message that
+    /// handlers as `Extension<T>`; a [`ProtocolVersion`](crate::ProtocolVersion) in it tells the revision of a message that
     /// does not. Nobody can be asked anything this way except through results that require input.
     ///
     /// ```
@@ -73,12 +73,16 @@ impl Endpoint {
     /// # futures_util::FutureExt::now_or_never(async {
     /// let server = wharf::Server::new("harbour", "1.0.0").build()?;
     /// let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-    /// let pong = server.handle(ping, wharf::Scope::new()).await;
+    /// let pong = server.handle(ping, wharf::RequestExtensions::new()).await;
     /// assert_eq!(pong.as_deref(), Some(&br#"{"jsonrpc":"2.0","id":1,"result":{}}"#[..]));
     /// # Ok(()) }).unwrap()
     /// # }
     /// ```
-    pub async fn handle(&self, message: impl Into<Bytes>, scope: Scope) -> Option<Vec<u8>> {
+    pub async fn handle(
+        &self,
+        message: impl Into<Bytes>,
+        scope: RequestExtensions,
+    ) -> Option<Vec<u8>> {
         let mut replies = pin!(replies(&self.single, message.into(), scope));
         let mut last = None;
         while let Some(message) = poll_fn(|cx| replies.as_mut().poll_next(cx)).await {
@@ -88,7 +92,11 @@ impl Endpoint {
     }
 
     /// Takes one message and gives back its notifications as they come, then its reply.
-    pub fn handle_stream(&self, message: impl Into<Bytes>, scope: Scope) -> Replies {
+    pub fn handle_stream(
+        &self,
+        message: impl Into<Bytes>,
+        scope: RequestExtensions,
+    ) -> ReplyStream {
         replies(&self.bare, message.into(), scope)
     }
 
@@ -264,7 +272,7 @@ impl Endpoint {
     /// # Errors
     /// If the address is not on the loopback, or cannot be listened at.
     pub async fn listen_tcp(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
-        tcp::bind(address, tcp::Reach::Loopback).await
+        tcp::bind(address, tcp::Exposure::Loopback).await
     }
 
     /// Serves lines over TCP to whoever can reach `listener`, until shut down. Nobody is asked who
@@ -308,12 +316,12 @@ impl Endpoint {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        self.serve_stream_with(reader, writer, Scope::new()).await;
+        self.serve_stream_with(reader, writer, RequestExtensions::new()).await;
     }
 
     /// Serves one client over any pair of byte streams, until it is gone. What is in `scope`
     /// reaches handlers with each of its messages: a [`Principal`](crate::Principal), for one.
-    pub async fn serve_stream_with<R, W>(&self, reader: R, writer: W, scope: Scope)
+    pub async fn serve_stream_with<R, W>(&self, reader: R, writer: W, scope: RequestExtensions)
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
@@ -326,23 +334,23 @@ impl Endpoint {
     /// be called within a tokio runtime.
     #[must_use]
     pub fn connect_memory(&self) -> ClientEnd {
-        let mut scope = Scope::new();
+        let mut scope = RequestExtensions::new();
         scope.insert(Trusted);
         self.connect_memory_with(scope)
     }
 
     /// The same for a client whose messages carry `scope`.
-    pub(crate) fn connect_memory_with(&self, scope: Scope) -> ClientEnd {
+    pub(crate) fn connect_memory_with(&self, scope: RequestExtensions) -> ClientEnd {
         self.start_tasks();
         in_memory::connect(self.host.clone(), scope, self.shutdown.clone()).0
     }
 }
 
-fn replies(host: &Host, message: Bytes, scope: Scope) -> Replies {
-    let pin = scope.get::<Pin>().map(|pin| pin.0);
+fn replies(host: &ServerContext, message: Bytes, scope: RequestExtensions) -> ReplyStream {
+    let pin = scope.get::<ProtocolVersion>().map(|pin| pin.0);
     let received = host.wire.receive(message, pin);
     let prepare = &mut |request: &mut Request| request.scope = scope.clone();
-    Replies(wharf_transport::Replies::start(host, received, prepare))
+    ReplyStream(wharf_transport::Replies::start(host, received, prepare))
 }
 
 impl fmt::Debug for Endpoint {

@@ -3,12 +3,12 @@
 use std::{error::Error, fmt};
 
 /// What `main` of a server returns.
-pub type Result<T, E = Failure> = std::result::Result<T, E>;
+pub type Result<T, E = RunError> = std::result::Result<T, E>;
 
 /// The error that a server's `main` returns: why it did not start, or ended.
 ///
 /// The errors of this crate, of the standard library and of JSON become one with `?`; any other does with
-/// [`Failure::wrap`]. It shows itself with its causes, because that is what the person who started the server sees.
+/// [`RunError::wrap`]. It shows itself with its causes, because that is what the person who started the server sees.
 ///
 /// ```
 /// fn port(text: &str) -> wharf::Result<u16> {
@@ -30,12 +30,12 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 ///
 /// assert!(serve("nowhere").is_err());
 /// ```
-pub struct Failure(Box<dyn Error + Send + Sync>);
+pub struct RunError(Box<dyn Error + Send + Sync>);
 
-impl Failure {
+impl RunError {
     /// A failure that says `text`.
     pub fn new(text: impl Into<String>) -> Self {
-        Failure(text.into().into())
+        RunError(text.into().into())
     }
 
     /// A failure that came from an error of any kind, for `map_err`:
@@ -48,13 +48,13 @@ impl Failure {
     /// # impl std::error::Error for Tides {}
     /// # fn tides() -> Result<(), Tides> { Err(Tides) }
     /// fn start() -> wharf::Result<()> {
-    ///     tides().map_err(wharf::Failure::wrap)
+    ///     tides().map_err(wharf::RunError::wrap)
     /// }
     ///
     /// assert_eq!(start().unwrap_err().to_string(), "low tide");
     /// ```
     pub fn wrap(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Failure(error.into())
+        RunError(error.into())
     }
 
     /// The error it came from.
@@ -65,20 +65,20 @@ impl Failure {
 }
 
 /// What it stands for is itself; its causes are those of the error it came from.
-impl Error for Failure {
+impl Error for RunError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source()
     }
 }
 
-/// A type that is an error cannot also take every error: `From<Failure>` would be defined twice.
+/// A type that is an error cannot also take every error: `From<RunError>` would be defined twice.
 macro_rules! from {
     ($($(#[$attribute:meta])* $error:ty),* $(,)?) => {
         $(
             $(#[$attribute])*
-            impl From<$error> for Failure {
+            impl From<$error> for RunError {
                 fn from(error: $error) -> Self {
-                    Failure(error.into())
+                    RunError(error.into())
                 }
             }
         )*
@@ -102,7 +102,7 @@ from! {
     serde_json::Error,
     tokio::task::JoinError,
     wharf_model::Error,
-    wharf_server::AskError,
+    wharf_server::ClientRequestError,
     wharf_server::BuildError,
     wharf_server::KeyError,
     wharf_server::StepError,
@@ -117,14 +117,14 @@ from! {
     wharf_auth::fetch::FetchError,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
 /// `main` shows its error in this form.
-impl fmt::Debug for Failure {
+impl fmt::Debug for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)?;
         let mut cause = self.0.source();
@@ -145,10 +145,10 @@ mod tests {
     #[test]
     fn a_failure_is_an_error_with_the_causes_of_the_one_it_came_from() {
         let cause = io::Error::new(io::ErrorKind::AddrInUse, "taken");
-        let failure = Failure::wrap(Box::new(io::Error::other(cause)));
+        let failure = RunError::wrap(Box::new(io::Error::other(cause)));
         let boxed: Box<dyn Error + Send + Sync> = failure.into();
         assert_eq!(boxed.to_string(), "taken");
-        let failure = Failure::from(io::Error::other("full"));
+        let failure = RunError::from(io::Error::other("full"));
         assert_eq!(format!("{failure:?}"), "full");
         fn takes_errors(_: impl Error + Send + Sync + 'static) {}
         takes_errors(failure);

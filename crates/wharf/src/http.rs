@@ -4,16 +4,17 @@ use std::{io, sync::Arc};
 
 use tokio::net::{TcpListener, ToSocketAddrs};
 use wharf_model::{
-    Authority, BoxFuture, Moment, Outbox, Outcome, RateStore, RemoteAddress, Request, Service,
+    Authenticator, BoxFuture, ChangeVersion, Outbox, Outcome, RateStore, RemoteAddress, Request,
+    Service,
 };
 use wharf_server::{RateKey, RateLimit, Rates, layered};
 use wharf_transport::{
-    Host,
+    ServerContext,
     server::{
         http,
         http::{Http, HttpService},
         tcp,
-        tcp::Reach,
+        tcp::Exposure,
     },
 };
 
@@ -40,15 +41,15 @@ impl Server {
     /// is not asked: who may start the process, or connect to it, may call it.
     ///
     /// ```
-    /// use wharf::{Server, model::{Admission, Authority, Denied, Knock, Pass}, Principal};
+    /// use wharf::{Server, model::{AuthDecision, Authenticator, AuthRejection, AuthRequest, Authenticated}, Principal};
     ///
     /// struct Badge;
     ///
-    /// impl Authority for Badge {
-    ///     fn admit(&self, knock: &Knock<'_>) -> Admission {
-    ///         Admission::Now(match knock.headers.get("x-badge") {
-    ///             Some(badge) if badge == "alice's" => Ok(Pass::new(Principal::new("alice"))),
-    ///             _ => Err(Denied::new(401, "Show your badge")),
+    /// impl Authenticator for Badge {
+    ///     fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision {
+    ///         AuthDecision::Now(match knock.headers.get("x-badge") {
+    ///             Some(badge) if badge == "alice's" => Ok(Authenticated::new(Principal::new("alice"))),
+    ///             _ => Err(AuthRejection::new(401, "Show your badge")),
     ///         })
     ///     }
     /// }
@@ -56,7 +57,7 @@ impl Server {
     /// let server = Server::new("harbour", "1.0.0").auth(Badge);
     /// # let _ = server.build();
     /// ```
-    pub fn auth(mut self, authority: impl Authority) -> Self {
+    pub fn auth(mut self, authority: impl Authenticator) -> Self {
         self.authority = Some(Arc::new(authority));
         self
     }
@@ -161,7 +162,7 @@ impl Endpoint {
     /// # Errors
     /// If the address cannot be listened at.
     pub async fn listen_http(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
-        tcp::bind(address, Reach::Anyone).await
+        tcp::bind(address, Exposure::Anyone).await
     }
 
     /// Serves HTTP to whoever can reach `listener`, until shut down.
@@ -197,10 +198,10 @@ impl Endpoint {
 
 /// Counts the calls of those who are not on this machine.
 pub(crate) fn counted(
-    host: &Host,
+    host: &ServerContext,
     rates: Option<Rates>,
     counts: Option<Arc<dyn RateStore>>,
-) -> Arc<Host> {
+) -> Arc<ServerContext> {
     let near = host.service.clone();
     let limit = |rates| match counts {
         Some(store) => RateLimit::new(rates).store(store),
@@ -210,7 +211,7 @@ pub(crate) fn counted(
         Some(rates) => layered(near.clone(), limit(rates)),
         None => near.clone(),
     };
-    Arc::new(Host { service: Arc::new(Distance { near, far }), ..host.clone() })
+    Arc::new(ServerContext { service: Arc::new(Distance { near, far }), ..host.clone() })
 }
 
 struct Distance {
@@ -232,7 +233,7 @@ impl Service for Distance {
         }
     }
 
-    fn moment(&self) -> Option<Moment> {
+    fn moment(&self) -> Option<ChangeVersion> {
         self.near.moment()
     }
 }

@@ -41,13 +41,13 @@ mod protocol_version;
 mod reply_stream;
 mod server;
 
-pub use crate::protocol_version::{Pin, UnknownRevision};
-pub use crate::reply_stream::Replies;
+pub use crate::protocol_version::{ProtocolVersion, UnknownRevision};
+pub use crate::reply_stream::ReplyStream;
 #[cfg(feature = "client")]
 pub use client::{Client, ClientBuilder, Target, config};
 pub use command_line::Transport;
 pub use endpoint::{ClientEnd, Endpoint};
-pub use failure::{Failure, Result};
+pub use failure::{Result, RunError};
 pub use server::{Era, Server};
 
 /// Authorization: who may call over HTTP, and how a client gets in.
@@ -55,31 +55,32 @@ pub use server::{Era, Server};
 pub use wharf_auth as auth;
 #[cfg(feature = "client")]
 pub use wharf_client::{
-    About, Answer, Answers, CallOptions, Caller, Calling, Ear, Errand, Link, Listening, Listing,
-    LogMessage, Progress, TaskChanges, TaskHandle, args, task_json,
+    CallBuilder, CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder, ClientTransport,
+    ControlRequest, LogMessage, NotificationListener, PagedList, Progress, ServerInfo,
+    Subscription, TaskChanges, TaskHandle, args, task_json,
 };
 pub use wharf_macros::{prompt, resource, tool};
 /// The whole model: what transports, gateways and services of your own are made of.
 pub use wharf_model as model;
 pub use wharf_model::{
-    Annotations, Ask, Asks, BoxFuture, Budget, CacheHint, CacheScope, ClientCapabilities,
-    ClientCapability, Completion, CompletionRef, Content, ElicitAction, ElicitForm, ElicitResult,
-    ElicitUrl, EmbeddedResource, Error, ErrorKind, Filter, Icon, Implementation, Introduction,
-    JsonObject, JsonText, LazyJson, ListCapability, LogLevel, Media, Meta, Method, ModelHint,
-    ModelPreferences, Moment, NonceStore, Notification, Outbox, Outcome, Page, Peer, Principal,
+    Annotations, BoxFuture, Budget, CacheHint, CacheScope, ChangeVersion, ClientCapabilities,
+    ClientCapability, ClientInfo, ClientRequest, Completion, CompletionRef, Content, ElicitAction,
+    ElicitForm, ElicitResult, ElicitUrl, EmbeddedResource, Error, ErrorKind, Icon, Implementation,
+    InputMode, JsonObject, JsonText, LazyJson, ListCapability, LogLevel, Media, Meta, Method,
+    ModelHint, ModelPreferences, NonceStore, Notification, Outbox, Outcome, Page, Peer, Principal,
     PromptArgument, PromptInfo, PromptMessage, PromptResult, Rate, RateStore, ReadResult,
-    RemoteAddress, Reply, Request, RequestBuilder, ResourceContents, ResourceInfo,
-    ResourcesCapability, Role, Root, SamplingMessage, SamplingRequest, SamplingResult, Scope,
-    ServerCapabilities, Service, StateSeal, Stores, Task, TaskState, TaskStatus, TaskSupport,
-    TemplateInfo, Text, Timer, Timestamp, ToolAnnotations, ToolChoice, ToolInfo, ToolResult,
-    ToolResultContent, ToolUse,
+    RemoteAddress, Reply, Request, RequestBuilder, RequestExtensions, ResourceContents,
+    ResourceInfo, ResourcesCapability, Role, Root, SamplingMessage, SamplingRequest,
+    SamplingResult, ServerCapabilities, Service, StateCipher, Stores, SubscriptionFilter, Task,
+    TaskState, TaskStatus, TaskSupport, TemplateInfo, Text, Timer, Timestamp, ToolAnnotations,
+    ToolChoice, ToolInfo, ToolResult, ToolResultContent, ToolUse,
 };
 pub use wharf_server::*;
 /// What a server keeps: in memory, in SQLite, on Redis.
 pub use wharf_store as store;
 #[cfg(feature = "client")]
 pub use wharf_transport::client::{
-    ChildCommand, Deadline, Environment, LinkLimits, Stderr, Traced,
+    ChildCommand, ClientLimits, Deadline, Environment, Stderr, TraceEvent,
 };
 #[cfg(feature = "tls")]
 pub use wharf_transport::server::http::Tls;
@@ -88,15 +89,15 @@ pub use wharf_transport::server::http::{
     Http, HttpBody, HttpLimits, HttpService, InvalidNetwork, Network, Streaming,
 };
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};
-pub use wharf_wire::{ErrorProfile, WireLimits};
+pub use wharf_wire::{ErrorProfile, ProtocolLimits};
 
 /// What most servers use: `use wharf::prelude::*;`.
 pub mod prelude {
     pub use crate::{
-        Args, AskError, Completing, Completion, Content, Ctx, Error, ErrorKind, Extension, Icon,
-        Json, LogLevel, Principal, Prompt, PromptMessage, RawArgs, Resource, ResourceContents,
-        Role, SamplingMessage, SamplingRequest, Server, State, Tool, ToolError, ToolResult, Uri,
-        prompt, resource, tool,
+        Args, ClientRequestError, Completing, Completion, Content, Ctx, Error, ErrorKind,
+        Extension, Icon, Json, LogLevel, Principal, Prompt, PromptMessage, RawArgs, Resource,
+        ResourceContents, Role, SamplingMessage, SamplingRequest, Server, State, Tool, ToolError,
+        ToolResult, Uri, prompt, resource, tool,
     };
     pub use schemars::JsonSchema;
     pub use serde::{Deserialize, Serialize};

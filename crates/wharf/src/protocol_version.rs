@@ -10,9 +10,9 @@ use wharf_wire::Revision;
 /// message without a handshake is written in. Messages that say it themselves need none.
 ///
 /// ```
-/// let pin: wharf::Pin = "2025-06-18".parse().unwrap();
+/// let pin: wharf::ProtocolVersion = "2025-06-18".parse().unwrap();
 /// assert_eq!(pin.to_string(), "2025-06-18");
-/// assert!("2025-06-19".parse::<wharf::Pin>().is_err());
+/// assert!("2025-06-19".parse::<wharf::ProtocolVersion>().is_err());
 /// ```
 ///
 /// What a revision is stays inside: code that has to know one cannot be written.
@@ -21,26 +21,26 @@ use wharf_wire::Revision;
 /// use wharf::Revision;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Pin(pub(crate) Revision);
+pub struct ProtocolVersion(pub(crate) Revision);
 
 #[cfg(feature = "client")]
-impl Pin {
+impl ProtocolVersion {
     /// The newest revision of an era.
     pub(crate) fn newest(era: crate::Era) -> Self {
-        Pin(match era {
+        ProtocolVersion(match era {
             crate::Era::Modern => Revision::MODERN,
             crate::Era::Legacy => Revision::NEWEST_LEGACY,
         })
     }
 }
 
-impl Pin {
+impl ProtocolVersion {
     /// The era it belongs to.
     ///
     /// ```
-    /// use wharf::{Era, Pin};
+    /// use wharf::{Era, ProtocolVersion};
     ///
-    /// let pin: Pin = "2025-06-18".parse().unwrap();
+    /// let pin: ProtocolVersion = "2025-06-18".parse().unwrap();
     /// assert_eq!(pin.era(), Era::Legacy);
     /// ```
     #[must_use]
@@ -49,21 +49,21 @@ impl Pin {
     }
 }
 
-impl FromStr for Pin {
+impl FromStr for ProtocolVersion {
     type Err = UnknownRevision;
 
     fn from_str(date: &str) -> Result<Self, Self::Err> {
-        date.parse().map(Pin).map_err(|_| UnknownRevision(date.to_owned()))
+        date.parse().map(ProtocolVersion).map_err(|_| UnknownRevision(date.to_owned()))
     }
 }
 
-impl fmt::Display for Pin {
+impl fmt::Display for ProtocolVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.as_str())
     }
 }
 
-impl fmt::Debug for Pin {
+impl fmt::Debug for ProtocolVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pin({self})")
     }

@@ -13,9 +13,9 @@ use futures_core::Stream;
 /// Dropping it cancels the call.
 #[derive(Debug, Default)]
 #[must_use = "a call makes progress only while its stream is polled"]
-pub struct Replies(pub(crate) wharf_transport::Replies);
+pub struct ReplyStream(pub(crate) wharf_transport::Replies);
 
-impl Stream for Replies {
+impl Stream for ReplyStream {
     type Item = Vec<u8>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {

@@ -13,15 +13,15 @@ use tokio::{
     net::ToSocketAddrs,
 };
 use wharf_model::{
-    CacheHint, Icon, Implementation, LogLevel, NonceStore, ServerCapabilities, Service, StateSeal,
-    Stores, Timer,
+    CacheHint, Icon, Implementation, LogLevel, NonceStore, ServerCapabilities, Service,
+    StateCipher, Stores, Timer,
 };
 use wharf_server::{
     Access, BuildError, Limits, Middleware, Part, PromptFn, ResourceFn, Router, RouterBuilder,
     TaskOptions, ToolFn, Tracing,
 };
-use wharf_transport::{Host, LineLimits, ThreadTimer};
-use wharf_wire::{Eras, ErrorProfile, Wire, WireLimits};
+use wharf_transport::{LineLimits, ServerContext, ThreadTimer};
+use wharf_wire::{ErrorProfile, ProtocolLimits, ServerProtocol, SupportedEras};
 
 use crate::{
     Endpoint, Result,
@@ -60,11 +60,11 @@ pub enum Era {
 pub struct Server {
     router: RouterBuilder,
     about: Implementation,
-    eras: Eras,
+    eras: SupportedEras,
     profile: ErrorProfile,
     log_level: LogLevel,
     limits: Limits,
-    message_limits: WireLimits,
+    message_limits: ProtocolLimits,
     line_limits: LineLimits,
     timer: Arc<dyn Timer>,
     #[cfg(feature = "http")]
@@ -72,7 +72,7 @@ pub struct Server {
     #[cfg(feature = "http")]
     pub(crate) http_rates: Option<wharf_server::Rates>,
     #[cfg(feature = "http")]
-    pub(crate) authority: Option<Arc<dyn wharf_model::Authority>>,
+    pub(crate) authority: Option<Arc<dyn wharf_model::Authenticator>>,
 }
 
 impl Server {
@@ -86,11 +86,11 @@ impl Server {
         Server {
             router: Router::builder().layer(Tracing),
             about,
-            eras: Eras::Both,
+            eras: SupportedEras::Both,
             profile: ErrorProfile::Spec,
             log_level: LogLevel::Info,
             limits: Limits::default(),
-            message_limits: WireLimits::default(),
+            message_limits: ProtocolLimits::default(),
             line_limits: LineLimits::default(),
             timer: Arc::new(ThreadTimer::default()),
             #[cfg(feature = "http")]
@@ -183,7 +183,7 @@ impl Server {
 
     /// Seals what travels through the client with these keys, so that every process that has them
     /// can open it. Without them, each process makes a key of its own when it starts.
-    pub fn seal(self, seal: Arc<dyn StateSeal>) -> Self {
+    pub fn seal(self, seal: Arc<dyn StateCipher>) -> Self {
         self.routing(|router| router.seal(seal))
     }
 
@@ -232,7 +232,7 @@ impl Server {
     /// # let _ = server;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn store_key(self, seal: Arc<dyn StateSeal>) -> Self {
+    pub fn store_key(self, seal: Arc<dyn StateCipher>) -> Self {
         self.routing(|router| router.store_key(seal))
     }
 
@@ -259,7 +259,7 @@ impl Server {
     }
 
     /// How large messages and their parts may be.
-    pub fn message_limits(mut self, limits: WireLimits) -> Self {
+    pub fn message_limits(mut self, limits: ProtocolLimits) -> Self {
         self.message_limits = limits;
         self
     }
@@ -274,8 +274,8 @@ impl Server {
     /// Speaks the revisions of one era only.
     pub fn only(mut self, era: Era) -> Self {
         self.eras = match era {
-            Era::Modern => Eras::Modern,
-            Era::Legacy => Eras::Legacy,
+            Era::Modern => SupportedEras::Modern,
+            Era::Legacy => SupportedEras::Legacy,
         };
         self
     }
@@ -329,14 +329,14 @@ impl Server {
             }
             None => http,
         };
-        let wire = Wire::new(self.about)
+        let wire = ServerProtocol::new(self.about)
             .eras(self.eras)
             .profile(self.profile)
             .default_log_level(self.log_level)
             .limits(self.message_limits);
         let mut limits = self.line_limits;
         limits.message = self.message_limits.message;
-        let host = Host {
+        let host = ServerContext {
             wire: Arc::new(wire),
             service: Arc::new(router.clone()),
             timer: self.timer,

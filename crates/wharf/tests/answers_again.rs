@@ -18,8 +18,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
-use wharf::{Answers, Client, ElicitResult, Era, prelude::*};
-use wharf_server::AskError;
+use wharf::{Client, ClientHandlerBuilder, ElicitResult, Era, prelude::*};
+use wharf_server::ClientRequestError;
 
 #[derive(serde::Deserialize, JsonSchema)]
 struct Word {
@@ -27,7 +27,7 @@ struct Word {
 }
 
 #[tool]
-async fn ask(ctx: Ctx) -> Result<String, AskError> {
+async fn ask(ctx: Ctx) -> Result<String, ClientRequestError> {
     let said: Word = ctx.ask("word", "Which word?").await?;
     Ok(said.word)
 }
@@ -52,8 +52,8 @@ async fn an_answer_that_is_refused_for_now_is_given_again() {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, endpoint.axum().layer(layer)).await });
-    let answers =
-        Answers::new().elicit(async |_| Ok(ElicitResult::accept(json!({"word": "mole"}))));
+    let answers = ClientHandlerBuilder::new()
+        .elicit(async |_| Ok(ElicitResult::accept(json!({"word": "mole"}))));
     let client = Client::builder().era(Era::Legacy).answers(answers);
     let client = client.connect(url.as_str()).await.unwrap();
     let call = client.call_as::<String>("ask", json!({})).into_future();

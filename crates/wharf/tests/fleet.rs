@@ -16,10 +16,10 @@ use tower_service::Service as _;
 use wharf_model::{Deadlines, Implementation, LogLevel, Timer};
 use wharf_server::{Ctx, Registry, Resource, Router, Tool};
 use wharf_transport::{
-    Host, LineLimits, Shutdown, TokioTimer,
+    LineLimits, ServerContext, Shutdown, TokioTimer,
     server::http::{Http, HttpBody, HttpService},
 };
-use wharf_wire::Wire;
+use wharf_wire::ServerProtocol;
 
 const REVISION: &str = "2025-11-25";
 
@@ -49,8 +49,8 @@ impl Fleet {
                 .unwrap();
             let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
             router.join_fleet(ports.stores().bus, &timer);
-            let host = Host {
-                wire: Arc::new(Wire::new(Implementation::new("fleet", "1"))),
+            let host = ServerContext {
+                wire: Arc::new(ServerProtocol::new(Implementation::new("fleet", "1"))),
                 service: Arc::new(router.clone()),
                 timer,
                 deadlines: Deadlines { idle: None, total: None },

@@ -13,8 +13,8 @@ use std::{
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 use wharf::{
-    Answers, Client, ClientBuilder, Ctx, ElicitResult, Endpoint, ErrorKind, Server, Target,
-    TaskMode, TaskOptions, TaskState, TaskStatus, Tool, ToolError, ToolResult,
+    Client, ClientBuilder, ClientHandlerBuilder, Ctx, ElicitResult, Endpoint, ErrorKind, Server,
+    Target, TaskMode, TaskOptions, TaskState, TaskStatus, Tool, ToolError, ToolResult,
 };
 
 /// How long anything may take before the test gives up. No test measures a time.
@@ -156,8 +156,9 @@ async fn serve(endpoint: &Endpoint) -> String {
     address
 }
 
-fn yes() -> Answers {
-    Answers::new().elicit(async |_| Ok(ElicitResult::accept(json!({"confirmed": true}))))
+fn yes() -> ClientHandlerBuilder {
+    ClientHandlerBuilder::new()
+        .elicit(async |_| Ok(ElicitResult::accept(json!({"confirmed": true}))))
 }
 
 async fn in_time<T>(future: impl IntoFuture<Output = T>) -> T {

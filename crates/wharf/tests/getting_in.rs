@@ -20,10 +20,10 @@ use serde_json::json;
 use wharf::{
     BoxFuture, Client, Endpoint, Era, Error,
     auth::{
-        client::{Auth, Callback, Destination, Visit, Visitor},
+        client::{Auth, AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession},
         server::by,
     },
-    model::{Denied, Knock},
+    model::{AuthRejection, AuthRequest},
     prelude::*,
 };
 
@@ -69,11 +69,11 @@ impl Ledger {
         self.visits.lock().unwrap().clone()
     }
 
-    fn admits(&self, knock: &Knock<'_>) -> Result<Principal, Denied> {
+    fn admits(&self, knock: &AuthRequest<'_>) -> Result<Principal, AuthRejection> {
         let shown = knock.headers.get("authorization").and_then(|it| it.to_str().ok());
         let token = shown.and_then(|it| it.strip_prefix("Bearer ")).unwrap_or_default();
         if !self.good.lock().unwrap().contains(token) {
-            return Err(Denied::new(401, "Log in first"));
+            return Err(AuthRejection::new(401, "Log in first"));
         }
         let scopes = self.visits().last().cloned().unwrap_or_default();
         let scopes = scopes.split(' ').filter(|it| !it.is_empty()).map(str::to_owned);
@@ -82,24 +82,27 @@ impl Ledger {
 }
 
 /// Somebody who agrees to everything, after some thinking.
-impl Visit for Ledger {
-    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+impl UserAgent for Ledger {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let ledger = self.clone();
-        Box::pin(async move { Ok(Box::new(ledger) as Box<dyn Visitor>) })
+        Box::pin(async move { Ok(Box::new(ledger) as Box<dyn UserAgentSession>) })
     }
 }
 
-impl Visitor for Ledger {
+impl UserAgentSession for Ledger {
     fn redirect_uri(&self) -> &str {
         "http://127.0.0.1:7777/"
     }
 
-    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+    fn visit(
+        self: Box<Self>,
+        to: AuthorizationRequest,
+    ) -> BoxFuture<Result<RedirectParams, Error>> {
         Box::pin(async move {
             let scope = to.url.query_pairs().find(|it| it.0 == "scope");
             self.visits.lock().unwrap().push(scope.map_or(String::new(), |it| it.1.into_owned()));
             tokio::time::sleep(self.thinking).await;
-            Ok(Callback::from_query(&format!("code=c&state={}", to.state)))
+            Ok(RedirectParams::from_query(&format!("code=c&state={}", to.state)))
         })
     }
 }
@@ -130,7 +133,7 @@ async fn serve(ledger: &Ledger) -> (String, Played) {
     let play = ledger.clone();
     let issuer = Played::http(move |asked| authority(&play, asked)).await;
     let judge = ledger.clone();
-    let door = by(move |knock: &Knock<'_>| judge.admits(knock))
+    let door = by(move |knock: &AuthRequest<'_>| judge.admits(knock))
         .resource(format!("http://{address}/mcp"))
         .issuer(format!("http://{}", issuer.address));
     let server = Server::new("protected", "1.0.0").tool::<who>().tool::<write>().auth(door);
@@ -180,19 +183,22 @@ async fn people_may_take_longer_than_servers() {
 #[derive(Clone)]
 struct Slow(Ledger);
 
-impl Visit for Slow {
-    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+impl UserAgent for Slow {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let slow = self.clone();
-        Box::pin(async move { Ok(Box::new(slow) as Box<dyn Visitor>) })
+        Box::pin(async move { Ok(Box::new(slow) as Box<dyn UserAgentSession>) })
     }
 }
 
-impl Visitor for Slow {
+impl UserAgentSession for Slow {
     fn redirect_uri(&self) -> &str {
         "http://127.0.0.1:7777/"
     }
 
-    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+    fn visit(
+        self: Box<Self>,
+        to: AuthorizationRequest,
+    ) -> BoxFuture<Result<RedirectParams, Error>> {
         Box::pin(async move {
             if !self.0.visits().is_empty() {
                 tokio::time::pause();

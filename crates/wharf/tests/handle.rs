@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, future::BoxFuture};
 use serde_json::{Value, json};
-use wharf::{Endpoint, Era, Pin, Scope, Server, prelude::*};
+use wharf::{Endpoint, Era, ProtocolVersion, RequestExtensions, Server, prelude::*};
 
 #[derive(Clone)]
-struct Caller(&'static str);
+struct ClientHandle(&'static str);
 
 #[tool]
-async fn greet(caller: Option<Extension<Caller>>) -> String {
-    let name = caller.map_or("nobody", |Extension(Caller(name))| name);
+async fn greet(caller: Option<Extension<ClientHandle>>) -> String {
+    let name = caller.map_or("nobody", |Extension(ClientHandle(name))| name);
     format!("Hello, {name}!")
 }
 
@@ -81,7 +81,7 @@ fn wait<T>(future: impl Future<Output = T> + Send) -> T {
     }
 }
 
-fn handle(endpoint: &Endpoint, message: &Value, scope: Scope) -> Option<Value> {
+fn handle(endpoint: &Endpoint, message: &Value, scope: RequestExtensions) -> Option<Value> {
     let reply = wait(endpoint.handle(message.to_string(), scope))?;
     Some(serde_json::from_slice(&reply).expect("a message"))
 }
@@ -101,32 +101,32 @@ fn legacy(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-fn pinned(date: &str) -> Scope {
-    let mut scope = Scope::new();
-    scope.insert(date.parse::<Pin>().expect("a revision"));
+fn pinned(date: &str) -> RequestExtensions {
+    let mut scope = RequestExtensions::new();
+    scope.insert(date.parse::<ProtocolVersion>().expect("a revision"));
     scope
 }
 
 #[test]
 fn what_is_in_the_scope_reaches_the_handler() {
     let endpoint = endpoint();
-    let mut scope = Scope::new();
-    scope.insert(Caller("Ann"));
+    let mut scope = RequestExtensions::new();
+    scope.insert(ClientHandle("Ann"));
     let reply = handle(&endpoint, &tool("greet", json!({})), scope).unwrap();
     assert_eq!(reply["result"]["content"][0]["text"], "Hello, Ann!");
-    let reply = handle(&endpoint, &tool("greet", json!({})), Scope::new()).unwrap();
+    let reply = handle(&endpoint, &tool("greet", json!({})), RequestExtensions::new()).unwrap();
     assert_eq!(reply["result"]["content"][0]["text"], "Hello, nobody!");
 }
 
 #[test]
 fn a_notification_has_no_reply() {
     let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    assert_eq!(handle(&endpoint(), &note, Scope::new()), None);
+    assert_eq!(handle(&endpoint(), &note, RequestExtensions::new()), None);
 }
 
 #[test]
 fn what_is_malformed_gets_its_error() {
-    let reply = wait(endpoint().handle("{", Scope::new())).unwrap();
+    let reply = wait(endpoint().handle("{", RequestExtensions::new())).unwrap();
     let reply: Value = serde_json::from_slice(&reply).unwrap();
     assert_eq!(reply["error"]["code"], -32700);
 }
@@ -134,9 +134,9 @@ fn what_is_malformed_gets_its_error() {
 #[test]
 fn blocking_handlers_and_timeouts_need_no_runtime() {
     let endpoint = endpoint();
-    let reply = handle(&endpoint, &tool("blocking", json!({})), Scope::new()).unwrap();
+    let reply = handle(&endpoint, &tool("blocking", json!({})), RequestExtensions::new()).unwrap();
     assert_eq!(reply["result"]["content"][0]["text"], "done");
-    let reply = handle(&endpoint, &tool("stuck", json!({})), Scope::new()).unwrap();
+    let reply = handle(&endpoint, &tool("stuck", json!({})), RequestExtensions::new()).unwrap();
     assert_eq!(reply["result"]["isError"], true);
 }
 
@@ -145,7 +145,7 @@ fn notifications_come_before_the_reply() {
     let mut message = tool("count", json!({"to": 3}));
     message["params"]["_meta"]["progressToken"] = json!("t");
     let endpoint = endpoint();
-    let replies = endpoint.handle_stream(message.to_string(), Scope::new());
+    let replies = endpoint.handle_stream(message.to_string(), RequestExtensions::new());
     let messages: Vec<Value> = wait(replies.collect::<Vec<_>>())
         .iter()
         .map(|message| serde_json::from_slice(message).unwrap())
@@ -153,7 +153,7 @@ fn notifications_come_before_the_reply() {
     assert_eq!(messages.len(), 4);
     assert!(messages[..3].iter().all(|told| told["method"] == "notifications/progress"));
     assert_eq!(messages[3]["result"]["content"][0]["text"], "3");
-    let only = handle(&endpoint, &message, Scope::new()).unwrap();
+    let only = handle(&endpoint, &message, RequestExtensions::new()).unwrap();
     assert_eq!(only["result"], messages[3]["result"]);
 }
 
@@ -161,12 +161,12 @@ fn notifications_come_before_the_reply() {
 fn a_question_takes_two_messages() {
     let endpoint = endpoint();
     let mut call = tool("confirm", json!({}));
-    let asked = handle(&endpoint, &call, Scope::new()).unwrap();
+    let asked = handle(&endpoint, &call, RequestExtensions::new()).unwrap();
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
     call["params"]["inputResponses"] =
         json!({"confirm": {"action": "accept", "content": {"confirmed": true}}});
     call["params"]["requestState"] = asked["result"]["requestState"].clone();
-    let reply = handle(&endpoint, &call, Scope::new()).unwrap();
+    let reply = handle(&endpoint, &call, RequestExtensions::new()).unwrap();
     assert_eq!(reply["result"]["content"][0]["text"], "true", "{reply}");
 }
 
@@ -188,10 +188,10 @@ fn nobody_listens_where_there_is_one_reply_but_a_stream_can() {
     let endpoint = endpoint();
     let listen =
         modern("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
-    let reply = handle(&endpoint, &listen, Scope::new()).unwrap();
+    let reply = handle(&endpoint, &listen, RequestExtensions::new()).unwrap();
     assert!(reply["error"]["code"].is_i64(), "{reply}");
 
-    let mut replies = endpoint.handle_stream(listen.to_string(), Scope::new());
+    let mut replies = endpoint.handle_stream(listen.to_string(), RequestExtensions::new());
     let told: Value = serde_json::from_slice(&wait(replies.next()).unwrap()).unwrap();
     assert_eq!(told["method"], "notifications/subscriptions/acknowledged");
     endpoint.registry().add(Tool::new("late", async || "late")).unwrap();
@@ -219,11 +219,14 @@ fn a_server_of_one_era_refuses_the_other() {
         "capabilities": {},
         "clientInfo": {"name": "old", "version": "1"},
     });
-    let reply = handle(&modern_only, &legacy("initialize", params), Scope::new()).unwrap();
+    let reply =
+        handle(&modern_only, &legacy("initialize", params), RequestExtensions::new()).unwrap();
     assert_eq!(reply["error"]["code"], -32022, "{reply}");
     assert_eq!(reply["error"]["data"]["supported"], json!(["2026-07-28"]));
     let legacy_only = server().only(Era::Legacy).build().unwrap();
-    let reply = handle(&legacy_only, &modern("server/discover", json!({})), Scope::new()).unwrap();
+    let reply =
+        handle(&legacy_only, &modern("server/discover", json!({})), RequestExtensions::new())
+            .unwrap();
     assert!(reply["error"]["code"].is_i64(), "{reply}");
 }
 

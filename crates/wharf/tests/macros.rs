@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use wharf::prelude::*;
 use wharf::{Router, RouterBuilder};
 use wharf_model::{
-    BoxFuture, Deadlines, Event, Exchange, Method, Outcome, Reply, Request, RequestBuilder, Timer,
+    ActiveCall, BoxFuture, Deadlines, Event, Method, Outcome, Reply, Request, RequestBuilder, Timer,
 };
 
 #[derive(Clone)]
@@ -365,7 +365,7 @@ fn complete(router: &Router, reference: &Value, argument: &str, value: &str) -> 
 }
 
 fn run(router: &Router, request: Request) -> Result<Reply, String> {
-    let mut exchange = Exchange::start(router, request, Arc::new(Clock), Deadlines::default());
+    let mut exchange = ActiveCall::start(router, request, Arc::new(Clock), Deadlines::default());
     let done = poll_fn(move |cx| {
         loop {
             match exchange.poll_event(cx) {

@@ -15,12 +15,12 @@ use wharf::{
         proxy::{OAuthProxy, Provider},
         server::Jwt,
     },
-    model::Authority,
+    model::Authenticator,
 };
 
 const ORIGIN: &str = "https://mcp.example";
 
-fn nested(authority: impl Authority) -> (Endpoint, Router) {
+fn nested(authority: impl Authenticator) -> (Endpoint, Router) {
     let http = Http::new().host("mcp.example");
     let endpoint = Server::new("harbour", "1.0.0").http(http).auth(authority).build().unwrap();
     let app = Router::new().nest("/api", endpoint.axum()).merge(endpoint.axum_pages());

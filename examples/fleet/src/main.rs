@@ -21,6 +21,6 @@ async fn main() -> wharf::Result<()> {
         [] => show::run().await,
         // How the show starts its nodes: this program again.
         ["node", name, port, store] => node::run(name, port.parse()?, store).await,
-        _ => Err(wharf::Failure::new("usage: cargo run -p fleet")),
+        _ => Err(wharf::RunError::new("usage: cargo run -p fleet")),
     }
 }

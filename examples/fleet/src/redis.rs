@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{self, Stdio};
 
 use tokio::process::{Child, Command};
-use wharf::Failure;
+use wharf::RunError;
 
 use crate::stage::{free_address, listens};
 
@@ -41,8 +41,8 @@ impl Redis {
         let process = started.map_err(|error| {
             let _ = fs::remove_dir_all(&home);
             match error.kind() {
-                io::ErrorKind::NotFound => Failure::new(MISSING),
-                _ => Failure::new(format!("redis-server does not start: {error}")),
+                io::ErrorKind::NotFound => RunError::new(MISSING),
+                _ => RunError::new(format!("redis-server does not start: {error}")),
             }
         })?;
         let redis = Redis { address, home, process };

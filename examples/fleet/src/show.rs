@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::signal::ctrl_c;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use wharf::{Client, Content, Failure, TaskHandle, ToolResult, args};
+use wharf::{Client, Content, RunError, TaskHandle, ToolResult, args};
 
 use crate::balancer;
 use crate::log::Log;
@@ -25,7 +25,7 @@ pub(crate) async fn run() -> wharf::Result<()> {
     tokio::select! {
         // Dropping the show ends all that it started.
         result = show() => result,
-        _ = ctrl_c() => Err(Failure::new("interrupted")),
+        _ = ctrl_c() => Err(RunError::new("interrupted")),
     }
 }
 
@@ -49,14 +49,14 @@ async fn show() -> wharf::Result<()> {
 
     let client = Client::connect(url.as_str()).await?;
     let task = client.call_task("load", args! { crates: CRATES }).await?;
-    let id = task.id().ok_or_else(|| Failure::new("the server made no task"))?;
+    let id = task.id().ok_or_else(|| RunError::new("the server made no task"))?;
     let short: String = id.chars().take(8).collect();
     say("client", &format!("has task {short}…, to load {CRATES} crates; Redis has it, too"));
     let mut audience = Audience { nodes, heard, log: Log::default() };
     let result = audience.follow(&task).await?;
     say("client", &format!("has the result: {result}"));
     let log = audience.leave().await;
-    say("", &log.verdict(CRATES).map_err(Failure::new)?);
+    say("", &log.verdict(CRATES).map_err(RunError::new)?);
     say(
         "",
         "a node is 20 lines: see examples/fleet/src/node.rs, and docs/tasks.md for what survives",
@@ -81,7 +81,7 @@ impl Audience {
                 result = &mut result => return Ok(text(&result?)),
                 Some(said) = self.heard.recv() => said,
             };
-            let line = line.ok_or_else(|| Failure::new(format!("{name} ended by itself")))?;
+            let line = line.ok_or_else(|| RunError::new(format!("{name} ended by itself")))?;
             if let Some((dead, since)) = silence.take() {
                 let time = Instant::now().duration_since(since).as_secs_f32();
                 say(name, &format!("takes the task over, {time:.1} s after {dead} fell silent"));
@@ -101,7 +101,7 @@ impl Audience {
 
     async fn kill(&mut self, name: &'static str) -> wharf::Result<()> {
         let node = self.nodes.iter_mut().find(|node| node.name == name);
-        node.ok_or_else(|| Failure::new("an unknown node spoke"))?.kill().await?;
+        node.ok_or_else(|| RunError::new("an unknown node spoke"))?.kill().await?;
         // What it had said by then comes first.
         while let Some((speaker, Some(line))) = self.heard.recv().await {
             self.hear(speaker, &line);

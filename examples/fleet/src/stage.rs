@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::sleep;
-use wharf::Failure;
+use wharf::RunError;
 
 /// What a node says, under its name; `None` when it is gone.
 pub(crate) type Said = (&'static str, Option<String>);
@@ -65,7 +65,7 @@ impl Node {
 /// A key that all nodes share, so that each reads what another one sealed.
 pub(crate) fn random_key() -> wharf::Result<String> {
     let mut key = [0; 32];
-    getrandom::fill(&mut key).map_err(|error| Failure::new(error.to_string()))?;
+    getrandom::fill(&mut key).map_err(|error| RunError::new(error.to_string()))?;
     Ok(BASE64_STANDARD.encode(key))
 }
 
@@ -81,5 +81,5 @@ pub(crate) async fn listens(address: SocketAddr) -> wharf::Result<()> {
         }
         sleep(Duration::from_millis(50)).await;
     }
-    Err(Failure::new(format!("nobody listens at {address}")))
+    Err(RunError::new(format!("nobody listens at {address}")))
 }

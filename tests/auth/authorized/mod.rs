@@ -5,7 +5,7 @@ mod servers;
 
 use std::process::Stdio;
 
-use wharf::model::Authority;
+use wharf::model::Authenticator;
 use wharf_auth::server::Jwt;
 
 use crate::support::LIMIT;
@@ -59,7 +59,7 @@ async fn drive_proxied(script: &str, era: &str) {
 async fn drive_at(
     issuer: &AuthorizationServer,
     place: Place,
-    authority: impl Authority,
+    authority: impl Authenticator,
     [script, era]: [&str; 2],
     bearer_only: bool,
 ) {

@@ -32,7 +32,7 @@ async fn get_in(script: &str, revision: &str, steps_up: bool) {
     let issuer = AuthorizationServer::start().await;
     let mut server = Program::start(script, &[&issuer.issuer]);
     let resource = format!("http://{}", server.told("http://").await);
-    server.let_go();
+    server.release_connection();
     let ada = Ada::at(&issuer);
     let auth = Auth::code(ada.clone()).scopes(["files:read"]);
     let builder = Client::builder().pin(revision.parse().unwrap()).auth(auth);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use wharf::{Client, args};
-use wharf_auth::client::{Auth, MemoryVault, Vault};
+use wharf_auth::client::{Auth, MemoryTokenStore, TokenStore};
 
 use super::start;
 use crate::support::authorization::AuthorizationServer;
@@ -132,7 +132,7 @@ async fn a_lost_refresh_token_means_asking_again() {
 
 async fn logins_outlive_the_client_and_logout_ends_them() {
     let (issuer, server) = start().await;
-    let (ada, vault) = (Ada::at(&issuer), MemoryVault::default());
+    let (ada, vault) = (Ada::at(&issuer), MemoryTokenStore::default());
     let auth = Auth::code(ada.clone()).scopes(["files:read"]).vault(vault.clone());
     for _ in 0..2 {
         let client = connect(&server, &auth, "2026-07-28").await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use wharf::{Client, args};
-use wharf_auth::client::{Auth, MemoryVault, Vault};
+use wharf_auth::client::{Auth, MemoryTokenStore, TokenStore};
 use wharf_auth::server::Dpop;
 
 use super::{start, start_with};
@@ -29,7 +29,7 @@ async fn a_bound_token_with_nonces_on_both_sides() {
 
 async fn a_bound_token_is_worth_nothing_without_its_key() {
     let (issuer, server) = start().await;
-    let vault = MemoryVault::default();
+    let vault = MemoryTokenStore::default();
     let auth = Auth::code(Ada::at(&issuer)).scopes(["files:read"]).dpop().vault(vault.clone());
     let login = auth.login(&server.resource).await.unwrap();
     let stolen = login.tokens.unwrap();

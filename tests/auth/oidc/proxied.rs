@@ -5,9 +5,12 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, header};
 use serde::Deserialize;
 use serde_json::json;
-use wharf::model::{Authority, BoxFuture, Error, Knock, Scope};
+use wharf::model::{AuthRequest, Authenticator, BoxFuture, Error, RequestExtensions};
 use wharf::{Client, args};
-use wharf_auth::client::{Auth, Callback, Destination, MemoryVault, Vault, Visit, Visitor};
+use wharf_auth::client::{
+    Auth, AuthorizationRequest, MemoryTokenStore, RedirectParams, TokenStore, UserAgent,
+    UserAgentSession,
+};
 use wharf_auth::proxy::{OAuthProxy, Provider, Upstream};
 
 use super::pages;
@@ -80,7 +83,7 @@ async fn tokens_of_the_provider_are_renewed() {
     // Whatever ends so soon is renewed before it is used.
     issuer.set(json!({"ttl": 2, "format": "opaque"})).await;
     let (server, proxy) = start(&issuer).await;
-    let vault = MemoryVault::default();
+    let vault = MemoryTokenStore::default();
     connect(&server, Auth::code(Ada::at(&issuer)).vault(vault.clone())).await.unwrap();
     let [key] = &vault.list().await.unwrap()[..] else { panic!("one login") };
     let token = vault.load(key).await.unwrap().unwrap().tokens.unwrap().access;
@@ -89,8 +92,8 @@ async fn tokens_of_the_provider_are_renewed() {
     for _ in 0..3 {
         let value = format!("Bearer {token}").parse().unwrap();
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
-        let (uri, scope) = ("/mcp".parse().unwrap(), Scope::new());
-        let knock = Knock::new(&Method::POST, &uri, &headers, &scope);
+        let (uri, scope) = ("/mcp".parse().unwrap(), RequestExtensions::new());
+        let knock = AuthRequest::new(&Method::POST, &uri, &headers, &scope);
         let pass = proxy.admit(&knock).verdict().await.unwrap();
         let user = pass.extensions.get::<Upstream>().unwrap().clone();
         assert_eq!(user.identity().subject, "ada");
@@ -123,25 +126,28 @@ impl Ada {
     }
 }
 
-impl Visit for Ada {
-    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
-        let visitor: Box<dyn Visitor> = Box::new(self.clone());
+impl UserAgent for Ada {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
+        let visitor: Box<dyn UserAgentSession> = Box::new(self.clone());
         Box::pin(async { Ok(visitor) })
     }
 }
 
-impl Visitor for Ada {
+impl UserAgentSession for Ada {
     fn redirect_uri(&self) -> &str {
         "http://127.0.0.1:7/callback"
     }
 
-    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+    fn visit(
+        self: Box<Self>,
+        to: AuthorizationRequest,
+    ) -> BoxFuture<Result<RedirectParams, Error>> {
         Box::pin(async move {
             let decided = pages::decide(to.url.as_str(), "allow").await;
             assert!(decided.page.contains("127.0.0.1"), "{}", decided.page);
             let onward = json!({"url": decided.onward});
             let Landed { location } = tell(&self.control, "/visit", onward).await;
-            Ok(Callback::from_url(&pages::come_back(&location, decided.cookies).await))
+            Ok(RedirectParams::from_url(&pages::come_back(&location, decided.cookies).await))
         })
     }
 }

@@ -34,7 +34,7 @@ impl AuthorizationServer {
         let mut program = Program::start("servers/authorization.mjs", &[]);
         let issuer = program.told("issuer ").await;
         let control = program.told("control ").await;
-        program.let_go();
+        program.release_connection();
         Self { _program: program, issuer, control }
     }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 use wharf::BoxFuture;
 use wharf::model::Error;
-use wharf_auth::client::{Callback, Destination, Visit, Visitor};
+use wharf_auth::client::{AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession};
 
 use super::authorization::{AuthorizationServer, tell};
 
@@ -28,7 +28,8 @@ impl Ada {
     /// What she was asked: the value of this parameter in each URL that she was sent to.
     pub(crate) fn asked(&self, parameter: &str) -> Vec<String> {
         let visits = self.visits.lock().unwrap();
-        let value = |url: &String| Callback::from_url(url).get(parameter).unwrap_or("-").to_owned();
+        let value =
+            |url: &String| RedirectParams::from_url(url).get(parameter).unwrap_or("-").to_owned();
         visits.iter().map(value).collect()
     }
 
@@ -38,24 +39,27 @@ impl Ada {
     }
 }
 
-impl Visit for Ada {
-    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
-        let visitor: Box<dyn Visitor> = Box::new(self.clone());
+impl UserAgent for Ada {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
+        let visitor: Box<dyn UserAgentSession> = Box::new(self.clone());
         Box::pin(async { Ok(visitor) })
     }
 }
 
-impl Visitor for Ada {
+impl UserAgentSession for Ada {
     fn redirect_uri(&self) -> &str {
         CALLBACK
     }
 
-    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+    fn visit(
+        self: Box<Self>,
+        to: AuthorizationRequest,
+    ) -> BoxFuture<Result<RedirectParams, Error>> {
         self.visits.lock().unwrap().push(to.url.to_string());
         Box::pin(async move {
             let Landed { location } =
                 tell(&self.control, "/visit", json!({"url": to.url.as_str()})).await;
-            Ok(Callback::from_url(&location))
+            Ok(RedirectParams::from_url(&location))
         })
     }
 }

@@ -48,7 +48,7 @@ impl Program {
     }
 
     /// Reads on, so that it never waits for a full pipe.
-    pub(crate) fn let_go(&mut self) {
+    pub(crate) fn release_connection(&mut self) {
         let lines = self.stderr.take();
         tokio::spawn(async move {
             let Some(mut lines) = lines else { return };

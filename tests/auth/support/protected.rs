@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, header};
 use serde_json::json;
 use tokio::net::TcpListener;
 use wharf::Endpoint;
-use wharf::model::Authority;
+use wharf::model::Authenticator;
 use wharf::prelude::*;
 use wharf_auth::fetch::{Fetch, Fetched};
 
@@ -52,14 +52,14 @@ impl Place {
     }
 
     /// Serves there, with somebody at the door.
-    pub(crate) fn serve(self, authority: impl Authority) -> Protected {
+    pub(crate) fn serve(self, authority: impl Authenticator) -> Protected {
         self.serve_with(authority, |server| server)
     }
 
     /// The same, with more in it.
     pub(crate) fn serve_with(
         self,
-        authority: impl Authority,
+        authority: impl Authenticator,
         more: impl FnOnce(Server) -> Server,
     ) -> Protected {
         let server = Server::new("harbour", "1.0.0")

@@ -19,7 +19,7 @@ use tokio::{
 
 /// What the wire does with what it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wire {
+pub enum ServerProtocol {
     /// It goes through.
     Whole,
     /// The first half of what comes next goes through; then the connection ends. Nobody gets a new one.
@@ -38,7 +38,7 @@ pub struct Proxy {
 struct Shared {
     backends: Mutex<Vec<SocketAddr>>,
     turn: AtomicUsize,
-    wire: watch::Sender<Wire>,
+    wire: watch::Sender<ServerProtocol>,
 }
 
 impl Proxy {
@@ -52,7 +52,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             backends: Mutex::new(backends),
             turn: AtomicUsize::new(0),
-            wire: watch::Sender::new(Wire::Whole),
+            wire: watch::Sender::new(ServerProtocol::Whole),
         });
         let proxy = Proxy { address, shared: shared.clone() };
         tokio::spawn(async move {
@@ -75,7 +75,7 @@ impl Proxy {
         }
     }
 
-    pub fn set(&self, wire: Wire) {
+    pub fn set(&self, wire: ServerProtocol) {
         self.shared.wire.send_replace(wire);
     }
 }
@@ -86,7 +86,7 @@ impl Shared {
     }
 
     async fn carry(self: Arc<Self>, client: TcpStream) {
-        if *self.wire.borrow() == Wire::Cut {
+        if *self.wire.borrow() == ServerProtocol::Cut {
             return;
         }
         let Some(server) = self.connect().await else { return };
@@ -130,8 +130,9 @@ impl Shared {
                 return to.shutdown().await;
             }
             let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-            let wire = *wire.wait_for(|wire| *wire != Wire::Silent).await.map_err(gone)?;
-            if wire == Wire::Cut {
+            let wire =
+                *wire.wait_for(|wire| *wire != ServerProtocol::Silent).await.map_err(gone)?;
+            if wire == ServerProtocol::Cut {
                 to.write_all(&buffer[..read / 2]).await?;
                 return Err(io::ErrorKind::ConnectionReset.into());
             }

@@ -46,7 +46,7 @@ pub struct Heard {
 #[derive(Debug)]
 pub enum End {
     /// The call was answered.
-    Answer(Value),
+    ClientHandler(Value),
     /// The connection ended before there was anything to come back to.
     Unknown,
     /// The server did not let the client come back, or sent nonsense.
@@ -119,7 +119,7 @@ impl Session {
                 let followed = timeout_at(until, self.follow(reply, id, &mut heard)).await;
                 match followed.unwrap_or_else(|late| Err(late.into())) {
                     Ok(Some(answer)) => {
-                        heard.end = End::Answer(answer);
+                        heard.end = End::ClientHandler(answer);
                         return heard;
                     }
                     Ok(None) => {}
@@ -347,7 +347,7 @@ impl Heard {
     /// Whether the call was answered with a result.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        matches!(&self.end, End::Answer(answer) if answer.get("result").is_some())
+        matches!(&self.end, End::ClientHandler(answer) if answer.get("result").is_some())
     }
 
     /// What is wrong with a stream that should have brought `who`'s numbers from 1 to `to`.
@@ -388,8 +388,8 @@ impl Heard {
             End::Unknown => None,
             End::Lost(why) => Some(format!("{why}: {came} of {all} came, {:?}", self.ids)),
             // The process that ran it is gone, and somebody says so.
-            End::Answer(answer) if answer.get("error").is_some() => None,
-            End::Answer(answer) => {
+            End::ClientHandler(answer) if answer.get("error").is_some() => None,
+            End::ClientHandler(answer) => {
                 let is_right = answer["result"]["content"][0]["text"].as_str() == Some(result);
                 let is_whole = came == all && is_right;
                 (!is_whole).then(|| format!("the stream and its end do not fit: {self:?}"))

@@ -9,7 +9,7 @@ use std::{
 };
 
 use wharf::prelude::*;
-use wharf_server::{Args, AskError, TaskMode, Tool};
+use wharf_server::{Args, ClientRequestError, TaskMode, Tool};
 
 use crate::{
     chance::Chance,
@@ -80,7 +80,7 @@ async fn work(
     Args(Job { key, steps, pause, ask }): Args<Job>,
     State(desk): State<Desk>,
     ctx: Ctx,
-) -> Result<Json<Done>, AskError> {
+) -> Result<Json<Done>, ClientRequestError> {
     let by = desk.by.to_string();
     let owner = ctx.principal().map(|it| it.id().to_owned());
     let mut done = Done { owner, steps: vec![], answer: None };
@@ -162,7 +162,7 @@ pub async fn interview(
     /// How many.
     questions: u32,
     ctx: Ctx,
-) -> Result<String, AskError> {
+) -> Result<String, ClientRequestError> {
     let me = ctx.principal().map(|it| it.id().to_owned()).unwrap_or_default();
     let mut said = vec![];
     for number in 0..questions {

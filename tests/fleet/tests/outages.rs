@@ -11,7 +11,7 @@ use wharf_fleet_tests::{
     history::Tally,
     load::Load,
     processes::Redis,
-    proxy::{Proxy, Wire},
+    proxy::{Proxy, ServerProtocol},
     stream::{self, Session},
     work::Job,
 };
@@ -57,8 +57,8 @@ impl Bed {
         match self.kind {
             Kind::Killed => self.redis.kill().await.expect("it can be killed"),
             Kind::Stopped => self.redis.pause().await.expect("it can be stopped"),
-            Kind::Cut => self.wire.set(Wire::Cut),
-            Kind::Silent => self.wire.set(Wire::Silent),
+            Kind::Cut => self.wire.set(ServerProtocol::Cut),
+            Kind::Silent => self.wire.set(ServerProtocol::Silent),
         }
     }
 
@@ -66,7 +66,7 @@ impl Bed {
         match self.kind {
             Kind::Killed => self.redis.start_again().await.expect("it starts again"),
             Kind::Stopped => self.redis.go_on().await.expect("it can go on"),
-            Kind::Cut | Kind::Silent => self.wire.set(Wire::Whole),
+            Kind::Cut | Kind::Silent => self.wire.set(ServerProtocol::Whole),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use wharf::{Answers, ElicitResult, Root, SamplingResult};
+use wharf::{ClientHandlerBuilder, ElicitResult, Root, SamplingResult};
 
 /// What was asked, and how the next form is answered.
 #[derive(Default)]
@@ -26,9 +26,9 @@ impl Asked {
         self.questions.lock().unwrap().push(question);
     }
 
-    pub(crate) fn answers(self: &Arc<Self>) -> Answers {
+    pub(crate) fn answers(self: &Arc<Self>) -> ClientHandlerBuilder {
         let [form, page, sample] = [self.clone(), self.clone(), self.clone()];
-        Answers::new()
+        ClientHandlerBuilder::new()
             .elicit(move |it| {
                 form.hear(it.message);
                 let answer = form.next.lock().unwrap().clone();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use wharf::model::{Body, CompletionRef};
-use wharf::{ElicitResult, ErrorKind, Filter, LogLevel, args};
+use wharf::{ElicitResult, ErrorKind, LogLevel, SubscriptionFilter, args};
 
 use crate::subject::{Over, Subject, list_checks, next_change, text};
 
@@ -228,7 +228,7 @@ async fn asks_for_roots(subject: &Subject) {
 }
 
 async fn hears_that_the_tools_changed(subject: &Subject) {
-    let filter = Filter { tools: true, ..Filter::default() };
+    let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
     let mut changes = subject.client.listen(filter.clone()).await.unwrap();
     assert_eq!(changes.agreed(), &filter);
     for (on, there) in [(true, true), (false, false)] {

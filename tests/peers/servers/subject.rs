@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use wharf::{
-    Answer, BoxFuture, Client, ClientBuilder, Listening, Notification, Pin, Target, ToolResult,
+    BoxFuture, Client, ClientBuilder, ClientHandler, Notification, ProtocolVersion, Subscription,
+    Target, ToolResult,
 };
 
 use crate::asked::Asked;
@@ -114,7 +115,7 @@ pub(crate) fn text(result: &ToolResult) -> String {
 }
 
 /// What the next change is of: a resource, or `tools`.
-pub(crate) async fn next_change(changes: &mut Listening) -> String {
+pub(crate) async fn next_change(changes: &mut Subscription) -> String {
     match changes.next().await.expect("it goes on").unwrap() {
         Notification::ToolsChanged => "tools".to_owned(),
         Notification::ResourceUpdated { uri } => uri.to_string(),
@@ -135,7 +136,7 @@ fn builder(
         .timeout(LIMIT)
         .total(LIMIT);
     if let Some(revision) = revision {
-        builder = builder.pin(revision.parse::<Pin>()?);
+        builder = builder.pin(revision.parse::<ProtocolVersion>()?);
     }
     Ok(builder)
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use wharf::Traced;
+use wharf::TraceEvent;
 
 const LINES: usize = 60;
 /// Enough of each message to know it by.
@@ -13,11 +13,11 @@ const WIDTH: usize = 600;
 pub(crate) struct Trace(Arc<Mutex<VecDeque<String>>>);
 
 impl Trace {
-    pub(crate) fn see(&self, traced: &Traced<'_>) {
+    pub(crate) fn see(&self, traced: &TraceEvent<'_>) {
         let line = match traced {
-            Traced::Sent(message) => format!("-> {}", shown(message)),
-            Traced::Received(message) => format!("<- {}", shown(message)),
-            Traced::Note(note) => format!("   {note}"),
+            TraceEvent::Sent(message) => format!("-> {}", shown(message)),
+            TraceEvent::Received(message) => format!("<- {}", shown(message)),
+            TraceEvent::Note(note) => format!("   {note}"),
             _ => return,
         };
         let mut lines = self.0.lock().unwrap();

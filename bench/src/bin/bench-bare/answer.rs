@@ -11,7 +11,7 @@ use crate::messages::{Call, Given, Message, Number, Reply, Said, Terms, ToolResu
 pub(crate) enum Answer {
     Reply(Vec<u8>),
     /// The reply to `initialize`: a session begins.
-    Opening(Vec<u8>),
+    Negotiation(Vec<u8>),
     /// For notifications.
     Nothing,
     /// Notifications, then the reply.
@@ -85,7 +85,7 @@ impl Answers {
         let answer = match &*message.method {
             "tools/call" => call(id, message.params),
             "tools/list" => Some(Answer::Reply(around(id, self.list(message.params)))),
-            "initialize" => Some(Answer::Opening(around(id, INITIALIZED))),
+            "initialize" => Some(Answer::Negotiation(around(id, INITIALIZED))),
             method => {
                 let known = RESULTS.iter().find(|(name, _)| *name == method);
                 known.map(|(_, result)| Answer::Reply(around(id, result)))

@@ -70,7 +70,7 @@ async fn post(endpoint: &Endpoint, request: Request<Incoming>) -> Response<Reply
     };
     match endpoint.answers.answer(&body.to_bytes()) {
         Answer::Reply(reply) => typed(JSON, Reply::Whole(reply.into())),
-        Answer::Opening(reply) => {
+        Answer::Negotiation(reply) => {
             let mut response = typed(JSON, Reply::Whole(reply.into()));
             if let Ok(id) = HeaderValue::try_from(endpoint.sessions.open()) {
                 response.headers_mut().insert(SESSION, id);

@@ -31,7 +31,7 @@ pub(crate) fn serve(answers: &Answers) -> Fallible {
 fn write(output: &mut impl Write, answer: Answer) -> io::Result<()> {
     let reply = match answer {
         Answer::Nothing => return Ok(()),
-        Answer::Reply(reply) | Answer::Opening(reply) => reply,
+        Answer::Reply(reply) | Answer::Negotiation(reply) => reply,
         Answer::Progress(progress, reply) => {
             for notification in progress.notifications() {
                 output.write_all(notification.as_bytes())?;

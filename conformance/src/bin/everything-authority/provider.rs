@@ -15,7 +15,7 @@ use wharf::{
         jose::{b64, random_token, sha256},
         proxy::Provider,
     },
-    model::{Admission, Authority, Denied, Knock},
+    model::{AuthDecision, AuthRejection, AuthRequest, Authenticator},
 };
 
 const ID: &str = "the-proxy";
@@ -78,9 +78,12 @@ fn user(request: &Request<Bytes>) -> Option<Response<Bytes>> {
     is_ours.then(|| Response::new(json!({"sub": "ada"}).to_string().into()))
 }
 
-impl Authority for Pages {
-    fn admit(&self, _: &Knock<'_>) -> Admission {
-        Admission::Now(Err(Denied::new(401, "There is nothing here but the provider's pages")))
+impl Authenticator for Pages {
+    fn admit(&self, _: &AuthRequest<'_>) -> AuthDecision {
+        AuthDecision::Now(Err(AuthRejection::new(
+            401,
+            "There is nothing here but the provider's pages",
+        )))
     }
 
     fn paths(&self) -> Vec<String> {

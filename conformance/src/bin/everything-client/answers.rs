@@ -1,11 +1,11 @@
 //! Agrees to everything that a server asks.
 
-use wharf::{Answers, ElicitResult, Root, SamplingResult};
+use wharf::{ClientHandlerBuilder, ElicitResult, Root, SamplingResult};
 
 use crate::values;
 
-pub(crate) fn answers() -> Answers {
-    Answers::new()
+pub(crate) fn answers() -> ClientHandlerBuilder {
+    ClientHandlerBuilder::new()
         .elicit(async |form| Ok(ElicitResult::accept(values::without_defaults(&form.schema))))
         .elicit_url(async |_| Ok(ElicitResult::accept_url()))
         .sample(async |_| Ok(SamplingResult::new("none", "a line of text")))

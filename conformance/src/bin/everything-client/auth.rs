@@ -5,7 +5,10 @@ use std::env;
 use http::HeaderMap;
 use serde::Deserialize;
 use wharf::auth::{
-    client::{Assertion, Auth, Callback, Destination, Enterprise, Visit, Visitor},
+    client::{
+        Assertion, Auth, AuthorizationRequest, Enterprise, RedirectParams, UserAgent,
+        UserAgentSession,
+    },
     fetch::Fetch,
     jose::{Algorithm, SigningKey},
 };
@@ -80,22 +83,25 @@ fn person() -> Auth {
 /// Somebody who agrees to everything at once.
 struct Agreeable;
 
-impl Visit for Agreeable {
-    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
-        Box::pin(async { Ok(Box::new(Agreeable) as Box<dyn Visitor>) })
+impl UserAgent for Agreeable {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
+        Box::pin(async { Ok(Box::new(Agreeable) as Box<dyn UserAgentSession>) })
     }
 }
 
-impl Visitor for Agreeable {
+impl UserAgentSession for Agreeable {
     fn redirect_uri(&self) -> &str {
         REDIRECT
     }
 
-    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+    fn visit(
+        self: Box<Self>,
+        to: AuthorizationRequest,
+    ) -> BoxFuture<Result<RedirectParams, Error>> {
         Box::pin(async move {
             let answer = Fetch::new().get(to.url.as_str(), HeaderMap::new()).await?;
             let back = answer.location().filter(|it| it.starts_with(REDIRECT));
-            back.map(Callback::from_url).ok_or_else(|| {
+            back.map(RedirectParams::from_url).ok_or_else(|| {
                 let problem = "the authorization server does not send anybody back";
                 Error::new(ErrorKind::AuthorizationFailed).with_message(problem)
             })

@@ -13,7 +13,7 @@ use std::env;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use wharf::{Client, Pin};
+use wharf::{Client, ProtocolVersion};
 
 use plan::{Plan, Situation};
 
@@ -42,7 +42,7 @@ async fn run() -> wharf::Result<()> {
         .timeout(LIMIT)
         .total(LIMIT);
     if let Ok(revision) = env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
-        builder = builder.pin(revision.parse::<Pin>()?);
+        builder = builder.pin(revision.parse::<ProtocolVersion>()?);
     }
     let client = builder.connect(url).await?;
     let made = tour::make(&client, &plan).await;

@@ -56,7 +56,7 @@ async fn test_prompt_with_image() -> [PromptMessage; 2] {
 
 /// A prompt that asks the user what it is about. For modern clients, over two calls.
 #[prompt]
-async fn test_input_required_result_prompt(ctx: Ctx) -> Result<String, AskError> {
+async fn test_input_required_result_prompt(ctx: Ctx) -> Result<String, ClientRequestError> {
     let Context { context } = ctx.ask("user_context", "What context should it use?").await?;
     Ok(format!("Use this context: {context}"))
 }

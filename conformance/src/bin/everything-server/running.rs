@@ -49,7 +49,7 @@ async fn test_tool_with_progress(ctx: Ctx) -> &'static str {
 /// Lets go of the connection and answers the client that comes back. For legacy clients.
 #[tool(read_only)]
 async fn test_reconnection(ctx: Ctx) -> &'static str {
-    ctx.let_go();
+    ctx.release_connection();
     sleep(2 * A_MOMENT).await;
     "Finished after the connection was let go."
 }

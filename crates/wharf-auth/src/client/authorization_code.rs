@@ -6,7 +6,7 @@ use url::Url;
 use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::client::{
-    Callback, Destination, Login, Visit,
+    AuthorizationRequest, Login, RedirectParams, UserAgent,
     discovery::shown,
     failed,
     flow::Flow,
@@ -44,7 +44,7 @@ struct Sent {
 impl Flow<'_> {
     pub(super) async fn by_code(
         &self,
-        visit: &Arc<dyn Visit>,
+        visit: &Arc<dyn UserAgent>,
         login: &mut Login,
     ) -> Result<Granted, Denial> {
         let page = self.page().await?;
@@ -56,7 +56,7 @@ impl Flow<'_> {
             redirect_uri: visitor.redirect_uri().to_owned(),
         };
         let who = self.introduced(login, &sent.redirect_uri).await?;
-        let to = Destination {
+        let to = AuthorizationRequest {
             url: self.question(page, &who.client_id, &sent),
             state: sent.state.clone(),
             issuer: self.authority.issuer.clone(),
@@ -143,7 +143,7 @@ impl Flow<'_> {
 }
 
 /// The code, if everything fits: nothing else that came back is believed before, or shown.
-fn code(callback: &Callback, state: &str, authority: &Authority) -> Result<String, Error> {
+fn code(callback: &RedirectParams, state: &str, authority: &Authority) -> Result<String, Error> {
     let came = callback.get("state").unwrap_or_default();
     if !same(came.as_bytes(), state.as_bytes()) {
         return Err(failed(
@@ -213,7 +213,7 @@ mod tests {
                 authorization_response_iss_parameter_supported: promised,
                 ..Authority::default()
             };
-            let got = code(&Callback::from_query(query), "s", &authority);
+            let got = code(&RedirectParams::from_query(query), "s", &authority);
             assert_eq!(got.is_ok(), good, "{promised} {query}: {got:?}");
         }
     }
@@ -227,7 +227,7 @@ mod tests {
             (format!("{said}&iss=https://evil.example"), false),
             (said.replace("state=s", "state=x"), false),
         ] {
-            let error = code(&Callback::from_query(&query), "s", &authority).unwrap_err();
+            let error = code(&RedirectParams::from_query(&query), "s", &authority).unwrap_err();
             assert_eq!(error.message.contains("0900"), is_shown, "{query}: {error}");
             assert_eq!(error.message.contains("access_denied"), is_shown, "{query}: {error}");
         }

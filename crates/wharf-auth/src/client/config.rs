@@ -5,10 +5,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use wharf_model::{BoxFuture, Credentials, Error};
+use wharf_model::{BoxFuture, CredentialsProvider, Error};
 
 use crate::client::{
-    Assertion, Enterprise, Login, MemoryVault, Vault, Visit,
+    Assertion, Enterprise, Login, MemoryTokenStore, TokenStore, UserAgent,
     logout::log_out,
     metadata::Authority,
     scope,
@@ -25,9 +25,9 @@ use crate::{fetch::Fetch, jose::SigningKey};
 /// more. Credentials that one authorization server gave are never shown to another.
 ///
 /// ```no_run
-/// use wharf_auth::client::{Auth, Visit};
+/// use wharf_auth::client::{Auth, UserAgent};
 ///
-/// # fn example(browser: impl Visit) {
+/// # fn example(browser: impl UserAgent) {
 /// // A person is asked in a browser; this client registers itself where it can.
 /// let auth = Auth::code(browser).name("Tug").scopes(["files:read"]);
 ///
@@ -51,7 +51,7 @@ pub(super) struct Plan {
     pub(super) document: Option<String>,
     pub(super) name: String,
     pub(super) scopes: Option<Vec<String>>,
-    pub(super) vault: Arc<dyn Vault>,
+    pub(super) vault: Arc<dyn TokenStore>,
     pub(super) dpop: bool,
     pub(super) asks: bool,
     pub(super) fetch: Fetch,
@@ -64,7 +64,7 @@ pub(super) type Confirm = dyn Fn(String) -> BoxFuture<bool> + Send + Sync;
 #[derive(Clone)]
 pub(super) enum Grant {
     Bearer(String),
-    Code(Arc<dyn Visit>),
+    Code(Arc<dyn UserAgent>),
     ClientCredentials,
     Enterprise(Enterprise),
     Workload(Assertion),
@@ -140,7 +140,7 @@ impl Auth {
             document: None,
             name: "Wharf".into(),
             scopes: None,
-            vault: Arc::new(MemoryVault::default()),
+            vault: Arc::new(MemoryTokenStore::default()),
             dpop: false,
             asks: true,
             fetch: Fetch::new(),
@@ -153,7 +153,7 @@ impl Auth {
     }
 
     /// Asks a person, who is sent to the authorization server by `visit`.
-    pub fn code(visit: impl Visit) -> Auth {
+    pub fn code(visit: impl UserAgent) -> Auth {
         Auth::new(Grant::Code(Arc::new(visit)))
     }
 
@@ -288,7 +288,7 @@ impl Auth {
 
     /// Where logins are kept: in memory if nothing is said.
     #[must_use]
-    pub fn vault(mut self, vault: impl Vault) -> Auth {
+    pub fn vault(mut self, vault: impl TokenStore) -> Auth {
         self.0.vault = Arc::new(vault);
         self
     }
@@ -333,7 +333,7 @@ impl Auth {
     ///
     /// # Errors
     /// If tokens could be read on the way there: it must be `https`, or on this machine.
-    pub fn at(&self, url: &str) -> Result<Arc<dyn Credentials>, Error> {
+    pub fn at(&self, url: &str) -> Result<Arc<dyn CredentialsProvider>, Error> {
         Ok(Arc::new(Agent::new(self.0.clone(), url)?))
     }
 

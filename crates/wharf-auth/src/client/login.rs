@@ -25,7 +25,7 @@ impl LoginKey {
 
 /// What a client remembers of a server that it got into: who it is there, and its tokens.
 ///
-/// It is serialized whole, secrets included, for a [`Vault`](super::Vault) to keep. `Debug` shows
+/// It is serialized whole, secrets included, for a [`TokenStore`](super::Vault) to keep. `Debug` shows
 /// none of them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]

@@ -1,6 +1,6 @@
 //! How to get in: a client that is refused finds out who lets in, asks there, and comes back.
 //!
-//! [`Auth`] says how, [`Vault`] keeps what came of it, and [`Visit`] asks the person where somebody
+//! [`Auth`] says how, [`TokenStore`] keeps what came of it, and [`UserAgent`] asks the person where somebody
 //! has to be asked.
 
 mod authorization_code;
@@ -36,10 +36,10 @@ pub use crate::client::{
     config::Auth,
     resource_url::server_key,
     token_store::{
-        Held, MemoryVault, Vault,
-        file::{FileVault, Keychain},
+        MemoryTokenStore, StoreLock, TokenStore,
+        file::{FileTokenStore, Keychain},
     },
-    user_agent::{Callback, Destination, Visit, Visitor},
+    user_agent::{AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession},
 };
 
 /// There is no way in, and why.

@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 use url::Url;
-use wharf_model::{BoxFuture, Credentials, Error, ErrorKind, Rebuff, Shown};
+use wharf_model::{AuthFailure, AuthHeaders, BoxFuture, CredentialsProvider, Error, ErrorKind};
 
 use crate::client::{
     Login, LoginKey, Registration,
@@ -120,8 +120,8 @@ impl Agent {
     }
 }
 
-impl Credentials for Agent {
-    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<Shown, Error>> {
+impl CredentialsProvider for Agent {
+    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
         let (core, verb, url) = (self.0.clone(), verb.to_owned(), url.to_owned());
         Box::pin(async move { core.show(&verb, &url).await })
     }
@@ -140,7 +140,7 @@ impl Credentials for Agent {
         }
     }
 
-    fn refused(&self, rebuff: Rebuff) -> BoxFuture<Result<bool, Error>> {
+    fn refused(&self, rebuff: AuthFailure) -> BoxFuture<Result<bool, Error>> {
         let core = self.0.clone();
         Box::pin(async move { core.refused(rebuff).await })
     }
@@ -151,9 +151,9 @@ impl Core {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn show(self: &Arc<Self>, verb: &str, url: &str) -> Result<Shown, Error> {
+    async fn show(self: &Arc<Self>, verb: &str, url: &str) -> Result<AuthHeaders, Error> {
         if let Grant::Bearer(token) = &self.plan.grant {
-            return Ok(Shown::new(0, vec![("authorization", format!("Bearer {token}"))]));
+            return Ok(AuthHeaders::new(0, vec![("authorization", format!("Bearer {token}"))]));
         }
         self.load().await?;
         self.renew_early().await;
@@ -170,7 +170,7 @@ impl Core {
             }
             (Some(tokens), _) => vec![("authorization", format!("Bearer {}", tokens.access))],
         };
-        Ok(Shown::new(mark, headers))
+        Ok(AuthHeaders::new(mark, headers))
     }
 
     /// Remembers the last login at this server.
@@ -231,7 +231,7 @@ impl Core {
         }
     }
 
-    async fn refused(self: &Arc<Self>, rebuff: Rebuff) -> Result<bool, Error> {
+    async fn refused(self: &Arc<Self>, rebuff: AuthFailure) -> Result<bool, Error> {
         let demand = Demand::read(&rebuff.challenges);
         if rebuff.times >= AGAIN || matches!(self.plan.grant, Grant::Bearer(_)) {
             return Ok(false);

@@ -6,33 +6,34 @@ use url::{Url, form_urlencoded};
 use wharf_model::{BoxFuture, Error};
 
 /// Sends people to authorization servers.
-pub trait Visit: Send + Sync + 'static {
+pub trait UserAgent: Send + Sync + 'static {
     /// Gets ready for one visit: from now on, somebody may come back to the
     /// [redirect URI](Visitor::redirect_uri). `last` is the one of the last visit, which the
     /// authorization server may know: where it can be used again, it should be.
-    fn prepare(&self, last: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>>;
+    fn prepare(&self, last: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>>;
 }
 
-impl<V: Visit + ?Sized> Visit for Arc<V> {
-    fn prepare(&self, last: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+impl<V: UserAgent + ?Sized> UserAgent for Arc<V> {
+    fn prepare(&self, last: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         (**self).prepare(last)
     }
 }
 
 /// One visit that is about to happen.
-pub trait Visitor: Send {
+pub trait UserAgentSession: Send {
     /// Where the authorization server is to send the person back to.
     fn redirect_uri(&self) -> &str;
 
     /// Sends the person there, and waits until they come back. It must give up by itself some day,
     /// and say what to do then.
-    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>>;
+    fn visit(self: Box<Self>, to: AuthorizationRequest)
+    -> BoxFuture<Result<RedirectParams, Error>>;
 }
 
 /// Where a person is sent.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Destination {
+pub struct AuthorizationRequest {
     /// What to open: always `https`, or `http` on this machine.
     pub url: Url,
     /// The `state` that whoever comes back must bring. Others are not who was sent: they may be
@@ -45,7 +46,7 @@ pub struct Destination {
 }
 
 /// Shows neither the URL nor the state.
-impl fmt::Debug for Destination {
+impl fmt::Debug for AuthorizationRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Destination")
             .field("issuer", &self.issuer)
@@ -57,27 +58,27 @@ impl fmt::Debug for Destination {
 /// What somebody brought back: not checked yet.
 ///
 /// ```
-/// use wharf_auth::client::Callback;
+/// use wharf_auth::client::RedirectParams;
 ///
-/// let callback = Callback::from_query("code=7&state=abc");
+/// let callback = RedirectParams::from_query("code=7&state=abc");
 /// assert_eq!(callback.get("code"), Some("7"));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Callback(Vec<(String, String)>);
+pub struct RedirectParams(Vec<(String, String)>);
 
-impl Callback {
+impl RedirectParams {
     /// What the query of the redirect says, with or without its `?`.
     #[must_use]
-    pub fn from_query(query: &str) -> Callback {
+    pub fn from_query(query: &str) -> RedirectParams {
         let query = query.strip_prefix('?').unwrap_or(query);
-        Callback(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+        RedirectParams(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
     /// What the query of a URL says that somebody was sent to.
     #[must_use]
-    pub fn from_url(url: &str) -> Callback {
+    pub fn from_url(url: &str) -> RedirectParams {
         let url = url.split('#').next().unwrap_or_default();
-        Callback::from_query(url.split_once('?').map_or("", |(_, query)| query))
+        RedirectParams::from_query(url.split_once('?').map_or("", |(_, query)| query))
     }
 
     /// The value of a parameter; none if it is not there, or there more than once.
@@ -97,7 +98,7 @@ impl Callback {
 }
 
 /// Shows names only: a code is a secret.
-impl fmt::Debug for Callback {
+impl fmt::Debug for RedirectParams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
     }

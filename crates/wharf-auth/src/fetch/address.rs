@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Who can reach an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reach {
+pub enum AddressClass {
     /// Everybody on the internet.
     Public,
     /// This machine alone.
@@ -20,61 +20,61 @@ pub enum Reach {
 /// Who can reach `address`.
 ///
 /// ```
-/// use wharf_auth::fetch::{Reach, reach_of};
+/// use wharf_auth::fetch::{AddressClass, reach_of};
 ///
-/// assert_eq!(reach_of("9.9.9.9".parse()?), Reach::Public);
-/// assert_eq!(reach_of("169.254.169.254".parse()?), Reach::Never);
-/// assert_eq!(reach_of("::ffff:10.0.0.1".parse()?), Reach::Never);
+/// assert_eq!(reach_of("9.9.9.9".parse()?), AddressClass::Public);
+/// assert_eq!(reach_of("169.254.169.254".parse()?), AddressClass::Never);
+/// assert_eq!(reach_of("::ffff:10.0.0.1".parse()?), AddressClass::Never);
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
-pub fn reach_of(address: IpAddr) -> Reach {
+pub fn reach_of(address: IpAddr) -> AddressClass {
     match address {
         IpAddr::V4(address) => reach_of_v4(address),
         IpAddr::V6(address) => reach_of_v6(address),
     }
 }
 
-fn reach_of_v4(address: Ipv4Addr) -> Reach {
+fn reach_of_v4(address: Ipv4Addr) -> AddressClass {
     match address.octets() {
-        [127, ..] => Reach::Loopback,
-        [10, ..] | [192, 168, ..] => Reach::Private,
-        [172, b, ..] if b & 0xf0 == 16 => Reach::Private,
+        [127, ..] => AddressClass::Loopback,
+        [10, ..] | [192, 168, ..] => AddressClass::Private,
+        [172, b, ..] if b & 0xf0 == 16 => AddressClass::Private,
         // Shared by a provider's customers.
-        [100, b, ..] if b & 0xc0 == 64 => Reach::Private,
+        [100, b, ..] if b & 0xc0 == 64 => AddressClass::Private,
         // This network, link-local, protocol assignments, relays, benchmarks.
         [0, ..] | [169, 254, ..] | [192, 0, 0, _] | [192, 88, 99, _] | [198, 18 | 19, ..] => {
-            Reach::Never
+            AddressClass::Never
         }
         // Documentation.
-        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => Reach::Never,
+        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => AddressClass::Never,
         // Multicast, reserved, broadcast.
-        [224..=255, ..] => Reach::Never,
-        _ => Reach::Public,
+        [224..=255, ..] => AddressClass::Never,
+        _ => AddressClass::Public,
     }
 }
 
-fn reach_of_v6(address: Ipv6Addr) -> Reach {
+fn reach_of_v6(address: Ipv6Addr) -> AddressClass {
     if address == Ipv6Addr::LOCALHOST {
-        return Reach::Loopback;
+        return AddressClass::Loopback;
     }
     match address.segments() {
         // Unique local.
-        [first, ..] if first & 0xfe00 == 0xfc00 => Reach::Private,
+        [first, ..] if first & 0xfe00 == 0xfc00 => AddressClass::Private,
         // Translated by the network: as good as the address inside, if that may be translated.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             let [[a, b], [c, d]] = [high.to_be_bytes(), low.to_be_bytes()];
             match reach_of_v4(Ipv4Addr::new(a, b, c, d)) {
-                Reach::Public => Reach::Public,
-                _ => Reach::Never,
+                AddressClass::Public => AddressClass::Public,
+                _ => AddressClass::Never,
             }
         }
         // Teredo and other assignments of protocols; documentation; 6to4.
-        [0x2001, 0..=0x01ff | 0x0db8, ..] | [0x2002, ..] => Reach::Never,
-        [0x3fff, second, ..] if second & 0xf000 == 0 => Reach::Never,
-        [first, ..] if first & 0xe000 == 0x2000 => Reach::Public,
+        [0x2001, 0..=0x01ff | 0x0db8, ..] | [0x2002, ..] => AddressClass::Never,
+        [0x3fff, second, ..] if second & 0xf000 == 0 => AddressClass::Never,
+        [first, ..] if first & 0xe000 == 0x2000 => AddressClass::Public,
         // Unspecified, mapped, compatible, translated locally, discarded, link-local, multicast,
         // and whatever has not been assigned.
-        _ => Reach::Never,
+        _ => AddressClass::Never,
     }
 }
 
@@ -83,9 +83,9 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use super::*;
 
-    const CORPUS: &[(Reach, &[&str])] = &[
+    const CORPUS: &[(AddressClass, &[&str])] = &[
         (
-            Reach::Public,
+            AddressClass::Public,
             &[
                 "1.1.1.1",
                 "9.9.9.9",
@@ -104,9 +104,9 @@ mod tests {
                 "3fff:1000::1",
             ],
         ),
-        (Reach::Loopback, &["127.0.0.1", "127.255.255.254", "::1"]),
+        (AddressClass::Loopback, &["127.0.0.1", "127.255.255.254", "::1"]),
         (
-            Reach::Private,
+            AddressClass::Private,
             &[
                 "10.0.0.1",
                 "172.16.0.1",
@@ -119,7 +119,7 @@ mod tests {
             ],
         ),
         (
-            Reach::Never,
+            AddressClass::Never,
             &[
                 "0.0.0.0",
                 "0.1.2.3",

@@ -15,7 +15,7 @@ use tokio::{
 use wharf_model::BoxFuture;
 
 use crate::fetch::{
-    FetchError, Reach, reach_of,
+    AddressClass, FetchError, reach_of,
     target_url::{Place, Who},
     tls::Trust,
 };
@@ -134,18 +134,18 @@ impl Dialer {
 
     fn may_reach(&self, host: &Who, address: &SocketAddr) -> bool {
         match reach_of(address.ip()) {
-            Reach::Public => true,
-            Reach::Loopback => self.loopback && (self.private || host.is_this_machine()),
-            Reach::Private => self.private,
-            Reach::Never => false,
+            AddressClass::Public => true,
+            AddressClass::Loopback => self.loopback && (self.private || host.is_this_machine()),
+            AddressClass::Private => self.private,
+            AddressClass::Never => false,
         }
     }
 }
 
 fn forbidden(place: &Place, address: &SocketAddr) -> FetchError {
     let what = match reach_of(address.ip()) {
-        Reach::Loopback => "this machine",
-        Reach::Private => "a private network",
+        AddressClass::Loopback => "this machine",
+        AddressClass::Private => "a private network",
         _ => "an address that no server has",
     };
     FetchError::Forbidden(format!(

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use url::form_urlencoded;
 
 pub use self::{
-    address::{Reach, reach_of},
+    address::{AddressClass, reach_of},
     error::FetchError,
 };
 use crate::fetch::{connect::Dialer, target_url::Place};

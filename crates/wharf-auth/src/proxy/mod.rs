@@ -35,8 +35,8 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
 use wharf_model::{
-    Admission, Authority, BoxFuture, Denied, Error, Knock, Pass, Principal, Reach, StateSeal,
-    Stores, Verdict,
+    AuthDecision, AuthRejection, AuthRequest, AuthResult, Authenticated, Authenticator, BoxFuture,
+    Error, Principal, Sharing, StateCipher, Stores,
 };
 
 pub use self::provider::Provider;
@@ -61,7 +61,7 @@ type Decide = dyn Fn(&Identity, &BTreeSet<String>) -> Option<BTreeSet<String>> +
 /// # struct Server;
 /// # impl Server {
 /// #     fn new(_: &str, _: &str) -> Self { Server }
-/// #     fn auth(self, _: impl wharf_model::Authority) -> Self { self }
+/// #     fn auth(self, _: impl wharf_model::Authenticator) -> Self { self }
 /// # }
 /// use wharf_auth::proxy::{OAuthProxy, Provider};
 ///
@@ -281,7 +281,7 @@ impl OAuthProxy {
     }
 
     /// Somebody who shows no token that is good, and why that is so.
-    fn stranger(&self, error: Option<(&str, &'static str)>) -> Denied {
+    fn stranger(&self, error: Option<(&str, &'static str)>) -> AuthRejection {
         let (status, what) = match error {
             Some(("invalid_request", what)) => (400, what),
             Some((_, what)) => (401, what),
@@ -289,31 +289,34 @@ impl OAuthProxy {
         };
         let first = self.settings.first_scopes();
         let first: Vec<_> = first.iter().map(String::as_str).collect();
-        Denied::new(status, what).challenge(self.challenge(error, &first))
+        AuthRejection::new(status, what).challenge(self.challenge(error, &first))
     }
 }
 
 /// What to tell who shows a token that is none.
 const UNKNOWN: (&str, &str) = ("invalid_token", "The token is not known here, or has ended");
 
-impl Authority for OAuthProxy {
-    fn admit(&self, knock: &Knock<'_>) -> Admission {
+impl Authenticator for OAuthProxy {
+    fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision {
         let Some(desk) = self.desk.get() else {
-            return Admission::Now(Err(Denied::new(503, "The OAuth proxy has no store yet")));
+            return AuthDecision::Now(Err(AuthRejection::new(
+                503,
+                "The OAuth proxy has no store yet",
+            )));
         };
         let token = match presented(knock) {
             Ok(Some(Presented { scheme: Scheme::Bearer, token })) => token.to_owned(),
-            Ok(Some(_)) => return Admission::Now(Err(self.stranger(Some(UNKNOWN)))),
-            Ok(None) => return Admission::Now(Err(self.stranger(None))),
+            Ok(Some(_)) => return AuthDecision::Now(Err(self.stranger(Some(UNKNOWN)))),
+            Ok(None) => return AuthDecision::Now(Err(self.stranger(None))),
             Err(what) => {
-                return Admission::Now(Err(self.stranger(Some(("invalid_request", what)))));
+                return AuthDecision::Now(Err(self.stranger(Some(("invalid_request", what)))));
             }
         };
         let (desk, stranger) = (desk.clone(), self.stranger(Some(UNKNOWN)));
-        Admission::Later(Box::pin(async move { admitted(desk, &token, stranger).await }))
+        AuthDecision::Later(Box::pin(async move { admitted(desk, &token, stranger).await }))
     }
 
-    fn denied(&self, error: &Error, _knock: &Knock<'_>, who: &Principal) -> Vec<HeaderValue> {
+    fn denied(&self, error: &Error, _knock: &AuthRequest<'_>, who: &Principal) -> Vec<HeaderValue> {
         let what = "More is needed for this than was granted";
         // With what there is already: not every client asks for that again by itself.
         let scopes: Vec<_> = who.scopes().chain(error.required_scopes()).collect();
@@ -346,9 +349,9 @@ impl Authority for OAuthProxy {
         }
     }
 
-    fn settle(&self, stores: &Stores, seal: Arc<dyn StateSeal>) -> Result<(), String> {
+    fn settle(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
         let site = self.site()?;
-        if stores.reach > Reach::Process && !seal.is_shared() {
+        if stores.reach > Sharing::Process && !seal.is_shared() {
             return Err(
                 "what the OAuth proxy keeps outlives this process, and its key would not: set \
                  `WHARF_STATE_KEY` (`openssl rand -base64 32` makes one), or give the server its \
@@ -361,10 +364,10 @@ impl Authority for OAuthProxy {
     }
 }
 
-async fn admitted(desk: Arc<Desk>, token: &str, stranger: Denied) -> Verdict {
+async fn admitted(desk: Arc<Desk>, token: &str, stranger: AuthRejection) -> AuthResult {
     let found = desk.look_up(token).await.map_err(|error| {
         tracing::warn!(%error, "the OAuth proxy cannot reach what it keeps");
-        Denied::new(503, "Tokens cannot be checked at the moment: try again later")
+        AuthRejection::new(503, "Tokens cannot be checked at the moment: try again later")
     })?;
     let Some((kept, access)) = found else { return Err(stranger) };
     let grant = kept.thing;
@@ -374,7 +377,7 @@ async fn admitted(desk: Arc<Desk>, token: &str, stranger: Denied) -> Verdict {
         principal = principal.with_scope(scope);
     }
     let until = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(access.until));
-    let mut pass = Pass::new(principal);
+    let mut pass = Authenticated::new(principal);
     pass.until = until;
     if let Some((name, _)) = token::access_parts(token) {
         pass.extensions.insert(Upstream::new(desk, name, grant));

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header, request::Parts};
-use wharf_model::{Error, NonceStore, Rate, RateStore, StateSeal, Stores};
+use wharf_model::{Error, NonceStore, Rate, RateStore, StateCipher, Stores};
 
 use crate::proxy::{
     Settings, clients::Documents, consent_page, consent_page::Answer, cookie::Cookies, form::Form,
@@ -29,7 +29,7 @@ pub(super) struct Desk {
     pub(super) settings: Settings,
     pub(super) idp: Idp,
     pub(super) shelf: Shelf,
-    pub(super) seal: Arc<dyn StateSeal>,
+    pub(super) seal: Arc<dyn StateCipher>,
     pub(super) nonces: Arc<dyn NonceStore>,
     pub(super) rates: Arc<dyn RateStore>,
     /// None if clients cannot publish who they are.
@@ -49,7 +49,7 @@ impl Desk {
         site: Site,
         settings: Settings,
         stores: &Stores,
-        seal: Arc<dyn StateSeal>,
+        seal: Arc<dyn StateCipher>,
     ) -> Self {
         let (provider, fetch) = (settings.provider.clone(), settings.fetch.clone());
         Desk {

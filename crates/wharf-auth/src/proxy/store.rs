@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
-use wharf_model::{Error, Record, RecordStore, StateSeal};
+use wharf_model::{Error, Record, RecordStore, StateCipher};
 
 use crate::jose::{b64, sha256};
 
@@ -55,7 +55,7 @@ impl<T: Thing> Kept<T> {
 /// Where things are kept. Every operation is atomic, whoever shares the store.
 pub(super) struct Shelf {
     records: Arc<dyn RecordStore>,
-    seal: Arc<dyn StateSeal>,
+    seal: Arc<dyn StateCipher>,
     clock: Mutex<Option<(u64, Instant)>>,
     swept: Mutex<Option<Instant>>,
 }
@@ -64,7 +64,7 @@ pub(super) struct Shelf {
 pub(super) struct Owner<'a>(pub(super) &'a str, pub(super) usize);
 
 impl Shelf {
-    pub(super) fn new(records: Arc<dyn RecordStore>, seal: Arc<dyn StateSeal>) -> Self {
+    pub(super) fn new(records: Arc<dyn RecordStore>, seal: Arc<dyn StateCipher>) -> Self {
         Shelf { records, seal, clock: Mutex::default(), swept: Mutex::default() }
     }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use http::HeaderName;
-use wharf_model::{Admission, ClientCertificate, Denied, Knock, Pass, Stores, Verdict};
+use wharf_model::{
+    AuthDecision, AuthRejection, AuthRequest, AuthResult, Authenticated, ClientCertificate, Stores,
+};
 
 use crate::jose::{b64, same, sha256};
 use crate::server::{
@@ -34,16 +36,16 @@ impl<V: Verifier> Gate<V> {
         self.proofs.join(stores);
     }
 
-    pub(crate) fn admit(self: &Arc<Self>, knock: &Knock<'_>) -> Admission {
+    pub(crate) fn admit(self: &Arc<Self>, knock: &AuthRequest<'_>) -> AuthDecision {
         let presented = match presented(knock) {
             Ok(Some(presented)) => presented,
-            Ok(None) => return Admission::Now(Err(self.front.nobody())),
-            Err(problem) => return Admission::Now(Err(self.front.malformed(problem))),
+            Ok(None) => return AuthDecision::Now(Err(self.front.nobody())),
+            Err(problem) => return AuthDecision::Now(Err(self.front.malformed(problem))),
         };
         let digest = sha256(presented.token.as_bytes());
         if let Some(grant) = self.cache.get(&digest) {
             if grant.bound.is_free() && presented.scheme == Scheme::Bearer {
-                return Admission::Now(self.unbound(grant));
+                return AuthDecision::Now(self.unbound(grant));
             }
             return self.clone().enter(grant, Shown::of(knock, &presented));
         }
@@ -54,7 +56,7 @@ impl<V: Verifier> Gate<V> {
             Checking::Now(checked) => self.clone().settle(digest, checked, shown),
             Checking::Later(checked) => {
                 let gate = self.clone();
-                Admission::Later(Box::pin(async move {
+                AuthDecision::Later(Box::pin(async move {
                     let checked = checked.await;
                     gate.settle(digest, checked, shown).verdict().await
                 }))
@@ -62,49 +64,57 @@ impl<V: Verifier> Gate<V> {
         }
     }
 
-    fn settle(self: Arc<Self>, digest: [u8; 32], checked: Checked, shown: Shown) -> Admission {
+    fn settle(self: Arc<Self>, digest: [u8; 32], checked: Checked, shown: Shown) -> AuthDecision {
         let grant = match checked {
             Ok(grant) => grant,
             Err(Rejected::Invalid(problem)) => {
                 let denied = self.front.invalid(shown.scheme, "invalid_token", problem);
-                return Admission::Now(Err(denied));
+                return AuthDecision::Now(Err(denied));
             }
-            Err(Rejected::Unknown) => return Admission::Now(Err(self.front.unknown())),
+            Err(Rejected::Unknown) => return AuthDecision::Now(Err(self.front.unknown())),
         };
         self.cache.put(digest, &grant, self.verifier.keep());
         self.enter(grant, shown)
     }
 
     /// Lets the bearer of a good token in, if it is the one that the token is bound to.
-    fn enter(self: Arc<Self>, grant: Grant, shown: Shown) -> Admission {
+    fn enter(self: Arc<Self>, grant: Grant, shown: Shown) -> AuthDecision {
         if grant.bound.otherwise {
             let problem = "The token is bound in a way that is not supported here";
-            return Admission::Now(Err(self.front.invalid(shown.scheme, "invalid_token", problem)));
+            return AuthDecision::Now(Err(self.front.invalid(
+                shown.scheme,
+                "invalid_token",
+                problem,
+            )));
         }
         if let Some(wanted) = &grant.bound.certificate
             && !shows(wanted, shown.certificate.as_ref())
         {
             let problem = "The token is bound to another client certificate";
-            return Admission::Now(Err(self.front.invalid(shown.scheme, "invalid_token", problem)));
+            return AuthDecision::Now(Err(self.front.invalid(
+                shown.scheme,
+                "invalid_token",
+                problem,
+            )));
         }
         match (shown.scheme, &grant.bound.key) {
-            (Scheme::Bearer, None) => Admission::Now(self.unbound(grant)),
+            (Scheme::Bearer, None) => AuthDecision::Now(self.unbound(grant)),
             (Scheme::Bearer, Some(_)) => {
                 let problem = "The token is bound to a key: send it with DPoP and a proof";
-                Admission::Now(Err(self.front.invalid(Scheme::Dpop, "invalid_token", problem)))
+                AuthDecision::Now(Err(self.front.invalid(Scheme::Dpop, "invalid_token", problem)))
             }
             (Scheme::Dpop, None) => {
                 let problem = "The token is not bound to a key: send it as Bearer";
-                Admission::Now(Err(self.front.invalid(Scheme::Dpop, "invalid_token", problem)))
+                AuthDecision::Now(Err(self.front.invalid(Scheme::Dpop, "invalid_token", problem)))
             }
             (Scheme::Dpop, Some(key)) => {
                 let key = key.clone();
-                Admission::Later(Box::pin(async move { self.proved(grant, &key, &shown).await }))
+                AuthDecision::Later(Box::pin(async move { self.proved(grant, &key, &shown).await }))
             }
         }
     }
 
-    fn unbound(&self, grant: Grant) -> Verdict {
+    fn unbound(&self, grant: Grant) -> AuthResult {
         if self.front.dpop.is_required() {
             let problem = "Only tokens that are bound to a key are taken here: use DPoP";
             return Err(self.front.invalid(Scheme::Dpop, "invalid_token", problem));
@@ -112,7 +122,7 @@ impl<V: Verifier> Gate<V> {
         self.pass(grant, Scheme::Bearer)
     }
 
-    async fn proved(&self, grant: Grant, key: &str, shown: &Shown) -> Verdict {
+    async fn proved(&self, grant: Grant, key: &str, shown: &Shown) -> AuthResult {
         let fresh = match self.proofs.check(key, shown).await {
             Ok(fresh) => fresh,
             Err(refused) => return Err(self.refused(refused)),
@@ -124,7 +134,7 @@ impl<V: Verifier> Gate<V> {
         Ok(pass)
     }
 
-    fn refused(&self, refused: Refused) -> Denied {
+    fn refused(&self, refused: Refused) -> AuthRejection {
         match refused {
             Refused::Proof(problem) => {
                 self.front.invalid(Scheme::Dpop, "invalid_dpop_proof", problem)
@@ -139,8 +149,8 @@ impl<V: Verifier> Gate<V> {
         }
     }
 
-    fn pass(&self, grant: Grant, scheme: Scheme) -> Verdict {
-        let mut pass: Pass = grant.pass;
+    fn pass(&self, grant: Grant, scheme: Scheme) -> AuthResult {
+        let mut pass: Authenticated = grant.pass;
         if let Some(denied) = self.front.lacks(&pass.principal, scheme) {
             return Err(denied);
         }

@@ -51,8 +51,8 @@ macro_rules! common {
             }
         }
 
-        impl wharf_model::Authority for $builder {
-            fn admit(&self, knock: &wharf_model::Knock<'_>) -> wharf_model::Admission {
+        impl wharf_model::Authenticator for $builder {
+            fn admit(&self, knock: &wharf_model::AuthRequest<'_>) -> wharf_model::AuthDecision {
                 self.gate().admit(knock)
             }
 
@@ -99,7 +99,7 @@ macro_rules! pages {
         fn denied(
             &self,
             error: &wharf_model::Error,
-            knock: &wharf_model::Knock<'_>,
+            knock: &wharf_model::AuthRequest<'_>,
             principal: &wharf_model::Principal,
         ) -> Vec<http::HeaderValue> {
             self.front.denied(error, knock.headers, principal)

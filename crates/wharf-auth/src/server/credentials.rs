@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method, Uri, header};
 use url::form_urlencoded;
-use wharf_model::{ClientCertificate, Knock};
+use wharf_model::{AuthRequest, ClientCertificate};
 
 use crate::jose::{MAX_TOKEN, sha256};
 
@@ -24,7 +24,9 @@ pub(crate) struct Presented<'a> {
 /// The token of a request, if it shows one where tokens belong.
 ///
 /// The problem, if the request is malformed: RFC 6750 has it answered with 400.
-pub(crate) fn presented<'a>(knock: &Knock<'a>) -> Result<Option<Presented<'a>>, &'static str> {
+pub(crate) fn presented<'a>(
+    knock: &AuthRequest<'a>,
+) -> Result<Option<Presented<'a>>, &'static str> {
     let query = knock.uri.query().unwrap_or_default();
     if form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token") {
         return Err("A token in the URL is not taken: send it in the Authorization header");
@@ -89,7 +91,7 @@ impl Proof {
 }
 
 impl Shown {
-    pub(crate) fn of(knock: &Knock<'_>, presented: &Presented<'_>) -> Self {
+    pub(crate) fn of(knock: &AuthRequest<'_>, presented: &Presented<'_>) -> Self {
         let host = knock.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = Uri::authority(knock.uri).map(|it| it.as_str()).or(host);
         Shown {

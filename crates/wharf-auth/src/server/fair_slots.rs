@@ -7,7 +7,7 @@ use std::{
 };
 
 use tokio::sync::Notify;
-use wharf_model::{Budget, Caller, Held};
+use wharf_model::{Budget, BudgetShare, Caller};
 
 /// How many callers may wait for each place.
 const WAITING: usize = 16;
@@ -22,7 +22,7 @@ pub(super) struct Places {
 
 /// A place; it is free again when this is dropped.
 pub(super) struct Place {
-    held: Option<Held>,
+    held: Option<BudgetShare>,
     places: Arc<Places>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Place {
 struct Waiting<'a> {
     places: &'a Places,
     caller: &'a Caller,
-    held: Option<Held>,
+    held: Option<BudgetShare>,
 }
 
 impl Places {

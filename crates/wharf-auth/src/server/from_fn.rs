@@ -3,7 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use http::{HeaderMap, Method, Uri};
-use wharf_model::{Admission, Authority, Denied, Knock, Pass, Scope, Verdict};
+use wharf_model::{
+    AuthDecision, AuthRejection, AuthRequest, AuthResult, Authenticated, Authenticator,
+    RequestExtensions,
+};
 
 use crate::server::{
     builder_macros::{pages, published},
@@ -14,7 +17,7 @@ use crate::server::{
 /// A request that wants to come in: all of it but its body.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Head {
+pub struct RequestHead {
     /// The verb.
     pub method: Method,
     /// What is asked for, as it stood in the request.
@@ -22,90 +25,90 @@ pub struct Head {
     /// The headers. They may hold secrets.
     pub headers: HeaderMap,
     /// What outer layers put there.
-    pub scope: Scope,
+    pub scope: RequestExtensions,
 }
 
-impl Head {
+impl RequestHead {
     /// The token in the `Authorization` header, if it is a Bearer's.
     #[must_use]
     pub fn bearer(&self) -> Option<&str> {
-        let knock = Knock::new(&self.method, &self.uri, &self.headers, &self.scope);
+        let knock = AuthRequest::new(&self.method, &self.uri, &self.headers, &self.scope);
         let presented = presented(&knock).ok().flatten();
         presented.filter(|it| it.scheme == Scheme::Bearer).map(|it| it.token)
     }
 }
 
-impl fmt::Debug for Head {
+impl fmt::Debug for RequestHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Head").field("method", &self.method).finish_non_exhaustive()
     }
 }
 
-/// Lets a function decide who comes in. See [`by`] and [`by_async`].
+/// Lets a function decide who comes in. See [`by`] and [`from_async_fn`].
 #[must_use]
-pub struct By {
+pub struct FnAuthenticator {
     front: Front,
-    decide: Box<dyn Fn(&Knock<'_>) -> Admission + Send + Sync>,
+    decide: Box<dyn Fn(&AuthRequest<'_>) -> AuthDecision + Send + Sync>,
 }
 
 /// Lets in whomever a function lets in, which decides at once.
 ///
 /// ```
 /// use wharf_auth::server::by;
-/// use wharf_model::{Denied, Knock, Principal};
+/// use wharf_model::{AuthRejection, AuthRequest, Principal};
 ///
 /// // Some middleware of the application's has found out who it is.
-/// let authority = by(|knock: &Knock<'_>| {
-///     knock.scope.get::<Principal>().cloned().ok_or(Denied::new(401, "Log in first"))
+/// let authority = by(|knock: &AuthRequest<'_>| {
+///     knock.scope.get::<Principal>().cloned().ok_or(AuthRejection::new(401, "Log in first"))
 /// });
 /// # let _ = authority;
 /// ```
-pub fn by<F, P>(decide: F) -> By
+pub fn by<F, P>(decide: F) -> FnAuthenticator
 where
-    F: Fn(&Knock<'_>) -> Result<P, Denied> + Send + Sync + 'static,
-    P: Into<Pass>,
+    F: Fn(&AuthRequest<'_>) -> Result<P, AuthRejection> + Send + Sync + 'static,
+    P: Into<Authenticated>,
 {
-    let decide = move |knock: &Knock<'_>| Admission::Now(decide(knock).map(Into::into));
-    By { front: Front::default(), decide: Box::new(decide) }
+    let decide = move |knock: &AuthRequest<'_>| AuthDecision::Now(decide(knock).map(Into::into));
+    FnAuthenticator { front: Front::default(), decide: Box::new(decide) }
 }
 
 /// Lets in whomever an async function lets in.
 ///
 /// ```
-/// use wharf_auth::server::{Head, by_async};
-/// use wharf_model::{Denied, Principal};
+/// use wharf_auth::server::{RequestHead, from_async_fn};
+/// use wharf_model::{AuthRejection, Principal};
 ///
 /// async fn look_up(token: &str) -> Option<Principal> {
 ///     (token == "for-alice").then(|| Principal::new("alice"))
 /// }
 ///
-/// let authority = by_async(async |head: Head| {
-///     let token = head.bearer().ok_or(Denied::new(401, "Send a token"))?;
-///     look_up(token).await.ok_or(Denied::new(401, "The token is unknown"))
+/// let authority = from_async_fn(async |head: RequestHead| {
+///     let token = head.bearer().ok_or(AuthRejection::new(401, "Send a token"))?;
+///     look_up(token).await.ok_or(AuthRejection::new(401, "The token is unknown"))
 /// });
 /// # let _ = authority;
 /// ```
-pub fn by_async<F, Fut, P>(decide: F) -> By
+pub fn from_async_fn<F, Fut, P>(decide: F) -> FnAuthenticator
 where
-    F: Fn(Head) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<P, Denied>> + Send + 'static,
-    P: Into<Pass>,
+    F: Fn(RequestHead) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<P, AuthRejection>> + Send + 'static,
+    P: Into<Authenticated>,
 {
     let decide = Arc::new(decide);
-    let decide = move |knock: &Knock<'_>| {
-        let head = Head {
+    let decide = move |knock: &AuthRequest<'_>| {
+        let head = RequestHead {
             method: knock.method.clone(),
             uri: knock.uri.clone(),
             headers: knock.headers.clone(),
             scope: knock.scope.clone(),
         };
         let deciding = decide(head);
-        Admission::Later(Box::pin(async move { deciding.await.map(Into::into) }))
+        AuthDecision::Later(Box::pin(async move { deciding.await.map(Into::into) }))
     };
-    By { front: Front::default(), decide: Box::new(decide) }
+    FnAuthenticator { front: Front::default(), decide: Box::new(decide) }
 }
 
-impl By {
+impl FnAuthenticator {
     published!();
 
     /// Whom clients ask for tokens. May be called several times.
@@ -116,7 +119,7 @@ impl By {
 }
 
 /// A refusal without a challenge gets the usual one: every 401 has one.
-fn challenged(front: &Front, verdict: Verdict) -> Verdict {
+fn challenged(front: &Front, verdict: AuthResult) -> AuthResult {
     verdict.map_err(|denied| {
         if denied.status != 401 || denied.headers.contains_key(http::header::WWW_AUTHENTICATE) {
             return denied;
@@ -124,19 +127,19 @@ fn challenged(front: &Front, verdict: Verdict) -> Verdict {
         let usual = front.nobody();
         let mut headers = usual.headers;
         headers.extend((*denied.headers).clone());
-        let mut with = Denied::new(denied.status, denied.message.clone());
+        let mut with = AuthRejection::new(denied.status, denied.message.clone());
         with.headers = headers;
         with
     })
 }
 
-impl Authority for By {
-    fn admit(&self, knock: &Knock<'_>) -> Admission {
+impl Authenticator for FnAuthenticator {
+    fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision {
         match (self.decide)(knock) {
-            Admission::Now(verdict) => Admission::Now(challenged(&self.front, verdict)),
-            Admission::Later(verdict) => {
+            AuthDecision::Now(verdict) => AuthDecision::Now(challenged(&self.front, verdict)),
+            AuthDecision::Later(verdict) => {
                 let front = self.front.clone();
-                Admission::Later(Box::pin(async move { challenged(&front, verdict.await) }))
+                AuthDecision::Later(Box::pin(async move { challenged(&front, verdict.await) }))
             }
         }
     }
@@ -148,7 +151,7 @@ impl Authority for By {
     }
 }
 
-impl fmt::Debug for By {
+impl fmt::Debug for FnAuthenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("By").finish_non_exhaustive()
     }

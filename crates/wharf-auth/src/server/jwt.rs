@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::Pass;
+use wharf_model::Authenticated;
 
 use super::keys::{Found, Keys};
 use crate::jose::{Algorithm, Claims, JoseError, Jwk, Unverified};
@@ -187,7 +187,7 @@ impl Verifier for Tokens {
             Found::Keys(keys) => Checking::Now(self.0.judge(&parsed, issuer, &keys)),
             Found::None => Checking::Now(Err(UNKNOWN_KEY)),
             Found::Unknown => Checking::Now(Err(Rejected::Unknown)),
-            Found::Ask(mut asking) => {
+            Found::ClientRequest(mut asking) => {
                 let (rules, token) = (self.0.clone(), token.to_owned());
                 Checking::Later(Box::pin(async move {
                     // Ends when whoever asked has the answer, or none.
@@ -196,7 +196,7 @@ impl Verifier for Tokens {
                     match keys.find(&parsed.header, true) {
                         Found::Keys(keys) => rules.judge(&parsed, issuer, &keys),
                         Found::None => Err(UNKNOWN_KEY),
-                        Found::Unknown | Found::Ask(_) => Err(Rejected::Unknown),
+                        Found::Unknown | Found::ClientRequest(_) => Err(Rejected::Unknown),
                     }
                 }))
             }
@@ -255,7 +255,7 @@ pub(super) fn grant(
     let principal = reading.principal(issuer, &claims);
     let principal = principal.ok_or(Rejected::Invalid("The token does not say whose it is"))?;
     let bound = Bound::of(&claims);
-    let mut pass = Pass::new(principal);
+    let mut pass = Authenticated::new(principal);
     pass.extensions.insert(claims);
     Ok(Grant { pass, expires, bound })
 }

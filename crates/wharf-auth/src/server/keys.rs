@@ -62,7 +62,7 @@ pub(crate) enum Found {
     /// The issuer has no such key.
     None,
     /// The issuer must be asked first.
-    Ask(watch::Receiver<()>),
+    ClientRequest(watch::Receiver<()>),
     /// The issuer does not answer.
     Unknown,
 }
@@ -94,7 +94,7 @@ impl Keys {
         };
         let Some(known) = usable else {
             return match (!asked).then(|| self.ask(&mut state)).flatten() {
-                Some(asking) => Found::Ask(asking),
+                Some(asking) => Found::ClientRequest(asking),
                 None => Found::Unknown,
             };
         };
@@ -111,7 +111,7 @@ impl Keys {
             return Found::None;
         }
         match self.ask(&mut state) {
-            Some(asking) => Found::Ask(asking),
+            Some(asking) => Found::ClientRequest(asking),
             // It may be a new key: nobody knows before the issuer may be asked again.
             None => Found::Unknown,
         }

@@ -1,7 +1,7 @@
 //! Who may call: authorities for a server, each of which is one line at the server.
 //!
 //! [`Jwt`] checks tokens by their issuer's keys, [`Introspection`] asks the issuer about each, [`StaticToken`] knows a
-//! few by heart, and [`by`] and [`by_async`] leave it to a function. All of them publish the server's metadata
+//! few by heart, and [`by`] and [`from_async_fn`] leave it to a function. All of them publish the server's metadata
 //! (RFC 9728) and answer with complete challenges.
 
 mod authenticate;
@@ -31,7 +31,7 @@ pub use self::{
     jwt::{Issued, Jwt},
 };
 pub use crate::server::{
-    from_fn::{By, Head, by, by_async},
+    from_fn::{FnAuthenticator, RequestHead, by, from_async_fn},
     issuer_requests::Download,
     static_token::StaticToken,
 };

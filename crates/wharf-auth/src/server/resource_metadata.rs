@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use serde_json::{Value, json};
 use url::Url;
-use wharf_model::{Denied, Error, Principal};
+use wharf_model::{AuthRejection, Error, Principal};
 
 use crate::server::{
     challenge::Challenge, credentials::Scheme, dpop::Dpop, verified_token::Reading,
@@ -116,8 +116,8 @@ impl Front {
     }
 
     /// The challenges for somebody who showed nothing.
-    pub(crate) fn nobody(&self) -> Denied {
-        let denied = Denied::new(401, "Authorization is required: see WWW-Authenticate");
+    pub(crate) fn nobody(&self) -> AuthRejection {
+        let denied = AuthRejection::new(401, "Authorization is required: see WWW-Authenticate");
         self.schemes(None).into_iter().fold(denied, |denied, scheme| {
             let challenge = self.begin(scheme).scopes(self.scopes.iter().map(String::as_str));
             denied.challenge(self.finish(challenge, scheme))
@@ -125,34 +125,39 @@ impl Front {
     }
 
     /// The challenge for a request that is malformed.
-    pub(crate) fn malformed(&self, problem: &'static str) -> Denied {
+    pub(crate) fn malformed(&self, problem: &'static str) -> AuthRejection {
         let challenge = self.begin(Scheme::Bearer).with("error", "invalid_request");
         let challenge = self.finish(challenge.with("error_description", problem), Scheme::Bearer);
-        Denied::new(400, problem).challenge(challenge)
+        AuthRejection::new(400, problem).challenge(challenge)
     }
 
     /// The challenge for a token, or a proof, that is no good.
-    pub(crate) fn invalid(&self, scheme: Scheme, error: &str, problem: &'static str) -> Denied {
+    pub(crate) fn invalid(
+        &self,
+        scheme: Scheme,
+        error: &str,
+        problem: &'static str,
+    ) -> AuthRejection {
         let challenge = self.begin(scheme).with("error", error);
         let challenge = challenge.scopes(self.scopes.iter().map(String::as_str));
         let challenge = self.finish(challenge.with("error_description", problem), scheme);
-        Denied::new(401, problem).challenge(challenge)
+        AuthRejection::new(401, problem).challenge(challenge)
     }
 
     /// Nobody can tell now.
-    pub(crate) fn unknown(&self) -> Denied {
-        let mut denied = Denied::new(503, "Tokens cannot be checked now; try again later");
+    pub(crate) fn unknown(&self) -> AuthRejection {
+        let mut denied = AuthRejection::new(503, "Tokens cannot be checked now; try again later");
         denied.headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         denied
     }
 
     /// What every request needs and this caller lacks, if anything.
-    pub(crate) fn lacks(&self, principal: &Principal, scheme: Scheme) -> Option<Denied> {
+    pub(crate) fn lacks(&self, principal: &Principal, scheme: Scheme) -> Option<AuthRejection> {
         if self.scopes.iter().all(|scope| principal.has_scope(scope)) {
             return None;
         }
         let error = Error::insufficient_scope(&self.scopes);
-        let denied = Denied::new(403, error.message.clone());
+        let denied = AuthRejection::new(403, error.message.clone());
         Some(denied.challenge(self.insufficient(&error, scheme, principal)))
     }
 

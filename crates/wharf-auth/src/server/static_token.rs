@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{Pass, Principal};
+use wharf_model::{Authenticated, Principal};
 
 use crate::jose::{same, sha256};
 use crate::server::{
@@ -79,7 +79,7 @@ impl Verifier for Secrets {
         let matching = self.0.iter().filter(|(known, _)| same(known, &digest));
         Checking::Now(match matching.fold(None, |_, found| Some(found)) {
             Some((_, principal)) => Ok(Grant {
-                pass: Pass::new(principal.clone()),
+                pass: Authenticated::new(principal.clone()),
                 expires: None,
                 bound: Bound::default(),
             }),

@@ -6,14 +6,14 @@ use std::{
 };
 
 use serde_json::Value;
-use wharf_model::{BoxFuture, Pass, Principal, Scope};
+use wharf_model::{Authenticated, BoxFuture, Principal, RequestExtensions};
 
 use crate::jose::Claims;
 
 /// What a good token says.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
-    pub(crate) pass: Pass,
+    pub(crate) pass: Authenticated,
     /// When it expires, by its own word, in seconds since 1970.
     pub(crate) expires: Option<u64>,
     pub(crate) bound: Bound,
@@ -67,7 +67,7 @@ pub(crate) struct Submitted<'a> {
     pub(crate) token: &'a str,
     pub(crate) digest: [u8; 32],
     /// What is known of the request's sender.
-    pub(crate) scope: &'a Scope,
+    pub(crate) scope: &'a RequestExtensions,
 }
 
 /// Knows what tokens are worth.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use wharf_auth::{
-    client::{Auth, Enterprise, Vault},
+    client::{Auth, Enterprise, TokenStore},
     jose::SigningKey,
 };
 

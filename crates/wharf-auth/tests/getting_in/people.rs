@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use serde_json::json;
 use tokio::sync::Notify;
 use wharf_auth::{
-    client::{Auth, Callback, Destination, Login, Vault, Visit, Visitor},
+    client::{
+        Auth, AuthorizationRequest, Login, RedirectParams, TokenStore, UserAgent, UserAgentSession,
+    },
     jose::{b64, sha256},
 };
 use wharf_model::{BoxFuture, Error};
@@ -212,19 +214,19 @@ async fn more_is_asked_for_when_a_call_needs_more() {
 #[derive(Clone, Default)]
 struct Lost(Arc<Notify>);
 
-impl Visit for Lost {
-    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+impl UserAgent for Lost {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let lost = self.clone();
-        Box::pin(async move { Ok(Box::new(lost) as Box<dyn Visitor>) })
+        Box::pin(async move { Ok(Box::new(lost) as Box<dyn UserAgentSession>) })
     }
 }
 
-impl Visitor for Lost {
+impl UserAgentSession for Lost {
     fn redirect_uri(&self) -> &str {
         "http://127.0.0.1:7777/callback"
     }
 
-    fn visit(self: Box<Self>, _: Destination) -> BoxFuture<Result<Callback, Error>> {
+    fn visit(self: Box<Self>, _: AuthorizationRequest) -> BoxFuture<Result<RedirectParams, Error>> {
         self.0.notify_one();
         Box::pin(std::future::pending())
     }

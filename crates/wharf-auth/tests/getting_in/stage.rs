@@ -14,8 +14,10 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 use url::form_urlencoded;
-use wharf_auth::client::{Auth, Callback, Destination, MemoryVault, Visit, Visitor};
-use wharf_model::{BoxFuture, Credentials, Error, Rebuff};
+use wharf_auth::client::{
+    Auth, AuthorizationRequest, MemoryTokenStore, RedirectParams, UserAgent, UserAgentSession,
+};
+use wharf_model::{AuthFailure, BoxFuture, CredentialsProvider, Error};
 
 /// One request, as a server sees it.
 #[derive(Clone, Debug, Default)]
@@ -138,18 +140,18 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
 /// A person who does what they are told to, and remembers where they were sent.
 #[derive(Clone)]
 pub struct Person {
-    pub visits: Arc<Mutex<Vec<Destination>>>,
+    pub visits: Arc<Mutex<Vec<AuthorizationRequest>>>,
     redirect_uri: Arc<Mutex<String>>,
     brings: Arc<Brings>,
 }
 
 /// What somebody comes back with.
-type Brings = dyn Fn(&Destination) -> Result<String, Error> + Send + Sync;
+type Brings = dyn Fn(&AuthorizationRequest) -> Result<String, Error> + Send + Sync;
 
 impl Person {
     /// Brings what `brings` says.
     pub fn who(
-        brings: impl Fn(&Destination) -> Result<String, Error> + Send + Sync + 'static,
+        brings: impl Fn(&AuthorizationRequest) -> Result<String, Error> + Send + Sync + 'static,
     ) -> Person {
         let redirect_uri = Arc::new(Mutex::new("http://127.0.0.1:7777/callback".to_owned()));
         Person { visits: Arc::default(), redirect_uri, brings: Arc::new(brings) }
@@ -164,7 +166,7 @@ impl Person {
         *self.redirect_uri.lock().unwrap() = uri.to_owned();
     }
 
-    pub fn visits(&self) -> Vec<Destination> {
+    pub fn visits(&self) -> Vec<AuthorizationRequest> {
         self.visits.lock().unwrap().clone()
     }
 
@@ -174,27 +176,30 @@ impl Person {
     }
 }
 
-impl Visit for Person {
-    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+impl UserAgent for Person {
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let at = self.redirect_uri.lock().unwrap().clone();
         let visitor = Going(self.clone(), at);
-        Box::pin(async move { Ok(Box::new(visitor) as Box<dyn Visitor>) })
+        Box::pin(async move { Ok(Box::new(visitor) as Box<dyn UserAgentSession>) })
     }
 }
 
 struct Going(Person, String);
 
-impl Visitor for Going {
+impl UserAgentSession for Going {
     fn redirect_uri(&self) -> &str {
         &self.1
     }
 
-    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+    fn visit(
+        self: Box<Self>,
+        to: AuthorizationRequest,
+    ) -> BoxFuture<Result<RedirectParams, Error>> {
         Box::pin(async move {
             self.0.visits.lock().unwrap().push(to.clone());
             // Long enough for others to knock too.
             tokio::task::yield_now().await;
-            (self.0.brings)(&to).map(|query| Callback::from_query(&query))
+            (self.0.brings)(&to).map(|query| RedirectParams::from_query(&query))
         })
     }
 }
@@ -214,7 +219,7 @@ pub struct Stage {
     pub mcp: Played,
     pub issuer: Played,
     pub person: Person,
-    pub vault: MemoryVault,
+    pub vault: MemoryTokenStore,
 }
 
 pub async fn issuer(tweak: Tweak) -> Played {
@@ -285,7 +290,7 @@ impl Stage {
             }
         })
         .await;
-        Stage { mcp, issuer, person, vault: MemoryVault::default() }
+        Stage { mcp, issuer, person, vault: MemoryTokenStore::default() }
     }
 
     pub async fn upright() -> Stage {
@@ -313,7 +318,7 @@ impl Stage {
 /// Knocks at the server's door as a link does.
 #[derive(Clone)]
 pub struct Knocker {
-    pub credentials: Arc<dyn Credentials>,
+    pub credentials: Arc<dyn CredentialsProvider>,
     pub url: String,
 }
 
@@ -362,8 +367,8 @@ impl Knocker {
     }
 }
 
-pub fn rebuff(status: u16, challenge: &str, mark: u64, times: u32) -> Rebuff {
-    let mut rebuff = Rebuff::new("POST", status, mark);
+pub fn rebuff(status: u16, challenge: &str, mark: u64, times: u32) -> AuthFailure {
+    let mut rebuff = AuthFailure::new("POST", status, mark);
     rebuff.challenges = vec![challenge.to_owned()];
     rebuff.times = times;
     rebuff

@@ -7,7 +7,7 @@ use std::sync::{
 
 use futures_util::FutureExt;
 use serde_json::json;
-use wharf_auth::client::{Auth, Login, LoginKey, MemoryVault, Vault};
+use wharf_auth::client::{Auth, Login, LoginKey, MemoryTokenStore, TokenStore};
 use wharf_model::{BoxFuture, Error, ErrorKind};
 
 use crate::stage::{Person, Said, Stage, Tweak, as_usual, at, refuse, say};
@@ -224,7 +224,7 @@ async fn a_login_that_came_later_is_used_as_it_is() {
 
 #[tokio::test]
 async fn tokens_that_came_while_somebody_was_asked_are_not_lost() {
-    let meanwhile: Arc<Mutex<Option<(MemoryVault, Login)>>> = Arc::default();
+    let meanwhile: Arc<Mutex<Option<(MemoryTokenStore, Login)>>> = Arc::default();
     let renewed = meanwhile.clone();
     let tweak = at("/register", move |_| {
         if let Some((vault, login)) = &*renewed.lock().unwrap() {
@@ -292,9 +292,9 @@ async fn a_token_that_ends_at_once_is_not_replaced_before_each_request() {
 
 /// A vault that takes so many logins, and no more.
 #[derive(Clone)]
-struct Full(MemoryVault, Arc<AtomicUsize>);
+struct Full(MemoryTokenStore, Arc<AtomicUsize>);
 
-impl Vault for Full {
+impl TokenStore for Full {
     fn load(&self, key: &LoginKey) -> BoxFuture<Result<Option<Login>, Error>> {
         self.0.load(key)
     }

@@ -3,7 +3,7 @@
 use http::{HeaderMap, Method, header};
 use serde_json::json;
 use wharf_auth::proxy::{OAuthProxy, Provider, Upstream};
-use wharf_model::{Authority, Error};
+use wharf_model::{Authenticator, Error};
 
 use crate::{
     RedisServer,
@@ -99,8 +99,8 @@ async fn who_has_no_token_is_told_where_to_get_one() {
     }
     let error = Error::insufficient_scope(["files:write"]);
     let (uri, scope, headers) =
-        ("/mcp".parse().unwrap(), wharf_model::Scope::new(), HeaderMap::new());
-    let knock = wharf_model::Knock::new(&Method::POST, &uri, &headers, &scope);
+        ("/mcp".parse().unwrap(), wharf_model::RequestExtensions::new(), HeaderMap::new());
+    let knock = wharf_model::AuthRequest::new(&Method::POST, &uri, &headers, &scope);
     let who = wharf_model::Principal::new("x").with_scope("files:read");
     let challenge = &node.0.denied(&error, &knock, &who)[0];
     let challenge = challenge.to_str().unwrap();
@@ -256,7 +256,7 @@ async fn what_cannot_work_is_said_when_the_server_is_built() {
     assert!(settle(OAuthProxy::new("http://127.0.0.1:8000", provider())).is_ok());
     // A key that nobody else has, for what others should read.
     let mut stores = wharf_store::memory_stores();
-    stores.reach = wharf_model::Reach::Fleet;
+    stores.reach = wharf_model::Sharing::Fleet;
     let random = std::sync::Arc::new(wharf_server::KeyRing::random());
     assert!(
         OAuthProxy::new(PUBLIC, provider())

@@ -7,7 +7,7 @@ use std::{
 
 use http::header;
 use serde_json::{Value, json};
-use wharf_model::{Authority, StateSeal};
+use wharf_model::{Authenticator, StateCipher};
 use wharf_server::KeyRing;
 
 use crate::{idp::Idp, world::*};
@@ -295,7 +295,7 @@ async fn a_grant_does_not_last_for_ever() {
 /// Keys under which no grant knows when it began, as those do not that were kept before that was noted.
 struct Before(Arc<KeyRing>);
 
-impl StateSeal for Before {
+impl StateCipher for Before {
     fn seal(&self, context: &[u8], plain: &[u8]) -> String {
         self.0.seal(context, plain)
     }

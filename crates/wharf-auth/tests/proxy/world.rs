@@ -10,7 +10,7 @@ use wharf_auth::{
     jose::{b64, sha256},
     proxy::{OAuthProxy, Provider},
 };
-use wharf_model::{Authority, Knock, Scope, Stores, Verdict};
+use wharf_model::{AuthRequest, AuthResult, Authenticator, RequestExtensions, Stores};
 use wharf_server::KeyRing;
 
 use crate::idp::{ID, Idp, SECRET};
@@ -138,15 +138,15 @@ impl Node {
     }
 
     /// Knocks with a token, as a call does.
-    pub(crate) async fn call(&self, token: &str) -> Verdict {
+    pub(crate) async fn call(&self, token: &str) -> AuthResult {
         let authorization = format!("Bearer {token}").parse().unwrap();
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, authorization)]);
         self.knock(&headers).await
     }
 
-    pub(crate) async fn knock(&self, headers: &HeaderMap) -> Verdict {
-        let (uri, scope) = ("/mcp".parse().unwrap(), Scope::new());
-        self.0.admit(&Knock::new(&Method::POST, &uri, headers, &scope)).verdict().await
+    pub(crate) async fn knock(&self, headers: &HeaderMap) -> AuthResult {
+        let (uri, scope) = ("/mcp".parse().unwrap(), RequestExtensions::new());
+        self.0.admit(&AuthRequest::new(&Method::POST, &uri, headers, &scope)).verdict().await
     }
 
     /// All the way to the code, as `user`.

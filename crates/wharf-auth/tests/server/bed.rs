@@ -17,7 +17,8 @@ use wharf_auth::{
     server::{Download, Jwt},
 };
 use wharf_model::{
-    Authority, BoxFuture, ClientCertificate, Denied, Error, ErrorKind, Knock, Scope, Verdict,
+    AuthRejection, AuthRequest, AuthResult, Authenticator, BoxFuture, ClientCertificate, Error,
+    ErrorKind, RequestExtensions,
 };
 
 pub(crate) const ISSUER: &str = "https://id.example";
@@ -152,21 +153,21 @@ impl Download for Issuer {
 }
 
 /// A request.
-pub(crate) struct Visitor {
+pub(crate) struct UserAgentSession {
     pub(crate) method: Method,
     pub(crate) uri: String,
     pub(crate) headers: HeaderMap,
-    pub(crate) scope: Scope,
+    pub(crate) scope: RequestExtensions,
 }
 
-impl Visitor {
+impl UserAgentSession {
     pub(crate) fn nobody() -> Self {
-        let (headers, scope) = (HeaderMap::new(), Scope::new());
-        Visitor { method: Method::POST, uri: "/mcp".into(), headers, scope }
+        let (headers, scope) = (HeaderMap::new(), RequestExtensions::new());
+        UserAgentSession { method: Method::POST, uri: "/mcp".into(), headers, scope }
     }
 
     pub(crate) fn bearer(token: &str) -> Self {
-        Visitor::nobody().header("authorization", &format!("Bearer {token}"))
+        UserAgentSession::nobody().header("authorization", &format!("Bearer {token}"))
     }
 
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
@@ -190,27 +191,27 @@ impl Visitor {
         self
     }
 
-    pub(crate) async fn knock(&self, authority: &impl Authority) -> Verdict {
+    pub(crate) async fn knock(&self, authority: &impl Authenticator) -> AuthResult {
         let uri = self.uri.parse().unwrap();
-        let knock = Knock::new(&self.method, &uri, &self.headers, &self.scope);
+        let knock = AuthRequest::new(&self.method, &uri, &self.headers, &self.scope);
         authority.admit(&knock).verdict().await
     }
 
     /// The status of the refusal, and all its challenges.
-    pub(crate) async fn refused(&self, authority: &impl Authority) -> (u16, Vec<String>) {
+    pub(crate) async fn refused(&self, authority: &impl Authenticator) -> (u16, Vec<String>) {
         let denied = self.knock(authority).await.expect_err("this should have been refused");
         (denied.status, challenges(&denied))
     }
 
     /// The status and the one challenge of the refusal.
-    pub(crate) async fn challenge(&self, authority: &impl Authority) -> (u16, String) {
+    pub(crate) async fn challenge(&self, authority: &impl Authenticator) -> (u16, String) {
         let (status, mut challenges) = self.refused(authority).await;
         assert_eq!(challenges.len(), 1, "{challenges:?}");
         (status, challenges.remove(0))
     }
 }
 
-pub(crate) fn challenges(denied: &Denied) -> Vec<String> {
+pub(crate) fn challenges(denied: &AuthRejection) -> Vec<String> {
     let all = denied.headers.get_all("www-authenticate");
     all.into_iter().map(|it| it.to_str().unwrap().to_owned()).collect()
 }
@@ -250,8 +251,8 @@ impl Prover {
         self.key.sign(&self.header, claims).unwrap()
     }
 
-    pub(crate) fn visitor(&self, token: &str, claims: &Value) -> Visitor {
-        let visitor = Visitor::nobody().header("authorization", &format!("DPoP {token}"));
+    pub(crate) fn visitor(&self, token: &str, claims: &Value) -> UserAgentSession {
+        let visitor = UserAgentSession::nobody().header("authorization", &format!("DPoP {token}"));
         visitor.header("dpop", &self.proof(claims))
     }
 }

@@ -9,7 +9,7 @@ use wharf_auth::{
     server::{Dpop, Jwt},
 };
 
-use crate::bed::{Issuer, METADATA, Prover, SERVER, Visitor, invalid_token, now};
+use crate::bed::{Issuer, METADATA, Prover, SERVER, UserAgentSession, invalid_token, now};
 
 const ALGS: &str = r#"algs="ES256 ES384 EdDSA PS256 RS256""#;
 
@@ -123,7 +123,8 @@ async fn urls_are_compared_as_what_they_mean() {
 async fn a_proof_is_a_proof() {
     let mut bed = bed();
     let claims = bed.prover.claims(&bed.token);
-    let dpop = || Visitor::nobody().header("authorization", &format!("DPoP {}", bed.token));
+    let dpop =
+        || UserAgentSession::nobody().header("authorization", &format!("DPoP {}", bed.token));
     let verdict = dpop().challenge(&bed.authority).await;
     assert_eq!(verdict, bad_proof("There is no proof: send one in the DPoP header"));
     let proof = bed.prover.proof(&claims);
@@ -186,7 +187,7 @@ async fn bound_tokens_are_not_for_bearers_and_others_not_for_proofs() {
     let problem = "The token is bound to a key: send it with DPoP and a proof";
     // Twice: what is remembered is bound as well.
     for _ in 0..2 {
-        let verdict = Visitor::bearer(&bed.token).challenge(&bed.authority).await;
+        let verdict = UserAgentSession::bearer(&bed.token).challenge(&bed.authority).await;
         assert_eq!(verdict, refused("invalid_token", problem));
     }
     let free = bed.issuer.good_token();
@@ -201,16 +202,17 @@ async fn proofs_may_be_demanded() {
     let bed = bed();
     let authority = bed.issuer.jwt().dpop(Dpop::required());
     let challenge = format!("DPoP {METADATA}, {ALGS}");
-    assert_eq!(Visitor::nobody().challenge(&authority).await, (401, challenge.clone()));
+    assert_eq!(UserAgentSession::nobody().challenge(&authority).await, (401, challenge.clone()));
     for _ in 0..2 {
-        let verdict = Visitor::bearer(&bed.issuer.good_token()).challenge(&authority).await;
+        let verdict =
+            UserAgentSession::bearer(&bed.issuer.good_token()).challenge(&authority).await;
         let problem = "Only tokens that are bound to a key are taken here: use DPoP";
         assert_eq!(verdict, refused("invalid_token", problem));
     }
     // Where they are only welcome, both ways are told, the commoner one first.
     let authority = bed.issuer.jwt().dpop(Dpop::accepted());
     let both = vec![format!("Bearer {METADATA}"), challenge];
-    assert_eq!(Visitor::nobody().refused(&authority).await, (401, both));
+    assert_eq!(UserAgentSession::nobody().refused(&authority).await, (401, both));
 }
 
 #[tokio::test]
@@ -269,10 +271,10 @@ async fn a_token_bound_to_a_certificate_needs_it() {
     let token = issuer.token_with("cnf", json!({"x5t#S256": b64(sha256(b"certificate"))}));
     let wrong = invalid_token("The token is bound to another client certificate");
     for _ in 0..2 {
-        assert_eq!(Visitor::bearer(&token).challenge(&authority).await, wrong);
-        let other = Visitor::bearer(&token).certificate(b"another");
+        assert_eq!(UserAgentSession::bearer(&token).challenge(&authority).await, wrong);
+        let other = UserAgentSession::bearer(&token).certificate(b"another");
         assert_eq!(other.challenge(&authority).await, wrong);
-        let own = Visitor::bearer(&token).certificate(b"certificate");
+        let own = UserAgentSession::bearer(&token).certificate(b"certificate");
         assert!(own.knock(&authority).await.is_ok());
     }
     // Both at once.
@@ -291,7 +293,7 @@ async fn a_token_bound_to_a_certificate_needs_it() {
 async fn a_short_key_for_nonces_is_not_taken() {
     let problems = |key: &[u8]| {
         let authority = Issuer::new().jwt().dpop(Dpop::required().nonce_key(key));
-        wharf_model::Authority::problems(&authority)
+        wharf_model::Authenticator::problems(&authority)
     };
     for key in [&b""[..], b"secret", &[7; 31]] {
         let problems = problems(key);

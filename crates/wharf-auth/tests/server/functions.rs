@@ -1,16 +1,19 @@
 //! Secrets that are known by heart, and functions.
 
-use wharf_auth::server::{Head, StaticToken, by, by_async};
-use wharf_model::{Authority, Denied, Knock, Principal};
+use wharf_auth::server::{RequestHead, StaticToken, by, from_async_fn};
+use wharf_model::{AuthRejection, AuthRequest, Authenticator, Principal};
 
-use crate::bed::{ISSUER, METADATA, SERVER, Visitor};
+use crate::bed::{ISSUER, METADATA, SERVER, UserAgentSession};
 
 #[tokio::test]
 async fn secrets_are_known_whole() {
     let authority = StaticToken::new("s3cr3t", Principal::new("alice").with_scope("a"))
         .and("t0ps3cr3t", Principal::new("bob"));
     let id = async |token: &str| {
-        Visitor::bearer(token).knock(&authority).await.map(|pass| pass.principal.id().to_owned())
+        UserAgentSession::bearer(token)
+            .knock(&authority)
+            .await
+            .map(|pass| pass.principal.id().to_owned())
     };
     assert_eq!(id("s3cr3t").await.unwrap(), "alice");
     assert_eq!(id("t0ps3cr3t").await.unwrap(), "bob");
@@ -21,32 +24,35 @@ async fn secrets_are_known_whole() {
             r#"Bearer error="invalid_token", error_description="The token is unknown""#
         );
     }
-    assert_eq!(Visitor::nobody().challenge(&authority).await, (401, "Bearer".to_owned()));
+    assert_eq!(UserAgentSession::nobody().challenge(&authority).await, (401, "Bearer".to_owned()));
     assert!(!format!("{authority:?}").contains("s3cr3t"));
     assert_eq!(StaticToken::new("", Principal::new("anybody")).problems().len(), 1);
 }
 
 #[tokio::test]
 async fn functions_decide() {
-    let now = by(|knock: &Knock<'_>| {
-        knock.scope.get::<Principal>().cloned().ok_or(Denied::new(401, "Log in first"))
+    let now = by(|knock: &AuthRequest<'_>| {
+        knock.scope.get::<Principal>().cloned().ok_or(AuthRejection::new(401, "Log in first"))
     })
     .resource(SERVER)
     .issuer(ISSUER);
-    let mut visitor = Visitor::nobody();
+    let mut visitor = UserAgentSession::nobody();
     assert_eq!(visitor.challenge(&now).await, (401, format!("Bearer {METADATA}")));
     visitor.scope.insert(Principal::new("carol"));
     assert_eq!(visitor.knock(&now).await.unwrap().principal.id(), "carol");
 
-    let later = by_async(async |head: Head| {
+    let later = from_async_fn(async |head: RequestHead| {
         tokio::task::yield_now().await;
         match head.bearer() {
             Some("for-alice") => Ok(Principal::new("alice")),
-            Some(_) => Err(Denied::new(403, "Not you")),
-            None => Err(Denied::new(401, "Who?")),
+            Some(_) => Err(AuthRejection::new(403, "Not you")),
+            None => Err(AuthRejection::new(401, "Who?")),
         }
     });
-    assert_eq!(Visitor::bearer("for-alice").knock(&later).await.unwrap().principal.id(), "alice");
-    assert_eq!(Visitor::bearer("x").refused(&later).await, (403, Vec::new()));
-    assert_eq!(Visitor::nobody().challenge(&later).await, (401, "Bearer".to_owned()));
+    assert_eq!(
+        UserAgentSession::bearer("for-alice").knock(&later).await.unwrap().principal.id(),
+        "alice"
+    );
+    assert_eq!(UserAgentSession::bearer("x").refused(&later).await, (403, Vec::new()));
+    assert_eq!(UserAgentSession::nobody().challenge(&later).await, (401, "Bearer".to_owned()));
 }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, advance, sleep};
 use wharf_auth::server::{Download, Introspection};
 use wharf_model::{BoxFuture, Error, RemoteAddress};
 
-use crate::bed::{ISSUER, METADATA, SERVER, Visitor, invalid_token, now};
+use crate::bed::{ISSUER, METADATA, SERVER, UserAgentSession, invalid_token, now};
 
 /// What it answers, and what it was asked.
 type Said = (u16, Value, Vec<Request<Bytes>>);
@@ -70,7 +70,7 @@ async fn the_issuer_is_asked_and_its_answer_kept_for_a_moment() {
     let oracle = Oracle::new(good());
     let authority = oracle.authority();
     for _ in 0..5 {
-        let pass = Visitor::bearer("opaque").knock(&authority).await.unwrap();
+        let pass = UserAgentSession::bearer("opaque").knock(&authority).await.unwrap();
         assert_eq!(pass.principal.id(), "https://id.example alice");
         assert!(pass.principal.has_scope("mcp") && pass.until.is_some());
     }
@@ -82,9 +82,9 @@ async fn the_issuer_is_asked_and_its_answer_kept_for_a_moment() {
     assert_eq!(request.headers()["authorization"], "Basic bWNwK3NlcnZlcjpzJTNBZSUyRmNyZXQ=");
     // What is revoked is refused soon.
     oracle.says(200, json!({"active": false}));
-    assert!(Visitor::bearer("opaque").knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer("opaque").knock(&authority).await.is_ok());
     advance(Duration::from_secs(11)).await;
-    let verdict = Visitor::bearer("opaque").challenge(&authority).await;
+    let verdict = UserAgentSession::bearer("opaque").challenge(&authority).await;
     assert_eq!(verdict, invalid_token("The token is not active"));
 }
 
@@ -114,7 +114,7 @@ async fn what_the_issuer_says_is_held_against_this_server() {
     ] {
         oracle.says(200, answer.clone());
         let token = format!("opaque-{}", oracle.asked());
-        let verdict = Visitor::bearer(&token).challenge(&authority).await;
+        let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
         assert_eq!(verdict, invalid_token(problem), "{answer}");
     }
     // Clocks differ, and so do names of the same type; who does not say when a token ends is asked again in an hour.
@@ -128,16 +128,16 @@ async fn what_the_issuer_says_is_held_against_this_server() {
     ] {
         oracle.says(200, with(name, value));
         let authority = oracle.authority();
-        let pass = Visitor::bearer("opaque").knock(&authority).await.unwrap();
+        let pass = UserAgentSession::bearer("opaque").knock(&authority).await.unwrap();
         let most = std::time::SystemTime::now() + Duration::from_secs(3600);
         assert!(pass.until.is_some_and(|until| until <= most), "{name}");
     }
     // Unless the issuer sees to that, and never when it says otherwise.
     let authority = oracle.authority().audience_checked_by_issuer();
     oracle.says(200, with("aud", json!("https://other.example")));
-    assert!(Visitor::bearer("opaque").knock(&authority).await.is_err());
+    assert!(UserAgentSession::bearer("opaque").knock(&authority).await.is_err());
     oracle.says(200, with("aud", Value::Null));
-    assert!(Visitor::bearer("another").knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer("another").knock(&authority).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,27 +146,27 @@ async fn whoever_cannot_ask_says_so() {
     let authority = oracle.authority();
     for (status, answer) in [(500, good()), (401, good()), (302, good()), (200, json!([1]))] {
         oracle.says(status, answer);
-        let denied = Visitor::bearer("opaque").knock(&authority).await.unwrap_err();
+        let denied = UserAgentSession::bearer("opaque").knock(&authority).await.unwrap_err();
         assert_eq!(denied.status, 503);
     }
     // A flood of tokens is not passed on without end.
     oracle.says(200, json!({"active": false}));
     let before = oracle.asked();
-    let visitors: Vec<Visitor> =
-        (0..5000).map(|number| Visitor::bearer(&number.to_string())).collect();
+    let visitors: Vec<UserAgentSession> =
+        (0..5000).map(|number| UserAgentSession::bearer(&number.to_string())).collect();
     let verdicts = join_all(visitors.iter().map(|visitor| visitor.knock(&authority))).await;
     // So many at once, and so many who wait: one caller's share.
     let asked = oracle.asked() - before;
     assert_eq!(asked, 64 + 1024);
     let unknown = verdicts.iter().filter(|it| it.as_ref().is_err_and(|it| it.status == 503));
     assert_eq!(unknown.count(), 5000 - asked);
-    let verdict = Visitor::nobody().challenge(&authority).await;
+    let verdict = UserAgentSession::nobody().challenge(&authority).await;
     assert_eq!(verdict, (401, format!("Bearer {METADATA}")));
 }
 
 /// A visitor from this address.
-fn from(address: &str, token: &str) -> Visitor {
-    let mut visitor = Visitor::bearer(token);
+fn from(address: &str, token: &str) -> UserAgentSession {
+    let mut visitor = UserAgentSession::bearer(token);
     visitor.scope.insert(RemoteAddress(address.parse().unwrap()));
     visitor
 }
@@ -183,7 +183,7 @@ async fn flood(authority: &Introspection) {
 }
 
 /// How long it takes to let in who comes now.
-async fn takes(visitor: Visitor, authority: &Introspection) -> Duration {
+async fn takes(visitor: UserAgentSession, authority: &Introspection) -> Duration {
     let begin = Instant::now();
     visitor.knock(authority).await.unwrap();
     begin.elapsed()
@@ -216,14 +216,14 @@ async fn a_token_that_is_no_good_is_remembered_for_a_short_time() {
     let authority = oracle.authority();
     for (wait, asked) in [(0, 1), (4, 1), (2, 2), (1, 2)] {
         advance(Duration::from_secs(wait)).await;
-        let verdict = Visitor::bearer("junk").challenge(&authority).await;
+        let verdict = UserAgentSession::bearer("junk").challenge(&authority).await;
         assert_eq!(verdict, invalid_token("The token is not active"));
         assert_eq!(oracle.asked(), asked);
     }
     // Whoever wants every question asked gets that.
     let authority = oracle.authority().keep(Duration::ZERO);
     for asked in [3, 4] {
-        assert!(Visitor::bearer("junk").knock(&authority).await.is_err());
+        assert!(UserAgentSession::bearer("junk").knock(&authority).await.is_err());
         assert_eq!(oracle.asked(), asked);
     }
 }

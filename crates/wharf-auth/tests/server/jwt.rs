@@ -8,16 +8,16 @@ use wharf_auth::{
     jose::{Algorithm, Claims, SigningKey, b64},
     server::Jwt,
 };
-use wharf_model::{Authority, Error, ErrorKind, Knock, Principal, Scope};
+use wharf_model::{AuthRequest, Authenticator, Error, ErrorKind, Principal, RequestExtensions};
 
-use crate::bed::{ISSUER, Issuer, METADATA, SERVER, Visitor, good, invalid_token, now};
+use crate::bed::{ISSUER, Issuer, METADATA, SERVER, UserAgentSession, good, invalid_token, now};
 
 #[tokio::test]
 async fn a_good_token_lets_its_owner_in() {
     let issuer = Issuer::new();
     let authority = issuer.jwt();
     for _ in 0..3 {
-        let pass = Visitor::bearer(&issuer.good_token()).knock(&authority).await.unwrap();
+        let pass = UserAgentSession::bearer(&issuer.good_token()).knock(&authority).await.unwrap();
         assert_eq!(pass.principal.id(), "https://id.example alice");
         let scopes: Vec<&str> = pass.principal.scopes().collect();
         assert_eq!(scopes, ["files:read", "files:write"]);
@@ -32,12 +32,15 @@ async fn a_good_token_lets_its_owner_in() {
 #[tokio::test]
 async fn without_a_token_there_is_a_challenge_and_no_error() {
     let authority = Issuer::new().jwt();
-    assert_eq!(Visitor::nobody().challenge(&authority).await, (401, format!("Bearer {METADATA}")));
+    assert_eq!(
+        UserAgentSession::nobody().challenge(&authority).await,
+        (401, format!("Bearer {METADATA}"))
+    );
     let authority = Issuer::new().jwt().scope("mcp").scope("more");
     let challenge = format!(r#"Bearer scope="mcp more", {METADATA}"#);
-    assert_eq!(Visitor::nobody().challenge(&authority).await, (401, challenge.clone()));
+    assert_eq!(UserAgentSession::nobody().challenge(&authority).await, (401, challenge.clone()));
     // Credentials of another kind are none.
-    let basic = Visitor::nobody().header("authorization", "Basic YTpi");
+    let basic = UserAgentSession::nobody().header("authorization", "Basic YTpi");
     assert_eq!(basic.challenge(&authority).await, (401, challenge));
 }
 
@@ -60,24 +63,24 @@ async fn malformed_requests_are_told_so() {
         ("Bearer \"a\"", "The Authorization header is malformed"),
     ];
     for (header, problem) in visitors {
-        let visitor = Visitor::nobody().header("authorization", header);
+        let visitor = UserAgentSession::nobody().header("authorization", header);
         assert_eq!(visitor.challenge(&authority).await, malformed(problem), "{header}");
     }
-    let twice = Visitor::bearer(&good).header("authorization", &format!("Bearer {good}"));
+    let twice = UserAgentSession::bearer(&good).header("authorization", &format!("Bearer {good}"));
     let problem = "There is more than one Authorization header";
     assert_eq!(twice.challenge(&authority).await, malformed(problem));
-    let long = Visitor::bearer(&"a".repeat(17 << 10));
+    let long = UserAgentSession::bearer(&"a".repeat(17 << 10));
     assert_eq!(long.challenge(&authority).await, malformed("The token is too long"));
     // A token in the URL is refused, also beside a good one in its place, and however it is written.
     let problem = "A token in the URL is not taken: send it in the Authorization header";
     for query in ["access_token=x", "a=b&access_token=x", "access%5Ftoken=x", "access_token"] {
         let uri = format!("/mcp?{query}");
-        let visitor = Visitor::nobody().uri(&uri);
+        let visitor = UserAgentSession::nobody().uri(&uri);
         assert_eq!(visitor.challenge(&authority).await, malformed(problem), "{query}");
-        let visitor = Visitor::bearer(&good).uri(&uri);
+        let visitor = UserAgentSession::bearer(&good).uri(&uri);
         assert_eq!(visitor.challenge(&authority).await, malformed(problem), "{query}");
     }
-    assert!(Visitor::bearer(&good).uri("/mcp?session=x").knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&good).uri("/mcp?session=x").knock(&authority).await.is_ok());
 }
 
 #[tokio::test]
@@ -130,10 +133,10 @@ async fn tokens_that_are_no_good() {
         ),
     ];
     for (token, problem) in cases {
-        let verdict = Visitor::bearer(&token).challenge(&authority).await;
+        let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
         assert_eq!(verdict, invalid_token(problem));
         // The second time as the first: nothing that is refused is remembered as good.
-        let verdict = Visitor::bearer(&token).challenge(&authority).await;
+        let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
         assert_eq!(verdict, invalid_token(problem));
     }
 }
@@ -144,30 +147,30 @@ async fn clocks_may_differ_a_little() {
     let authority = issuer.jwt();
     for (name, time) in [("exp", now() - 20), ("nbf", now() + 20), ("iat", now() + 20)] {
         let token = issuer.token_with(name, json!(time));
-        assert!(Visitor::bearer(&token).knock(&authority).await.is_ok(), "{name}");
+        assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok(), "{name}");
     }
     let strict = issuer.jwt().skew(Duration::ZERO);
     let token = issuer.token_with("exp", json!(now() - 1));
-    assert!(Visitor::bearer(&token).knock(&strict).await.is_err());
+    assert!(UserAgentSession::bearer(&token).knock(&strict).await.is_err());
     // However much somebody would like to look away.
     let lax = issuer.jwt().skew(Duration::from_secs(1_000_000));
     let token = issuer.token_with("exp", json!(now() - 301));
-    assert!(Visitor::bearer(&token).knock(&lax).await.is_err());
+    assert!(UserAgentSession::bearer(&token).knock(&lax).await.is_err());
 }
 
 #[tokio::test]
 async fn audiences_may_be_several() {
     let issuer = Issuer::new();
     let token = issuer.token_with("aud", json!(["https://other.example", SERVER]));
-    assert!(Visitor::bearer(&token).knock(&issuer.jwt()).await.is_ok());
+    assert!(UserAgentSession::bearer(&token).knock(&issuer.jwt()).await.is_ok());
     let authority = issuer.jwt().and_audience("api");
     let token = issuer.token_with("aud", json!("api"));
-    assert!(Visitor::bearer(&token).knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
     // The root of a host has a slash or not.
     let root = Jwt::issuer(ISSUER).audience("https://mcp.example").download(issuer.clone());
     for audience in ["https://mcp.example", "https://mcp.example/"] {
         let token = issuer.token_with("aud", json!(audience));
-        assert!(Visitor::bearer(&token).knock(&root).await.is_ok(), "{audience}");
+        assert!(UserAgentSession::bearer(&token).knock(&root).await.is_ok(), "{audience}");
     }
 }
 
@@ -201,22 +204,22 @@ async fn only_access_tokens_are_taken() {
         (&access, &refresh),
     ] {
         let token = key.sign(header, claims).unwrap();
-        let verdict = Visitor::bearer(&token).challenge(&authority).await;
+        let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
         assert_eq!(verdict, invalid_token("The token is no access token"), "{header} {claims}");
     }
     for typ in ["at+jwt", "application/at+jwt", "JWT", "jwt", "AT+JWT"] {
         let token = key.sign(&json!({"kid": "two", "typ": typ}), &good()).unwrap();
-        assert!(Visitor::bearer(&token).knock(&authority).await.is_ok(), "{typ}");
+        assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok(), "{typ}");
     }
     let token = key.sign(&json!({"kid": "two"}), &good()).unwrap();
-    assert!(Visitor::bearer(&token).knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
 }
 
 #[tokio::test]
 async fn algorithms_are_listed() {
     let issuer = Issuer::new();
     let authority = issuer.jwt().algorithms([Algorithm::RS256]);
-    let verdict = Visitor::bearer(&issuer.good_token()).challenge(&authority).await;
+    let verdict = UserAgentSession::bearer(&issuer.good_token()).challenge(&authority).await;
     assert_eq!(verdict, invalid_token("The token's algorithm is not allowed"));
 }
 
@@ -224,19 +227,19 @@ async fn algorithms_are_listed() {
 async fn scopes_that_every_request_needs() {
     let issuer = Issuer::new();
     let authority = issuer.jwt().scope("mcp").scope("files:read");
-    let verdict = Visitor::bearer(&issuer.good_token()).challenge(&authority).await;
+    let verdict = UserAgentSession::bearer(&issuer.good_token()).challenge(&authority).await;
     let challenge = format!(
         r#"Bearer error="insufficient_scope", scope="files:read files:write mcp", error_description="Insufficient scope: this needs mcp files:read", {METADATA}"#
     );
     assert_eq!(verdict, (403, challenge));
     let token = issuer.token_with("scope", json!("mcp files:read"));
-    assert!(Visitor::bearer(&token).knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
     // Broad scopes stand for narrow ones, over as many steps as it takes, and in circles too.
     let authority = issuer.jwt().scope("mcp").scope("files:read");
     let authority = authority.implies("admin", "files").implies("files", "files:read");
     let authority = authority.implies("admin", "mcp").implies("mcp", "admin");
     let token = issuer.token_with("scope", json!("admin"));
-    let pass = Visitor::bearer(&token).knock(&authority).await.unwrap();
+    let pass = UserAgentSession::bearer(&token).knock(&authority).await.unwrap();
     assert!(pass.principal.has_scope("files:read") && pass.principal.has_scope("mcp"));
 }
 
@@ -248,7 +251,7 @@ async fn scopes_and_roles_are_read_as_issuers_write_them() {
         let mut all = good();
         all.as_object_mut().unwrap().remove("scope");
         all.as_object_mut().unwrap().extend(claims.as_object().unwrap().clone());
-        let pass = Visitor::bearer(&issuer.token(&all)).knock(&authority).await.unwrap();
+        let pass = UserAgentSession::bearer(&issuer.token(&all)).knock(&authority).await.unwrap();
         let roles: Vec<String> = pass.principal.roles().map(str::to_owned).collect();
         (pass.principal.scopes().map(str::to_owned).collect::<Vec<_>>(), roles)
     };
@@ -275,7 +278,8 @@ async fn two_issuers_never_share_a_caller() {
         claims["iss"] = value;
         claims.as_object_mut().unwrap().remove("sub");
         claims[name] = subject;
-        let pass = Visitor::bearer(&issuer.token(&claims)).knock(&authority).await.unwrap();
+        let pass =
+            UserAgentSession::bearer(&issuer.token(&claims)).knock(&authority).await.unwrap();
         pass.principal.id().to_owned()
     };
     let tenant = "https://id.example/tenant";
@@ -296,10 +300,10 @@ async fn a_token_that_is_kept_ends_in_time() {
     let issuer = Issuer::new();
     let authority = issuer.jwt().skew(Duration::ZERO);
     let token = issuer.token_with("exp", json!(now() + 2));
-    assert!(Visitor::bearer(&token).knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
     // The one test that waits: the time of day cannot be paused.
     tokio::time::sleep(Duration::from_millis(2_100)).await;
-    let verdict = Visitor::bearer(&token).challenge(&authority).await;
+    let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
     assert_eq!(verdict, invalid_token("The token has expired"));
 }
 
@@ -308,9 +312,9 @@ async fn later_failures_are_told_in_full() {
     let issuer = Issuer::new();
     let authority = issuer.jwt().scope("mcp").implies("files:write", "files:read");
     let (method, uri) = (Method::POST, "/mcp".parse().unwrap());
-    let headers = Visitor::bearer("x").headers;
-    let scope = Scope::new();
-    let knock = Knock::new(&method, &uri, &headers, &scope);
+    let headers = UserAgentSession::bearer("x").headers;
+    let scope = RequestExtensions::new();
+    let knock = AuthRequest::new(&method, &uri, &headers, &scope);
     let alice = Principal::new("alice");
     let alice = alice.with_scope("mcp").with_scope("files:write").with_scope("files:read");
     let alice = alice.with_scope("offline_access");

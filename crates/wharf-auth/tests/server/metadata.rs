@@ -4,11 +4,11 @@ use bytes::Bytes;
 use http::Request;
 use serde_json::{Value, json};
 use wharf_auth::server::{Dpop, Introspection, Jwt, StaticToken};
-use wharf_model::{Authority, Principal};
+use wharf_model::{Authenticator, Principal};
 
 use crate::bed::{ISSUER, SERVER};
 
-async fn page(authority: &impl Authority, method: &str, path: &str) -> http::Response<Bytes> {
+async fn page(authority: &impl Authenticator, method: &str, path: &str) -> http::Response<Bytes> {
     let request = Request::builder().method(method).uri(path).body(Bytes::new()).unwrap();
     authority.page(request).await
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use wharf::{
     BoxFuture, Error, ErrorKind,
     auth::client::{
-        Destination, Visit, Visitor,
+        AuthorizationRequest, UserAgent, UserAgentSession,
         browser::{Browser, Notice},
     },
 };
@@ -48,8 +48,8 @@ impl Person {
     }
 }
 
-impl Visit for Person {
-    fn prepare(&self, last: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+impl UserAgent for Person {
+    fn prepare(&self, last: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let (questions, server, again) = match &self.consent {
             Consent::Given => return self.browser.prepare(last),
             Consent::Asked { questions, server, again } => (questions, server, again.clone()),
@@ -88,7 +88,7 @@ pub(crate) fn with_paste(browser: Browser, questions: &Questions, last: bool) ->
     })
 }
 
-fn tell(screen: &Screen, to: &Destination, notice: &Notice<'_>) {
+fn tell(screen: &Screen, to: &AuthorizationRequest, notice: &Notice<'_>) {
     let (url, opened) = match notice {
         Notice::Opened { url } => (url, true),
         Notice::OpenIt { url } => (url, false),

@@ -1,7 +1,7 @@
 //! `wharf auth login`.
 
 use serde_json::json;
-use wharf::auth::client::{Auth, FileVault, Login as Kept, Vault, server_key};
+use wharf::auth::client::{Auth, FileTokenStore, Login as Kept, TokenStore, server_key};
 
 use super::{
     args::{Grant, Login},
@@ -100,7 +100,7 @@ impl Login {
         &self,
         mut login: Kept,
         client: Option<Client>,
-        vault: &FileVault,
+        vault: &FileTokenStore,
     ) -> Result<Kept, Fail> {
         let before = login.clone();
         if let Some(Client { id, secret }) = client {
@@ -131,7 +131,12 @@ fn confirming(auth: Auth, context: &Context, server: &str) -> Auth {
 
 /// The first login. The server is asked something, so that it says what it takes; one that answers
 /// without a login has not said it.
-async fn first(context: &Context, url: &str, auth: &Auth, vault: &FileVault) -> Result<Kept, Fail> {
+async fn first(
+    context: &Context,
+    url: &str,
+    auth: &Auth,
+    vault: &FileTokenStore,
+) -> Result<Kept, Fail> {
     let server = server_key(url)?;
     let tried = context.try_in(url, auth).await;
     let mut found = logins(vault, |key| key.server == server).await?;

@@ -1,7 +1,7 @@
 //! `wharf auth logout`.
 
 use serde_json::{Value, json};
-use wharf::auth::client::{Auth, LoginKey, Vault};
+use wharf::auth::client::{Auth, LoginKey, TokenStore};
 
 use super::{args::Logout, fetch, server_of, status::logins, vault};
 use crate::auth::interactive::browser;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use wharf::{
     Target,
     auth::{
-        client::{FileVault, Keychain, Login, server_key},
+        client::{FileTokenStore, Keychain, Login, server_key},
         fetch::Fetch,
     },
 };
@@ -38,11 +38,11 @@ impl Run for Auth {
 }
 
 /// Where logins are kept.
-fn vault() -> Result<FileVault, Fail> {
-    let path = FileVault::usual("wharf").ok_or_else(|| {
+fn vault() -> Result<FileTokenStore, Fail> {
+    let path = FileTokenStore::usual("wharf").ok_or_else(|| {
         Fail::usage("Nobody says where you are at home").hint("Set HOME.".to_owned())
     })?;
-    let vault = FileVault::at(path);
+    let vault = FileTokenStore::at(path);
     match std::env::var(VAULT).as_deref() {
         Ok("file") => Ok(vault),
         Ok("" | "keychain") | Err(_) => Ok(match Keychain::of_system() {
@@ -66,7 +66,7 @@ fn wants_keychain() -> bool {
 }
 
 /// Where logins are kept, for programs.
-fn kept_at(vault: &FileVault) -> Value {
+fn kept_at(vault: &FileTokenStore) -> Value {
     json!({"file": vault.path(), "sealed": vault.is_sealed()})
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
-use wharf::auth::client::{Auth, FileVault, Login, server_key};
+use wharf::auth::client::{Auth, FileTokenStore, Login, server_key};
 
 use crate::auth::{
     fetch,
@@ -60,6 +60,6 @@ pub(crate) async fn is_known(url: &str) -> bool {
     has_login(&vault, &server).await
 }
 
-async fn has_login(vault: &FileVault, server: &str) -> bool {
+async fn has_login(vault: &FileTokenStore, server: &str) -> bool {
     logins(vault, |key| key.server == server).await.is_ok_and(|logins| !logins.is_empty())
 }

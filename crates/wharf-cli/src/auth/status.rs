@@ -1,7 +1,7 @@
 //! `wharf auth status`.
 
 use serde_json::{Value, json};
-use wharf::auth::client::{FileVault, Login, LoginKey, Vault};
+use wharf::auth::client::{FileTokenStore, Login, LoginKey, TokenStore};
 
 use super::{args::Status, kept_at, server_of, vault};
 use crate::auth::relative_time::{from_now, now};
@@ -28,7 +28,7 @@ impl Status {
 
 /// Every login that `wanted` asks for.
 pub(super) async fn logins(
-    vault: &FileVault,
+    vault: &FileTokenStore,
     wanted: impl Fn(&LoginKey) -> bool,
 ) -> Result<Vec<Login>, Fail> {
     let mut logins = Vec::new();
@@ -40,7 +40,7 @@ pub(super) async fn logins(
     Ok(logins)
 }
 
-async fn all(context: &Context, vault: &FileVault) -> Result<(), Fail> {
+async fn all(context: &Context, vault: &FileTokenStore) -> Result<(), Fail> {
     let logins = logins(vault, |_| true).await?;
     let out = context.out;
     if out.is_json() {
@@ -65,7 +65,11 @@ async fn all(context: &Context, vault: &FileVault) -> Result<(), Fail> {
 }
 
 /// Shows logins at one server.
-pub(super) fn show(context: &Context, vault: &FileVault, logins: &[Login]) -> Result<(), Fail> {
+pub(super) fn show(
+    context: &Context,
+    vault: &FileTokenStore,
+    logins: &[Login],
+) -> Result<(), Fail> {
     let out = context.out;
     if out.is_json() {
         let logins: Vec<Value> = logins.iter().map(json).collect();
@@ -76,7 +80,7 @@ pub(super) fn show(context: &Context, vault: &FileVault, logins: &[Login]) -> Re
     out.lines(&lines)
 }
 
-fn lines(login: &Login, vault: &FileVault, paint: Paint) -> Vec<String> {
+fn lines(login: &Login, vault: &FileTokenStore, paint: Paint) -> Vec<String> {
     let mut lines = Vec::new();
     let mut row = |name: &str, text: &str| {
         if !text.is_empty() {
@@ -109,7 +113,7 @@ fn expires(login: &Login, now: u64) -> String {
     }
 }
 
-fn place(vault: &FileVault) -> String {
+fn place(vault: &FileTokenStore) -> String {
     let sealed =
         if vault.is_sealed() { "sealed by a key in the keychain" } else { "readable only by you" };
     format!("{} ({sealed})", vault.path().display())

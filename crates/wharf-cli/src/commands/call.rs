@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use serde_json::{Map, Value, json};
-use wharf::{Calling, Client, Content, ErrorKind, TaskHandle, ToolInfo, ToolResult};
+use wharf::{CallBuilder, Client, Content, ErrorKind, TaskHandle, ToolInfo, ToolResult};
 
 use crate::commands::Run;
 use crate::{
@@ -70,7 +70,7 @@ impl Call {
 /// Calls the tool as a task, and says how to come back to it.
 async fn detach(
     context: &Context,
-    calling: Calling<TaskHandle>,
+    calling: CallBuilder<TaskHandle>,
     output: Option<&Path>,
     server: &str,
 ) -> Result<(), Fail> {

@@ -1,7 +1,7 @@
 //! `wharf inspect`.
 
 use serde::Serialize;
-use wharf::{About, Implementation, ServerCapabilities};
+use wharf::{Implementation, ServerCapabilities, ServerInfo};
 
 use crate::commands::{Run, list::fetch};
 use crate::{
@@ -60,7 +60,7 @@ impl Run for Inspect {
 const LABELS: usize = 14;
 
 /// What comes before the lists.
-fn heading(about: &About, columns: usize, paint: Paint) -> Vec<String> {
+fn heading(about: &ServerInfo, columns: usize, paint: Paint) -> Vec<String> {
     let info = &about.info;
     let title = info.title.as_deref().map(clean_line).unwrap_or_default();
     let name = format!("{} {}", clean_line(&info.name), clean_line(&info.version));
@@ -88,7 +88,7 @@ fn heading(about: &About, columns: usize, paint: Paint) -> Vec<String> {
     lines
 }
 
-fn spoken(about: &About) -> String {
+fn spoken(about: &ServerInfo) -> String {
     let others: Vec<&str> =
         about.supported.iter().map(String::as_str).filter(|it| *it != about.revision).collect();
     let spoken = clean_line(&about.revision);

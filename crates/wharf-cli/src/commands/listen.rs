@@ -1,7 +1,7 @@
 //! `wharf listen`.
 
 use serde_json::{Value, json};
-use wharf::{Filter, Notification, ServerCapabilities};
+use wharf::{Notification, ServerCapabilities, SubscriptionFilter};
 
 use crate::commands::Run;
 use crate::{
@@ -34,12 +34,12 @@ impl Run for Listen {
 
 impl Listen {
     /// What is wanted: what the options say, or every list there is.
-    fn filter(&self, can: &ServerCapabilities) -> Filter {
+    fn filter(&self, can: &ServerCapabilities) -> SubscriptionFilter {
         let Listen { tools, prompts, resources, uri, .. } = self;
         let all = !tools && !prompts && !resources && uri.is_empty();
         let changes =
             |list: &Option<wharf::ListCapability>| list.as_ref().is_some_and(|it| it.list_changed);
-        Filter {
+        SubscriptionFilter {
             tools: *tools || (all && changes(&can.tools)),
             prompts: *prompts || (all && changes(&can.prompts)),
             resources: *resources
@@ -51,7 +51,11 @@ impl Listen {
 }
 
 /// Says what is listened to, and what the server did not agree to.
-fn tell(context: &Context, wanted: &Filter, agreed: &Filter) -> Result<(), Fail> {
+fn tell(
+    context: &Context,
+    wanted: &SubscriptionFilter,
+    agreed: &SubscriptionFilter,
+) -> Result<(), Fail> {
     let refused: Vec<String> =
         names(wanted).into_iter().filter(|name| !names(agreed).contains(name)).collect();
     if names(agreed).is_empty() {
@@ -64,7 +68,7 @@ fn tell(context: &Context, wanted: &Filter, agreed: &Filter) -> Result<(), Fail>
     Ok(())
 }
 
-fn names(filter: &Filter) -> Vec<String> {
+fn names(filter: &SubscriptionFilter) -> Vec<String> {
     let lists =
         [(filter.tools, "tools"), (filter.prompts, "prompts"), (filter.resources, "resources")];
     let lists = lists.into_iter().filter(|(on, _)| *on).map(|(_, name)| name.to_owned());

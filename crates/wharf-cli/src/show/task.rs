@@ -1,6 +1,6 @@
 //! Tasks, as people see them.
 
-use wharf::{Ask, Task, TaskState, TaskStatus};
+use wharf::{ClientRequest, Task, TaskState, TaskStatus};
 
 use super::result_lines;
 use crate::terminal::{Paint, clean_line, cut, table};
@@ -73,10 +73,10 @@ fn message(task: &Task) -> String {
     task.message.as_deref().map(short).unwrap_or_default()
 }
 
-fn question(ask: &Ask) -> String {
+fn question(ask: &ClientRequest) -> String {
     match ask {
-        Ask::Elicit(form) => short(&form.message),
-        Ask::ElicitUrl(page) => short(&page.message),
+        ClientRequest::Elicit(form) => short(&form.message),
+        ClientRequest::ElicitUrl(page) => short(&page.message),
         other => other.method().name().to_owned(),
     }
 }

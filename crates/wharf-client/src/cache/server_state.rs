@@ -13,7 +13,7 @@ use std::{
 use wharf_model::{Error, METHODS, Method, Mirrored, Notification, Reply, TaskSupport, ToolInfo};
 
 use crate::{
-    Answer, Ear,
+    ClientHandler, NotificationListener,
     cache::{
         Cache,
         tool_schemas::{Known, Tools},
@@ -27,7 +27,7 @@ const LONGEST_ID: usize = 4096;
 
 /// What a caller remembers of its server.
 pub(crate) struct Memory {
-    answer: Arc<dyn Answer>,
+    answer: Arc<dyn ClientHandler>,
     state: Mutex<State>,
 }
 
@@ -42,7 +42,7 @@ struct State {
 }
 
 impl Memory {
-    pub(crate) fn new(cache: usize, answer: Arc<dyn Answer>) -> Arc<Self> {
+    pub(crate) fn new(cache: usize, answer: Arc<dyn ClientHandler>) -> Arc<Self> {
         let state = State {
             cache: Cache::new(cache),
             tools: Tools::default(),
@@ -197,7 +197,7 @@ impl State {
     }
 }
 
-impl Ear for Memory {
+impl NotificationListener for Memory {
     fn heard(&self, notification: &Notification) {
         self.hear(notification);
     }

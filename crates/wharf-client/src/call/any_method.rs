@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, Reply, Request, Service};
 
 use crate::{
-    Caller,
+    ClientHandle,
     call::{builder::Hooks, request::Spec, result::unexpected, run},
 };
 
 pub(crate) async fn ask(
-    caller: &Caller,
+    caller: &ClientHandle,
     method: String,
     params: Option<String>,
     mut hooks: Hooks,
@@ -36,7 +36,7 @@ type Slot = Arc<Mutex<Option<Box<RawValue>>>>;
 
 /// A request by its name as a service, so that an exchange can carry it.
 struct Raw {
-    caller: Caller,
+    caller: ClientHandle,
     method: String,
     params: Option<Box<RawValue>>,
     /// Where its result goes: no outcome has room for it.

@@ -3,11 +3,12 @@
 use std::task::{Context, Poll};
 
 use wharf_model::{
-    Ask, AskId, BoxFuture, Error, ErrorKind, Event, Exchange, Notification, Outcome, Task,
+    ActiveCall, BoxFuture, ClientRequest, ClientRequestId, Error, ErrorKind, Event, Notification,
+    Outcome, Task,
 };
 
 use crate::{
-    Caller, LogMessage, Progress,
+    ClientHandle, LogMessage, Progress,
     call::builder::Hooks,
     server_requests::{dispatch, dispatch::Unanswered},
 };
@@ -18,7 +19,7 @@ pub(crate) const MOST_EVENTS: usize = 256;
 /// Who is asked and told while a call goes on.
 pub(crate) trait Company: Send {
     /// Puts a question of the server's.
-    fn ask(&mut self, ask: Ask) -> BoxFuture<Result<String, Unanswered>>;
+    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, Unanswered>>;
     /// Hears what the server says on the way.
     fn hear(&mut self, notification: Notification);
     /// Sees where the task stands that the call has become.
@@ -27,12 +28,12 @@ pub(crate) trait Company: Send {
 
 /// The company of a call made here: its hooks, and whoever answers for the caller.
 pub(crate) struct Own<'a> {
-    pub(crate) caller: &'a Caller,
+    pub(crate) caller: &'a ClientHandle,
     pub(crate) hooks: &'a mut Hooks,
 }
 
 impl Company for Own<'_> {
-    fn ask(&mut self, ask: Ask) -> BoxFuture<Result<String, Unanswered>> {
+    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, Unanswered>> {
         dispatch::put(self.caller.answer(), ask)
     }
 
@@ -61,13 +62,13 @@ impl Company for Own<'_> {
 
 /// One request on its way. Its questions are answered side by side while it goes on.
 pub(crate) struct Round {
-    exchange: Exchange,
-    asks: Vec<(AskId, BoxFuture<Result<String, Unanswered>>)>,
+    exchange: ActiveCall,
+    asks: Vec<(ClientRequestId, BoxFuture<Result<String, Unanswered>>)>,
     asked: bool,
 }
 
 impl Round {
-    pub(crate) fn new(exchange: Exchange) -> Self {
+    pub(crate) fn new(exchange: ActiveCall) -> Self {
         Round { exchange, asks: Vec::new(), asked: false }
     }
 
@@ -83,7 +84,7 @@ impl Round {
             }
             match std::task::ready!(self.exchange.poll_event(cx)) {
                 Event::Notify(notification) => company.hear(notification),
-                Event::Ask(id, ask) => self.ask(company, id, ask),
+                Event::ClientRequest(id, ask) => self.ask(company, id, ask),
                 Event::Withdraw(id) => self.asks.retain(|(asked, _)| *asked != id),
                 Event::LetGo => {}
                 Event::Done(outcome) => return Poll::Ready((outcome, self.asked)),
@@ -109,7 +110,7 @@ impl Round {
         wrong.map_or(Ok(()), Err)
     }
 
-    fn ask(&mut self, company: &mut dyn Company, id: AskId, ask: Ask) {
+    fn ask(&mut self, company: &mut dyn Company, id: ClientRequestId, ask: ClientRequest) {
         self.asked = true;
         if self.asks.len() >= dispatch::MOST {
             let message =
@@ -123,7 +124,7 @@ impl Round {
 }
 
 /// Why a question is not answered that comes where none belongs.
-pub(crate) fn refuse_here(ask: &Ask) -> Error {
+pub(crate) fn refuse_here(ask: &ClientRequest) -> Error {
     let message = format!("{} cannot be answered while listening", ask.method().name());
     Error::new(ErrorKind::InvalidRequest).with_message(message)
 }

@@ -7,7 +7,7 @@ use wharf_model::{BoxFuture, Completion, Error, LogLevel, Meta, Reply, Task};
 
 use crate::{
     TaskHandle,
-    api::Caller,
+    api::ClientHandle,
     call::{request::Spec, run},
 };
 
@@ -71,9 +71,9 @@ pub(crate) enum Done {
 /// ```
 /// # mod wharf { pub use wharf_client::*; }
 /// use std::time::Duration;
-/// use wharf::{Caller, args};
+/// use wharf::{ClientHandle, args};
 ///
-/// # async fn example(caller: Caller) -> Result<(), wharf_model::Error> {
+/// # async fn example(caller: ClientHandle) -> Result<(), wharf_model::Error> {
 /// let result = caller
 ///     .call("deploy", args! { build: "1.2.3" })
 ///     .timeout(Duration::from_secs(300))
@@ -84,8 +84,8 @@ pub(crate) enum Done {
 /// # }
 /// ```
 #[must_use = "a call is sent when it is awaited"]
-pub struct Calling<T> {
-    pub(crate) caller: Caller,
+pub struct CallBuilder<T> {
+    pub(crate) caller: ClientHandle,
     pub(crate) what: Result<What, Error>,
     pub(crate) read: fn(Done) -> Result<T, Error>,
     pub(crate) hooks: Hooks,
@@ -95,15 +95,24 @@ pub struct Calling<T> {
     context: BTreeMap<String, String>,
 }
 
-impl<T> Calling<T> {
+impl<T> CallBuilder<T> {
     pub(crate) fn new(
-        caller: &Caller,
+        caller: &ClientHandle,
         what: Result<What, Error>,
         read: fn(Done) -> Result<T, Error>,
     ) -> Self {
         let (idle, total) = (caller.options().idle, caller.options().total);
         let (caller, hooks) = (caller.clone(), Hooks::default());
-        Calling { caller, what, read, hooks, idle, total, cached: true, context: BTreeMap::new() }
+        CallBuilder {
+            caller,
+            what,
+            read,
+            hooks,
+            idle,
+            total,
+            cached: true,
+            context: BTreeMap::new(),
+        }
     }
 
     /// How long it may show no sign of life, such as progress.
@@ -124,7 +133,7 @@ impl<T> Calling<T> {
         self
     }
 
-    /// Hears its log messages, if [`Caller::set_log_level`] asked for any.
+    /// Hears its log messages, if [`ClientHandle::set_log_level`] asked for any.
     pub fn on_log(mut self, hear: impl FnMut(LogMessage) + Send + 'static) -> Self {
         self.hooks.log = Some(Box::new(hear));
         self
@@ -149,7 +158,7 @@ impl<T> Calling<T> {
     }
 }
 
-impl Calling<TaskHandle> {
+impl CallBuilder<TaskHandle> {
     /// Asks the server to keep the task, with its result, for so long after its creation. Not every
     /// server lets itself be told.
     pub fn keep_for(mut self, ttl: Duration) -> Self {
@@ -160,7 +169,7 @@ impl Calling<TaskHandle> {
     }
 }
 
-impl Calling<Completion> {
+impl CallBuilder<Completion> {
     /// Tells the arguments that are already settled.
     pub fn context<K: Into<String>, V: Into<String>>(
         mut self,
@@ -171,7 +180,7 @@ impl Calling<Completion> {
     }
 }
 
-impl<T: 'static> IntoFuture for Calling<T> {
+impl<T: 'static> IntoFuture for CallBuilder<T> {
     type Output = Result<T, Error>;
     type IntoFuture = BoxFuture<Result<T, Error>>;
 
@@ -180,7 +189,7 @@ impl<T: 'static> IntoFuture for Calling<T> {
             let context = json!({"arguments": self.context});
             spec.params.push(("context".into(), context.to_string()));
         }
-        let Calling { caller, what, read, hooks, idle, total, cached, .. } = self;
+        let CallBuilder { caller, what, read, hooks, idle, total, cached, .. } = self;
         Box::pin(async move {
             let limits = run::Limits { idle, total, cached };
             run::run(&caller, what?, hooks, limits).await.and_then(read)
@@ -205,7 +214,7 @@ fn with_meta(what: What, meta: Meta) -> Result<What, Error> {
     })
 }
 
-impl<T> fmt::Debug for Calling<T> {
+impl<T> fmt::Debug for CallBuilder<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Calling").field("what", &self.what).finish_non_exhaustive()
     }

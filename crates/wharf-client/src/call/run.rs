@@ -3,12 +3,12 @@
 use std::{collections::BTreeSet, future::poll_fn, sync::Arc, time::Duration};
 
 use wharf_model::{
-    Asks, Deadlines, Error, ErrorKind, Exchange, InputRequired, Method, Outcome, Reply, Request,
-    Service, Task, TaskSupport, Tasking, ToolInfo, ToolResult,
+    ActiveCall, Deadlines, Error, ErrorKind, InputMode, InputRequired, Method, Outcome, Reply,
+    Request, Service, Task, TaskRequest, TaskSupport, ToolInfo, ToolResult,
 };
 
 use crate::{
-    Caller, Listing, TaskHandle,
+    ClientHandle, PagedList, TaskHandle,
     api::{not_offered, offers},
     cache::tool_schemas,
     call::{
@@ -39,14 +39,14 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    pub(crate) fn of(caller: &Caller) -> Self {
+    pub(crate) fn of(caller: &ClientHandle) -> Self {
         let options = caller.options();
         Limits { idle: options.idle, total: options.total, cached: true }
     }
 }
 
 pub(crate) async fn run(
-    caller: &Caller,
+    caller: &ClientHandle,
     what: What,
     mut hooks: Hooks,
     limits: Limits,
@@ -81,7 +81,12 @@ pub(crate) async fn run(
     }
 }
 
-async fn call(caller: &Caller, spec: Spec, hooks: Hooks, limits: Limits) -> Result<Reply, Error> {
+async fn call(
+    caller: &ClientHandle,
+    spec: Spec,
+    hooks: Hooks,
+    limits: Limits,
+) -> Result<Reply, Error> {
     let Limits { idle, total, cached } = limits;
     if !offers(&caller.about().discovery.capabilities, spec.method) {
         return Err(not_offered(spec.method.name()));
@@ -117,7 +122,7 @@ enum Started {
 }
 
 struct Call<'a> {
-    caller: &'a Caller,
+    caller: &'a ClientHandle,
     spec: Spec,
     hooks: Hooks,
     idle: Duration,
@@ -127,12 +132,12 @@ struct Call<'a> {
     reissues: usize,
     asked: bool,
     listed_again: bool,
-    tasking: Tasking,
+    tasking: TaskRequest,
     pages: url_elicitation::Pages,
 }
 
 impl<'a> Call<'a> {
-    fn new(caller: &'a Caller, spec: Spec, hooks: Hooks, idle: Duration) -> Self {
+    fn new(caller: &'a ClientHandle, spec: Spec, hooks: Hooks, idle: Duration) -> Self {
         let (retry, rounds, sheds, reissues) = (None, 0, 0, 0);
         let (asked, listed_again) = (false, false);
         let tasking = request_mode::tasking(caller, &spec);
@@ -183,7 +188,7 @@ impl<'a> Call<'a> {
             let tool = self.spec.target.as_deref().unwrap_or_default();
             let support = request_mode::support(self.caller, tool).await?;
             if matches!(support, TaskSupport::Optional | TaskSupport::Required) {
-                self.tasking = Tasking::Wanted(ttl);
+                self.tasking = TaskRequest::Wanted(ttl);
             }
         }
         match self.end().await? {
@@ -204,7 +209,7 @@ impl<'a> Call<'a> {
                     if request_mode::may_mean_task(self.caller, self.tasking, &result)
                         && self.runs_only_as_task().await =>
                 {
-                    self.tasking = Tasking::Wanted(None);
+                    self.tasking = TaskRequest::Wanted(None);
                 }
                 Outcome::Complete(reply) => return Ok(Ended::Reply(reply)),
                 Outcome::Task(task) if self.spec.method == Method::CallTool => {
@@ -227,14 +232,14 @@ impl<'a> Call<'a> {
         if let Err(Ending::GaveUp(error)) = end {
             return Err(error);
         }
-        leash.let_go();
+        leash.release_connection();
         end.map_err(Error::from)
     }
 
     async fn once(&mut self) -> Result<Outcome, Error> {
         let caller = self.caller;
         let mut request = self.spec.build(self.retry.as_ref()).from_peer(caller.peer().clone());
-        request.asks = Asks::Deliver;
+        request.asks = InputMode::Deliver;
         request.log_level = caller.log_level();
         request.tasking = self.tasking;
         // Progress shows that a tool is still at work, whether anybody looks at it or not.
@@ -311,7 +316,7 @@ impl<'a> Call<'a> {
         if !self.runs_only_as_task().await {
             return Err(error);
         }
-        self.tasking = Tasking::Wanted(None);
+        self.tasking = TaskRequest::Wanted(None);
         Ok(())
     }
 
@@ -361,7 +366,7 @@ impl<'a> Call<'a> {
 
 /// Whether the tool is safe to repeat, by its own account. It is looked up if nobody listed it, or if
 /// the list has changed: a server that was started again may be another.
-async fn is_repeatable(caller: &Caller, tool: &str) -> bool {
+async fn is_repeatable(caller: &ClientHandle, tool: &str) -> bool {
     if let Some(known) = caller.memory().known(tool) {
         return known.is_repeatable();
     }
@@ -371,8 +376,11 @@ async fn is_repeatable(caller: &Caller, tool: &str) -> bool {
 }
 
 /// Lists tools afresh until `name` is among them. If the list changes meanwhile, nobody remembers it.
-pub(crate) async fn look_up(caller: &Caller, name: &str) -> Result<Option<Arc<ToolInfo>>, Error> {
-    let mut tools = Listing::<ToolInfo>::new(caller).no_cache();
+pub(crate) async fn look_up(
+    caller: &ClientHandle,
+    name: &str,
+) -> Result<Option<Arc<ToolInfo>>, Error> {
+    let mut tools = PagedList::<ToolInfo>::new(caller).no_cache();
     while let Some(tool) = tools.next().await.transpose()? {
         if tool.name == name {
             return Ok(Some(tool));
@@ -388,7 +396,7 @@ pub(crate) fn put_off(times: usize) -> Duration {
 
 /// Holds structured content against the tool's schema, where the tool was listed.
 async fn check(
-    caller: &Caller,
+    caller: &ClientHandle,
     tool: Option<&str>,
     result: &ToolResult,
     idle: Duration,
@@ -411,7 +419,7 @@ async fn check(
 
 /// Sends one request and waits for its end: how it ended, and whether anything was asked.
 pub(crate) async fn exchange(
-    caller: &Caller,
+    caller: &ClientHandle,
     service: &dyn Service,
     request: Request,
     hooks: &mut Hooks,
@@ -419,7 +427,7 @@ pub(crate) async fn exchange(
 ) -> (Outcome, bool) {
     // The whole call has a deadline of its own, around all of its requests.
     let deadlines = Deadlines { idle: Some(idle), total: None };
-    let exchange = Exchange::start(service, request, caller.timer().clone(), deadlines);
+    let exchange = ActiveCall::start(service, request, caller.timer().clone(), deadlines);
     let (mut round, mut company) = (Round::new(exchange.for_caller()), Own { caller, hooks });
     let (outcome, asked) = poll_fn(|cx| round.poll_end(&mut company, cx)).await;
     match outcome {

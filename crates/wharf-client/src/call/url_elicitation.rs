@@ -7,10 +7,11 @@ use std::{
 
 use serde::Deserialize;
 use wharf_model::{
-    Ask, BoxFuture, ClientCapability, ElicitAction, ElicitResult, ElicitUrl, Error, ErrorKind,
+    BoxFuture, ClientCapability, ClientRequest, ElicitAction, ElicitResult, ElicitUrl, Error,
+    ErrorKind,
 };
 
-use crate::{Caller, call::deadline, server_requests::dispatch};
+use crate::{ClientHandle, call::deadline, server_requests::dispatch};
 
 /// How long to wait for the server's word that a page was visited, before the call is tried anyway:
 /// not every server sends word.
@@ -35,7 +36,7 @@ impl Pages {
     /// Puts the pages that `error` names to the user, and waits until they may have been visited.
     pub(crate) async fn open(
         &mut self,
-        caller: &Caller,
+        caller: &ClientHandle,
         error: Error,
         idle: Duration,
     ) -> Result<(), Error> {
@@ -54,7 +55,7 @@ impl Pages {
         let names: BTreeSet<String> = pages.iter().map(name).collect();
         let new = pages.into_iter().filter(|page| self.opened.insert(name(page)));
         let asked = new.map(|page| {
-            (name(&page), dispatch::put(caller.answer(), Ask::ElicitUrl(Box::new(page))))
+            (name(&page), dispatch::put(caller.answer(), ClientRequest::ElicitUrl(Box::new(page))))
         });
         let answers = dispatch::all(asked.collect()).await?;
         let answers: BTreeMap<String, ElicitResult> = serde_json::from_str(&answers)?;

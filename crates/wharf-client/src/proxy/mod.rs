@@ -8,12 +8,13 @@ pub(crate) mod tasks;
 use std::sync::Arc;
 
 use wharf_model::{
-    Asks, BoxFuture, Deadlines, Error, ErrorKind, Exchange, InputRequired, LogLevel, Method,
-    Outbox, Outcome, Page, PageBody, Peer, Reply, Request, Scope, Service, Tasking, ToolInfo,
+    ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, InputMode, InputRequired, LogLevel, Method,
+    Outbox, Outcome, Page, PageBody, Peer, Reply, Request, RequestExtensions, Service, TaskRequest,
+    ToolInfo,
 };
 
 use crate::{
-    Caller,
+    ClientHandle,
     call::{
         deadline,
         request::{Retry, Spec},
@@ -27,7 +28,7 @@ use crate::{
 
 /// A client as a service. What its back asks goes to its front, in the way of the front.
 pub(crate) struct Relay {
-    caller: Caller,
+    caller: ClientHandle,
     /// The back, as a front sees it that may not take tasks.
     through: Arc<Through>,
     parking: Arc<Parking>,
@@ -35,7 +36,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    pub(crate) fn new(caller: Caller) -> Self {
+    pub(crate) fn new(caller: ClientHandle) -> Self {
         let through = Arc::new(Through::new(caller.clone()));
         Relay { caller, through, parking: Arc::default(), tokens: Arc::default() }
     }
@@ -58,7 +59,7 @@ impl Service for Relay {
 impl Relay {
     fn pass_on(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let link = self.caller.link();
-        let asks_here = request.asks == Asks::Deliver && request.method.info().may_suspend;
+        let asks_here = request.asks == InputMode::Deliver && request.method.info().may_suspend;
         match request.method {
             Method::ListTools if link.mirrors() => {
                 let (caller, state) =
@@ -91,7 +92,7 @@ impl Relay {
         let (timer, deadlines) = (outbox.timer().clone(), outbox.deadlines());
         // The call keeps its own time, which it may change.
         outbox.set_deadlines(Deadlines { idle: None, total: None });
-        let begin = move |request| Exchange::start(&*through, request, timer, deadlines);
+        let begin = move |request| ActiveCall::start(&*through, request, timer, deadlines);
         Box::pin(suspended_calls::run(self.parking.clone(), begin, request, outbox))
     }
 
@@ -100,7 +101,7 @@ impl Relay {
         let (caller, through) = (self.caller.clone(), self.through.clone());
         let mut carried = Carried { caller, through, outbox, rounds: 0, listed: false };
         Box::pin(async move {
-            let asks_here = request.asks == Asks::Deliver;
+            let asks_here = request.asks == InputMode::Deliver;
             let mut outcome = carried.send(request).await;
             loop {
                 let retry = match outcome {
@@ -122,7 +123,7 @@ impl Relay {
 
 /// One call on its way through.
 struct Carried {
-    caller: Caller,
+    caller: ClientHandle,
     through: Arc<Through>,
     outbox: Outbox,
     rounds: usize,
@@ -180,7 +181,7 @@ impl Carried {
 }
 
 /// A page without the tools that cannot be called over this link.
-fn usable(outcome: Outcome, caller: &Caller, state: u64) -> Outcome {
+fn usable(outcome: Outcome, caller: &ClientHandle, state: u64) -> Outcome {
     let Outcome::Complete(Reply::Tools(page)) = outcome else { return outcome };
     let kept: Vec<Arc<ToolInfo>> = caller.memory().learn(page.items().to_vec(), true, state);
     if kept.len() == page.items().len() {
@@ -194,11 +195,11 @@ pub(crate) struct Again {
     pub(crate) spec: Spec,
     /// What the front itself sent along of an earlier round.
     pub(crate) first: Option<Retry>,
-    asks: Asks,
+    asks: InputMode,
     log_level: Option<LogLevel>,
     progress: bool,
-    tasking: Tasking,
-    scope: Scope,
+    tasking: TaskRequest,
+    scope: RequestExtensions,
     peer: Arc<Peer>,
 }
 

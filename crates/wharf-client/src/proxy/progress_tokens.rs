@@ -7,7 +7,7 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use wharf_model::{Notification, Outcome, Request, Tasking};
+use wharf_model::{Notification, Outcome, Request, TaskRequest};
 
 /// How many are kept: the oldest gives way, and its front has to ask how far its task has come.
 const MOST: usize = 4096;
@@ -46,7 +46,7 @@ pub(crate) fn wanted(request: &Request) -> Option<Box<RawValue>> {
         #[serde(rename = "progressToken")]
         token: Option<Box<RawValue>>,
     }
-    let wants_task = matches!(request.tasking, Tasking::Wanted(_));
+    let wants_task = matches!(request.tasking, TaskRequest::Wanted(_));
     let meta = request.meta().filter(|_| wants_task)?;
     serde_json::from_str::<Meta>(meta).ok()?.token
 }

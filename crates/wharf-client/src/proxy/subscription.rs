@@ -9,28 +9,28 @@ use std::{
 };
 
 use wharf_model::{
-    Deadlines, Event, Exchange, Filter, LiveFilter, Method, Notification, Outbox, Outcome, Peer,
-    Request, RequestBuilder, Scope, Tasking,
+    ActiveCall, Deadlines, Event, LiveSubscriptionFilter, Method, Notification, Outbox, Outcome,
+    Peer, Request, RequestBuilder, RequestExtensions, SubscriptionFilter, TaskRequest,
 };
 
-use crate::{Link, proxy::progress_tokens::Tokens};
+use crate::{ClientTransport, proxy::progress_tokens::Tokens};
 
 /// Listens at the back to what the front wants to hear. When that changes, another listen takes
 /// over once it is agreed on, so that nothing is missed in between.
 pub(crate) struct Overheard {
-    link: Arc<dyn Link>,
+    link: Arc<dyn ClientTransport>,
     /// Who listens.
-    scope: Scope,
+    scope: RequestExtensions,
     peer: Arc<Peer>,
     /// What the front wants to hear.
-    live: LiveFilter,
+    live: LiveSubscriptionFilter,
     /// How many changes of it were seen.
     edits: u64,
     /// The resources that the back was asked about.
     followed: BTreeSet<String>,
-    heard: Exchange,
+    heard: ActiveCall,
     /// What takes over.
-    next: Option<Exchange>,
+    next: Option<ActiveCall>,
     /// Whether the front was told that the listen has begun.
     begun: bool,
     outbox: Outbox,
@@ -45,9 +45,9 @@ enum Happened {
 
 impl Overheard {
     pub(crate) fn new(
-        link: Arc<dyn Link>,
+        link: Arc<dyn ClientTransport>,
         request: &Request,
-        live: LiveFilter,
+        live: LiveSubscriptionFilter,
         outbox: Outbox,
         tokens: Arc<Tokens>,
     ) -> Self {
@@ -116,7 +116,7 @@ impl Overheard {
         }
     }
 
-    fn listen_anew(&self) -> Exchange {
+    fn listen_anew(&self) -> ActiveCall {
         listen(&*self.link, &self.scope, &self.peer, &self.live, &self.outbox)
     }
 
@@ -139,19 +139,19 @@ impl Overheard {
 
 /// A listen that lasts until it is dropped.
 fn listen(
-    link: &dyn Link,
-    scope: &Scope,
+    link: &dyn ClientTransport,
+    scope: &RequestExtensions,
     peer: &Arc<Peer>,
-    live: &LiveFilter,
+    live: &LiveSubscriptionFilter,
     outbox: &Outbox,
-) -> Exchange {
+) -> ActiveCall {
     let mut request = RequestBuilder::new(Method::Listen).build().from_peer(peer.clone());
     request.scope = scope.clone();
-    let wanted = live.read(Filter::clone);
+    let wanted = live.read(SubscriptionFilter::clone);
     if !wanted.tasks.is_empty() {
-        request.tasking = Tasking::Welcome;
+        request.tasking = TaskRequest::Welcome;
     }
-    request.filter = Some(LiveFilter::new(wanted));
+    request.filter = Some(LiveSubscriptionFilter::new(wanted));
     let endless = Deadlines { idle: None, total: None };
-    Exchange::start(link, request, outbox.timer().clone(), endless)
+    ActiveCall::start(link, request, outbox.timer().clone(), endless)
 }

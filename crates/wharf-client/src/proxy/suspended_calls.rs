@@ -11,8 +11,8 @@ use std::{
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    Ask, AskId, Error, ErrorKind, Event, Exchange, InputRequired, Method, Outbox, Outcome, Peer,
-    Principal, Request,
+    ActiveCall, ClientRequest, ClientRequestId, Error, ErrorKind, Event, InputRequired, Method,
+    Outbox, Outcome, Peer, Principal, Request,
 };
 
 /// How many calls may wait for their fronts.
@@ -29,8 +29,8 @@ struct Parked {
     state: String,
     front: Front,
     since: Instant,
-    call: Exchange,
-    asked: Vec<(AskId, Ask)>,
+    call: ActiveCall,
+    asked: Vec<(ClientRequestId, ClientRequest)>,
 }
 
 /// Who called what: nobody else may go on with it, and with nothing else.
@@ -70,7 +70,13 @@ impl Parking {
     }
 
     /// Keeps the call until its front comes back, and says what it must bring.
-    fn put(&self, call: Exchange, asked: Vec<(AskId, Ask)>, front: Front, now: Instant) -> Outcome {
+    fn put(
+        &self,
+        call: ActiveCall,
+        asked: Vec<(ClientRequestId, ClientRequest)>,
+        front: Front,
+        now: Instant,
+    ) -> Outcome {
         let mut random = [0; 16];
         if getrandom::fill(&mut random).is_err() {
             return Error::new(ErrorKind::InternalError).into();
@@ -96,14 +102,14 @@ fn late(held: &mut Vec<Parked>, now: Instant) -> Vec<Parked> {
     held.extract_if(.., is_late).collect()
 }
 
-fn key(id: AskId) -> String {
+fn key(id: ClientRequestId) -> String {
     format!("ask-{}", id.0)
 }
 
 /// Makes the call, or goes on with the one that was parked, until it ends or asks.
 pub(crate) async fn run(
     parking: Arc<Parking>,
-    begin: impl FnOnce(Request) -> Exchange,
+    begin: impl FnOnce(Request) -> ActiveCall,
     request: Request,
     outbox: Outbox,
 ) -> Outcome {
@@ -120,7 +126,10 @@ pub(crate) async fn run(
 
 impl Parked {
     /// Goes on with the answers there are; what has none is asked again.
-    fn answered(mut self, answers: Option<&str>) -> (Exchange, Vec<(AskId, Ask)>) {
+    fn answered(
+        mut self,
+        answers: Option<&str>,
+    ) -> (ActiveCall, Vec<(ClientRequestId, ClientRequest)>) {
         let answers: BTreeMap<String, Box<RawValue>> =
             answers.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
         self.asked.retain(|(id, _)| match answers.get(&key(*id)) {
@@ -136,11 +145,11 @@ impl Parked {
 
 /// Until the call ends, or waits for answers that only the front can give.
 async fn to_the_next_question(
-    mut call: Exchange,
-    mut asked: Vec<(AskId, Ask)>,
+    mut call: ActiveCall,
+    mut asked: Vec<(ClientRequestId, ClientRequest)>,
     peer: &Peer,
     outbox: &Outbox,
-) -> Result<Outcome, (Exchange, Vec<(AskId, Ask)>)> {
+) -> Result<Outcome, (ActiveCall, Vec<(ClientRequestId, ClientRequest)>)> {
     loop {
         let waits = !asked.is_empty();
         let event = poll_fn(|cx| match call.poll_event(cx) {
@@ -150,16 +159,16 @@ async fn to_the_next_question(
         match event.await {
             None => return Err((call, asked)),
             Some(Event::Done(outcome)) => return Ok(outcome),
-            Some(Event::Ask(id, ask)) if peer.capabilities.has(&ask.needs()) => {
+            Some(Event::ClientRequest(id, ask)) if peer.capabilities.has(&ask.needs()) => {
                 asked.push((id, ask));
             }
-            Some(Event::Ask(id, ask)) => call.refuse(id, &ask),
+            Some(Event::ClientRequest(id, ask)) => call.refuse(id, &ask),
             Some(Event::Withdraw(id)) => asked.retain(|(open, _)| *open != id),
             Some(Event::Notify(notification)) => {
                 outbox.notify(notification);
                 outbox.room().await;
             }
-            Some(Event::LetGo) => outbox.let_go(),
+            Some(Event::LetGo) => outbox.release_connection(),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Tasks between a back that has them and a front that may not take them.
 
 use wharf_model::{
-    Ask, BoxFuture, Error, Method, Notification, Outbox, Outcome, Request, Service, Task,
-    TaskSupport, Tasking,
+    BoxFuture, ClientRequest, Error, Method, Notification, Outbox, Outcome, Request, Service, Task,
+    TaskRequest, TaskSupport,
 };
 
 use crate::{
-    Caller,
+    ClientHandle,
     call::attempt::Company,
     proxy::Again,
     server_requests::dispatch::Unanswered,
@@ -16,19 +16,19 @@ use crate::{
 /// The back of a proxy. A task of its own goes to a front that takes tasks in the same manner; for
 /// every other front it is followed here, and the front gets the result.
 pub(crate) struct Through {
-    caller: Caller,
+    caller: ClientHandle,
 }
 
 impl Through {
-    pub(crate) fn new(caller: Caller) -> Self {
+    pub(crate) fn new(caller: ClientHandle) -> Self {
         Through { caller }
     }
 
     /// Whether a front that says this takes the tasks of the back as they are.
-    fn passes(&self, tasking: Tasking) -> bool {
+    fn passes(&self, tasking: TaskRequest) -> bool {
         match tasking {
-            Tasking::Welcome => self.caller.manner() == Manner::Shown,
-            Tasking::Wanted(_) => self.caller.manner() == Manner::Fetched,
+            TaskRequest::Welcome => self.caller.manner() == Manner::AuthHeaders,
+            TaskRequest::Wanted(_) => self.caller.manner() == Manner::Fetched,
             _ => false,
         }
     }
@@ -47,7 +47,7 @@ impl Service for Through {
         let must = caller.memory().task_support(&request.target()) == Some(TaskSupport::Required);
         request.tasking = caller.manner().tasking(must);
         let (tasking, tool) = (request.tasking, request.target().into_owned());
-        let again = (tasking == Tasking::Declined).then(|| Again::of(&request));
+        let again = (tasking == TaskRequest::Declined).then(|| Again::of(&request));
         let first = link.call(request, outbox.clone());
         Box::pin(async move {
             let outcome = match (first.await, again) {
@@ -68,7 +68,7 @@ impl Service for Through {
 
 /// Calls a tool as a task that runs only as one. Nothing ran before.
 async fn as_task(
-    caller: &Caller,
+    caller: &ClientHandle,
     tool: &str,
     error: Error,
     again: Result<Again, Error>,
@@ -79,14 +79,14 @@ async fn as_task(
     match again {
         Ok(again) if support == Ok(TaskSupport::Required) => {
             let mut request = again.build(again.first.as_ref());
-            request.tasking = Tasking::Wanted(None);
+            request.tasking = TaskRequest::Wanted(None);
             caller.link().call(request, outbox.clone()).await
         }
         _ => error.into(),
     }
 }
 
-async fn followed(caller: &Caller, task: Task, outbox: Outbox) -> Outcome {
+async fn followed(caller: &ClientHandle, task: Task, outbox: Outbox) -> Outcome {
     let idle = caller.options().idle;
     let watch = match Watch::new(caller, &task.id, Some(task.clone()), idle) {
         Ok(watch) => watch,
@@ -97,7 +97,7 @@ async fn followed(caller: &Caller, task: Task, outbox: Outbox) -> Outcome {
     match end {
         Err(Ending::GaveUp(error)) => error.into(),
         end => {
-            leash.let_go();
+            leash.release_connection();
             end.map_or_else(|ending| Error::from(ending).into(), Outcome::from)
         }
     }
@@ -107,7 +107,7 @@ async fn followed(caller: &Caller, task: Task, outbox: Outbox) -> Outcome {
 struct Front(Outbox);
 
 impl Company for Front {
-    fn ask(&mut self, ask: Ask) -> BoxFuture<Result<String, Unanswered>> {
+    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, Unanswered>> {
         let answering = self.0.ask(ask);
         Box::pin(async move { answering.await.map_err(Unanswered::Refused) })
     }

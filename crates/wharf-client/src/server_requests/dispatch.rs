@@ -12,12 +12,12 @@ use std::{
 use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{
-    Ask, BoxFuture, ClientCapabilities, ClientCapability, ElicitAction, ElicitResult, Error,
-    ErrorKind, RootsResult,
+    BoxFuture, ClientCapabilities, ClientCapability, ClientRequest, ElicitAction, ElicitResult,
+    Error, ErrorKind, RootsResult,
 };
 use wharf_schema::elicitation_form;
 
-use crate::Answer;
+use crate::ClientHandler;
 
 /// Questions that may be open at once: whoever asks more is not waiting for people.
 pub(crate) const MOST: usize = 64;
@@ -42,12 +42,18 @@ impl From<Unanswered> for Error {
 ///
 /// Questions that its capabilities do not declare are refused, forms are completed with their
 /// defaults and held against their schema, and a panic is an error.
-pub fn answer_to(answer: &Arc<dyn Answer>, ask: Ask) -> BoxFuture<Result<String, Error>> {
+pub fn answer_to(
+    answer: &Arc<dyn ClientHandler>,
+    ask: ClientRequest,
+) -> BoxFuture<Result<String, Error>> {
     let answering = put(answer, ask);
     Box::pin(async move { answering.await.map_err(Error::from) })
 }
 
-pub(crate) fn put(answer: &Arc<dyn Answer>, ask: Ask) -> BoxFuture<Result<String, Unanswered>> {
+pub(crate) fn put(
+    answer: &Arc<dyn ClientHandler>,
+    ask: ClientRequest,
+) -> BoxFuture<Result<String, Unanswered>> {
     let begin = || match refusal(&answer.capabilities(), &ask) {
         Some(error) => Box::pin(ready(Err(Unanswered::Refused(error)))),
         None => begin(&**answer, ask.clone()),
@@ -59,7 +65,7 @@ pub(crate) fn put(answer: &Arc<dyn Answer>, ask: Ask) -> BoxFuture<Result<String
 }
 
 /// Why a client with these capabilities does not answer `ask`, if so.
-pub(crate) fn refusal(can: &ClientCapabilities, ask: &Ask) -> Option<Error> {
+pub(crate) fn refusal(can: &ClientCapabilities, ask: &ClientRequest) -> Option<Error> {
     let needed = ask.needs();
     if can.has(&needed) {
         return None;
@@ -77,14 +83,14 @@ pub(crate) fn refusal(can: &ClientCapabilities, ask: &Ask) -> Option<Error> {
     })
 }
 
-fn begin(answer: &dyn Answer, ask: Ask) -> BoxFuture<Result<String, Unanswered>> {
+fn begin(answer: &dyn ClientHandler, ask: ClientRequest) -> BoxFuture<Result<String, Unanswered>> {
     match ask {
-        Ask::Elicit(form) => {
+        ClientRequest::Elicit(form) => {
             let schema = form.schema.clone();
             let answering = answer.elicit(*form);
             Box::pin(async move { text(&filled(&schema, answered(answering).await?)?) })
         }
-        Ask::ElicitUrl(page) => {
+        ClientRequest::ElicitUrl(page) => {
             let answering = answer.elicit_url(*page);
             Box::pin(async move {
                 let mut result = answered(answering).await?;
@@ -93,11 +99,11 @@ fn begin(answer: &dyn Answer, ask: Ask) -> BoxFuture<Result<String, Unanswered>>
                 text(&result)
             })
         }
-        Ask::Sample(request) => {
+        ClientRequest::Sample(request) => {
             let answering = answer.sample(*request);
             Box::pin(async move { text(&answered(answering).await?) })
         }
-        Ask::Roots => {
+        ClientRequest::Roots => {
             let answering = answer.roots();
             Box::pin(async move { text(&RootsResult::new(answered(answering).await?)) })
         }

@@ -11,8 +11,8 @@ use wharf_model::{
 ///
 /// A kind that [`capabilities`](Answer::capabilities) does not declare is refused before it gets
 /// here. Filled-in forms are completed with their defaults and held against their schema
-/// afterwards. [`Answers`] makes one of closures.
-pub trait Answer: Send + Sync + 'static {
+/// afterwards. [`ClientHandlerBuilder`] makes one of closures.
+pub trait ClientHandler: Send + Sync + 'static {
     /// Which kinds there are answers to; servers are told.
     fn capabilities(&self) -> ClientCapabilities;
 
@@ -55,10 +55,10 @@ type Told = Option<Arc<dyn Fn(&str) + Send + Sync>>;
 /// A closure for each kind of question. Servers may ask exactly what has one.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_client::*, wharf_model::*}; pub use wharf_client::Answers; }
-/// use wharf::{Answer, Answers, ClientCapability, ElicitResult, Root};
+/// # mod wharf { pub use {wharf_client::*, wharf_model::*}; pub use wharf_client::ClientHandlerBuilder; }
+/// use wharf::{ClientHandler, ClientHandlerBuilder, ClientCapability, ElicitResult, Root};
 ///
-/// let answers = Answers::new()
+/// let answers = ClientHandlerBuilder::new()
 ///     .elicit(async |form| {
 ///         println!("{}", form.message);
 ///         Ok(ElicitResult::decline())
@@ -69,7 +69,7 @@ type Told = Option<Arc<dyn Fn(&str) + Send + Sync>>;
 /// assert!(!capabilities.has(&ClientCapability::Sampling));
 /// ```
 #[derive(Clone, Default)]
-pub struct Answers {
+pub struct ClientHandlerBuilder {
     elicit: Asked<ElicitForm, ElicitResult>,
     elicit_url: Asked<ElicitUrl, ElicitResult>,
     complete: Told,
@@ -88,11 +88,11 @@ where
     Some(Arc::new(move |question| Box::pin(answer(question))))
 }
 
-impl Answers {
+impl ClientHandlerBuilder {
     /// Refuses everything.
     #[must_use]
     pub fn new() -> Self {
-        Answers::default()
+        ClientHandlerBuilder::default()
     }
 
     /// Lets the user fill in forms.
@@ -143,10 +143,10 @@ impl Answers {
         F: Fn(SamplingRequest) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<SamplingResult, Error>> + Send + 'static,
     {
-        Answers { with_tools: true, ..self.sample(answer) }
+        ClientHandlerBuilder { with_tools: true, ..self.sample(answer) }
     }
 
-    /// Lists roots that may change: [`Caller::roots_changed`](crate::Caller::roots_changed) tells.
+    /// Lists roots that may change: [`ClientHandle::roots_changed`](crate::Caller::roots_changed) tells.
     #[must_use]
     pub fn roots<F, Fut>(mut self, answer: F) -> Self
     where
@@ -168,7 +168,7 @@ impl Answers {
     }
 }
 
-impl Answer for Answers {
+impl ClientHandler for ClientHandlerBuilder {
     fn capabilities(&self) -> ClientCapabilities {
         let mut can = ClientCapabilities::default();
         let (form, url) = (self.elicit.is_some(), self.elicit_url.is_some());
@@ -207,7 +207,7 @@ impl Answer for Answers {
     }
 }
 
-impl fmt::Debug for Answers {
+impl fmt::Debug for ClientHandlerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Answers").field(&self.capabilities()).finish()
     }

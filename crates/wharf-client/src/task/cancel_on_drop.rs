@@ -11,7 +11,7 @@ use wharf_model::{Error, Method, Outcome};
 
 use crate::task::request_mode;
 use crate::{
-    Caller,
+    ClientHandle,
     call::{deadline, request::Spec},
 };
 
@@ -19,15 +19,15 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Cancels a task when it is dropped, unless it was let go.
-pub(crate) struct Leash(Option<(Caller, String)>);
+pub(crate) struct Leash(Option<(ClientHandle, String)>);
 
 impl Leash {
-    pub(crate) fn new(caller: &Caller, id: &str) -> Self {
+    pub(crate) fn new(caller: &ClientHandle, id: &str) -> Self {
         Leash(Some((caller.clone(), id.to_owned())))
     }
 
     /// The task is over, or may go on by itself.
-    pub(crate) fn let_go(mut self) {
+    pub(crate) fn release_connection(mut self) {
         self.0 = None;
     }
 }
@@ -49,7 +49,7 @@ impl Drop for Leash {
     }
 }
 
-pub(crate) async fn cancel(caller: &Caller, id: &str) -> Result<(), Error> {
+pub(crate) async fn cancel(caller: &ClientHandle, id: &str) -> Result<(), Error> {
     let spec = Spec::named(Method::CancelTask, id);
     match request_mode::plain(caller, spec, caller.options().idle).await {
         Outcome::Complete(_) => Ok(()),

@@ -1,6 +1,6 @@
 //! How a server has tasks.
 
-use wharf_model::{ServerCapabilities, TASKS_EXTENSION, Tasking};
+use wharf_model::{ServerCapabilities, TASKS_EXTENSION, TaskRequest};
 
 /// How a server has tasks. It is read off what the server offers: nothing here knows eras.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(crate) enum Manner {
     Never,
     /// The server makes them as it likes. A look at a task shows all of it, questions and result
     /// too, and answers are brought.
-    Shown,
+    AuthHeaders,
     /// The caller asks for them. The result is fetched, and whoever fetches it is asked.
     Fetched,
 }
@@ -17,7 +17,7 @@ pub(crate) enum Manner {
 impl Manner {
     pub(crate) fn of(can: &ServerCapabilities) -> Self {
         if can.extensions.contains_key(TASKS_EXTENSION) {
-            return Manner::Shown;
+            return Manner::AuthHeaders;
         }
         let tasks = can.tasks.as_deref();
         let calls = tasks.and_then(|it| it.get("requests")?.get("tools")?.get("call"));
@@ -25,12 +25,12 @@ impl Manner {
     }
 
     /// What the caller of a tool says about tasks who follows them, and needs none.
-    pub(crate) fn tasking(self, must_be_task: bool) -> Tasking {
+    pub(crate) fn tasking(self, must_be_task: bool) -> TaskRequest {
         match self {
-            Manner::Never => Tasking::Unknown,
-            Manner::Shown => Tasking::Welcome,
-            Manner::Fetched if must_be_task => Tasking::Wanted(None),
-            Manner::Fetched => Tasking::Declined,
+            Manner::Never => TaskRequest::Unknown,
+            Manner::AuthHeaders => TaskRequest::Welcome,
+            Manner::Fetched if must_be_task => TaskRequest::Wanted(None),
+            Manner::Fetched => TaskRequest::Declined,
         }
     }
 }

@@ -9,12 +9,12 @@ use std::{
 
 use serde_json::Value;
 use wharf_model::{
-    Ask, Asks, BoxFuture, Deadlines, Error, ErrorKind, Exchange, Method, Outcome, Reply, Task,
-    TaskState, Tasking, ToolResult,
+    ActiveCall, BoxFuture, ClientRequest, Deadlines, Error, ErrorKind, InputMode, Method, Outcome,
+    Reply, Task, TaskRequest, TaskState, ToolResult,
 };
 
 use super::{Manner, Watch};
-use crate::Caller;
+use crate::ClientHandle;
 use crate::task::{poll, request_mode};
 use crate::{
     call::{
@@ -91,7 +91,7 @@ struct Follow<'a> {
     manner: Manner,
     company: &'a mut dyn Company,
     /// Every question there was: each is put once.
-    known: BTreeMap<String, Ask>,
+    known: BTreeMap<String, ClientRequest>,
     answering: Vec<(String, BoxFuture<Result<String, Unanswered>>)>,
     /// What was answered, until all of it is brought to the server together.
     answers: BTreeMap<String, String>,
@@ -201,7 +201,7 @@ impl Follow<'_> {
     }
 
     /// Puts those questions that are new.
-    fn put(&mut self, requests: Vec<(String, Ask)>) -> Result<(), Error> {
+    fn put(&mut self, requests: Vec<(String, ClientRequest)>) -> Result<(), Error> {
         self.withdraw(&requests);
         if requests.len() > dispatch::MOST {
             return Err(run::broken(&format!(
@@ -233,7 +233,7 @@ impl Follow<'_> {
     }
 
     /// Lets go of questions that are no longer open: somebody else has settled them.
-    fn withdraw(&mut self, open: &[(String, Ask)]) {
+    fn withdraw(&mut self, open: &[(String, ClientRequest)]) {
         let known = &mut self.known;
         self.answering.retain(|(key, _)| {
             let is_open = open.iter().any(|(open, _)| open == key);
@@ -284,14 +284,14 @@ impl Follow<'_> {
 }
 
 /// Asks for a task's result. The server asks meanwhile what it must know.
-pub(crate) fn fetch(caller: &Caller, id: &str, idle: Option<Duration>) -> Round {
+pub(crate) fn fetch(caller: &ClientHandle, id: &str, idle: Option<Duration>) -> Round {
     let spec = Spec::named(Method::TaskResult, id);
     let mut request = spec.build(None).from_peer(caller.peer().clone());
     request.scope = caller.link().scope();
-    request.asks = Asks::Deliver;
-    request.tasking = Tasking::Welcome;
+    request.asks = InputMode::Deliver;
+    request.tasking = TaskRequest::Welcome;
     let deadlines = Deadlines { idle, total: None };
-    let exchange = Exchange::start(&*caller.link(), request, caller.timer().clone(), deadlines);
+    let exchange = ActiveCall::start(&*caller.link(), request, caller.timer().clone(), deadlines);
     Round::new(exchange.for_caller())
 }
 
@@ -305,7 +305,7 @@ pub(crate) fn result(outcome: Outcome) -> Result<ToolResult, Error> {
 
 /// Brings answers to a task: the text of a JSON object.
 pub(crate) async fn update(
-    caller: &Caller,
+    caller: &ClientHandle,
     id: &str,
     answers: String,
     idle: Duration,

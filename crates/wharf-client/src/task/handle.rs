@@ -17,16 +17,16 @@ use crate::call::{
     result,
 };
 use crate::task::{cancel_on_drop, poll};
-use crate::{Caller, Calling};
+use crate::{CallBuilder, ClientHandle};
 
 /// A task in the caller's hands. Dropping the handle leaves the task alone: whoever keeps its
-/// [id](TaskHandle::id) comes back to it with [`Caller::task`], in another process too.
+/// [id](TaskHandle::id) comes back to it with [`ClientHandle::task`], in another process too.
 ///
 /// ```
 /// # mod wharf { pub use wharf_client::*; }
-/// use wharf::{Caller, args};
+/// use wharf::{ClientHandle, args};
 ///
-/// # async fn example(caller: Caller) -> Result<(), wharf_model::Error> {
+/// # async fn example(caller: ClientHandle) -> Result<(), wharf_model::Error> {
 /// let task = caller.call_task("render", args! { film: "waves" }).await?;
 /// println!("come back for {:?}", task.id());
 /// let result = task.wait().await?;
@@ -38,7 +38,7 @@ use crate::{Caller, Calling};
 pub struct TaskHandle(Arc<Inner>);
 
 struct Inner {
-    caller: Caller,
+    caller: ClientHandle,
     /// None if the server answered at once, so that there is no task.
     id: Option<String>,
     /// The tool, if it was called here.
@@ -58,19 +58,19 @@ enum Kept {
 }
 
 impl TaskHandle {
-    pub(crate) fn new(caller: &Caller, id: String) -> Self {
+    pub(crate) fn new(caller: &ClientHandle, id: String) -> Self {
         Self::with(caller, Some(id), None, Kept::Nothing)
     }
 
-    pub(crate) fn made(caller: &Caller, tool: Option<String>, task: Task) -> Self {
+    pub(crate) fn made(caller: &ClientHandle, tool: Option<String>, task: Task) -> Self {
         Self::with(caller, Some(task.id.clone()), tool, Kept::First(task))
     }
 
-    pub(crate) fn done(caller: &Caller, tool: Option<String>, result: ToolResult) -> Self {
+    pub(crate) fn done(caller: &ClientHandle, tool: Option<String>, result: ToolResult) -> Self {
         Self::with(caller, None, tool, Kept::Result(result))
     }
 
-    fn with(caller: &Caller, id: Option<String>, tool: Option<String>, state: Kept) -> Self {
+    fn with(caller: &ClientHandle, id: Option<String>, tool: Option<String>, state: Kept) -> Self {
         let (caller, state) = (caller.clone(), Mutex::new(state));
         TaskHandle(Arc::new(Inner { caller, id, tool, state }))
     }
@@ -97,8 +97,8 @@ impl TaskHandle {
 
     /// Waits for the end of the task: its result, as if the tool had been called. What it asks
     /// meanwhile is answered. Giving up the wait leaves the task alone.
-    pub fn wait(&self) -> Calling<ToolResult> {
-        Calling::new(&self.0.caller, Ok(What::Wait(self.clone())), result::tool)
+    pub fn wait(&self) -> CallBuilder<ToolResult> {
+        CallBuilder::new(&self.0.caller, Ok(What::Wait(self.clone())), result::tool)
     }
 
     /// Asks the server to stop it. It may end otherwise nevertheless.

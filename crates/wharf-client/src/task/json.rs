@@ -1,7 +1,7 @@
 //! Tasks as JSON.
 
 use serde_json::{Map, Value, json};
-use wharf_model::{Ask, Error, Task, TaskState};
+use wharf_model::{ClientRequest, Error, Task, TaskState};
 
 /// A task as JSON, in the way of the canonical protocol: with its result, its error or its open
 /// questions.
@@ -38,12 +38,12 @@ pub fn task_json(task: &Task) -> Value {
 }
 
 /// Questions, each under its key.
-pub(crate) fn asks_json(requests: &[(String, Ask)]) -> Value {
-    let ask = |ask: &Ask| {
+pub(crate) fn asks_json(requests: &[(String, ClientRequest)]) -> Value {
+    let ask = |ask: &ClientRequest| {
         let params = match ask {
-            Ask::Elicit(form) => json!(form),
-            Ask::ElicitUrl(page) => json!(page),
-            Ask::Sample(request) => json!(request),
+            ClientRequest::Elicit(form) => json!(form),
+            ClientRequest::ElicitUrl(page) => json!(page),
+            ClientRequest::Sample(request) => json!(request),
             _ => json!({}),
         };
         json!({"method": ask.method().name(), "params": params})

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use wharf_model::{Error, ErrorKind, Method, Outcome, Reply, Task};
 
 use crate::{
-    Caller,
+    ClientHandle,
     call::{request::Spec, result::unexpected},
     task::request_mode,
 };
 
 /// All of the caller's tasks, page by page.
-pub(crate) async fn all(caller: &Caller) -> Result<Vec<Task>, Error> {
+pub(crate) async fn all(caller: &ClientHandle) -> Result<Vec<Task>, Error> {
     let lists = |can: &wharf_model::Meta| can.contains_key("list");
     if !caller.capabilities().tasks.as_deref().is_some_and(lists) {
         let problem = "This server does not list tasks: keep the ids that `call_task` gives";

@@ -6,13 +6,13 @@ use std::{
 };
 
 use wharf_model::{
-    BoxFuture, Deadlines, Error, Event, Exchange, Filter, LiveFilter, Method, Notification,
-    Outcome, Reply, Task, Tasking,
+    ActiveCall, BoxFuture, Deadlines, Error, Event, LiveSubscriptionFilter, Method, Notification,
+    Outcome, Reply, SubscriptionFilter, Task, TaskRequest,
 };
 
 use crate::task::{Manner, request_mode};
 use crate::{
-    Caller,
+    ClientHandle,
     call::{
         attempt::{MOST_EVENTS, refuse_here},
         deadline,
@@ -33,12 +33,12 @@ const LONGEST_ID: usize = 4096;
 
 /// Looks at a task until nobody wants to know any more.
 pub(crate) struct Watch {
-    caller: Caller,
+    caller: ClientHandle,
     id: String,
     idle: Duration,
     look: Look,
     /// Hears of the task; gone if the server does not tell.
-    ear: Option<Exchange>,
+    ear: Option<ActiveCall>,
     /// Whether the server agreed to tell.
     told: bool,
     /// What was seen last.
@@ -56,7 +56,7 @@ enum Look {
 impl Watch {
     /// `seen` is what is known of the task; without it, the first look is at once.
     pub(crate) fn new(
-        caller: &Caller,
+        caller: &ClientHandle,
         id: &str,
         seen: Option<Task>,
         idle: Duration,
@@ -71,7 +71,7 @@ impl Watch {
         Ok(Watch { caller, id, idle, look, ear, told: false, seen, trouble: None })
     }
 
-    pub(crate) fn caller(&self) -> &Caller {
+    pub(crate) fn caller(&self) -> &ClientHandle {
         &self.caller
     }
 
@@ -170,8 +170,8 @@ impl Watch {
                     }
                 }
                 Event::Notify(_) | Event::Withdraw(_) | Event::LetGo => {}
-                Event::Ask(id, ask) => {
-                    let answers = self.ear.as_ref().map(Exchange::answers);
+                Event::ClientRequest(id, ask) => {
+                    let answers = self.ear.as_ref().map(ActiveCall::answers);
                     answers.map(|it| it.deliver(id, Err(refuse_here(&ask))));
                 }
                 // It is no loss: who is not told looks.
@@ -189,8 +189,8 @@ impl Watch {
     }
 }
 
-fn is_shown(caller: &Caller) -> bool {
-    caller.manner() == Manner::Shown
+fn is_shown(caller: &ClientHandle) -> bool {
+    caller.manner() == Manner::AuthHeaders
 }
 
 /// How long to wait until the next look.
@@ -208,13 +208,13 @@ fn jittered(pause: Duration) -> Duration {
     pause + pause.mul_f64(f64::from(random[0]) / 2560.0)
 }
 
-fn after(caller: &Caller, pause: Duration) -> BoxFuture<()> {
+fn after(caller: &ClientHandle, pause: Duration) -> BoxFuture<()> {
     let timer = caller.timer().clone();
     Box::pin(async move { deadline::sleep(&timer, pause).await })
 }
 
 /// One look.
-pub(crate) fn get(caller: &Caller, id: &str, idle: Duration) -> BoxFuture<Outcome> {
+pub(crate) fn get(caller: &ClientHandle, id: &str, idle: Duration) -> BoxFuture<Outcome> {
     let (caller, id) = (caller.clone(), id.to_owned());
     Box::pin(
         async move { request_mode::plain(&caller, Spec::named(Method::GetTask, id), idle).await },
@@ -231,14 +231,17 @@ pub(crate) fn read(outcome: Outcome, id: &str) -> Result<Task, Error> {
     }
 }
 
-fn listen(caller: &Caller, id: &str) -> Exchange {
+fn listen(caller: &ClientHandle, id: &str) -> ActiveCall {
     let mut request = Spec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
     request.scope = caller.link().scope();
     let tasks = [id.to_owned()].into();
-    request.filter = Some(LiveFilter::new(Filter { tasks, ..Filter::default() }));
-    request.tasking = Tasking::Welcome;
+    request.filter = Some(LiveSubscriptionFilter::new(SubscriptionFilter {
+        tasks,
+        ..SubscriptionFilter::default()
+    }));
+    request.tasking = TaskRequest::Welcome;
     let endless = Deadlines { idle: None, total: None };
-    Exchange::start(&*caller.link(), request, caller.timer().clone(), endless).for_caller()
+    ActiveCall::start(&*caller.link(), request, caller.timer().clone(), endless).for_caller()
 }
 
 /// What is told of a task that nobody can reach any more.

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use wharf_model::{Content, Error, ErrorKind, Method, Outcome, TaskSupport, Tasking, ToolResult};
+use wharf_model::{
+    Content, Error, ErrorKind, Method, Outcome, TaskRequest, TaskSupport, ToolResult,
+};
 
 use crate::task::Manner;
 use crate::{
-    Caller,
+    ClientHandle,
     cache::tool_schemas,
     call::{
         builder::Hooks,
@@ -16,9 +18,9 @@ use crate::{
 };
 
 /// What a caller says about tasks who needs none.
-pub(crate) fn tasking(caller: &Caller, spec: &Spec) -> Tasking {
+pub(crate) fn tasking(caller: &ClientHandle, spec: &Spec) -> TaskRequest {
     if spec.method != Method::CallTool {
-        return Tasking::default();
+        return TaskRequest::default();
     }
     let tool = spec.target.as_deref().unwrap_or_default();
     let support = caller.memory().task_support(tool);
@@ -27,14 +29,14 @@ pub(crate) fn tasking(caller: &Caller, spec: &Spec) -> Tasking {
 
 /// Whether `error` may mean that the tool runs only as a task, and was called without one.
 pub(crate) fn may_want_task(
-    caller: &Caller,
+    caller: &ClientHandle,
     method: Method,
-    tasking: Tasking,
+    tasking: TaskRequest,
     error: &Error,
 ) -> bool {
     use ErrorKind::{CapabilityNotSupported, InvalidRequest, MethodNotFound, TaskRequired};
     method == Method::CallTool
-        && tasking == Tasking::Declined
+        && tasking == TaskRequest::Declined
         && caller.manner() == Manner::Fetched
         && matches!(
             error.kind,
@@ -44,9 +46,13 @@ pub(crate) fn may_want_task(
 
 /// Whether a failure of the tool may mean that it runs only as a task: not every server says so with
 /// an error. What it says decides only whether the list is looked at once more.
-pub(crate) fn may_mean_task(caller: &Caller, tasking: Tasking, result: &ToolResult) -> bool {
+pub(crate) fn may_mean_task(
+    caller: &ClientHandle,
+    tasking: TaskRequest,
+    result: &ToolResult,
+) -> bool {
     let names_tasks = |text: &str| text.to_ascii_lowercase().contains("task");
-    tasking == Tasking::Declined
+    tasking == TaskRequest::Declined
         && result.is_error
         && caller.manner() == Manner::Fetched
         && result.content.iter().take(8).filter_map(Content::as_text).any(|text| {
@@ -57,7 +63,7 @@ pub(crate) fn may_mean_task(caller: &Caller, tasking: Tasking, result: &ToolResu
 
 /// Whether the tool runs as a task, by its own account, for which it is asked if nobody has it. A
 /// list that changes while it is asked for is not remembered, and counts here nevertheless.
-pub(crate) async fn support(caller: &Caller, tool: &str) -> Result<TaskSupport, Error> {
+pub(crate) async fn support(caller: &ClientHandle, tool: &str) -> Result<TaskSupport, Error> {
     if let Some(known) = caller.memory().task_support(tool) {
         return Ok(known);
     }
@@ -66,19 +72,19 @@ pub(crate) async fn support(caller: &Caller, tool: &str) -> Result<TaskSupport, 
 }
 
 /// Sends one request about tasks that asks nothing and says nothing on the way.
-pub(crate) async fn plain(caller: &Caller, spec: Spec, idle: Duration) -> Outcome {
+pub(crate) async fn plain(caller: &ClientHandle, spec: Spec, idle: Duration) -> Outcome {
     plain_with(caller, spec, None, idle).await
 }
 
 /// The same, with answers.
 pub(crate) async fn plain_with(
-    caller: &Caller,
+    caller: &ClientHandle,
     spec: Spec,
     retry: Option<&Retry>,
     idle: Duration,
 ) -> Outcome {
     let mut request = spec.build(retry).from_peer(caller.peer().clone());
-    request.tasking = Tasking::Welcome;
+    request.tasking = TaskRequest::Welcome;
     let (link, mut hooks) = (caller.link(), Hooks::default());
     request.scope = link.scope();
     run::exchange(caller, &*link, request, &mut hooks, idle).await.0

@@ -10,11 +10,14 @@ use std::{
 };
 
 use serde_json::{Value, json, value::RawValue};
-use wharf_client::{About, Answer, Answers, CallOptions, Caller, Ear, Errand, Link};
+use wharf_client::{
+    CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder, ClientTransport,
+    ControlRequest, NotificationListener, ServerInfo,
+};
 use wharf_model::{
-    Asks, BoxFuture, CacheHint, Discovery, Error, Implementation, InputRequired, LogLevel, Method,
-    Mirrored, Notification, Outbox, Outcome, Page, PageBody, Reply, Request, Service, Tasking,
-    Timer, ToolInfo,
+    BoxFuture, CacheHint, Discovery, Error, Implementation, InputMode, InputRequired, LogLevel,
+    Method, Mirrored, Notification, Outbox, Outcome, Page, PageBody, Reply, Request, Service,
+    TaskRequest, Timer, ToolInfo,
 };
 
 pub struct TokioTimer;
@@ -34,11 +37,11 @@ impl Timer for TokioTimer {
 pub struct Sent {
     pub method: Method,
     pub params: Value,
-    pub asks: Asks,
+    pub asks: InputMode,
     pub progress: bool,
     pub log_level: Option<LogLevel>,
     pub mirrored: Option<Mirrored>,
-    pub tasking: Tasking,
+    pub tasking: TaskRequest,
     pub at: Instant,
 }
 
@@ -47,13 +50,13 @@ type Always = Box<dyn Fn(Request, Outbox) -> BoxFuture<Outcome> + Send + Sync>;
 
 /// A link that plays back steps in order, and then what it always does.
 pub struct Fake {
-    pub about: About,
+    pub about: ServerInfo,
     pub mirrors: bool,
     steps: Mutex<VecDeque<Step>>,
     always: Mutex<Option<Always>>,
     sent: Mutex<Vec<Sent>>,
-    ears: Mutex<Vec<Weak<dyn Ear>>>,
-    errands: Mutex<Vec<Errand>>,
+    ears: Mutex<Vec<Weak<dyn NotificationListener>>>,
+    errands: Mutex<Vec<ControlRequest>>,
     /// How many calls were dropped before their end.
     pub dropped: Arc<Mutex<usize>>,
     /// How a task goes, if there is one.
@@ -73,7 +76,7 @@ impl Fake {
         let capabilities = serde_json::from_value(capabilities).unwrap();
         let discovery = Discovery { capabilities, ..Discovery::default() };
         Fake {
-            about: About::new(Implementation::new("fake", "1"), discovery),
+            about: ServerInfo::new(Implementation::new("fake", "1"), discovery),
             mirrors: false,
             steps: Mutex::default(),
             always: Mutex::default(),
@@ -144,7 +147,7 @@ impl Fake {
         self.sent.lock().unwrap().len()
     }
 
-    pub fn errands(&self) -> Vec<Errand> {
+    pub fn errands(&self) -> Vec<ControlRequest> {
         self.errands.lock().unwrap().clone()
     }
 
@@ -195,8 +198,8 @@ impl Service for Fake {
     }
 }
 
-impl Link for Fake {
-    fn about(&self) -> Arc<About> {
+impl ClientTransport for Fake {
+    fn about(&self) -> Arc<ServerInfo> {
         Arc::new(self.about.clone())
     }
 
@@ -209,7 +212,7 @@ impl Link for Fake {
         Box::pin(async move {
             match &*method {
                 "ask" => {
-                    let answer = outbox.ask(wharf_model::Ask::Roots).await?;
+                    let answer = outbox.ask(wharf_model::ClientRequest::Roots).await?;
                     Ok(RawValue::from_string(answer).unwrap())
                 }
                 "silence" => std::future::pending().await,
@@ -221,13 +224,13 @@ impl Link for Fake {
         })
     }
 
-    fn run(&self, errand: Errand) -> BoxFuture<Result<(), Error>> {
-        let silent = errand == Errand::Ping && self.about.info.name == "silent";
+    fn run(&self, errand: ControlRequest) -> BoxFuture<Result<(), Error>> {
+        let silent = errand == ControlRequest::Ping && self.about.info.name == "silent";
         self.errands.lock().unwrap().push(errand);
         Box::pin(async move { if silent { std::future::pending().await } else { Ok(()) } })
     }
 
-    fn listen_in(&self, ear: Weak<dyn Ear>) {
+    fn add_listener(&self, ear: Weak<dyn NotificationListener>) {
         self.ears.lock().unwrap().push(ear);
     }
 
@@ -240,16 +243,20 @@ impl Link for Fake {
     }
 }
 
-pub fn caller(link: &Arc<Fake>) -> Caller {
-    caller_with(link, Answers::new(), CallOptions::default())
+pub fn caller(link: &Arc<Fake>) -> ClientHandle {
+    caller_with(link, ClientHandlerBuilder::new(), CallOptions::default())
 }
 
-pub fn answering(link: &Arc<Fake>, answers: impl Answer) -> Caller {
+pub fn answering(link: &Arc<Fake>, answers: impl ClientHandler) -> ClientHandle {
     caller_with(link, answers, CallOptions::default())
 }
 
-pub fn caller_with(link: &Arc<Fake>, answers: impl Answer, options: CallOptions) -> Caller {
-    Caller::new(link.clone(), Arc::new(TokioTimer), options, Arc::new(answers))
+pub fn caller_with(
+    link: &Arc<Fake>,
+    answers: impl ClientHandler,
+    options: CallOptions,
+) -> ClientHandle {
+    ClientHandle::new(link.clone(), Arc::new(TokioTimer), options, Arc::new(answers))
 }
 
 pub fn page<T>(items: impl IntoIterator<Item = T>, next: Option<&str>, ttl: u64) -> Page<T> {
@@ -272,7 +279,7 @@ pub fn tool(info: ToolInfo) -> Outcome {
     Reply::Tools(page([info], None, 0)).into()
 }
 
-pub fn required(requests: Vec<(&str, wharf_model::Ask)>, state: Option<&str>) -> Outcome {
+pub fn required(requests: Vec<(&str, wharf_model::ClientRequest)>, state: Option<&str>) -> Outcome {
     let requests = requests.into_iter().map(|(key, ask)| (key.to_owned(), ask)).collect();
     Outcome::InputRequired(Box::new(InputRequired { requests, state: state.map(str::to_owned) }))
 }

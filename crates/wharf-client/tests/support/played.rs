@@ -8,8 +8,8 @@ use std::{
 
 use serde_json::{Value, json};
 use wharf_model::{
-    Ask, BoxFuture, ElicitForm, Error, Filter, Method, Notification, Outbox, Outcome, Reply, Task,
-    TaskState, Tasking, Timestamp, ToolResult,
+    BoxFuture, ClientRequest, ElicitForm, Error, Method, Notification, Outbox, Outcome, Reply,
+    SubscriptionFilter, Task, TaskRequest, TaskState, Timestamp, ToolResult,
 };
 
 use super::{Fake, tool};
@@ -77,7 +77,7 @@ pub fn completed(text: &str) -> Task {
 
 pub fn asking(questions: &[(&str, &str)]) -> Task {
     let schema = json!({"type": "object", "properties": {"value": {"type": "string"}}});
-    let ask = |text: &str| Ask::Elicit(Box::new(ElicitForm::new(text, schema.clone())));
+    let ask = |text: &str| ClientRequest::Elicit(Box::new(ElicitForm::new(text, schema.clone())));
     let questions = questions.iter().map(|(key, text)| ((*key).to_owned(), ask(text))).collect();
     task(TaskState::InputRequired(questions))
 }
@@ -170,7 +170,7 @@ impl Played {
         let script = self.script.clone();
         let mut fake = self.fake.always_does(move |request, outbox| {
             let tasking = request.tasking;
-            let wanted = request.filter.as_ref().map(|it| it.read(Filter::clone));
+            let wanted = request.filter.as_ref().map(|it| it.read(SubscriptionFilter::clone));
             answer(&script, request.method, tasking, wanted, outbox)
         });
         fake.script = Some(self.script);
@@ -215,16 +215,16 @@ impl Fake {
 fn answer(
     script: &Arc<Mutex<Script>>,
     method: Method,
-    tasking: Tasking,
-    wanted: Option<Filter>,
+    tasking: TaskRequest,
+    wanted: Option<SubscriptionFilter>,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
     let mut it = script.lock().unwrap();
     let outcome = match method {
         Method::ListTools => tool(serde_json::from_value(it.tool.clone().unwrap()).unwrap()),
         Method::CallTool => match (it.refusal.clone(), it.at_once.clone(), tasking) {
-            (Some(refusal), _, Tasking::Declined) => refusal,
-            (None, Some(result), Tasking::Declined | Tasking::Unknown) => result.into(),
+            (Some(refusal), _, TaskRequest::Declined) => refusal,
+            (None, Some(result), TaskRequest::Declined | TaskRequest::Unknown) => result.into(),
             _ => {
                 let first = it.first.clone().unwrap_or_else(|| task(TaskState::Working));
                 Outcome::Task(Box::new(first))

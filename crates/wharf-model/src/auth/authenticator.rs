@@ -7,7 +7,7 @@ use http::{
     Extensions, HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header,
 };
 
-use crate::{BoxFuture, Error, Principal, Scope, StateSeal, Stores};
+use crate::{BoxFuture, Error, Principal, RequestExtensions, StateCipher, Stores};
 
 /// Decides who may come in over HTTP, before anything else of a request is read.
 ///
@@ -16,25 +16,30 @@ use crate::{BoxFuture, Error, Principal, Scope, StateSeal, Stores};
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{Admission, Authority, Denied, Knock, Pass, Principal};
+/// use wharf::{AuthDecision, Authenticator, AuthRejection, AuthRequest, Authenticated, Principal};
 ///
 /// struct Badge;
 ///
-/// impl Authority for Badge {
-///     fn admit(&self, knock: &Knock<'_>) -> Admission {
-///         Admission::Now(match knock.headers.get("x-badge") {
-///             Some(badge) if badge == "alice's" => Ok(Pass::new(Principal::new("alice"))),
-///             _ => Err(Denied::new(401, "Show your badge")),
+/// impl Authenticator for Badge {
+///     fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision {
+///         AuthDecision::Now(match knock.headers.get("x-badge") {
+///             Some(badge) if badge == "alice's" => Ok(Authenticated::new(Principal::new("alice"))),
+///             _ => Err(AuthRejection::new(401, "Show your badge")),
 ///         })
 ///     }
 /// }
 /// ```
-pub trait Authority: Send + Sync + 'static {
+pub trait Authenticator: Send + Sync + 'static {
     /// Whether this request may come in, and whose it is.
-    fn admit(&self, knock: &Knock<'_>) -> Admission;
+    fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision;
 
     /// The challenges for a call that was let in and then failed for want of rights: what the caller would need.
-    fn denied(&self, error: &Error, knock: &Knock<'_>, principal: &Principal) -> Vec<HeaderValue> {
+    fn denied(
+        &self,
+        error: &Error,
+        knock: &AuthRequest<'_>,
+        principal: &Principal,
+    ) -> Vec<HeaderValue> {
         let _ = (knock, principal);
         let challenge = match error.kind.is_insufficient_scope() {
             true => r#"Bearer error="insufficient_scope""#,
@@ -61,7 +66,7 @@ pub trait Authority: Send + Sync + 'static {
     }
 
     /// The origin of [its pages](Authority::page) as browsers see it, such as `https://mcp.example.com`: what its own
-    /// forms send comes from there, whatever `Host` a reverse proxy makes of it.
+    /// forms send comes from there, whatever `ServerContext` a reverse proxy makes of it.
     fn origin(&self) -> Option<String> {
         None
     }
@@ -83,18 +88,23 @@ pub trait Authority: Send + Sync + 'static {
     /// # Errors
     ///
     /// When it cannot work like this: what to do about it. The server is not built then.
-    fn settle(&self, stores: &Stores, seal: Arc<dyn StateSeal>) -> Result<(), String> {
+    fn settle(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
         let _ = (stores, seal);
         Ok(())
     }
 }
 
-impl<A: Authority + ?Sized> Authority for Arc<A> {
-    fn admit(&self, knock: &Knock<'_>) -> Admission {
+impl<A: Authenticator + ?Sized> Authenticator for Arc<A> {
+    fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision {
         (**self).admit(knock)
     }
 
-    fn denied(&self, error: &Error, knock: &Knock<'_>, principal: &Principal) -> Vec<HeaderValue> {
+    fn denied(
+        &self,
+        error: &Error,
+        knock: &AuthRequest<'_>,
+        principal: &Principal,
+    ) -> Vec<HeaderValue> {
         (**self).denied(error, knock, principal)
     }
 
@@ -118,7 +128,7 @@ impl<A: Authority + ?Sized> Authority for Arc<A> {
         (**self).join(stores);
     }
 
-    fn settle(&self, stores: &Stores, seal: Arc<dyn StateSeal>) -> Result<(), String> {
+    fn settle(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
         (**self).settle(stores, seal)
     }
 }
@@ -126,7 +136,7 @@ impl<A: Authority + ?Sized> Authority for Arc<A> {
 /// A request that wants to come in: all of it but its body.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
-pub struct Knock<'a> {
+pub struct AuthRequest<'a> {
     /// The verb.
     pub method: &'a Method,
     /// What is asked for, as it stood in the request: mostly a path.
@@ -134,53 +144,58 @@ pub struct Knock<'a> {
     /// The headers. They may hold secrets.
     pub headers: &'a HeaderMap,
     /// What outer layers put there: a [`ClientCertificate`], where the client has one.
-    pub scope: &'a Scope,
+    pub scope: &'a RequestExtensions,
 }
 
-impl<'a> Knock<'a> {
+impl<'a> AuthRequest<'a> {
     /// A request with this verb, target and headers, and what outer layers put there.
     #[must_use]
-    pub fn new(method: &'a Method, uri: &'a Uri, headers: &'a HeaderMap, scope: &'a Scope) -> Self {
-        Knock { method, uri, headers, scope }
+    pub fn new(
+        method: &'a Method,
+        uri: &'a Uri,
+        headers: &'a HeaderMap,
+        scope: &'a RequestExtensions,
+    ) -> Self {
+        AuthRequest { method, uri, headers, scope }
     }
 }
 
-impl fmt::Debug for Knock<'_> {
+impl fmt::Debug for AuthRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Knock").field("method", self.method).finish_non_exhaustive()
     }
 }
 
 /// Whether somebody comes in.
-pub type Verdict = Result<Pass, Denied>;
+pub type AuthResult = Result<Authenticated, AuthRejection>;
 
-/// How an [`Authority`] answers: at once where it knows the caller, later where it must ask.
-pub enum Admission {
+/// How an [`Authenticator`] answers: at once where it knows the caller, later where it must ask.
+pub enum AuthDecision {
     /// This is the answer.
-    Now(Verdict),
+    Now(AuthResult),
     /// The answer will come.
-    Later(BoxFuture<Verdict>),
+    Later(BoxFuture<AuthResult>),
 }
 
-impl Admission {
+impl AuthDecision {
     /// The answer, awaited if it must be.
     ///
     /// # Errors
     ///
     /// When the request may not come in.
-    pub async fn verdict(self) -> Verdict {
+    pub async fn verdict(self) -> AuthResult {
         match self {
-            Admission::Now(verdict) => verdict,
-            Admission::Later(verdict) => verdict.await,
+            AuthDecision::Now(verdict) => verdict,
+            AuthDecision::Later(verdict) => verdict.await,
         }
     }
 }
 
-impl fmt::Debug for Admission {
+impl fmt::Debug for AuthDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Admission::Now(verdict) => f.debug_tuple("Now").field(verdict).finish(),
-            Admission::Later(_) => f.write_str("Later"),
+            AuthDecision::Now(verdict) => f.debug_tuple("Now").field(verdict).finish(),
+            AuthDecision::Later(_) => f.write_str("Later"),
         }
     }
 }
@@ -188,7 +203,7 @@ impl fmt::Debug for Admission {
 /// Somebody came in.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Pass {
+pub struct Authenticated {
     /// Who it is.
     pub principal: Principal,
     /// Until when. Streams and WebSockets end then; a call that has begun does not.
@@ -199,12 +214,12 @@ pub struct Pass {
     pub extensions: Extensions,
 }
 
-impl Pass {
+impl Authenticated {
     /// A pass without an end.
     #[must_use]
     pub fn new(principal: Principal) -> Self {
         let (headers, extensions) = (HeaderMap::new(), Extensions::new());
-        Pass { principal, until: None, headers, extensions }
+        Authenticated { principal, until: None, headers, extensions }
     }
 
     /// The same until then, and no longer.
@@ -215,16 +230,16 @@ impl Pass {
     }
 }
 
-impl From<Principal> for Pass {
+impl From<Principal> for Authenticated {
     fn from(principal: Principal) -> Self {
-        Pass::new(principal)
+        Authenticated::new(principal)
     }
 }
 
 /// Somebody did not come in.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Denied {
+pub struct AuthRejection {
     /// The status: 401 if it might with other credentials, 403 if not, 400 if nobody can tell.
     pub status: u16,
     /// What to do about it, for people. It goes to the client.
@@ -233,11 +248,11 @@ pub struct Denied {
     pub headers: Box<HeaderMap>,
 }
 
-impl Denied {
+impl AuthRejection {
     /// Without a challenge.
     #[must_use]
     pub fn new(status: u16, message: impl Into<Cow<'static, str>>) -> Self {
-        Denied { status, message: message.into(), headers: Box::default() }
+        AuthRejection { status, message: message.into(), headers: Box::default() }
     }
 
     /// With one more challenge.
@@ -249,7 +264,7 @@ impl Denied {
 }
 
 /// The certificate that a client showed when it connected, in DER. Whoever put it into the
-/// [`Scope`] has seen the client prove that it has the key.
+/// [`RequestExtensions`] has seen the client prove that it has the key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientCertificate(pub Arc<[u8]>);
 

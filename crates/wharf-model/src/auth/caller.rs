@@ -5,9 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Principal, Scope};
+use crate::{Principal, RequestExtensions};
 
-/// The network address of the client. Transports put it into the [`Scope`] of each request; behind a reverse proxy, put
+/// The network address of the client. Transports put it into the [`RequestExtensions`] of each request; behind a reverse proxy, put
 /// the address there that the proxy names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteAddress(pub SocketAddr);
@@ -17,9 +17,9 @@ pub struct RemoteAddress(pub SocketAddr);
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{Caller, Principal, RemoteAddress, Scope};
+/// use wharf::{Caller, Principal, RemoteAddress, RequestExtensions};
 ///
-/// let mut scope = Scope::new();
+/// let mut scope = RequestExtensions::new();
 /// assert_eq!(Caller::of(&scope), Caller::Local);
 /// scope.insert(RemoteAddress("192.0.2.7:5000".parse()?));
 /// assert_eq!(Caller::of(&scope), Caller::Address("192.0.2.7".parse()?));
@@ -40,7 +40,7 @@ pub enum Caller {
 impl Caller {
     /// The caller of a request with this scope.
     #[must_use]
-    pub fn of(scope: &Scope) -> Self {
+    pub fn of(scope: &RequestExtensions) -> Self {
         match (scope.get::<Principal>(), scope.get::<RemoteAddress>()) {
             (Some(principal), _) => Caller::Principal(principal.shared_id()),
             (None, Some(address)) => Caller::from(address.0.ip()),

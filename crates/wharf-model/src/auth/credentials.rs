@@ -6,38 +6,38 @@ use crate::{BoxFuture, Error};
 
 /// Gets a client in where a server wants to know who is calling. A link asks it before every request
 /// to the server's own origin, and tells it of every refusal.
-pub trait Credentials: Send + Sync + 'static {
+pub trait CredentialsProvider: Send + Sync + 'static {
     /// What to show with a request: `verb` and `url` are its own, without a query.
-    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<Shown, Error>>;
+    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<AuthHeaders, Error>>;
 
     /// A request was answered. `nonce` is what the server wants to see in the next proof.
     fn answered(&self, mark: u64, status: u16, nonce: Option<&str>);
 
     /// A request was refused with 401 or 403: whether to send it once more. If not, the refusal is
     /// the answer; an error takes its place.
-    fn refused(&self, rebuff: Rebuff) -> BoxFuture<Result<bool, Error>>;
+    fn refused(&self, rebuff: AuthFailure) -> BoxFuture<Result<bool, Error>>;
 }
 
 /// What to show with a request.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Shown {
+pub struct AuthHeaders {
     /// Headers and their values, which are secrets.
     pub headers: Vec<(&'static str, String)>,
     /// Tells one credential from the one that replaces it.
     pub mark: u64,
 }
 
-impl Shown {
+impl AuthHeaders {
     /// Shows `headers`, which belong to the credential `mark`.
     #[must_use]
-    pub fn new(mark: u64, headers: Vec<(&'static str, String)>) -> Shown {
-        Shown { headers, mark }
+    pub fn new(mark: u64, headers: Vec<(&'static str, String)>) -> AuthHeaders {
+        AuthHeaders { headers, mark }
     }
 }
 
 /// Shows no values.
-impl fmt::Debug for Shown {
+impl fmt::Debug for AuthHeaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.headers.iter().map(|(name, _)| name)).finish()
     }
@@ -46,7 +46,7 @@ impl fmt::Debug for Shown {
 /// A request that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Rebuff {
+pub struct AuthFailure {
     /// The request's verb.
     pub verb: String,
     /// The status: 401 or 403.
@@ -61,9 +61,16 @@ pub struct Rebuff {
     pub waited: bool,
 }
 
-impl Rebuff {
+impl AuthFailure {
     /// A request that was refused for the first time.
-    pub fn new(verb: impl Into<String>, status: u16, mark: u64) -> Rebuff {
-        Rebuff { verb: verb.into(), status, challenges: Vec::new(), mark, times: 0, waited: true }
+    pub fn new(verb: impl Into<String>, status: u16, mark: u64) -> AuthFailure {
+        AuthFailure {
+            verb: verb.into(),
+            status,
+            challenges: Vec::new(),
+            mark,
+            times: 0,
+            waited: true,
+        }
     }
 }

@@ -9,8 +9,8 @@ use std::{
 };
 
 use crate::{
-    Answers, Ask, AskId, BoxFuture, Deadlines, Error, ErrorKind, Message, Method, Notification,
-    Outbox, Outcome, Request, Service, Timer, ToolResult,
+    BoxFuture, ClientRequest, ClientRequestId, Deadlines, Error, ErrorKind, Message, Method,
+    Notification, Outbox, Outcome, Request, ResponseSender, Service, Timer, ToolResult,
 };
 
 /// What happens next in a call.
@@ -18,10 +18,10 @@ use crate::{
 pub enum Event {
     /// A notification for the client.
     Notify(Notification),
-    /// A question for the client; its answer goes to [`Exchange::answers`].
-    Ask(AskId, Ask),
+    /// A question for the client; its answer goes to [`ActiveCall::answers`].
+    ClientRequest(ClientRequestId, ClientRequest),
     /// An open question nobody waits for any more.
-    Withdraw(AskId),
+    Withdraw(ClientRequestId),
     /// The call takes a while: the connection may close if the client can come back for the rest.
     LetGo,
     /// The end. Nothing comes after it.
@@ -32,7 +32,7 @@ pub enum Event {
 ///
 /// It is `'static` and `Unpin`: poll it in place, and move it into a task or a body only if it is
 /// not done at once. Dropping it cancels the call.
-pub struct Exchange {
+pub struct ActiveCall {
     method: Method,
     call: Option<BoxFuture<Outcome>>,
     outbox: Outbox,
@@ -100,7 +100,7 @@ impl Clock {
     }
 }
 
-impl Exchange {
+impl ActiveCall {
     /// Begins the call, with the code that reads its arguments already run.
     #[must_use]
     pub fn start(
@@ -117,7 +117,7 @@ impl Exchange {
                 Err(_) => (None, Some(panicked(method))),
             };
         let (limit, told) = (deadlines.total, Told::Model);
-        Exchange { method, call, outbox, outcome, clock: None, limit, told }
+        ActiveCall { method, call, outbox, outcome, clock: None, limit, told }
     }
 
     /// Lets the call go on until `limit` from its beginning, if its own deadlines do. It is never
@@ -139,12 +139,12 @@ impl Exchange {
 
     /// A handle through which the client's answers come back.
     #[must_use]
-    pub fn answers(&self) -> Answers {
+    pub fn answers(&self) -> ResponseSender {
         self.outbox.answers()
     }
 
     /// Answers a question that cannot be put to the client.
-    pub fn refuse(&self, id: AskId, ask: &Ask) {
+    pub fn refuse(&self, id: ClientRequestId, ask: &ClientRequest) {
         self.answers().deliver(id, Err(Error::missing_capability(ask.needs())));
     }
 
@@ -190,7 +190,7 @@ impl Exchange {
     fn next_message(&mut self) -> Option<Event> {
         Some(match self.outbox.take()? {
             Message::Notify(notification) => Event::Notify(notification),
-            Message::Ask(id, ask) => Event::Ask(id, ask),
+            Message::ClientRequest(id, ask) => Event::ClientRequest(id, ask),
             Message::Withdraw(id) => Event::Withdraw(id),
             Message::LetGo => Event::LetGo,
         })
@@ -227,14 +227,14 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for ActiveCall {
     fn drop(&mut self) {
         self.drop_call();
         self.outbox.close();
     }
 }
 
-impl fmt::Debug for Exchange {
+impl fmt::Debug for ActiveCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange").field("method", &self.method).finish_non_exhaustive()
     }

@@ -7,7 +7,7 @@ use crate::{ClientCapability, ElicitForm, ElicitUrl, Method, SamplingRequest};
 /// A question from a handler to the client.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Ask {
+pub enum ClientRequest {
     /// Fill in a form.
     Elicit(Box<ElicitForm>),
     /// Open a URL and do something there.
@@ -18,14 +18,14 @@ pub enum Ask {
     Roots,
 }
 
-impl Ask {
+impl ClientRequest {
     /// The method that carries this question.
     #[must_use]
     pub fn method(&self) -> Method {
         match self {
-            Ask::Elicit(_) | Ask::ElicitUrl(_) => Method::Elicit,
-            Ask::Sample(_) => Method::Sample,
-            Ask::Roots => Method::ListRoots,
+            ClientRequest::Elicit(_) | ClientRequest::ElicitUrl(_) => Method::Elicit,
+            ClientRequest::Sample(_) => Method::Sample,
+            ClientRequest::Roots => Method::ListRoots,
         }
     }
 
@@ -33,24 +33,26 @@ impl Ask {
     #[must_use]
     pub fn needs(&self) -> ClientCapability {
         match self {
-            Ask::Elicit(_) => ClientCapability::Elicitation,
-            Ask::ElicitUrl(_) => ClientCapability::ElicitationUrl,
-            Ask::Sample(request) if !request.tools.is_empty() || request.tool_choice.is_some() => {
+            ClientRequest::Elicit(_) => ClientCapability::Elicitation,
+            ClientRequest::ElicitUrl(_) => ClientCapability::ElicitationUrl,
+            ClientRequest::Sample(request)
+                if !request.tools.is_empty() || request.tool_choice.is_some() =>
+            {
                 ClientCapability::SamplingTools
             }
-            Ask::Sample(_) => ClientCapability::Sampling,
-            Ask::Roots => ClientCapability::Roots,
+            ClientRequest::Sample(_) => ClientCapability::Sampling,
+            ClientRequest::Roots => ClientCapability::Roots,
         }
     }
 }
 
 /// Names one ask of one exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct AskId(pub u32);
+pub struct ClientRequestId(pub u32);
 
 /// How asks are met on this request. The handler does not see the difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asks {
+pub enum InputMode {
     /// The ask goes to the client now, and the answer comes back while the handler waits.
     Deliver,
     /// The call ends as [`InputRequired`](crate::InputRequired); a retry carries the answers.

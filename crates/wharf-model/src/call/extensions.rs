@@ -8,9 +8,9 @@ use http::Extensions;
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
-/// use wharf::Scope;
+/// use wharf::RequestExtensions;
 ///
-/// let mut connection = Scope::new();
+/// let mut connection = RequestExtensions::new();
 /// connection.insert("127.0.0.1");
 /// let connection = connection.shared();
 /// let mut message = connection.clone();
@@ -19,17 +19,17 @@ use http::Extensions;
 /// assert_eq!(connection.get::<u32>(), None);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Scope {
+pub struct RequestExtensions {
     own: Extensions,
     /// What many messages have in common, so that none of them copies it.
-    common: Option<Arc<Scope>>,
+    common: Option<Arc<RequestExtensions>>,
 }
 
-impl Scope {
+impl RequestExtensions {
     /// Nothing.
     #[must_use]
     pub fn new() -> Self {
-        Scope::default()
+        RequestExtensions::default()
     }
 
     /// Puts something there, in place of what there may be of its type.
@@ -57,22 +57,22 @@ impl Scope {
         if self.own.is_empty() {
             return self;
         }
-        Scope { own: Extensions::new(), common: Some(Arc::new(self)) }
+        RequestExtensions { own: Extensions::new(), common: Some(Arc::new(self)) }
     }
 }
 
-/// In the [`Scope`] of whoever need not show any scope, because nobody else could have sent the request: who
+/// In the [`RequestExtensions`] of whoever need not show any scope, because nobody else could have sent the request: who
 /// started the process and speaks to its stdin, or code within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trusted;
 
-impl From<Extensions> for Scope {
+impl From<Extensions> for RequestExtensions {
     fn from(own: Extensions) -> Self {
-        Scope { own, common: None }
+        RequestExtensions { own, common: None }
     }
 }
 
-impl Extend<Extensions> for Scope {
+impl Extend<Extensions> for RequestExtensions {
     fn extend<I: IntoIterator<Item = Extensions>>(&mut self, more: I) {
         more.into_iter().for_each(|more| self.own.extend(more));
     }

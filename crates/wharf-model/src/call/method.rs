@@ -48,7 +48,7 @@ pub enum Direction {
     /// Client to server: a call.
     Call,
     /// Server to client: an ask.
-    Ask,
+    ClientRequest,
 }
 
 /// What holds for a method in every revision that has it.
@@ -81,7 +81,7 @@ const fn row(
 
 /// Every method, in the order of [`Method`].
 pub static METHODS: [MethodInfo; 18] = {
-    use Direction::{Ask, Call};
+    use Direction::{Call, ClientRequest};
     use Method::*;
     [
         //  method         name                       who   mirrored      cacheable  may suspend
@@ -100,9 +100,9 @@ pub static METHODS: [MethodInfo; 18] = {
         row(CancelTask, "tasks/cancel", Call, Some("taskId"), false, false),
         row(TaskResult, "tasks/result", Call, Some("taskId"), false, false),
         row(ListTasks, "tasks/list", Call, None, false, false),
-        row(Elicit, "elicitation/create", Ask, None, false, false),
-        row(Sample, "sampling/createMessage", Ask, None, false, false),
-        row(ListRoots, "roots/list", Ask, None, false, false),
+        row(Elicit, "elicitation/create", ClientRequest, None, false, false),
+        row(Sample, "sampling/createMessage", ClientRequest, None, false, false),
+        row(ListRoots, "roots/list", ClientRequest, None, false, false),
     ]
 };
 

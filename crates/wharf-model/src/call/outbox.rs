@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Ask, AskId, Error, ErrorKind, Notification, Release, Timer};
+use crate::{ClientRequest, ClientRequestId, Error, ErrorKind, Notification, OnCallEnd, Timer};
 
 /// How many messages may wait before handlers are held back, and how many bytes.
 const ROOM: usize = 256;
@@ -47,9 +47,9 @@ pub enum Message {
     /// A notification.
     Notify(Notification),
     /// A question the client must answer.
-    Ask(AskId, Ask),
+    ClientRequest(ClientRequestId, ClientRequest),
     /// A question nobody waits for any more.
-    Withdraw(AskId),
+    Withdraw(ClientRequestId),
     /// The connection is not needed for a while.
     LetGo,
 }
@@ -83,7 +83,7 @@ struct Queue {
     /// What a call that sends nothing never needs.
     busy: Option<Box<Busy>>,
     reader: Option<Waker>,
-    held: Option<Arc<dyn Release>>,
+    held: Option<Arc<dyn OnCallEnd>>,
     deadlines: Deadlines,
     touched: bool,
 }
@@ -101,7 +101,7 @@ struct Busy {
     next_ask: u32,
     /// How many wait for the client in a way of their own.
     pauses: usize,
-    held_more: Vec<Arc<dyn Release>>,
+    held_more: Vec<Arc<dyn OnCallEnd>>,
 }
 
 impl Busy {
@@ -138,7 +138,7 @@ impl Drop for Shared {
 }
 
 struct Slot {
-    id: AskId,
+    id: ClientRequestId,
     answer: Option<Result<String, Error>>,
     waker: Option<Waker>,
 }
@@ -199,7 +199,7 @@ impl Outbox {
     ///
     /// Dropping the future withdraws the question.
     #[must_use]
-    pub fn ask(&self, ask: Ask) -> Answering {
+    pub fn ask(&self, ask: ClientRequest) -> Answering {
         Answering { outbox: self.clone(), state: AnsweringState::Unsent(Some(ask)) }
     }
 
@@ -216,7 +216,7 @@ impl Outbox {
     }
 
     /// Lets the connection close, where the client can come back for the rest of the call.
-    pub fn let_go(&self) {
+    pub fn release_connection(&self) {
         let queue = self.lock();
         // Once is enough, however often a loop says so.
         let last = queue.busy.as_ref().and_then(|busy| busy.messages.back());
@@ -243,7 +243,7 @@ impl Outbox {
     }
 
     /// Gives `held` back when the call is over, however it ends.
-    pub fn hold(&self, held: Arc<dyn Release>) {
+    pub fn hold(&self, held: Arc<dyn OnCallEnd>) {
         let mut queue = self.lock();
         if self.is_closed() {
             drop(queue);
@@ -279,8 +279,8 @@ impl Outbox {
 
     /// A handle through which the client's answers come back.
     #[must_use]
-    pub fn answers(&self) -> Answers {
-        Answers(self.clone())
+    pub fn answers(&self) -> ResponseSender {
+        ResponseSender(self.clone())
     }
 
     /// Takes the next message, if the call sent any.
@@ -409,11 +409,11 @@ impl Drop for Pause {
 
 /// Brings the client's answers back to the call that asked.
 #[derive(Clone, Debug)]
-pub struct Answers(Outbox);
+pub struct ResponseSender(Outbox);
 
-impl Answers {
+impl ResponseSender {
     /// Delivers the JSON text of the client's result, or its error. False if nobody waits for it.
-    pub fn deliver(&self, id: AskId, answer: Result<String, Error>) -> bool {
+    pub fn deliver(&self, id: ClientRequestId, answer: Result<String, Error>) -> bool {
         let mut queue = self.0.lock();
         queue.touched = true;
         let Some(slot) = queue.asks().iter_mut().find(|slot| slot.id == id) else { return false };
@@ -436,8 +436,8 @@ pub struct Answering {
 
 #[derive(Debug)]
 enum AnsweringState {
-    Unsent(Option<Ask>),
-    Sent(AskId),
+    Unsent(Option<ClientRequest>),
+    Sent(ClientRequestId),
     Done,
 }
 
@@ -456,12 +456,12 @@ impl Future for Answering {
             AnsweringState::Unsent(ask) => {
                 let ask = ask.take();
                 let busy = queue.busy();
-                let id = AskId(busy.next_ask);
+                let id = ClientRequestId(busy.next_ask);
                 busy.next_ask += 1;
                 busy.asks.push(Slot { id, answer: None, waker: Some(cx.waker().clone()) });
                 self.state = AnsweringState::Sent(id);
                 if let Some(ask) = ask {
-                    outbox.send(queue, Message::Ask(id, ask));
+                    outbox.send(queue, Message::ClientRequest(id, ask));
                 }
                 return Poll::Pending;
             }

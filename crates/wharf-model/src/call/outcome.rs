@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::{
-    Ask, CacheHint, Completion, Error, LazyJson, Meta, PromptInfo, PromptResult, ReadResult,
-    ResourceInfo, ServerCapabilities, Task, TemplateInfo, ToolInfo, ToolResult,
+    CacheHint, ClientRequest, Completion, Error, LazyJson, Meta, PromptInfo, PromptResult,
+    ReadResult, ResourceInfo, ServerCapabilities, Task, TemplateInfo, ToolInfo, ToolResult,
 };
 
 /// How a call ended.
@@ -100,7 +100,7 @@ pub struct Discovery {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InputRequired {
     /// The questions, each under its key, in the order they were asked.
-    pub requests: Vec<(String, Ask)>,
+    pub requests: Vec<(String, ClientRequest)>,
     /// What the client sends back untouched.
     pub state: Option<String>,
 }

@@ -12,8 +12,8 @@ use std::{
 use bytestring::ByteString;
 
 use crate::{
-    Asks, ClientCapabilities, Implementation, LiveFilter, LogLevel, Method, Mirrored, Moment,
-    Principal, Scope, Tasking,
+    ChangeVersion, ClientCapabilities, Implementation, InputMode, LiveSubscriptionFilter, LogLevel,
+    Method, Mirrored, Principal, RequestExtensions, TaskRequest,
 };
 
 /// Where a JSON value lies in a message. The default is nowhere.
@@ -76,7 +76,7 @@ pub struct Parts {
 
 /// What a client says about itself.
 #[derive(Debug, Default, PartialEq)]
-pub struct Introduction {
+pub struct ClientInfo {
     /// What the client calls itself. Nobody has verified it.
     pub info: Option<Implementation>,
     /// What the client can do.
@@ -87,7 +87,7 @@ pub struct Introduction {
 #[derive(Debug, Default)]
 pub struct Peer {
     /// Sessions of one program may share it.
-    said: Arc<Introduction>,
+    said: Arc<ClientInfo>,
     roots_generation: AtomicU64,
     /// By what name the other processes of the server know it. Few have one, and all would pay.
     name: Option<Box<Name>>,
@@ -100,12 +100,12 @@ impl Peer {
     /// A client that calls itself `info` and can do `capabilities`.
     #[must_use]
     pub fn new(info: Option<Implementation>, capabilities: ClientCapabilities) -> Self {
-        Peer::introduced(Arc::new(Introduction { info, capabilities }))
+        Peer::introduced(Arc::new(ClientInfo { info, capabilities }))
     }
 
     /// A client that says this about itself, as others may do too.
     #[must_use]
-    pub fn introduced(said: Arc<Introduction>) -> Self {
+    pub fn introduced(said: Arc<ClientInfo>) -> Self {
         Peer { said, roots_generation: AtomicU64::new(0), name: None }
     }
 
@@ -139,9 +139,9 @@ impl Peer {
 }
 
 impl Deref for Peer {
-    type Target = Introduction;
+    type Target = ClientInfo;
 
-    fn deref(&self) -> &Introduction {
+    fn deref(&self) -> &ClientInfo {
         &self.said
     }
 }
@@ -160,21 +160,21 @@ pub struct Envelope {
     /// What is called.
     pub method: Method,
     /// How asks are met.
-    pub asks: Asks,
+    pub asks: InputMode,
     /// The least grave log messages the client wants; none at all if `None`.
     pub log_level: Option<LogLevel>,
     /// Whether the client wants progress.
     pub progress: bool,
     /// What a listen listens to.
-    pub filter: Option<LiveFilter>,
+    pub filter: Option<LiveSubscriptionFilter>,
     /// Since when a listen hears of changes; from its beginning on if `None`.
-    pub since: Option<Moment>,
+    pub since: Option<ChangeVersion>,
     /// What the caller said about tasks.
-    pub tasking: Tasking,
+    pub tasking: TaskRequest,
     /// What headers say about the arguments; `None` if the call came without headers.
     pub mirrored: Option<Mirrored>,
     /// What outer layers put beside the message.
-    pub scope: Scope,
+    pub scope: RequestExtensions,
     peer: Option<Arc<Peer>>,
     body: ByteString,
     parts: Parts,
@@ -186,14 +186,14 @@ impl Request {
     pub fn new(method: Method, body: ByteString, parts: Parts) -> Self {
         Request(Box::new(Envelope {
             method,
-            asks: Asks::Suspend,
+            asks: InputMode::Suspend,
             log_level: None,
             progress: false,
             filter: None,
             since: None,
-            tasking: Tasking::default(),
+            tasking: TaskRequest::default(),
             mirrored: None,
-            scope: Scope::new(),
+            scope: RequestExtensions::new(),
             peer: None,
             body,
             parts,

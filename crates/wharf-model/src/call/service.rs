@@ -7,7 +7,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use crate::{Moment, Outbox, Outcome, Request};
+use crate::{ChangeVersion, Outbox, Outcome, Request};
 
 /// An owned future on the heap.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
@@ -38,7 +38,7 @@ pub trait Service: Send + Sync + 'static {
     /// this moment hears all that it would have heard of lists and elicitations, and is
     /// [acknowledged](crate::Notification::Acknowledged) when it hears of updates too. None, as by
     /// default, if the service cannot look back.
-    fn moment(&self) -> Option<Moment> {
+    fn moment(&self) -> Option<ChangeVersion> {
         None
     }
 }
@@ -48,7 +48,7 @@ impl<S: Service + ?Sized> Service for Arc<S> {
         (**self).call(request, outbox)
     }
 
-    fn moment(&self) -> Option<Moment> {
+    fn moment(&self) -> Option<ChangeVersion> {
         (**self).moment()
     }
 }
@@ -66,7 +66,7 @@ pub trait Timer: Send + Sync + 'static {
 }
 
 /// Something to give back when a call is over, however it ends.
-pub trait Release: Send + Sync + 'static {
+pub trait OnCallEnd: Send + Sync + 'static {
     /// Called once, when the call is over.
     fn release(&self);
 }

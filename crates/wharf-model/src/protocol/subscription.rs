@@ -36,7 +36,7 @@ pub enum Notification {
         data: Box<RawValue>,
     },
     /// The first message of a listen: what the server agreed to send.
-    Acknowledged(Filter),
+    Acknowledged(SubscriptionFilter),
     /// The list of tools is another now.
     ToolsChanged,
     /// The list of prompts is another now.
@@ -96,15 +96,15 @@ impl Notification {
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{Filter, Notification};
+/// use wharf::{SubscriptionFilter, Notification};
 ///
-/// let filter = Filter { tools: true, ..Filter::default() };
+/// let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
 /// assert!(filter.wants(&Notification::ToolsChanged));
 /// assert!(!filter.wants(&Notification::PromptsChanged));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Filter {
+pub struct SubscriptionFilter {
     /// Changes of the list of tools.
     #[serde(rename = "toolsListChanged", skip_serializing_if = "std::ops::Not::not")]
     pub tools: bool,
@@ -122,7 +122,7 @@ pub struct Filter {
     pub tasks: BTreeSet<String>,
 }
 
-impl Filter {
+impl SubscriptionFilter {
     /// Whether a listener with this filter hears `notification`.
     #[must_use]
     pub fn wants(&self, notification: &Notification) -> bool {
@@ -142,27 +142,27 @@ impl Filter {
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
-/// use wharf::Moment;
+/// use wharf::ChangeVersion;
 ///
-/// assert!(Moment::FIRST < Moment::FIRST.next());
+/// assert!(ChangeVersion::FIRST < ChangeVersion::FIRST.next());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(NonZeroU64);
+pub struct ChangeVersion(NonZeroU64);
 
-impl Moment {
+impl ChangeVersion {
     /// Before anything has changed.
-    pub const FIRST: Moment = Moment(NonZeroU64::MIN);
+    pub const FIRST: ChangeVersion = ChangeVersion(NonZeroU64::MIN);
 
     /// After one more change.
     #[must_use]
     pub fn next(self) -> Self {
-        Moment(self.0.saturating_add(1))
+        ChangeVersion(self.0.saturating_add(1))
     }
 
     /// The moment of this number, for those who kept it elsewhere.
     #[must_use]
     pub fn at(number: u64) -> Self {
-        NonZeroU64::new(number).map_or(Moment::FIRST, Moment)
+        NonZeroU64::new(number).map_or(ChangeVersion::FIRST, ChangeVersion)
     }
 
     /// Its number. Later moments have greater ones.
@@ -176,11 +176,11 @@ impl Moment {
 ///
 /// A handshake-era session subscribes and unsubscribes by editing the filter of its one listen.
 #[derive(Clone, Debug, Default)]
-pub struct LiveFilter(Arc<Live>);
+pub struct LiveSubscriptionFilter(Arc<Live>);
 
 #[derive(Debug, Default)]
 struct Live {
-    filter: RwLock<Filter>,
+    filter: RwLock<SubscriptionFilter>,
     listener: RwLock<Option<Arc<Principal>>>,
     edits: Mutex<Edits>,
 }
@@ -191,15 +191,15 @@ struct Edits {
     waiting: Vec<Waker>,
 }
 
-impl LiveFilter {
+impl LiveSubscriptionFilter {
     /// A live filter that starts as `filter`.
     #[must_use]
-    pub fn new(filter: Filter) -> Self {
-        LiveFilter(Arc::new(Live { filter: RwLock::new(filter), ..Live::default() }))
+    pub fn new(filter: SubscriptionFilter) -> Self {
+        LiveSubscriptionFilter(Arc::new(Live { filter: RwLock::new(filter), ..Live::default() }))
     }
 
     /// Reads the filter as it is now.
-    pub fn read<R>(&self, look: impl FnOnce(&Filter) -> R) -> R {
+    pub fn read<R>(&self, look: impl FnOnce(&SubscriptionFilter) -> R) -> R {
         look(&self.0.filter.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -212,7 +212,7 @@ impl LiveFilter {
     /// Says with which rights its caller came last. A session's client may come with another token, which is good for
     /// more or for less than the one that the listen began with. Whoever goes by another name further in keeps it, and
     /// the rights that go with that.
-    pub fn hear_as(&self, caller: &Principal) {
+    pub fn set_principal(&self, caller: &Principal) {
         let known = self.listener();
         let is_other = known.as_deref().is_some_and(|known| known.id() != caller.id());
         if !is_other && known.as_deref() != Some(caller) {
@@ -249,7 +249,7 @@ impl LiveFilter {
     }
 
     /// Changes the filter; notifications from now on are judged by the new one.
-    pub fn edit<R>(&self, change: impl FnOnce(&mut Filter) -> R) -> R {
+    pub fn edit<R>(&self, change: impl FnOnce(&mut SubscriptionFilter) -> R) -> R {
         let changed = change(&mut self.0.filter.write().unwrap_or_else(PoisonError::into_inner));
         let mut edits = self.0.edits.lock().unwrap_or_else(PoisonError::into_inner);
         edits.count += 1;
@@ -266,19 +266,19 @@ mod tests {
 
     #[test]
     fn the_newest_rights_of_whoever_listens_count_and_nobody_elses() {
-        let filter = LiveFilter::default();
+        let filter = LiveSubscriptionFilter::default();
         let caller = |id: &str, scope: &str| Principal::new(id).with_scope(scope);
         let is = |expected: &Principal| filter.listener().as_deref() == Some(expected);
-        filter.hear_as(&caller("raw", "new"));
+        filter.set_principal(&caller("raw", "new"));
         filter.begin_as(Some(&caller("raw", "old")));
         assert!(
             is(&caller("raw", "new")),
             "who came since counts more than who made the listen due"
         );
-        filter.hear_as(&caller("raw", "less"));
+        filter.set_principal(&caller("raw", "less"));
         assert!(is(&caller("raw", "less")));
         filter.begin_as(Some(&caller("ada", "all")));
-        filter.hear_as(&caller("raw", "more"));
+        filter.set_principal(&caller("raw", "more"));
         assert!(is(&caller("ada", "all")), "what a layer made of the caller stays");
     }
 }

@@ -2,14 +2,14 @@
 
 use std::{fmt, str::FromStr, time::SystemTime};
 
-use crate::{Ask, Error, ErrorKind, ToolResult};
+use crate::{ClientRequest, Error, ErrorKind, ToolResult};
 
 /// The extension by which modern clients and servers say that they know tasks.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// What the caller of a tool said about tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tasking {
+pub enum TaskRequest {
     /// Its protocol has none: it waits for the result, however long that takes.
     #[default]
     Unknown,
@@ -102,7 +102,7 @@ pub enum TaskState {
     /// It is being worked on.
     Working,
     /// It waits for answers to these questions, each under its key, in the order they were asked.
-    InputRequired(Vec<(String, Ask)>),
+    InputRequired(Vec<(String, ClientRequest)>),
     /// It has a result.
     Completed(Box<ToolResult>),
     /// It ended with an error of the protocol.

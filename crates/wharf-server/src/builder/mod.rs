@@ -6,7 +6,9 @@ pub(crate) mod prepare;
 use std::{any::TypeId, any::type_name, mem, sync::Arc, sync::Mutex};
 
 use arc_swap::ArcSwap;
-use wharf_model::{CacheHint, NonceStore, Reach, ServerCapabilities, Service, StateSeal, Stores};
+use wharf_model::{
+    CacheHint, NonceStore, ServerCapabilities, Service, Sharing, StateCipher, Stores,
+};
 use wharf_store::MemoryNonces;
 
 use crate::{
@@ -23,7 +25,7 @@ use crate::{
     },
     tasks::{
         runtime::{MACHINERY, Machinery, Tasks},
-        scheduler::Keeping,
+        scheduler::TaskStorage,
     },
 };
 use crate::{
@@ -92,8 +94,8 @@ impl From<Prompt> for Part {
 
 /// Keys for a store, with what seals it: a server without them does not link that.
 struct StoreKey {
-    keys: Arc<dyn StateSeal>,
-    seal: fn(Stores, Arc<dyn StateSeal>) -> Stores,
+    keys: Arc<dyn StateCipher>,
+    seal: fn(Stores, Arc<dyn StateCipher>) -> Stores,
 }
 
 /// Puts a [`Router`] together.
@@ -107,7 +109,7 @@ pub struct RouterBuilder {
     limits: Limits,
     access: Option<Box<dyn Access>>,
     layers: Vec<Box<dyn Middleware>>,
-    seal: Option<Arc<dyn StateSeal>>,
+    seal: Option<Arc<dyn StateCipher>>,
     nonces: Option<Arc<dyn NonceStore>>,
     cache: CacheHint,
     upstream: Option<Arc<dyn Service>>,
@@ -226,7 +228,7 @@ impl RouterBuilder {
 
     /// Seals what travels through clients. By default with the keys in `WHARF_STATE_KEY` or in the
     /// file `WHARF_STATE_KEY_FILE`, or else with a random key of this process.
-    pub fn seal(mut self, seal: Arc<dyn StateSeal>) -> Self {
+    pub fn seal(mut self, seal: Arc<dyn StateCipher>) -> Self {
         self.seal = Some(seal);
         self
     }
@@ -251,7 +253,7 @@ impl RouterBuilder {
 
     /// Seals all that is written into the [store](RouterBuilder::store), with keys that every
     /// process needs which shares it, and this one after a restart.
-    pub fn store_key(mut self, seal: Arc<dyn StateSeal>) -> Self {
+    pub fn store_key(mut self, seal: Arc<dyn StateCipher>) -> Self {
         self.store_key = Some(StoreKey { keys: seal, seal: wharf_store::sealed });
         self
     }
@@ -335,10 +337,10 @@ impl RouterBuilder {
     }
 
     /// What seals state: as it was given, or with the keys that the surroundings name.
-    fn own_seal(&mut self) -> Arc<dyn StateSeal> {
+    fn own_seal(&mut self) -> Arc<dyn StateCipher> {
         let problems = &mut self.problems;
         self.seal.take().unwrap_or_else(|| {
-            let keys = KeyRing::from_surroundings().unwrap_or_else(|error| {
+            let keys = KeyRing::from_env_or_file().unwrap_or_else(|error| {
                 problems.add("state key", error.to_string());
                 KeyRing::random()
             });
@@ -347,10 +349,10 @@ impl RouterBuilder {
     }
 
     /// The stores, sealed if there is a key for them.
-    fn own_stores(&mut self, seal: &dyn StateSeal) -> Option<Stores> {
+    fn own_stores(&mut self, seal: &dyn StateCipher) -> Option<Stores> {
         let (stores, key) = (self.stores.take()?, self.store_key.take());
         check_store_key(&stores, key.as_ref(), &mut self.problems);
-        if stores.reach == Reach::Fleet && !seal.is_shared() {
+        if stores.reach == Sharing::Fleet && !seal.is_shared() {
             self.problems.add(
                 "state key",
                 "its store is shared by several processes, and each of them would make a key of \
@@ -367,7 +369,7 @@ impl RouterBuilder {
 
 /// Keys that end with the process are of no use where what they seal does not.
 fn check_store_key(stores: &Stores, key: Option<&StoreKey>, problems: &mut BuildError) {
-    let outlives = stores.reach > Reach::Process;
+    let outlives = stores.reach > Sharing::Process;
     if outlives && key.is_some_and(|key| !key.keys.is_shared()) {
         problems.add(
             "store key",
@@ -379,9 +381,9 @@ fn check_store_key(stores: &Stores, key: Option<&StoreKey>, problems: &mut Build
 }
 
 /// Where tasks are kept.
-fn keeping(stores: &Stores) -> Keeping {
+fn keeping(stores: &Stores) -> TaskStorage {
     let (store, bus) = (stores.tasks.clone(), stores.bus.clone());
-    Keeping { store, bus, reach: stores.reach }
+    TaskStorage { store, bus, reach: stores.reach }
 }
 
 impl std::fmt::Debug for RouterBuilder {

@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
-    Ask, Asks, ClientCapability, ElicitAction, ElicitForm, ElicitResult, ElicitUrl, Error,
-    ErrorKind, Root, SamplingRequest, SamplingResult,
+    ClientCapability, ClientRequest, ElicitAction, ElicitForm, ElicitResult, ElicitUrl, Error,
+    ErrorKind, InputMode, Root, SamplingRequest, SamplingResult,
 };
 use wharf_schema::problems;
 
@@ -24,7 +24,7 @@ use crate::{
 /// Why an ask brought no answer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum AskError {
+pub enum ClientRequestError {
     /// The user said no.
     Declined,
     /// The user dismissed the question without an answer.
@@ -42,43 +42,49 @@ pub enum AskError {
     Suspended,
 }
 
-impl fmt::Display for AskError {
+impl fmt::Display for ClientRequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AskError::Declined => f.write_str("the user declined to answer"),
-            AskError::Cancelled => {
+            ClientRequestError::Declined => f.write_str("the user declined to answer"),
+            ClientRequestError::Cancelled => {
                 f.write_str("the user cancelled: the question was dismissed without an answer")
             }
-            AskError::Refused(error) => write!(f, "the client refused to answer: {error}"),
-            AskError::Unsupported(capability) => {
+            ClientRequestError::Refused(error) => {
+                write!(f, "the client refused to answer: {error}")
+            }
+            ClientRequestError::Unsupported(capability) => {
                 write!(f, "the client has not declared what this needs: {}", capability.required())
             }
-            AskError::Invalid(reason) => f.write_str(reason),
-            AskError::NotHere => f.write_str("only tools, prompts and resources can ask"),
-            AskError::Suspended => f.write_str("the call is over"),
+            ClientRequestError::Invalid(reason) => f.write_str(reason),
+            ClientRequestError::NotHere => f.write_str("only tools, prompts and resources can ask"),
+            ClientRequestError::Suspended => f.write_str("the call is over"),
         }
     }
 }
 
-impl std::error::Error for AskError {}
+impl std::error::Error for ClientRequestError {}
 
-impl From<AskError> for Error {
-    fn from(error: AskError) -> Self {
+impl From<ClientRequestError> for Error {
+    fn from(error: ClientRequestError) -> Self {
         let kind = match error {
             // What the client answered must not pass for an error of the server's own.
-            AskError::Refused(_) => ErrorKind::RefusedDependencyFailed,
-            AskError::Unsupported(capability) => return Error::missing_capability(capability),
-            AskError::Declined | AskError::Cancelled => ErrorKind::ToolCancelled,
-            AskError::Invalid(_) => ErrorKind::ValidationFailed,
-            AskError::NotHere => ErrorKind::InternalError,
-            AskError::Suspended => ErrorKind::RequestCancelled,
+            ClientRequestError::Refused(_) => ErrorKind::RefusedDependencyFailed,
+            ClientRequestError::Unsupported(capability) => {
+                return Error::missing_capability(capability);
+            }
+            ClientRequestError::Declined | ClientRequestError::Cancelled => {
+                ErrorKind::ToolCancelled
+            }
+            ClientRequestError::Invalid(_) => ErrorKind::ValidationFailed,
+            ClientRequestError::NotHere => ErrorKind::InternalError,
+            ClientRequestError::Suspended => ErrorKind::RequestCancelled,
         };
         Error::new(kind).with_message(problems::shorten(error.to_string()))
     }
 }
 
 /// An answer as it was read: what the handler gets, or why the text is no answer.
-type Read<T> = Result<Result<T, AskError>, String>;
+type Read<T> = Result<Result<T, ClientRequestError>, String>;
 
 /// # Asking the client
 ///
@@ -89,7 +95,7 @@ type Read<T> = Result<Result<T, AskError>, String>;
 /// - a question must be the same on each run: no clock and no random number in its text;
 /// - asks that are awaited together (`join!`) go out together;
 /// - a race between an ask and something slower than it (`select!` with a timer) may end the call;
-/// - an ask from a spawned task may end with [`AskError::Suspended`].
+/// - an ask from a spawned task may end with [`ClientRequestError::Suspended`].
 impl Ctx {
     /// Asks the user to fill in a form with the fields of `T`.
     ///
@@ -98,51 +104,51 @@ impl Ctx {
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-    /// # use wharf::{AskError, Ctx};
+    /// # use wharf::{ClientRequestError, Ctx};
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Confirm {
     ///     /// Really?
     ///     sure: bool,
     /// }
     ///
-    /// async fn delete(ctx: Ctx) -> Result<String, AskError> {
+    /// async fn delete(ctx: Ctx) -> Result<String, ClientRequestError> {
     ///     let confirm: Confirm = ctx.ask("confirm", "Delete everything?").await?;
     ///     Ok(if confirm.sure { "deleted" } else { "kept" }.into())
     /// }
     /// ```
     ///
     /// # Errors
-    /// See [`AskError`].
+    /// See [`ClientRequestError`].
     pub async fn ask<T: DeserializeOwned + JsonSchema>(
         &self,
         key: impl Into<String>,
         message: impl Into<String>,
-    ) -> Result<T, AskError> {
-        let schema = elicitation_form::form_schema::<T>().map_err(AskError::Invalid)?;
+    ) -> Result<T, ClientRequestError> {
+        let schema = elicitation_form::form_schema::<T>().map_err(ClientRequestError::Invalid)?;
         let form = ElicitForm::new(message, schema.clone());
         let read = |json: &str| {
             read_form(&schema, json)?
                 .map(|content| serde_json::from_value(content).map_err(|error| error.to_string()))
                 .map_or_else(|error| Ok(Err(error)), |content| content.map(Ok))
         };
-        self.answer(key.into(), Ask::Elicit(Box::new(form)), read).await
+        self.answer(key.into(), ClientRequest::Elicit(Box::new(form)), read).await
     }
 
     /// Asks the user to fill in a form with a schema made at run time: a flat object of texts,
     /// numbers, booleans and choices.
     ///
     /// # Errors
-    /// See [`AskError`].
+    /// See [`ClientRequestError`].
     pub async fn ask_form(
         &self,
         key: impl Into<String>,
         message: impl Into<String>,
         schema: Value,
-    ) -> Result<Value, AskError> {
-        let schema = elicitation_form::restrict(&schema).map_err(AskError::Invalid)?;
+    ) -> Result<Value, ClientRequestError> {
+        let schema = elicitation_form::restrict(&schema).map_err(ClientRequestError::Invalid)?;
         let form = ElicitForm::new(message, schema.clone());
         let read = |json: &str| read_form(&schema, json);
-        self.answer(key.into(), Ask::Elicit(Box::new(form)), read).await
+        self.answer(key.into(), ClientRequest::Elicit(Box::new(form)), read).await
     }
 
     /// Asks the user to open `url`, for what must not pass through the client.
@@ -150,14 +156,14 @@ impl Ctx {
     /// `Ok` means that the user agreed to go there, not that anything was done there.
     ///
     /// # Errors
-    /// See [`AskError`].
+    /// See [`ClientRequestError`].
     pub async fn ask_url(
         &self,
         key: impl Into<String>,
         message: impl Into<String>,
         url: impl Into<String>,
-    ) -> Result<(), AskError> {
-        let id = key_ring::random_name().map_err(AskError::Refused)?;
+    ) -> Result<(), ClientRequestError> {
+        let id = key_ring::random_name().map_err(ClientRequestError::Refused)?;
         self.ask_url_as(key, id, message, url).await
     }
 
@@ -166,16 +172,16 @@ impl Ctx {
     /// client later that it is done.
     ///
     /// # Errors
-    /// See [`AskError`].
+    /// See [`ClientRequestError`].
     pub async fn ask_url_as(
         &self,
         key: impl Into<String>,
         id: impl Into<String>,
         message: impl Into<String>,
         url: impl Into<String>,
-    ) -> Result<(), AskError> {
+    ) -> Result<(), ClientRequestError> {
         let question = ElicitUrl::new(message, url).id(id);
-        let ask = Ask::ElicitUrl(Box::new(question));
+        let ask = ClientRequest::ElicitUrl(Box::new(question));
         self.answer(key.into(), ask, |json| Ok(read_elicited(json)?.map(drop))).await
     }
 
@@ -185,41 +191,42 @@ impl Ctx {
     /// context is left out for a client that did not.
     ///
     /// # Errors
-    /// See [`AskError`].
+    /// See [`ClientRequestError`].
     pub async fn sample(
         &self,
         key: impl Into<String>,
         mut request: SamplingRequest,
-    ) -> Result<SamplingResult, AskError> {
+    ) -> Result<SamplingResult, ClientRequestError> {
         // A client that has not declared it need not know the word.
         if !self.can(ClientCapability::SamplingContext) {
             request.include_context = None;
         }
-        let ask = Ask::Sample(Box::new(request));
+        let ask = ClientRequest::Sample(Box::new(request));
         self.answer(key.into(), ask, |json| Ok(Ok(parse(json)?))).await
     }
 
     /// The directories the client works in.
     ///
     /// # Errors
-    /// See [`AskError`].
-    pub async fn roots(&self, key: impl Into<String>) -> Result<Vec<Root>, AskError> {
+    /// See [`ClientRequestError`].
+    pub async fn roots(&self, key: impl Into<String>) -> Result<Vec<Root>, ClientRequestError> {
         // Stricter than the model's own type: an answer without roots is no answer.
         #[derive(Deserialize)]
         struct Roots {
             roots: Vec<Root>,
         }
-        self.answer(key.into(), Ask::Roots, |json| Ok(Ok(parse::<Roots>(json)?.roots))).await
+        self.answer(key.into(), ClientRequest::Roots, |json| Ok(Ok(parse::<Roots>(json)?.roots)))
+            .await
     }
 
     async fn answer<T>(
         &self,
         key: String,
-        ask: Ask,
+        ask: ClientRequest,
         read: impl Fn(&str) -> Read<T>,
-    ) -> Result<T, AskError> {
+    ) -> Result<T, ClientRequestError> {
         let question = self.question(&key, &ask)?;
-        if self.asks() == Asks::Suspend {
+        if self.asks() == InputMode::Suspend {
             let known = self.run().answer_to(&key, &question);
             if let Some(json) = known {
                 match read(json.get()) {
@@ -243,30 +250,30 @@ impl Ctx {
         let most = self.core().limits.argument_values;
         if !lenient_json::is_within(json.get(), most) {
             let reason = format!("the answer has {}", lenient_json::too_many(most));
-            return Err(AskError::Invalid(reason));
+            return Err(ClientRequestError::Invalid(reason));
         }
-        let answer = read(json.get()).map_err(AskError::Invalid)?;
+        let answer = read(json.get()).map_err(ClientRequestError::Invalid)?;
         self.run().keep_answer(key, question, json);
         answer
     }
 
     /// The fingerprint of a question that may be asked here and now.
-    fn question(&self, key: &str, ask: &Ask) -> Result<String, AskError> {
+    fn question(&self, key: &str, ask: &ClientRequest) -> Result<String, ClientRequestError> {
         if !self.request().is_some_and(|request| request.method.info().may_suspend) {
-            return Err(AskError::NotHere);
+            return Err(ClientRequestError::NotHere);
         }
         if !self.can(ask.needs()) {
-            return Err(AskError::Unsupported(ask.needs()));
+            return Err(ClientRequestError::Unsupported(ask.needs()));
         }
         if self.is_in_step() {
-            return Err(AskError::Invalid(format!(
+            return Err(ClientRequestError::Invalid(format!(
                 "`{key}` was asked inside a step: ask before it"
             )));
         }
         let question = fingerprint(ask);
         if !self.run().ask(key, &question) {
             let reason = format!("`{key}` stands for two different questions in one call");
-            return Err(AskError::Invalid(reason));
+            return Err(ClientRequestError::Invalid(reason));
         }
         Ok(question)
     }
@@ -277,8 +284,8 @@ impl Ctx {
         &self,
         key: String,
         question: String,
-        ask: Ask,
-    ) -> Result<(), AskError> {
+        ask: ClientRequest,
+    ) -> Result<(), ClientRequestError> {
         struct Pending<'c>(&'c Ctx, u64);
         impl Drop for Pending<'_> {
             fn drop(&mut self) {
@@ -291,7 +298,7 @@ impl Ctx {
         poll_fn(|cx| {
             let mut run = self.run();
             if run.over {
-                return Poll::Ready(Err(AskError::Suspended));
+                return Poll::Ready(Err(ClientRequestError::Suspended));
             }
             if run.is_task {
                 return Poll::Ready(Ok(()));
@@ -308,32 +315,40 @@ impl Ctx {
         link: &dyn Hold,
         key: &str,
         question: &str,
-        ask: &Ask,
-    ) -> Result<Box<RawValue>, AskError> {
+        ask: &ClientRequest,
+    ) -> Result<Box<RawValue>, ClientRequestError> {
         self.remember_url(ask);
         // How long the owner takes is not the handler's time.
         let _paused = self.outbox().pause();
-        self.unless_over(link.ask(key, question, ask)).await.unwrap_or(Err(AskError::Suspended))
+        self.unless_over(link.ask(key, question, ask))
+            .await
+            .unwrap_or(Err(ClientRequestError::Suspended))
     }
 
     /// Who was sent to a URL may hear that all is done there.
-    fn remember_url(&self, ask: &Ask) {
-        if let Ask::ElicitUrl(question) = ask
+    fn remember_url(&self, ask: &ClientRequest) {
+        if let ClientRequest::ElicitUrl(question) = ask
             && let Some(id) = &question.id
         {
             self.core().hub.remember_elicitation(id, &self.client());
         }
     }
 
-    async fn deliver(&self, key: &str, ask: Ask) -> Result<Box<RawValue>, AskError> {
+    async fn deliver(
+        &self,
+        key: &str,
+        ask: ClientRequest,
+    ) -> Result<Box<RawValue>, ClientRequestError> {
         if let Some(keys) = self.extension::<crate::testing::Keys>() {
             keys.note(key, &ask);
         }
         self.remember_url(&ask);
         match self.outbox().ask(ask).await {
-            Ok(json) => RawValue::from_string(json).map_err(|e| AskError::Invalid(e.to_string())),
-            Err(_) if self.outbox().is_closed() => Err(AskError::Suspended),
-            Err(error) => Err(AskError::Refused(error)),
+            Ok(json) => {
+                RawValue::from_string(json).map_err(|e| ClientRequestError::Invalid(e.to_string()))
+            }
+            Err(_) if self.outbox().is_closed() => Err(ClientRequestError::Suspended),
+            Err(error) => Err(ClientRequestError::Refused(error)),
         }
     }
 
@@ -367,8 +382,8 @@ fn read_elicited(json: &str) -> Read<Option<Value>> {
     let result: ElicitResult = parse(json)?;
     Ok(match result.action {
         ElicitAction::Accept => Ok(result.content),
-        ElicitAction::Decline => Err(AskError::Declined),
-        ElicitAction::Cancel => Err(AskError::Cancelled),
+        ElicitAction::Decline => Err(ClientRequestError::Declined),
+        ElicitAction::Cancel => Err(ClientRequestError::Cancelled),
     })
 }
 
@@ -379,12 +394,12 @@ fn read_form(schema: &Value, json: &str) -> Read<Value> {
     }
 }
 
-fn fingerprint(ask: &Ask) -> String {
+fn fingerprint(ask: &ClientRequest) -> String {
     let question = match ask {
-        Ask::Elicit(form) => json!(form),
+        ClientRequest::Elicit(form) => json!(form),
         // The id is another on each run.
-        Ask::ElicitUrl(question) => json!([question.message, question.url]),
-        Ask::Sample(request) => json!(request),
+        ClientRequest::ElicitUrl(question) => json!([question.message, question.url]),
+        ClientRequest::Sample(request) => json!(request),
         _ => Value::Null,
     };
     key_ring::fingerprint(&json!([ask.method().name(), question]))

@@ -13,8 +13,8 @@ use std::{
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 use wharf_model::{
-    Asks, ClientCapability, Error, LogLevel, Meta, Notification, Outbox, Peer, Principal, Rate,
-    Request,
+    ClientCapability, Error, InputMode, LogLevel, Meta, Notification, Outbox, Peer, Principal,
+    Rate, Request,
 };
 
 use crate::{
@@ -84,10 +84,10 @@ impl Ctx {
         &self.inner.core
     }
 
-    pub(crate) fn asks(&self) -> Asks {
+    pub(crate) fn asks(&self) -> InputMode {
         match self.bond() {
-            Some(bond) if bond.is_task() => Asks::Park,
-            _ => self.request().map_or(Asks::Deliver, |request| request.asks),
+            Some(bond) if bond.is_task() => InputMode::Park,
+            _ => self.request().map_or(InputMode::Deliver, |request| request.asks),
         }
     }
 
@@ -228,15 +228,15 @@ impl Ctx {
     /// use wharf::{Ctx, Tool};
     ///
     /// async fn render(ctx: Ctx) -> &'static str {
-    ///     ctx.let_go();
+    ///     ctx.release_connection();
     ///     // minutes of work …
     ///     "rendered"
     /// }
     ///
     /// let tool = Tool::new("render", render);
     /// ```
-    pub fn let_go(&self) {
-        self.outbox().let_go();
+    pub fn release_connection(&self) {
+        self.outbox().release_connection();
     }
 
     /// The same context, whose log messages say that they come from `name`.
@@ -298,12 +298,12 @@ impl Ctx {
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-    /// use wharf::{AskError, Ctx, Tool};
+    /// use wharf::{ClientRequestError, Ctx, Tool};
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Confirm { sure: bool }
     ///
-    /// fn clean(ctx: Ctx) -> Result<&'static str, AskError> {
+    /// fn clean(ctx: Ctx) -> Result<&'static str, ClientRequestError> {
     ///     ctx.block_on(ctx.info("looking around"));
     ///     let confirm: Confirm = ctx.block_on(ctx.ask("confirm", "Delete everything?"))?;
     ///     Ok(if confirm.sure { "deleted" } else { "kept" })
@@ -313,7 +313,7 @@ impl Ctx {
     /// ```
     ///
     /// Where the client brings its answers with another call, an ask that has no answer yet ends
-    /// with [`AskError::Suspended`](crate::AskError::Suspended): return then, as `?` does. What
+    /// with [`ClientRequestError::Suspended`](crate::AskError::Suspended): return then, as `?` does. What
     /// the function returns is not used, and it runs again, from the top, with the answer. The
     /// same is the end of an ask whose call was cancelled.
     ///

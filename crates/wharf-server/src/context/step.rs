@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
-use wharf_model::{Asks, Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, InputMode};
 
 use crate::{context::Ctx, tasks::storage::Kept};
 
@@ -69,7 +69,7 @@ impl Ctx {
     /// in one run is a step of its own, told apart by counting; so give steps that run side by
     /// side different names. The result travels, sealed, through the client, and should be small.
     /// A result that cannot be written as JSON, or read back, is not remembered. Asks belong
-    /// before a step, not inside it: there they end with [`AskError::Invalid`](crate::AskError).
+    /// before a step, not inside it: there they end with [`ClientRequestError::Invalid`](crate::AskError).
     ///
     /// Whoever has a sealed state can send it twice, and then a step after it runs twice. Where
     /// that matters, use [`step_once`](Ctx::step_once).
@@ -159,7 +159,7 @@ impl Ctx {
 
     /// Remembers a result, and gives the one that counts: that of a task may be another's.
     async fn record<T: Serialize + DeserializeOwned>(&self, name: &str, result: T) -> T {
-        if self.bond().is_none() && self.asks() != Asks::Suspend {
+        if self.bond().is_none() && self.asks() != InputMode::Suspend {
             return result;
         }
         let json = match to_raw_value(&result) {

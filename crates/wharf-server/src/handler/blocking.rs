@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{Caller, Error, LogThrottle, Outbox, Outcome, Scope};
+use wharf_model::{Caller, Error, LogThrottle, Outbox, Outcome, RequestExtensions};
 
 use crate::router::caller_shares::{Share, Shares};
 
@@ -36,7 +36,7 @@ impl Pool {
     }
 
     /// A place for a call with this scope.
-    pub(crate) fn enter(self: &Arc<Self>, scope: &Scope) -> Option<Place> {
+    pub(crate) fn enter(self: &Arc<Self>, scope: &RequestExtensions) -> Option<Place> {
         let place = |_share| Some(Place { pool: self.clone(), _share });
         match self.take(self.places.open) {
             true => place(None),

@@ -11,7 +11,9 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
-use wharf_model::{Ask, Asks, BoxFuture, Error, ErrorKind, InputRequired, Outcome, Rate, Request};
+use wharf_model::{
+    BoxFuture, ClientRequest, Error, ErrorKind, InputMode, InputRequired, Outcome, Rate, Request,
+};
 
 use crate::{
     context::{Ctx, progress::Throttle},
@@ -100,7 +102,7 @@ struct Question {
     number: u64,
     key: String,
     fingerprint: String,
-    ask: Ask,
+    ask: ClientRequest,
 }
 
 /// What the client said, and to which question; to any if it sent no state along.
@@ -170,7 +172,7 @@ impl Run {
     }
 
     /// Leaves a question for the client, under a number by which it can be withdrawn.
-    pub(crate) fn leave(&mut self, key: String, fingerprint: String, ask: Ask) -> u64 {
+    pub(crate) fn leave(&mut self, key: String, fingerprint: String, ask: ClientRequest) -> u64 {
         let number = self.next_question;
         self.next_question += 1;
         self.questions.push(Question { number, key, fingerprint, ask });
@@ -318,7 +320,8 @@ impl Ctx {
 
     /// Takes up what an earlier run left with the client.
     fn resume(&self) -> Result<(), Error> {
-        let Some(request) = self.request().filter(|request| request.asks == Asks::Suspend) else {
+        let Some(request) = self.request().filter(|request| request.asks == InputMode::Suspend)
+        else {
             return Ok(());
         };
         let most = self.core().limits.argument_values;

@@ -4,7 +4,7 @@ use std::{any::Any, fmt};
 
 use wharf_model::{Content, Error, ErrorKind, Outcome, ToolResult};
 
-use crate::{context::client_requests::AskError, middleware::printable};
+use crate::{context::client_requests::ClientRequestError, middleware::printable};
 
 /// How a tool fails: with words that help the model to do better, or with a named error.
 ///
@@ -25,7 +25,7 @@ use crate::{context::client_requests::AskError, middleware::printable};
 /// ```
 ///
 /// Resources, prompts and completions can fail with it too. Nobody reads the text of an error
-/// there but the server's log: only an [`Error`], an [`AskError`] and what [`ToolError::new`] and
+/// there but the server's log: only an [`Error`], an [`ClientRequestError`] and what [`ToolError::new`] and
 /// [`ToolError::content`] say reach the client.
 #[derive(Clone, Debug)]
 pub struct ToolError(Failure);
@@ -35,7 +35,7 @@ enum Failure {
     /// What the handler's author says.
     Content(Vec<Content>),
     Named(Box<Error>),
-    Asked(Box<AskError>),
+    Asked(Box<ClientRequestError>),
     /// The text of any other error.
     Other(String),
 }
@@ -76,7 +76,7 @@ impl ToolError {
             Failure::Content(content) => content,
             Failure::Asked(error) => match *error {
                 // What the client lacks is for the client to know, not for the model.
-                AskError::Unsupported(_) => return Error::from(*error).into(),
+                ClientRequestError::Unsupported(_) => return Error::from(*error).into(),
                 error => vec![Content::text(error.to_string())],
             },
             Failure::Other(text) => vec![Content::text(text)],
@@ -108,7 +108,7 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for ToolError {
         if let Some(named) = any.downcast_ref::<Error>() {
             return ToolError(Failure::Named(Box::new(named.clone())));
         }
-        if let Some(asked) = any.downcast_ref::<AskError>() {
+        if let Some(asked) = any.downcast_ref::<ClientRequestError>() {
             return ToolError(Failure::Asked(Box::new(asked.clone())));
         }
         ToolError(Failure::Other(with_sources(&error)))

@@ -10,7 +10,7 @@ mod trace;
 
 use std::{fmt, sync::Arc};
 
-use wharf_model::{BoxFuture, Moment, Outbox, Outcome, Request, Service};
+use wharf_model::{BoxFuture, ChangeVersion, Outbox, Outcome, Request, Service};
 
 #[cfg(feature = "tower")]
 pub use self::tower::{TowerLayer, TowerNext};
@@ -88,7 +88,7 @@ impl Service for Next {
         }
     }
 
-    fn moment(&self) -> Option<Moment> {
+    fn moment(&self) -> Option<ChangeVersion> {
         match &self.0 {
             Link::Layer(layer) => layer.next.moment(),
             Link::Service(service) => service.moment(),

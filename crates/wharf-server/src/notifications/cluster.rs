@@ -13,7 +13,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
-use wharf_model::{Bus, Ear, Moment, Notification, Timer};
+use wharf_model::{Bus, BusSubscriber, ChangeVersion, Notification, Timer};
 
 use crate::{
     notifications::Hub,
@@ -31,30 +31,30 @@ const UPDATES: usize = 1024;
 const AGAIN: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 
 /// The time, as a moment that other processes understand.
-pub(crate) fn now() -> Moment {
+pub(crate) fn now() -> ChangeVersion {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Moment::at(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    ChangeVersion::at(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// A moment that was certainly before this one, by whichever clock.
-pub(crate) fn before(moment: Moment) -> Moment {
-    Moment::at(moment.number().saturating_sub(SKEW.as_millis() as u64))
+pub(crate) fn before(moment: ChangeVersion) -> ChangeVersion {
+    ChangeVersion::at(moment.number().saturating_sub(SKEW.as_millis() as u64))
 }
 
 /// What happened to resources of late.
 pub(crate) struct Updates {
-    known: BTreeMap<Arc<str>, Moment>,
+    known: BTreeMap<Arc<str>, ChangeVersion>,
     /// Up to when anything may have happened.
-    unknown: Moment,
+    unknown: ChangeVersion,
 }
 
 impl Updates {
     /// Knows what happens from now on.
-    pub(crate) fn since(now: Moment) -> Self {
+    pub(crate) fn since(now: ChangeVersion) -> Self {
         Updates { known: BTreeMap::new(), unknown: now }
     }
 
-    pub(crate) fn note(&mut self, uri: Arc<str>, now: Moment) {
+    pub(crate) fn note(&mut self, uri: Arc<str>, now: ChangeVersion) {
         if self.known.len() >= UPDATES && !self.known.contains_key(&uri) {
             *self = Updates::since(now);
         }
@@ -62,7 +62,11 @@ impl Updates {
     }
 
     /// Which of these may have been updated since.
-    pub(crate) fn missed(&self, uris: &BTreeSet<String>, since: Moment) -> BTreeSet<Arc<str>> {
+    pub(crate) fn missed(
+        &self,
+        uris: &BTreeSet<String>,
+        since: ChangeVersion,
+    ) -> BTreeSet<Arc<str>> {
         let since = before(since);
         if self.unknown > since {
             return uris.iter().map(|uri| Arc::from(&**uri)).collect();
@@ -249,7 +253,7 @@ struct Hearing {
     node: u64,
 }
 
-impl Ear for Hearing {
+impl BusSubscriber for Hearing {
     fn hear(&self, _: &str, message: &[u8]) {
         let Some(core) = self.core.upgrade() else { return };
         let news: News = serde_json::from_slice(message).unwrap_or_default();

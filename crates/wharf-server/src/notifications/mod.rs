@@ -16,8 +16,8 @@ use std::{
 };
 
 use wharf_model::{
-    Filter, LiveFilter, Moment, Notification, Outbox, Peer, Principal, Request, ServerCapabilities,
-    TASKS_EXTENSION,
+    ChangeVersion, LiveSubscriptionFilter, Notification, Outbox, Peer, Principal, Request,
+    ServerCapabilities, SubscriptionFilter, TASKS_EXTENSION,
 };
 
 use crate::notifications::{
@@ -43,10 +43,10 @@ pub(crate) struct Hub {
 struct Listeners {
     next: u64,
     all: BTreeMap<u64, Arc<Listener>>,
-    now: Moment,
-    tools: Moment,
-    prompts: Moment,
-    resources: Moment,
+    now: ChangeVersion,
+    tools: ChangeVersion,
+    prompts: ChangeVersion,
+    resources: ChangeVersion,
     /// What happened to resources of late, where a listener may come from another process.
     updates: Option<Updates>,
 }
@@ -54,7 +54,7 @@ struct Listeners {
 /// One listen. What it has yet to hear is a set, so a slow listener holds little however much
 /// happens, and whoever publishes never waits.
 struct Listener {
-    filter: LiveFilter,
+    filter: LiveSubscriptionFilter,
     /// None if the client said only with this listen who it is: nothing else is known of that one.
     peer: Option<Arc<Peer>>,
     pending: Mutex<Pending>,
@@ -76,10 +76,10 @@ impl Hub {
             listeners: Mutex::new(Listeners {
                 next: 0,
                 all: BTreeMap::new(),
-                now: Moment::FIRST,
-                tools: Moment::FIRST,
-                prompts: Moment::FIRST,
-                resources: Moment::FIRST,
+                now: ChangeVersion::FIRST,
+                tools: ChangeVersion::FIRST,
+                prompts: ChangeVersion::FIRST,
+                resources: ChangeVersion::FIRST,
                 updates: None,
             }),
             elicitations: Mutex::default(),
@@ -96,14 +96,14 @@ impl Hub {
     }
 
     /// What time it is for those who listen later.
-    pub(crate) fn moment(&self) -> Moment {
+    pub(crate) fn moment(&self) -> ChangeVersion {
         lock(&self.listeners).time()
     }
 
     /// Takes a listener in, who hears of what has changed since the moment that `request` names.
     pub(crate) fn listen(
         self: &Arc<Self>,
-        filter: LiveFilter,
+        filter: LiveSubscriptionFilter,
         request: &Request,
         admitted: Admitted,
         may_follow: impl Fn(Option<&Principal>, &str) -> bool,
@@ -239,14 +239,14 @@ impl Listeners {
     }
 
     /// What time it is: after all that is noted, and where processes compare it, by the clock.
-    fn time(&self) -> Moment {
+    fn time(&self) -> ChangeVersion {
         match self.updates {
             Some(_) => cluster::now().max(self.now),
             None => self.now,
         }
     }
 
-    fn missed(&self, since: Moment) -> Pending {
+    fn missed(&self, since: ChangeVersion) -> Pending {
         let since = if self.updates.is_some() { cluster::before(since) } else { since };
         Pending::lists(self.tools > since, self.prompts > since, self.resources > since)
     }
@@ -342,7 +342,7 @@ impl Drop for Listening {
 }
 
 /// Leaves of `filter` what a server with these capabilities sends.
-pub(crate) fn restrict(filter: &mut Filter, capabilities: &ServerCapabilities) {
+pub(crate) fn restrict(filter: &mut SubscriptionFilter, capabilities: &ServerCapabilities) {
     let resources = capabilities.resources.as_ref();
     filter.tools &= capabilities.tools.as_ref().is_some_and(|it| it.list_changed);
     filter.prompts &= capabilities.prompts.as_ref().is_some_and(|it| it.list_changed);

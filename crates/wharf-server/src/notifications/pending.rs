@@ -7,7 +7,7 @@ use std::{
     task::Waker,
 };
 
-use wharf_model::{Held, Notification, Task, TaskState, TaskStatus, Timestamp};
+use wharf_model::{BudgetShare, Notification, Task, TaskState, TaskStatus, Timestamp};
 
 /// It is a set, so a slow listener holds little however much happens.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(super) struct Pending {
     pub(super) uris: BTreeSet<Arc<str>>,
     pub(super) elicitations: VecDeque<String>,
     /// Tasks as they stand now: the last word wins.
-    tasks: BTreeMap<String, (Box<Task>, Held)>,
+    tasks: BTreeMap<String, (Box<Task>, BudgetShare)>,
     progress: BTreeMap<String, Notification>,
     /// What was said of each task last.
     pub(super) said: BTreeMap<String, Said>,
@@ -66,7 +66,7 @@ impl Pending {
     pub(super) fn add_task(
         &mut self,
         notification: &Notification,
-        room: impl FnOnce(usize) -> Option<Held>,
+        room: impl FnOnce(usize) -> Option<BudgetShare>,
     ) -> bool {
         match notification {
             Notification::Task(task) => {

@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wharf_model::{Budget, Caller, Filter, Full, Held, LiveFilter, LogThrottle, Request};
+use wharf_model::{
+    Budget, BudgetFull, BudgetShare, Caller, LiveSubscriptionFilter, LogThrottle, Request,
+    SubscriptionFilter,
+};
 
 use crate::{
     limits::Limits,
@@ -28,7 +31,7 @@ pub(crate) struct Admitted {
     listens: Arc<Listens>,
     caller: Caller,
     _share: Share,
-    _bytes: Option<Held>,
+    _bytes: Option<BudgetShare>,
 }
 
 impl Listens {
@@ -49,7 +52,7 @@ impl Listens {
     pub(crate) fn admit(
         self: &Arc<Self>,
         request: &Request,
-        filter: &LiveFilter,
+        filter: &LiveSubscriptionFilter,
     ) -> Option<Admitted> {
         let admitted = self.try_admit(request, filter);
         if admitted.is_none() && self.refused.is_due() {
@@ -62,7 +65,11 @@ impl Listens {
         admitted
     }
 
-    fn try_admit(self: &Arc<Self>, request: &Request, filter: &LiveFilter) -> Option<Admitted> {
+    fn try_admit(
+        self: &Arc<Self>,
+        request: &Request,
+        filter: &LiveSubscriptionFilter,
+    ) -> Option<Admitted> {
         let caller = Caller::of(&request.scope);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let _share = self.places.claim(*open, &caller)?;
@@ -73,24 +80,32 @@ impl Listens {
         admitted._bytes = match filter.read(|filter| self.take(caller, filter)) {
             Ok(held) => Some(held),
             // Its client has been told that it follows them: nothing can be left out.
-            Err(Full) if request.since.is_some() => return None,
-            Err(Full) => filter.edit(|filter| self.cut(caller, filter)),
+            Err(BudgetFull) if request.since.is_some() => return None,
+            Err(BudgetFull) => filter.edit(|filter| self.cut(caller, filter)),
         };
         Some(admitted)
     }
 
     /// Takes the bytes of a filter that is within its own limits.
-    fn take(self: &Arc<Self>, caller: &Caller, filter: &Filter) -> Result<Held, Full> {
+    fn take(
+        self: &Arc<Self>,
+        caller: &Caller,
+        filter: &SubscriptionFilter,
+    ) -> Result<BudgetShare, BudgetFull> {
         let texts = text_bytes(filter);
         if filter.uris.len() > self.most_uris || texts > self.most_bytes {
-            return Err(Full);
+            return Err(BudgetFull);
         }
         let count = filter.uris.len() + filter.tasks.len();
         self.bytes.take(caller, texts + count * OVERHEAD)
     }
 
     /// Leaves out what does not fit.
-    fn cut(self: &Arc<Self>, caller: &Caller, filter: &mut Filter) -> Option<Held> {
+    fn cut(
+        self: &Arc<Self>,
+        caller: &Caller,
+        filter: &mut SubscriptionFilter,
+    ) -> Option<BudgetShare> {
         if self.cut.is_due() {
             tracing::warn!("a listen follows less than it asked for: its list is too long");
         }
@@ -102,8 +117,8 @@ impl Listens {
         loop {
             match self.take(caller, filter) {
                 Ok(held) => return Some(held),
-                Err(Full) if filter.uris.is_empty() => filter.tasks.clear(),
-                Err(Full) => {
+                Err(BudgetFull) if filter.uris.is_empty() => filter.tasks.clear(),
+                Err(BudgetFull) => {
                     let keep = filter.uris.len() / 2;
                     while filter.uris.len() > keep {
                         filter.uris.pop_last();
@@ -117,13 +132,13 @@ impl Listens {
     }
 }
 
-fn text_bytes(filter: &Filter) -> usize {
+fn text_bytes(filter: &SubscriptionFilter) -> usize {
     filter.uris.iter().chain(&filter.tasks).map(String::len).sum()
 }
 
 impl Admitted {
     /// Room for what the listener has yet to be told; `None` if its caller has used its share up.
-    pub(crate) fn room(&self, bytes: usize) -> Option<Held> {
+    pub(crate) fn room(&self, bytes: usize) -> Option<BudgetShare> {
         let held = self.listens.bytes.take(&self.caller, bytes).ok();
         if held.is_none() && self.listens.cut.is_due() {
             tracing::warn!(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_model::{Budget, Caller, Held};
+use wharf_model::{Budget, BudgetShare, Caller};
 
 /// A number of places. The first half is open to all callers and not counted by caller; of the
 /// second half a caller may hold as many as are still free, so a quarter of all places stays for
@@ -19,7 +19,7 @@ pub(crate) struct Shares {
 }
 
 /// What a caller holds of the counted places: `None` in a place that is not counted.
-pub(crate) type Share = Option<Held>;
+pub(crate) type Share = Option<BudgetShare>;
 
 impl Shares {
     pub(crate) fn new(room: usize) -> Self {

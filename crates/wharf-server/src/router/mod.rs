@@ -13,8 +13,9 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use wharf_model::{
-    BoxFuture, Bus, Deadlines, Error, ErrorKind, Filter, LiveFilter, Method, Moment, Notification,
-    Outbox, Outcome, Reply, Request, ServerCapabilities, Service, StateSeal, Stores, Timer,
+    BoxFuture, Bus, ChangeVersion, Deadlines, Error, ErrorKind, LiveSubscriptionFilter, Method,
+    Notification, Outbox, Outcome, Reply, Request, ServerCapabilities, Service, StateCipher,
+    Stores, SubscriptionFilter, Timer,
 };
 
 use crate::{
@@ -102,7 +103,7 @@ impl Router {
 
     /// The keys with which the server seals what leaves its hands.
     #[must_use]
-    pub fn seal(&self) -> &Arc<dyn StateSeal> {
+    pub fn seal(&self) -> &Arc<dyn StateCipher> {
         &self.core.seal
     }
 
@@ -149,7 +150,7 @@ impl Service for Router {
         }
     }
 
-    fn moment(&self) -> Option<Moment> {
+    fn moment(&self) -> Option<ChangeVersion> {
         match &self.core.upstream {
             None => Some(self.core.hub.moment()),
             Some(upstream) => upstream.moment(),
@@ -364,7 +365,7 @@ fn listen(
 pub(crate) fn admit(
     core: &Core,
     snapshot: &Snapshot,
-    filter: LiveFilter,
+    filter: LiveSubscriptionFilter,
     request: &mut Request,
     outbox: &Outbox,
 ) -> Result<Listening, Error> {
@@ -377,7 +378,7 @@ pub(crate) fn admit(
     let admitted = core.listens.admit(request, &filter);
     let admitted = admitted.ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
     request.forget_message();
-    let agreed = filter.read(Filter::clone);
+    let agreed = filter.read(SubscriptionFilter::clone);
     let may_follow = |principal: Option<&_>, uri: &str| dispatch::may_follow(core, principal, uri);
     let listening = core.hub.listen(filter, request, admitted, may_follow);
     outbox.set_deadlines(Deadlines { idle: None, total: None });
@@ -386,14 +387,14 @@ pub(crate) fn admit(
 }
 
 /// What a listen asks for, with a live filter or in its parameters.
-fn request_filter(request: &Request) -> Result<LiveFilter, Error> {
+fn request_filter(request: &Request) -> Result<LiveSubscriptionFilter, Error> {
     #[derive(Deserialize)]
     struct Params {
-        notifications: Filter,
+        notifications: SubscriptionFilter,
     }
     if let Some(filter) = &request.filter {
         return Ok(filter.clone());
     }
     let params: Params = serde_json::from_str(request.params())?;
-    Ok(LiveFilter::new(params.notifications))
+    Ok(LiveSubscriptionFilter::new(params.notifications))
 }

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use serde_json::json;
 use wharf_model::{
     CacheHint, Discovery, Error, ErrorKind, ListCapability, Meta, NonceStore, Request,
-    ResourcesCapability, ServerCapabilities, Service, StateSeal, Stores, TASKS_EXTENSION,
+    ResourcesCapability, ServerCapabilities, Service, StateCipher, Stores, TASKS_EXTENSION,
     TaskSupport, Trusted,
 };
 
@@ -33,7 +33,7 @@ pub(crate) type EditCapabilities = Box<dyn Fn(&mut ServerCapabilities) + Send + 
 
 pub(crate) struct Core {
     pub(crate) limits: Limits,
-    pub(crate) seal: Arc<dyn StateSeal>,
+    pub(crate) seal: Arc<dyn StateCipher>,
     pub(crate) nonces: Arc<dyn NonceStore>,
     pub(crate) states: States,
     pub(crate) access: Option<Box<dyn Access>>,

@@ -9,9 +9,9 @@ use std::{
 };
 
 use wharf_model::{
-    Answering, AskId, BoxFuture, Caller, ClientCapability, Deadlines, Error, ErrorKind, Event,
-    Exchange, Outbox, Outcome, Request, TASKS_EXTENSION, Task, TaskSupport, Tasking, Timer,
-    ToolInfo,
+    ActiveCall, Answering, BoxFuture, Caller, ClientCapability, ClientRequestId, Deadlines, Error,
+    ErrorKind, Event, Outbox, Outcome, Request, TASKS_EXTENSION, Task, TaskRequest, TaskSupport,
+    Timer, ToolInfo,
 };
 
 use crate::{
@@ -50,19 +50,19 @@ pub(crate) enum Plan {
 /// What the caller and the tool agree on.
 pub(crate) fn plan(core: &Core, tool: &Entry<ToolInfo>, request: &Request) -> Result<Plan, Error> {
     match request.tasking {
-        Tasking::Unknown => return Ok(Plan::Plain),
-        Tasking::Declined if tool.extra.task.is_none() => return Ok(Plan::Plain),
+        TaskRequest::Unknown => return Ok(Plan::Plain),
+        TaskRequest::Declined if tool.extra.task.is_none() => return Ok(Plan::Plain),
         _ => {}
     }
     let (mode, threshold) = (tool.extra.task.as_ref(), core.tasks.options.threshold);
     let support = mode.map(|mode| &mode.support);
     let is_allowed = matches!(support, Some(TaskSupport::Optional | TaskSupport::Required));
     match request.tasking {
-        Tasking::Wanted(_) if !core.snapshot.load().makes_tasks() => Ok(Plan::Plain),
-        Tasking::Wanted(ttl) if is_allowed => Ok(Plan::Task(ttl)),
-        Tasking::Wanted(_) => Err(Error::new(ErrorKind::TaskForbidden)),
-        Tasking::Welcome if !core.snapshot.load().has_tasks() => Ok(Plan::Plain),
-        Tasking::Welcome => Ok(match mode.map(|mode| mode.start) {
+        TaskRequest::Wanted(_) if !core.snapshot.load().makes_tasks() => Ok(Plan::Plain),
+        TaskRequest::Wanted(ttl) if is_allowed => Ok(Plan::Task(ttl)),
+        TaskRequest::Wanted(_) => Err(Error::new(ErrorKind::TaskForbidden)),
+        TaskRequest::Welcome if !core.snapshot.load().has_tasks() => Ok(Plan::Plain),
+        TaskRequest::Welcome => Ok(match mode.map(|mode| mode.start) {
             None => threshold.map_or(Plan::Plain, |after| Plan::Promotable(Some(after))),
             Some(_) if !is_allowed => Plan::Plain,
             Some(TaskStart::AtOnce) => Plan::Task(None),
@@ -71,12 +71,12 @@ pub(crate) fn plan(core: &Core, tool: &Entry<ToolInfo>, request: &Request) -> Re
             }
             Some(TaskStart::OnDetach) => Plan::Promotable(threshold),
         }),
-        Tasking::Declined if support == Some(&TaskSupport::Required) => {
+        TaskRequest::Declined if support == Some(&TaskSupport::Required) => {
             let needed = ClientCapability::Extension(TASKS_EXTENSION.into()).required();
             let data = serde_json::json!({ "requiredCapabilities": needed });
             Err(Error::new(ErrorKind::TaskRequired).with_data(data))
         }
-        Tasking::Declined | Tasking::Unknown => Ok(Plan::Plain),
+        TaskRequest::Declined | TaskRequest::Unknown => Ok(Plan::Plain),
     }
 }
 
@@ -276,7 +276,7 @@ struct Promotable {
     timer: Arc<dyn Timer>,
     after: Option<Duration>,
     alarm: Option<BoxFuture<()>>,
-    asking: Vec<(AskId, Answering)>,
+    asking: Vec<(ClientRequestId, Answering)>,
 }
 
 #[derive(Debug)]
@@ -289,7 +289,7 @@ enum Next {
 }
 
 impl Promotable {
-    async fn run(mut self, mut exchange: Exchange) -> Outcome {
+    async fn run(mut self, mut exchange: ActiveCall) -> Outcome {
         loop {
             match poll_fn(|cx| self.poll(&mut exchange, cx)).await {
                 Next::Event(Event::Done(outcome)) => return outcome,
@@ -312,7 +312,7 @@ impl Promotable {
         }
     }
 
-    fn poll(&mut self, exchange: &mut Exchange, cx: &mut Context<'_>) -> Poll<Next> {
+    fn poll(&mut self, exchange: &mut ActiveCall, cx: &mut Context<'_>) -> Poll<Next> {
         let answers = exchange.answers();
         self.asking.retain_mut(|(id, answering)| match Pin::new(answering).poll(cx) {
             Poll::Ready(answer) => {
@@ -347,9 +347,9 @@ impl Promotable {
                 self.outbox.notify(notification);
                 self.outbox.room().await;
             }
-            Event::Ask(id, ask) => self.asking.push((id, self.outbox.ask(ask))),
+            Event::ClientRequest(id, ask) => self.asking.push((id, self.outbox.ask(ask))),
             Event::Withdraw(id) => self.asking.retain(|(asked, _)| *asked != id),
-            Event::LetGo => self.outbox.let_go(),
+            Event::LetGo => self.outbox.release_connection(),
             Event::Done(_) => {}
         }
     }

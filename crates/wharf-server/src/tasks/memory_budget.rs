@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wharf_model::{Budget, Caller, Error, Full, Held, LogThrottle};
+use wharf_model::{Budget, BudgetFull, BudgetShare, Caller, Error, LogThrottle};
 
 /// What a task takes beside its texts.
 const OVERHEAD: usize = 1024;
@@ -22,7 +22,7 @@ pub(crate) struct Room {
 }
 
 struct Kept {
-    held: Held,
+    held: BudgetShare,
     expires: Instant,
 }
 
@@ -48,11 +48,11 @@ impl Room {
         (now, expires): (Instant, Instant),
     ) -> Result<(), Error> {
         let bytes = bytes.saturating_add(OVERHEAD);
-        let held = self.bytes.take(caller, bytes).or_else(|Full| {
+        let held = self.bytes.take(caller, bytes).or_else(|BudgetFull| {
             self.forget_expired(now);
             self.bytes.take(caller, bytes)
         });
-        let held = held.map_err(|Full| self.full())?;
+        let held = held.map_err(|BudgetFull| self.full())?;
         self.lock().insert(id.to_owned(), Kept { held, expires });
         Ok(())
     }
@@ -69,7 +69,7 @@ impl Room {
         let more = bytes.saturating_add(OVERHEAD) - held.amount();
         let grown = held.grow(more);
         drop(tasks);
-        grown.map_err(|Full| self.full())
+        grown.map_err(|BudgetFull| self.full())
     }
 
     /// Gives back what a task took that is not kept at all.

@@ -11,8 +11,8 @@ use std::{
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    Answering, Asks, BoxFuture, Caller, ClientCapability, Deadlines, Error, ErrorKind, Method,
-    Notification, Outbox, Outcome, Reply, Request, TASKS_EXTENSION, TaskStatus, Tasking, Timer,
+    Answering, BoxFuture, Caller, ClientCapability, Deadlines, Error, ErrorKind, InputMode, Method,
+    Notification, Outbox, Outcome, Reply, Request, TASKS_EXTENSION, TaskRequest, TaskStatus, Timer,
 };
 
 use crate::{
@@ -59,10 +59,10 @@ pub(crate) fn may_follow(snapshot: &Snapshot, request: &Request) -> Result<(), E
     match request.tasking {
         _ if !has_tasks && method == Method::Listen => Ok(()),
         _ if !has_tasks => Err(not_supported(method)),
-        Tasking::Declined => {
+        TaskRequest::Declined => {
             Err(Error::missing_capability(ClientCapability::Extension(TASKS_EXTENSION.into())))
         }
-        Tasking::Unknown if method != Method::Listen => Err(not_supported(method)),
+        TaskRequest::Unknown if method != Method::Listen => Err(not_supported(method)),
         _ => Ok(()),
     }
 }
@@ -222,7 +222,7 @@ async fn result(core: &Arc<Core>, request: &Request, outbox: &Outbox) -> Result<
         if let Some(end) = &record.end {
             return outcome(end);
         }
-        if request.asks == Asks::Deliver {
+        if request.asks == InputMode::Deliver {
             asking.put(&record, outbox);
         }
         let said = asking.wait(&watch, core.tasks.options.item, &**outbox.timer()).await;

@@ -12,11 +12,12 @@ use std::{
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    Ask, BoxFuture, Error, ErrorKind, LiveFilter, Outbox, Outcome, Reach, Request, Timer, ToolInfo,
+    BoxFuture, ClientRequest, Error, ErrorKind, LiveSubscriptionFilter, Outbox, Outcome, Request,
+    Sharing, Timer, ToolInfo,
 };
 
 use crate::{
-    context::client_requests::AskError,
+    context::client_requests::ClientRequestError,
     handler::now,
     notifications::cluster,
     router::{catalog::Entry, state::Core},
@@ -24,7 +25,7 @@ use crate::{
         create, methods,
         options::TaskOptions,
         run::state::Link,
-        scheduler::{Engine, Keeping},
+        scheduler::{Engine, TaskStorage},
         storage::Kept,
         subscription,
         subscription::Follower,
@@ -63,7 +64,7 @@ pub(crate) trait Machinery: Sync {
     fn listen(
         &self,
         core: &Arc<Core>,
-        filter: LiveFilter,
+        filter: LiveSubscriptionFilter,
         request: Request,
         outbox: Outbox,
     ) -> BoxFuture<Outcome>;
@@ -87,8 +88,8 @@ pub(crate) trait Hold: Send + Sync {
         &'h self,
         key: &'h str,
         question: &'h str,
-        ask: &'h Ask,
-    ) -> Borrowing<'h, Result<Box<RawValue>, AskError>>;
+        ask: &'h ClientRequest,
+    ) -> Borrowing<'h, Result<Box<RawValue>, ClientRequestError>>;
     /// The result of a step that was done before.
     fn step(&self, name: &str) -> Option<Box<RawValue>>;
     /// Keeps the result of a step, unless there is one: the first one counts.
@@ -100,9 +101,9 @@ pub(crate) trait Hold: Send + Sync {
 /// The tasks of one server.
 pub(crate) struct Tasks {
     pub(crate) options: Arc<TaskOptions>,
-    pub(super) reach: Reach,
+    pub(super) reach: Sharing,
     /// Where they are kept; in memory if nobody said.
-    keeping: Option<Keeping>,
+    keeping: Option<TaskStorage>,
     pub(super) stage: Arc<Stage>,
     machinery: OnceLock<&'static dyn Machinery>,
     /// Made by the first one who needs it.
@@ -119,10 +120,10 @@ pub(crate) struct Stage {
 }
 
 impl Tasks {
-    pub(crate) fn new(keeping: Option<Keeping>, options: TaskOptions) -> Arc<Self> {
+    pub(crate) fn new(keeping: Option<TaskStorage>, options: TaskOptions) -> Arc<Self> {
         Arc::new(Tasks {
             options: Arc::new(options),
-            reach: keeping.as_ref().map_or(Reach::Process, |keeping| keeping.reach),
+            reach: keeping.as_ref().map_or(Sharing::Process, |keeping| keeping.reach),
             keeping,
             stage: Arc::default(),
             machinery: OnceLock::new(),
@@ -150,7 +151,7 @@ impl Tasks {
 
     /// Whether there may be tasks of other processes, and nobody here looks after them.
     pub(crate) fn must_start(&self) -> bool {
-        self.reach > Reach::Process && !self.stage.started.load(Ordering::Acquire)
+        self.reach > Sharing::Process && !self.stage.started.load(Ordering::Acquire)
     }
 
     /// Begins to look after tasks, if nobody does so yet.
@@ -162,7 +163,7 @@ impl Tasks {
 
     /// Whether several processes share the tasks.
     pub(crate) fn is_shared(&self) -> bool {
-        self.reach == Reach::Fleet
+        self.reach == Sharing::Fleet
     }
 
     /// Lets the listeners of all processes that share the tasks hear of each other's changes.
@@ -232,7 +233,7 @@ impl Machinery for Works {
     fn listen(
         &self,
         core: &Arc<Core>,
-        filter: LiveFilter,
+        filter: LiveSubscriptionFilter,
         request: Request,
         outbox: Outbox,
     ) -> BoxFuture<Outcome> {
@@ -275,8 +276,8 @@ impl Hold for Link {
         &'h self,
         key: &'h str,
         question: &'h str,
-        ask: &'h Ask,
-    ) -> Borrowing<'h, Result<Box<RawValue>, AskError>> {
+        ask: &'h ClientRequest,
+    ) -> Borrowing<'h, Result<Box<RawValue>, ClientRequestError>> {
         Box::pin(self.ask(key, question, ask))
     }
 

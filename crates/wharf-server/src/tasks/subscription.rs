@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use wharf_model::{BoxFuture, LiveFilter, Outbox, Outcome, Reply, Request};
+use wharf_model::{BoxFuture, LiveSubscriptionFilter, Outbox, Outcome, Reply, Request};
 
 use crate::{
     notifications::Listening,
@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct Follower<'l> {
     pub(crate) core: &'l Arc<Core>,
     pub(crate) request: &'l Request,
-    pub(crate) filter: &'l LiveFilter,
+    pub(crate) filter: &'l LiveSubscriptionFilter,
     pub(crate) listening: &'l Listening,
 }
 
@@ -100,7 +100,7 @@ impl Follower<'_> {
 /// Takes in a listener that names tasks, after a look at whose they are.
 pub(super) fn listen_to_tasks(
     core: Arc<Core>,
-    filter: LiveFilter,
+    filter: LiveSubscriptionFilter,
     mut request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {

@@ -13,8 +13,8 @@ use std::{
 
 use serde_json::{Value, json};
 use wharf_model::{
-    Asks, BoxFuture, ClientCapabilities, Deadlines, ElicitResult, Event, Exchange, InputRequired,
-    Method, Outcome, Peer, Request, RequestBuilder, Timer,
+    ActiveCall, BoxFuture, ClientCapabilities, Deadlines, ElicitResult, Event, InputMode,
+    InputRequired, Method, Outcome, Peer, Request, RequestBuilder, Timer,
 };
 use wharf_server::{Router, RouterBuilder, Tool};
 
@@ -107,7 +107,7 @@ pub fn everything() -> ClientCapabilities {
 /// A request that suspends, from a client that can do everything.
 pub fn suspending(request: RequestBuilder) -> Request {
     let mut request = request.build().from_peer(Arc::new(Peer::new(None, everything())));
-    request.asks = Asks::Suspend;
+    request.asks = InputMode::Suspend;
     request
 }
 
@@ -115,13 +115,13 @@ pub fn call(name: &str) -> RequestBuilder {
     RequestBuilder::new(Method::CallTool).target(name)
 }
 
-pub fn start(router: &Router, request: Request, timer: &FakeTimer) -> Exchange {
+pub fn start(router: &Router, request: Request, timer: &FakeTimer) -> ActiveCall {
     let forever = Deadlines { idle: None, total: None };
-    Exchange::start(router, request, Arc::new(timer.clone()), forever)
+    ActiveCall::start(router, request, Arc::new(timer.clone()), forever)
 }
 
 /// Everything that happens right now; the last event may be the end.
-pub fn events(exchange: &mut Exchange) -> Vec<Event> {
+pub fn events(exchange: &mut ActiveCall) -> Vec<Event> {
     let mut cx = Context::from_waker(Waker::noop());
     let mut events = vec![];
     while !matches!(events.last(), Some(Event::Done(_))) {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use wharf_model::{
-    BoxFuture, Completion, Deadlines, Error, ErrorKind, Event, Exchange, Method, Notification,
+    ActiveCall, BoxFuture, Completion, Deadlines, Error, ErrorKind, Event, Method, Notification,
     Outcome, Principal, PromptResult, ReadResult, Reply, Request, RequestBuilder, Timer,
     ToolResult,
 };
@@ -40,16 +40,16 @@ impl Timer for StillTimer {
     }
 }
 
-pub fn start(router: &Router, request: Request) -> Exchange {
-    Exchange::start(router, request, Arc::new(TokioTimer), router.limits().deadlines())
+pub fn start(router: &Router, request: Request) -> ActiveCall {
+    ActiveCall::start(router, request, Arc::new(TokioTimer), router.limits().deadlines())
 }
 
 /// Begins a call without a runtime.
-pub fn start_still(router: &Router, request: Request) -> Exchange {
-    Exchange::start(router, request, Arc::new(StillTimer), Deadlines { idle: None, total: None })
+pub fn start_still(router: &Router, request: Request) -> ActiveCall {
+    ActiveCall::start(router, request, Arc::new(StillTimer), Deadlines { idle: None, total: None })
 }
 
-pub fn poll(exchange: &mut Exchange) -> Poll<Event> {
+pub fn poll(exchange: &mut ActiveCall) -> Poll<Event> {
     exchange.poll_event(&mut Context::from_waker(Waker::noop()))
 }
 
@@ -61,11 +61,11 @@ pub fn now(router: &Router, request: Request) -> Outcome {
     }
 }
 
-pub async fn next(exchange: &mut Exchange) -> Event {
+pub async fn next(exchange: &mut ActiveCall) -> Event {
     poll_fn(|cx| exchange.poll_event(cx)).await
 }
 
-pub async fn done(mut exchange: Exchange) -> Outcome {
+pub async fn done(mut exchange: ActiveCall) -> Outcome {
     loop {
         if let Event::Done(outcome) = next(&mut exchange).await {
             return outcome;
@@ -73,7 +73,7 @@ pub async fn done(mut exchange: Exchange) -> Outcome {
     }
 }
 
-pub async fn heard(exchange: &mut Exchange) -> Notification {
+pub async fn heard(exchange: &mut ActiveCall) -> Notification {
     match next(exchange).await {
         Event::Notify(notification) => notification,
         other => panic!("not a notification: {other:?}"),

@@ -12,9 +12,10 @@ use std::{
 
 use serde_json::{Value, json};
 use wharf_model::{
-    Asks, BoxFuture, ClientCapabilities, Error, ErrorKind, Event, Exchange, Keeping, LiveFilter,
-    Method, Notification, Outcome, Peer, Principal, Reach, Record, RecordStore, RemoteAddress,
-    Reply, Request, RequestBuilder, Stored, Stores, Task, TaskState, Tasking, Timer, ToolResult,
+    ActiveCall, BoxFuture, ClientCapabilities, Error, ErrorKind, Event, InputMode,
+    LiveSubscriptionFilter, Method, Notification, Outcome, Peer, Principal, PutResult, Record,
+    RecordStore, RemoteAddress, Reply, Request, RequestBuilder, Sharing, Stored, Stores, Task,
+    TaskRequest, TaskState, Timer, ToolResult,
 };
 use wharf_server::{MemoryBus, MemoryRecords, Router, RouterBuilder, TaskOptions, memory_stores};
 
@@ -67,10 +68,10 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
-        World::reaching(Reach::Machine)
+        World::reaching(Sharing::Machine)
     }
 
-    pub fn reaching(reach: Reach) -> Self {
+    pub fn reaching(reach: Sharing) -> Self {
         let records = Arc::<Fragile>::default();
         let stores = Stores { tasks: records.clone(), reach, ..memory_stores() };
         World { records, stores }
@@ -156,9 +157,9 @@ impl RecordStore for Fragile {
         self.looks.hit();
         self.unless_broken(self.inner.due(limit))
     }
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping> {
+    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
         if self.broken.load(Ordering::SeqCst) {
-            return self.unless_broken(Box::pin(std::future::ready(Ok(Keeping::Lost))));
+            return self.unless_broken(Box::pin(std::future::ready(Ok(PutResult::Lost))));
         }
         self.inner.keep(id, fence, name, value)
     }
@@ -199,8 +200,8 @@ pub fn everything() -> ClientCapabilities {
 #[derive(Clone)]
 pub struct Client {
     pub router: Router,
-    pub tasking: Tasking,
-    pub asks: Asks,
+    pub tasking: TaskRequest,
+    pub asks: InputMode,
     pub principal: Option<Principal>,
     pub address: Option<RemoteAddress>,
 }
@@ -208,15 +209,15 @@ pub struct Client {
 pub fn client(router: &Router) -> Client {
     let router = router.clone();
     let (principal, address) = (None, None);
-    Client { router, tasking: Tasking::Welcome, asks: Asks::Suspend, principal, address }
+    Client { router, tasking: TaskRequest::Welcome, asks: InputMode::Suspend, principal, address }
 }
 
 impl Client {
-    pub fn saying(&self, tasking: Tasking) -> Self {
+    pub fn saying(&self, tasking: TaskRequest) -> Self {
         Client { tasking, ..self.clone() }
     }
 
-    pub fn asked(&self, asks: Asks) -> Self {
+    pub fn asked(&self, asks: InputMode) -> Self {
         Client { asks, ..self.clone() }
     }
 
@@ -243,8 +244,8 @@ impl Client {
         request
     }
 
-    pub fn start(&self, request: Request) -> Exchange {
-        Exchange::start(&self.router, request, timer(), self.router.limits().deadlines())
+    pub fn start(&self, request: Request) -> ActiveCall {
+        ActiveCall::start(&self.router, request, timer(), self.router.limits().deadlines())
     }
 
     pub async fn send(&self, builder: RequestBuilder) -> Outcome {
@@ -280,11 +281,11 @@ impl Client {
     }
 
     /// Follows tasks; gives the listen after its acknowledgement, and the ids that were agreed on.
-    pub async fn listen(&self, ids: &[&str]) -> (Exchange, Vec<String>) {
+    pub async fn listen(&self, ids: &[&str]) -> (ActiveCall, Vec<String>) {
         let mut request = self.request(RequestBuilder::new(Method::Listen));
         let tasks = ids.iter().map(|id| (*id).to_owned()).collect();
-        let filter = wharf_model::Filter { tasks, ..Default::default() };
-        request.filter = Some(LiveFilter::new(filter));
+        let filter = wharf_model::SubscriptionFilter { tasks, ..Default::default() };
+        request.filter = Some(LiveSubscriptionFilter::new(filter));
         let mut exchange = self.start(request);
         match next(&mut exchange).await {
             Event::Notify(Notification::Acknowledged(agreed)) => {
@@ -299,11 +300,11 @@ pub fn call(tool: &str) -> RequestBuilder {
     RequestBuilder::new(Method::CallTool).target(tool)
 }
 
-pub async fn next(exchange: &mut Exchange) -> Event {
+pub async fn next(exchange: &mut ActiveCall) -> Event {
     poll_fn(|cx| exchange.poll_event(cx)).await
 }
 
-pub async fn done(exchange: &mut Exchange) -> Outcome {
+pub async fn done(exchange: &mut ActiveCall) -> Outcome {
     loop {
         if let Event::Done(outcome) = next(exchange).await {
             return outcome;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wharf_model::{Bus, Ear};
+use wharf_model::{Bus, BusSubscriber};
 
 use super::{Handles, told, until};
 
@@ -14,7 +14,7 @@ const HELLO: &[u8] = b"hello";
 #[derive(Default)]
 struct Notes(Mutex<Vec<(String, Vec<u8>)>>);
 
-impl Ear for Notes {
+impl BusSubscriber for Notes {
     fn hear(&self, topic: &str, message: &[u8]) {
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         notes.push((topic.to_owned(), message.to_vec()));

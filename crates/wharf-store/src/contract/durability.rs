@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf_model::{Keep, Keeping, Record, Stores};
+use wharf_model::{PutResult, Record, Retention, Stores};
 
 use crate::contract::{record, told};
 
@@ -18,9 +18,9 @@ pub async fn leave_traces(stores: &Stores) {
         assert!(told(store.insert(trace(), 10).await));
         let seen = told(store.load("trace").await).expect("it is there");
         assert!(told(store.swap(Record { body: b"changed".to_vec(), ..seen }).await));
-        assert_eq!(told(store.keep("trace", 7, "step", vec![9]).await), Keeping::Kept);
+        assert_eq!(told(store.keep("trace", 7, "step", vec![9]).await), PutResult::Kept);
     }
-    let keep = Keep { events: 2, bytes: 1_000, ttl: HOUR };
+    let keep = Retention { events: 2, bytes: 1_000, ttl: HOUR };
     for event in 1..=3 {
         told(stores.events.append("trace", vec![event], keep).await);
     }
@@ -38,7 +38,7 @@ pub async fn find_traces(stores: &Stores) {
         assert_eq!(told(store.due(9).await), ["trace"], "it is still due");
         assert_eq!(told(store.list("o", None, 9).await), [found], "it is still listed");
         let again = told(store.keep("trace", 7, "step", vec![8]).await);
-        assert_eq!(again, Keeping::Known(vec![9]), "what was beside it is there");
+        assert_eq!(again, PutResult::Known(vec![9]), "what was beside it is there");
     }
     let events = told(stores.events.read("trace", 0, 9).await);
     assert_eq!((events.newest, events.events), (3, vec![(2, vec![2]), (3, vec![3])]));

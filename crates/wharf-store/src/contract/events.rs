@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use wharf_model::{EventStore, Events, Keep};
+use wharf_model::{EventStore, Events, Retention};
 
 use super::{Handles, SHORT, together, told, until};
 
 type Store = Handles<dyn EventStore>;
 
-const KEEP: Keep = Keep { events: 1_000, bytes: 1_000_000, ttl: Duration::from_secs(600) };
+const KEEP: Retention =
+    Retention { events: 1_000, bytes: 1_000_000, ttl: Duration::from_secs(600) };
 
 pub(super) async fn events_come_back_in_order(store: Store) {
     let store = store.one();
@@ -57,8 +58,8 @@ pub(super) async fn numbers_have_no_gaps(store: Store) {
 
 pub(super) async fn old_events_go(store: Store) {
     let store = store.one();
-    let few = Keep { events: 3, ..KEEP };
-    let small = Keep { bytes: 25, ..KEEP };
+    let few = Retention { events: 3, ..KEEP };
+    let small = Retention { bytes: 25, ..KEEP };
     for number in 1..=10 {
         told(store.append("few", vec![number; 10], few).await);
         told(store.append("small", vec![number; 10], small).await);
@@ -80,7 +81,7 @@ pub(super) async fn old_events_go(store: Store) {
 
 pub(super) async fn streams_end(store: Store) {
     let store = store.one();
-    let brief = Keep { ttl: SHORT, ..KEEP };
+    let brief = Retention { ttl: SHORT, ..KEEP };
     told(store.append("brief", vec![1], brief).await);
     for stream in ["forgotten", "other"] {
         told(store.append(stream, vec![1], KEEP).await);

@@ -1,6 +1,6 @@
 //! What happens to records when their time is over.
 
-use wharf_model::{Keeping, Record, RecordStore};
+use wharf_model::{PutResult, Record, RecordStore};
 
 use super::{Handles, SHORT, record, told, until};
 
@@ -16,7 +16,7 @@ pub(super) async fn what_expired_is_gone(store: Store) {
     assert!(Some(told(store.now().await)) >= expires, "not before its time");
 
     assert!(!told(store.swap(Record { version: 1, ..fleeting }).await), "it is not swapped");
-    assert_eq!(told(store.keep("a", 0, "more", vec![2]).await), Keeping::Lost);
+    assert_eq!(told(store.keep("a", 0, "more", vec![2]).await), PutResult::Lost);
     assert!(told(store.kept("a").await).is_empty(), "what was beside it is gone as well");
     assert!(told(store.due(9).await).is_empty(), "nobody must look after it");
     assert!(told(store.list("o", None, 9).await).is_empty(), "it is not listed");

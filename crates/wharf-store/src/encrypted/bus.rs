@@ -1,6 +1,6 @@
 use std::{any::Any, sync::Arc};
 
-use wharf_model::{Bus, Ear, Stored};
+use wharf_model::{Bus, BusSubscriber, Stored};
 
 use crate::encrypted::Keys;
 
@@ -21,18 +21,18 @@ impl Bus for SealedBus {
         self.bus.publish(topic, self.keys.close([topic, ""], &message))
     }
 
-    fn subscribe(&self, topic: &str, ear: Arc<dyn Ear>) -> Box<dyn Any + Send + Sync> {
-        self.bus.subscribe(topic, Arc::new(Opening { ear, keys: self.keys.clone() }))
+    fn subscribe(&self, topic: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
+        self.bus.subscribe(topic, Arc::new(Negotiation { ear, keys: self.keys.clone() }))
     }
 }
 
 /// Hears what opens.
-struct Opening {
-    ear: Arc<dyn Ear>,
+struct Negotiation {
+    ear: Arc<dyn BusSubscriber>,
     keys: Keys,
 }
 
-impl Ear for Opening {
+impl BusSubscriber for Negotiation {
     fn hear(&self, topic: &str, message: &[u8]) {
         if let Some(message) = self.keys.open([topic, ""], message) {
             self.ear.hear(topic, &message);

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use wharf_model::{EventStore, Events, Keep, Stored};
+use wharf_model::{EventStore, Events, Retention, Stored};
 
 use crate::encrypted::Keys;
 
@@ -20,11 +20,11 @@ impl SealedEvents {
 }
 
 impl EventStore for SealedEvents {
-    fn append(&self, stream: &str, event: Vec<u8>, keep: Keep) -> Stored<u64> {
+    fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
         let event = self.keys.close([stream, ""], &event);
         // As many as would be kept if they were not sealed.
         let bytes = keep.bytes.saturating_add(keep.events.saturating_mul(LONGER));
-        self.store.append(stream, event, Keep { bytes, ..keep })
+        self.store.append(stream, event, Retention { bytes, ..keep })
     }
 
     fn read(&self, stream: &str, after: u64, limit: usize) -> Stored<Events> {

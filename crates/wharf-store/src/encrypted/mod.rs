@@ -9,7 +9,7 @@ pub(crate) mod records;
 
 use std::sync::Arc;
 
-use wharf_model::{StateSeal, Stores};
+use wharf_model::{StateCipher, Stores};
 
 use crate::encrypted::{bus::SealedBus, events::SealedEvents, records::SealedRecords};
 
@@ -22,9 +22,9 @@ use crate::encrypted::{bus::SealedBus, events::SealedEvents, records::SealedReco
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use wharf_model::{Record, StateSeal};
+/// use wharf_model::{Record, StateCipher};
 /// # struct Keys;
-/// # impl StateSeal for Keys {
+/// # impl StateCipher for Keys {
 /// #     fn seal(&self, context: &[u8], plain: &[u8]) -> String {
 /// #         [context, plain].concat().iter().map(|byte| format!("{:02x}", !byte)).collect()
 /// #     }
@@ -47,7 +47,7 @@ use crate::encrypted::{bus::SealedBus, events::SealedEvents, records::SealedReco
 /// # Ok(()) }
 /// ```
 #[must_use]
-pub fn sealed(stores: Stores, keys: Arc<dyn StateSeal>) -> Stores {
+pub fn sealed(stores: Stores, keys: Arc<dyn StateCipher>) -> Stores {
     let keys = |kind| Keys { seal: keys.clone(), kind };
     Stores {
         tasks: Arc::new(SealedRecords::new(stores.tasks, keys("task"))),
@@ -62,7 +62,7 @@ pub fn sealed(stores: Stores, keys: Arc<dyn StateSeal>) -> Stores {
 /// Keys for one kind of thing.
 #[derive(Clone)]
 struct Keys {
-    seal: Arc<dyn StateSeal>,
+    seal: Arc<dyn StateCipher>,
     kind: &'static str,
 }
 

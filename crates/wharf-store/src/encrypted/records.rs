@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, sync::Arc};
 
-use wharf_model::{Error, ErrorKind, Keeping, Record, RecordStore, Stored};
+use wharf_model::{Error, ErrorKind, PutResult, Record, RecordStore, Stored};
 
 use crate::encrypted::Keys;
 
@@ -108,15 +108,15 @@ impl RecordStore for SealedRecords {
         })
     }
 
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping> {
+    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
         let value = self.keys.close([id, &beside(name)], &value);
         let keeping = self.store.keep(id, fence, name, value);
         let (this, id, name) = (self.clone(), id.to_owned(), name.to_owned());
         Box::pin(async move {
             Ok(match keeping.await? {
-                Keeping::Known(value) => {
+                PutResult::Known(value) => {
                     // Whoever kept it has other keys: the record is theirs.
-                    this.open_kept(&id, &name, &value).map_or(Keeping::Lost, Keeping::Known)
+                    this.open_kept(&id, &name, &value).map_or(PutResult::Lost, PutResult::Known)
                 }
                 other => other,
             })

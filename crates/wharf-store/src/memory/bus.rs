@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, future::ready, sync::Arc};
 
-use wharf_model::{Bus, Ear, Stored};
+use wharf_model::{Bus, BusSubscriber, Stored};
 
 use crate::subscribers::Ears;
 
@@ -18,7 +18,7 @@ impl Bus for MemoryBus {
         Box::pin(ready(Ok(())))
     }
 
-    fn subscribe(&self, topic: &str, ear: Arc<dyn Ear>) -> Box<dyn Any + Send + Sync> {
+    fn subscribe(&self, topic: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
         self.ears.add(topic, ear, || {})
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use wharf_model::{Error, EventStore, Events, Keep, Stored};
+use wharf_model::{Error, EventStore, Events, Retention, Stored};
 
 use super::{full, lock};
 use crate::clock::{self, Clock, millis};
@@ -56,7 +56,13 @@ impl MemoryEvents {
         MemoryEvents { clock: Box::new(clock), ..MemoryEvents::default() }
     }
 
-    fn append_at(&self, now: u64, name: &str, event: Vec<u8>, keep: Keep) -> Result<u64, Error> {
+    fn append_at(
+        &self,
+        now: u64,
+        name: &str,
+        event: Vec<u8>,
+        keep: Retention,
+    ) -> Result<u64, Error> {
         let mut guard = lock(&self.table);
         let table = &mut *guard;
         table.sweep(now);
@@ -94,7 +100,7 @@ impl Table {
 }
 
 impl Stream {
-    fn append(&mut self, event: Vec<u8>, keep: Keep) {
+    fn append(&mut self, event: Vec<u8>, keep: Retention) {
         self.newest += 1;
         self.bytes += event.len();
         self.events.push_back(event);
@@ -117,7 +123,7 @@ impl Stream {
 }
 
 impl EventStore for MemoryEvents {
-    fn append(&self, stream: &str, event: Vec<u8>, keep: Keep) -> Stored<u64> {
+    fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
         Box::pin(ready(self.append_at((self.clock)(), stream, event, keep)))
     }
 

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{Error, Health, Reach, Stores};
+use wharf_model::{Error, Health, Sharing, Stores};
 
 pub use self::{
     bus::MemoryBus, events::MemoryEvents, nonces::MemoryNonces, rates::MemoryRates,
@@ -21,12 +21,12 @@ pub use self::{
 /// All stores in memory, empty.
 ///
 /// ```
-/// use wharf_model::{Reach, Record};
+/// use wharf_model::{Sharing, Record};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), wharf_model::Error> {
 /// let stores = wharf_store::memory_stores();
-/// assert_eq!(stores.reach, Reach::Process);
+/// assert_eq!(stores.reach, Sharing::Process);
 ///
 /// let record = Record { id: "r1".into(), body: b"hello".to_vec(), ..Record::default() };
 /// assert!(stores.tasks.insert(record, 10).await?);
@@ -44,7 +44,7 @@ pub fn memory_stores() -> Stores {
         rates: Arc::new(MemoryRates::default()),
         nonces: Arc::new(MemoryNonces::default()),
         health: Arc::new(AlwaysReady),
-        reach: Reach::Process,
+        reach: Sharing::Process,
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use wharf_model::{Error, Keeping, Record, RecordStore, Stored};
+use wharf_model::{Error, PutResult, Record, RecordStore, Stored};
 
 use super::{full, lock};
 use crate::clock::{self, Clock};
@@ -222,22 +222,22 @@ impl RecordStore for MemoryRecords {
         })
     }
 
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping> {
+    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
         self.at_once(|table, now| {
             let Some(row) = table.live(id, now).filter(|row| row.record.fence == fence) else {
-                return Ok(Keeping::Lost);
+                return Ok(PutResult::Lost);
             };
             if let Some(known) = row.kept.get(name) {
-                return Ok(Keeping::Known(known.clone()));
+                return Ok(PutResult::Known(known.clone()));
             }
             let size = name.len() + value.len();
             if !self.has_room(table, now, 0, size) {
                 return Err(full());
             }
-            let Some(row) = table.rows.get_mut(id) else { return Ok(Keeping::Lost) };
+            let Some(row) = table.rows.get_mut(id) else { return Ok(PutResult::Lost) };
             row.kept.insert(name.to_owned(), value);
             table.bytes += size;
-            Ok(Keeping::Kept)
+            Ok(PutResult::Kept)
         })
     }
 

@@ -4,7 +4,7 @@ use std::{any::Any, collections::HashSet, sync::Arc};
 
 use redis::{FromRedisValue, PushInfo, PushKind, RedisResult};
 use tokio::{sync::watch, task::AbortHandle, time::timeout};
-use wharf_model::{Bus, Ear, Error, Stored};
+use wharf_model::{Bus, BusSubscriber, Error, Stored};
 
 use crate::redis::{
     connector::Dial,
@@ -69,7 +69,7 @@ impl Bus for RedisBus {
         })
     }
 
-    fn subscribe(&self, topic: &str, ear: Arc<dyn Ear>) -> Box<dyn Any + Send + Sync> {
+    fn subscribe(&self, topic: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
         let hearing = self.hearing.clone();
         let place = self.hearing.ears.add(topic, ear, move || hearing.changed());
         self.hearing.changed();

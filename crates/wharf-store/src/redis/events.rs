@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use redis::Script;
-use wharf_model::{EventStore, Events, Keep, Stored};
+use wharf_model::{EventStore, Events, Retention, Stored};
 
 use super::{exact, limit};
 use crate::clock::millis;
@@ -29,7 +29,7 @@ impl RedisEvents {
 }
 
 impl EventStore for RedisEvents {
-    fn append(&self, stream: &str, event: Vec<u8>, keep: Keep) -> Stored<u64> {
+    fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
         let (link, [hash, list]) = (self.link.clone(), self.keys(stream));
         Box::pin(async move {
             let mut call = APPEND.key(hash);

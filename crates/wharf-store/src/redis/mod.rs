@@ -12,7 +12,7 @@ mod tls;
 use std::sync::Arc;
 
 use redis::{Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, io::tcp::TcpSettings};
-use wharf_model::{Error, ErrorKind, Health, Reach, Stores};
+use wharf_model::{Error, ErrorKind, Health, Sharing, Stores};
 
 use self::{
     bus::RedisBus,
@@ -56,7 +56,7 @@ pub(crate) async fn open(url: &Url<'_>) -> Result<Stores, Error> {
         nonces: Arc::new(RedisNonces::new(link.clone(), &prefix)),
         health: Arc::new(Both(link, bus.clone())),
         bus,
-        reach: Reach::Fleet,
+        reach: Sharing::Fleet,
     })
 }
 

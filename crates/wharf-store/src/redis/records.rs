@@ -6,7 +6,7 @@ use std::{
 };
 
 use redis::{FromRedisValue, RedisResult, Script, Value};
-use wharf_model::{Keeping, Record, RecordStore, Stored};
+use wharf_model::{PutResult, Record, RecordStore, Stored};
 
 use super::{exact, limit};
 use crate::redis::reconnect::Link;
@@ -119,15 +119,15 @@ impl RecordStore for RedisRecords {
         self.run(&DUE, vec![text(limit(most))])
     }
 
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping> {
+    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
         let arguments = vec![id.into(), text(fence), name.into(), value];
         let said = self.run::<Vec<Vec<u8>>>(&KEEP, arguments);
         Box::pin(async move {
             let mut said = said.await?.into_iter();
             Ok(match (said.next().as_deref(), said.next()) {
-                (Some(b"kept"), _) => Keeping::Kept,
-                (Some(b"known"), Some(value)) => Keeping::Known(value),
-                _ => Keeping::Lost,
+                (Some(b"kept"), _) => PutResult::Kept,
+                (Some(b"known"), Some(value)) => PutResult::Known(value),
+                _ => PutResult::Lost,
             })
         })
     }

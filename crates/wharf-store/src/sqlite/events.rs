@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use wharf_model::{EventStore, Events, Keep, Stored};
+use wharf_model::{EventStore, Events, Retention, Stored};
 
 use super::{engine::Engine, limit, ordered};
 use crate::clock::millis;
@@ -38,7 +38,7 @@ const READ: &str = "SELECT number, event FROM events WHERE stream = ?1 AND numbe
     ORDER BY number LIMIT ?3";
 
 impl EventStore for FileEvents {
-    fn append(&self, stream: &str, event: Vec<u8>, keep: Keep) -> Stored<u64> {
+    fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
         let name = stream.to_owned();
         self.engine.write(move |db, now| {
             db.prepare_cached(FORGET_EXPIRED)?.execute(params![name, ordered(now)])?;
@@ -93,7 +93,7 @@ struct Stream {
 }
 
 impl Stream {
-    fn trim(&self, db: &Connection, keep: Keep) -> rusqlite::Result<()> {
+    fn trim(&self, db: &Connection, keep: Retention) -> rusqlite::Result<()> {
         let (mut oldest, mut bytes) = (self.oldest, self.bytes);
         let (most, most_bytes) = (limit(keep.events), limit(keep.bytes));
         while oldest < self.newest && (self.newest - oldest >= most || bytes > most_bytes) {

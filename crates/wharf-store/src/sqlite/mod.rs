@@ -8,7 +8,7 @@ mod records;
 
 use std::sync::Arc;
 
-use wharf_model::{Error, Reach, Stores};
+use wharf_model::{Error, Sharing, Stores};
 
 use self::{engine::Engine, events::FileEvents, nonces::FileNonces, records::FileRecords};
 use crate::{
@@ -32,7 +32,7 @@ pub(crate) async fn open(url: &Url<'_>) -> Result<Stores, Error> {
         rates: Arc::new(MemoryRates::default()),
         nonces: Arc::new(FileNonces::new(engine.clone())),
         health: engine,
-        reach: Reach::Machine,
+        reach: Sharing::Machine,
     })
 }
 

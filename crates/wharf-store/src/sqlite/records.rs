@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use wharf_model::{Keeping, Record, RecordStore, Stored};
+use wharf_model::{PutResult, Record, RecordStore, Stored};
 
 use super::{bits, engine::Engine, limit, ordered};
 use crate::clock;
@@ -200,23 +200,23 @@ impl RecordStore for FileRecords {
         })
     }
 
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping> {
+    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
         let (space, id, name) = (self.space, id.to_owned(), name.to_owned());
         self.engine.write(move |db, now| {
             let Some((record, _)) =
                 holder(db, space, now, &id)?.filter(|(_, holder)| *holder == bits(fence))
             else {
-                return Ok(Keeping::Lost);
+                return Ok(PutResult::Lost);
             };
             let known = db
                 .prepare_cached(KNOWN)?
                 .query_row(params![record, name], |row| row.get(0))
                 .optional()?;
             if let Some(known) = known {
-                return Ok(Keeping::Known(known));
+                return Ok(PutResult::Known(known));
             }
             db.prepare_cached(KEEP)?.execute(params![record, name, value])?;
-            Ok(Keeping::Kept)
+            Ok(PutResult::Kept)
         })
     }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{Ear, Error, Keep, Keeping, Rate, Record, Stores};
+use wharf_model::{BusSubscriber, Error, PutResult, Rate, Record, Retention, Stores};
 use wharf_store::open;
 
 use crate::{Proxy, RedisServer, until};
@@ -19,7 +19,8 @@ fn record(id: &str) -> Record {
     Record { id: id.into(), owner: "o".into(), ..Record::default() }
 }
 
-const KEEP: Keep = Keep { events: 100_000, bytes: 10_000_000, ttl: Duration::from_secs(600) };
+const KEEP: Retention =
+    Retention { events: 100_000, bytes: 10_000_000, ttl: Duration::from_secs(600) };
 
 /// Counts what it hears and what it was told it missed.
 #[derive(Default)]
@@ -28,7 +29,7 @@ struct Counter {
     missed: AtomicUsize,
 }
 
-impl Ear for Counter {
+impl BusSubscriber for Counter {
     fn hear(&self, _topic: &str, _message: &[u8]) {
         self.heard.fetch_add(1, Ordering::SeqCst);
     }
@@ -67,7 +68,7 @@ async fn write(stores: Stores, writer: usize, stop: Arc<AtomicBool>) -> Acknowle
             Err(error) => assert_says_so(&error),
         }
         match stores.tasks.keep(&id, 0, "step", id.clone().into_bytes()).await {
-            Ok(Keeping::Kept) => done.kept.push(id.clone()),
+            Ok(PutResult::Kept) => done.kept.push(id.clone()),
             Ok(_) => {}
             Err(error) => assert_says_so(&error),
         }
@@ -224,7 +225,7 @@ async fn while_it_is_gone_rates_are_counted_here() {
 async fn a_slow_ear_hears_all_and_holds_up_nothing_but_the_bus() {
     #[derive(Default)]
     struct Slow(AtomicUsize);
-    impl Ear for Slow {
+    impl BusSubscriber for Slow {
         fn hear(&self, _topic: &str, message: &[u8]) {
             std::thread::sleep(Duration::from_millis(1));
             assert_eq!(message.len(), 10_000);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use wharf_model::{Rate, Reach, Record, Stores};
+use wharf_model::{Rate, Record, Sharing, Stores};
 use wharf_store::{contract, open};
 
 use crate::{RedisServer, until};
@@ -49,7 +49,7 @@ async fn nonces_and_rates() {
 async fn what_is_stored_is_everybodys_with_the_prefix() {
     let server = RedisServer::start();
     let stores = open(&server.url("one")).await.unwrap();
-    assert_eq!(stores.reach, Reach::Fleet);
+    assert_eq!(stores.reach, Sharing::Fleet);
     assert!(stores.health.is_ready());
     contract::leave_traces(&stores).await;
     drop(stores);

@@ -11,18 +11,18 @@ use std::{
 };
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use wharf_model::{Ear, Record};
+use wharf_model::{BusSubscriber, Record};
 use wharf_store::open;
 
 use crate::{RedisServer, server::free_port, until};
 
 /// An authority, in whose directory are its certificate and those it has signed.
-struct Authority {
+struct Authenticator {
     directory: PathBuf,
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-impl Authority {
+impl Authenticator {
     fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -33,7 +33,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         fs::write(directory.join("ca.pem"), issuer.as_ref().pem()).unwrap();
-        Authority { directory, issuer }
+        Authenticator { directory, issuer }
     }
 
     /// Signs a certificate for `who`.
@@ -53,14 +53,14 @@ impl Authority {
     }
 }
 
-impl Drop for Authority {
+impl Drop for Authenticator {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
 /// A Redis with a certificate for `name`, and its encrypted port.
-fn start(authority: &Authority, name: &str, clients: &str) -> (RedisServer, u16) {
+fn start(authority: &Authenticator, name: &str, clients: &str) -> (RedisServer, u16) {
     let port = Cell::new(0);
     let server = RedisServer::start_with(|| {
         port.set(free_port());
@@ -83,7 +83,7 @@ fn record(id: &str) -> Record {
 #[derive(Default)]
 struct Counter(AtomicUsize);
 
-impl Ear for Counter {
+impl BusSubscriber for Counter {
     fn hear(&self, _topic: &str, _message: &[u8]) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -91,7 +91,7 @@ impl Ear for Counter {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn behind_its_authority_it_stores_and_hears_and_comes_back() {
-    let authority = Authority::new();
+    let authority = Authenticator::new();
     let (mut server, port) = start(authority.sign("127.0.0.1"), "127.0.0.1", "no");
     let url = format!("rediss://127.0.0.1:{port}/0?prefix=p&ca={}", authority.file("ca.pem"));
     let stores = open(&url).await.unwrap();
@@ -113,7 +113,7 @@ async fn behind_its_authority_it_stores_and_hears_and_comes_back() {
 
 #[tokio::test]
 async fn whom_nobody_vouches_for_is_refused_with_what_to_do() {
-    let (authority, other) = (Authority::new(), Authority::new());
+    let (authority, other) = (Authenticator::new(), Authenticator::new());
     let (server, port) = start(authority.sign("localhost"), "localhost", "no");
     let [ca, stranger, key] =
         [authority.file("ca.pem"), other.file("ca.pem"), authority.file("localhost.key")];
@@ -137,7 +137,7 @@ async fn whom_nobody_vouches_for_is_refused_with_what_to_do() {
 
 #[tokio::test]
 async fn a_redis_that_wants_to_know_is_told_who_we_are() {
-    let authority = Authority::new();
+    let authority = Authenticator::new();
     let (_server, port) = start(authority.sign("127.0.0.1").sign("wharf"), "127.0.0.1", "yes");
     let url = format!("rediss://127.0.0.1:{port}?ca={}", authority.file("ca.pem"));
     assert!(open(&url).await.unwrap_err().kind.is_temporarily_unavailable());

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
-use wharf_client::About;
+use wharf_client::ServerInfo;
 use wharf_model::{Discovery, Error, ErrorKind, Implementation};
-use wharf_wire::{Answered, CallId, Carrier, Incoming, Line, Opening, Patience, Step, Talk};
+use wharf_wire::{
+    Answered, CallId, Carrier, ClientCodec, Line, Negotiation, Patience, ServerMessage, Step,
+};
 
 use crate::client::{
-    Traced,
+    TraceEvent,
     pending::{Desk, Duty},
     stream::{
         connection::{GARBAGE, babble, closed},
@@ -21,8 +23,8 @@ use crate::client::{
 /// An open conversation.
 pub(super) struct Opened<D: Dial> {
     pub(super) ends: Ends<D>,
-    pub(super) talk: Talk,
-    pub(super) about: About,
+    pub(super) talk: ClientCodec,
+    pub(super) about: ServerInfo,
 }
 
 /// Opens a connection and the conversation over it.
@@ -30,7 +32,7 @@ pub(super) async fn open<D: Dial>(dial: &D, desk: &Arc<Desk>) -> Result<Opened<D
     let options = desk.options();
     let key = dial.key();
     let remembered = key.as_deref().and_then(|key| options.verdicts.get(key));
-    let opening = Opening::new(options.client.clone(), Carrier::Lines, options.pin, remembered);
+    let opening = Negotiation::new(options.client.clone(), Carrier::Lines, options.pin, remembered);
     let ends = dial.dial(options).await?;
     let opened = Driver::new(dial, desk, opening, ends).run().await;
     // What a pinned client speaks says nothing about what the server would rather.
@@ -47,10 +49,10 @@ pub(super) async fn open<D: Dial>(dial: &D, desk: &Arc<Desk>) -> Result<Opened<D
 struct Driver<'a, D: Dial> {
     dial: &'a D,
     desk: &'a Arc<Desk>,
-    opening: Opening,
+    opening: Negotiation,
     ends: Ends<D>,
     /// Reads what comes before the revision is settled.
-    talk: Talk,
+    talk: ClientCodec,
     /// The id of the last request.
     asked: Option<CallId>,
     garbage: u32,
@@ -59,7 +61,7 @@ struct Driver<'a, D: Dial> {
 }
 
 impl<'a, D: Dial> Driver<'a, D> {
-    fn new(dial: &'a D, desk: &'a Arc<Desk>, opening: Opening, ends: Ends<D>) -> Self {
+    fn new(dial: &'a D, desk: &'a Arc<Desk>, opening: Negotiation, ends: Ends<D>) -> Self {
         let options = desk.options();
         let talk = opening.talk();
         let rounds = [Patience::Probe, Patience::Handshake].map(|it| 2 * options.time(it));
@@ -119,7 +121,7 @@ impl<'a, D: Dial> Driver<'a, D> {
     }
 
     async fn send(&mut self, message: Vec<u8>) -> bool {
-        self.desk.options().trace(Traced::Sent(&message));
+        self.desk.options().trace(TraceEvent::Sent(&message));
         let sent = timeout_at(self.end, self.ends.sink.send(vec![message])).await;
         matches!(sent, Ok(Ok(())))
     }
@@ -153,7 +155,7 @@ impl<'a, D: Dial> Driver<'a, D> {
 
     /// What the opening makes of a message, if it is a reply.
     async fn hear(&mut self, message: Bytes) -> Result<Option<Step>, Error> {
-        self.desk.options().trace(Traced::Received(&message));
+        self.desk.options().trace(TraceEvent::Received(&message));
         let Ok(heard) = self.talk.hear(message) else {
             self.desk.options().note("skipped what is no message");
             self.babbled()?;
@@ -162,13 +164,13 @@ impl<'a, D: Dial> Driver<'a, D> {
         let mut step = None;
         for incoming in heard {
             match incoming {
-                Incoming::Reply { id, result } => {
+                ServerMessage::Reply { id, result } => {
                     // What the server could not read is what was sent last.
                     let Some(id) = id.or_else(|| self.asked.clone()) else { continue };
                     let result = result.as_deref();
                     step = Some(self.opening.answered(Answered::Reply(id, result)));
                 }
-                Incoming::Ask { id, .. } => {
+                ServerMessage::ClientRequest { id, .. } => {
                     let error = Error::new(ErrorKind::NotInitialized);
                     let mut refusal = Vec::new();
                     self.talk.answer(&id, Err(&error), &mut refusal);
@@ -188,12 +190,12 @@ impl<'a, D: Dial> Driver<'a, D> {
 
 /// What the server said about itself when the conversation was opened.
 pub(super) fn introduced(
-    talk: &Talk,
+    talk: &ClientCodec,
     info: Implementation,
     discovery: Discovery,
     supported: Vec<String>,
-) -> About {
-    let mut about = About::new(info, discovery);
+) -> ServerInfo {
+    let mut about = ServerInfo::new(info, discovery);
     (about.revision, about.supported) = (talk.revision().to_string(), supported);
     about
 }

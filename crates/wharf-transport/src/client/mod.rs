@@ -20,17 +20,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use wharf_client::Link;
+use wharf_client::ClientTransport;
 use wharf_model::Error;
 
 #[cfg(feature = "http")]
 pub use self::http::connect_http;
 pub use self::{
     deadline::{Deadline, Pause},
-    options::{LinkLimits, LinkOptions, Orphans, Trace, Traced},
+    options::{ClientLimits, ClientTransportOptions, Trace, TraceEvent, UnsolicitedRequestHandler},
 };
 pub use crate::client::{
-    revision_cache::Verdicts,
+    revision_cache::RevisionCache,
     stream::child::{ChildCommand, Environment, Stderr},
 };
 
@@ -40,8 +40,8 @@ pub use crate::client::{
 /// If it cannot be started, ends at once, or does not speak the protocol.
 pub async fn connect_child(
     command: ChildCommand,
-    options: LinkOptions,
-) -> Result<Arc<dyn Link>, Error> {
+    options: ClientTransportOptions,
+) -> Result<Arc<dyn ClientTransport>, Error> {
     stream::connect(command, options).await
 }
 
@@ -49,7 +49,10 @@ pub async fn connect_child(
 ///
 /// # Errors
 /// If nobody is there, or nobody who speaks the protocol.
-pub async fn connect_tcp(address: String, options: LinkOptions) -> Result<Arc<dyn Link>, Error> {
+pub async fn connect_tcp(
+    address: String,
+    options: ClientTransportOptions,
+) -> Result<Arc<dyn ClientTransport>, Error> {
     stream::connect(crate::client::stream::connector::Tcp(address), options).await
 }
 
@@ -60,8 +63,8 @@ pub async fn connect_tcp(address: String, options: LinkOptions) -> Result<Arc<dy
 #[cfg(unix)]
 pub async fn connect_unix(
     path: impl Into<PathBuf>,
-    options: LinkOptions,
-) -> Result<Arc<dyn Link>, Error> {
+    options: ClientTransportOptions,
+) -> Result<Arc<dyn ClientTransport>, Error> {
     stream::connect(crate::client::stream::connector::Unix(path.into()), options).await
 }
 
@@ -72,8 +75,8 @@ pub async fn connect_unix(
 pub async fn connect_stream<R, W>(
     reader: R,
     writer: W,
-    options: LinkOptions,
-) -> Result<Arc<dyn Link>, Error>
+    options: ClientTransportOptions,
+) -> Result<Arc<dyn ClientTransport>, Error>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -90,7 +93,7 @@ where
 pub async fn connect_websocket(
     url: &str,
     headers: Vec<(String, String)>,
-    options: LinkOptions,
-) -> Result<Arc<dyn Link>, Error> {
+    options: ClientTransportOptions,
+) -> Result<Arc<dyn ClientTransport>, Error> {
     stream::connect(crate::client::stream::websocket::WebSocket::new(url, &headers)?, options).await
 }

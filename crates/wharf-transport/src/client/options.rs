@@ -2,10 +2,10 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use wharf_model::{Ask, BoxFuture, Credentials, Error};
-use wharf_wire::{ClientSelf, Patience, Revision};
+use wharf_model::{BoxFuture, ClientRequest, CredentialsProvider, Error};
+use wharf_wire::{ClientIdentity, Patience, Revision};
 
-use super::Verdicts;
+use super::RevisionCache;
 
 /// Nobody waits longer, whatever the options say: the clock has an end.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -14,18 +14,18 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 ///
 /// ```
 /// use wharf_model::Implementation;
-/// use wharf_transport::client::LinkOptions;
-/// use wharf_wire::ClientSelf;
+/// use wharf_transport::client::ClientTransportOptions;
+/// use wharf_wire::ClientIdentity;
 ///
-/// let client = ClientSelf { info: Implementation::new("tug", "1.0.0"), ..ClientSelf::default() };
-/// let mut options = LinkOptions::new(client);
+/// let client = ClientIdentity { info: Implementation::new("tug", "1.0.0"), ..ClientIdentity::default() };
+/// let mut options = ClientTransportOptions::new(client);
 /// options.limits.message = 1 << 20;
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct LinkOptions {
+pub struct ClientTransportOptions {
     /// What the client says about itself.
-    pub client: Arc<ClientSelf>,
+    pub client: Arc<ClientIdentity>,
     /// The only revision to speak; without one, the newest that both sides know.
     pub pin: Option<Revision>,
     /// How long a server may take to answer a question it may not know: 5 seconds.
@@ -33,37 +33,37 @@ pub struct LinkOptions {
     /// How long a server may take to open the conversation: 30 seconds.
     pub handshake: Duration,
     /// What a server may make the link use.
-    pub limits: LinkLimits,
+    pub limits: ClientLimits,
     /// Sees everything that goes by.
     pub trace: Option<Trace>,
     /// Which revision each server spoke the last time.
-    pub verdicts: Arc<Verdicts>,
+    pub verdicts: Arc<RevisionCache>,
     /// Answers questions that belong to no call.
-    pub orphans: Arc<dyn Orphans>,
+    pub orphans: Arc<dyn UnsolicitedRequestHandler>,
     /// Gets in where a server wants to know who is calling, over HTTP and WebSocket. What it shows
     /// goes to the server's own origin only.
-    pub credentials: Option<Arc<dyn Credentials>>,
+    pub credentials: Option<Arc<dyn CredentialsProvider>>,
 }
 
-impl LinkOptions {
+impl ClientTransportOptions {
     /// Options with defaults, for a client that says `client` about itself.
     #[must_use]
-    pub fn new(client: impl Into<Arc<ClientSelf>>) -> Self {
-        LinkOptions {
+    pub fn new(client: impl Into<Arc<ClientIdentity>>) -> Self {
+        ClientTransportOptions {
             client: client.into(),
             pin: None,
             probe: Duration::from_secs(5),
             handshake: Duration::from_secs(30),
-            limits: LinkLimits::default(),
+            limits: ClientLimits::default(),
             trace: None,
-            verdicts: Arc::new(Verdicts::in_memory()),
+            verdicts: Arc::new(RevisionCache::in_memory()),
             orphans: Arc::new(Nobody),
             credentials: None,
         }
     }
 
     /// Shows `what` to whoever traces the link.
-    pub(crate) fn trace(&self, what: Traced<'_>) {
+    pub(crate) fn trace(&self, what: TraceEvent<'_>) {
         if let Some(trace) = &self.trace {
             trace(what);
         }
@@ -81,12 +81,12 @@ impl LinkOptions {
     /// Tells whoever traces the link what happened.
     pub(crate) fn note(&self, note: impl fmt::Display) {
         if let Some(trace) = &self.trace {
-            trace(Traced::Note(&note.to_string()));
+            trace(TraceEvent::Note(&note.to_string()));
         }
     }
 }
 
-impl fmt::Debug for LinkOptions {
+impl fmt::Debug for ClientTransportOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LinkOptions")
             .field("client", &self.client)
@@ -99,7 +99,7 @@ impl fmt::Debug for LinkOptions {
 /// What a server may make a link use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LinkLimits {
+pub struct ClientLimits {
     /// The longest message, in bytes: a line, a body, an event. 16 MiB.
     pub message: usize,
     /// How many calls and listens may be under way. One more fails. 4,096.
@@ -110,19 +110,19 @@ pub struct LinkLimits {
     pub outgoing: usize,
 }
 
-impl Default for LinkLimits {
+impl Default for ClientLimits {
     fn default() -> Self {
-        LinkLimits { message: 16 << 20, in_flight: 4096, asks: 64, outgoing: 256 }
+        ClientLimits { message: 16 << 20, in_flight: 4096, asks: 64, outgoing: 256 }
     }
 }
 
 /// Sees what goes over a link. It must not block.
-pub type Trace = Arc<dyn Fn(Traced<'_>) + Send + Sync>;
+pub type Trace = Arc<dyn Fn(TraceEvent<'_>) + Send + Sync>;
 
 /// One thing that went over a link, or happened to it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Traced<'a> {
+pub enum TraceEvent<'a> {
     /// A message to the server.
     Sent(&'a [u8]),
     /// A message from the server.
@@ -132,16 +132,16 @@ pub enum Traced<'a> {
 }
 
 /// Answers a legacy server's questions that belong to no call, or to nobody knows which.
-pub trait Orphans: Send + Sync + 'static {
+pub trait UnsolicitedRequestHandler: Send + Sync + 'static {
     /// The JSON text of the answer. Dropping the future withdraws the question.
-    fn ask(&self, ask: Ask) -> BoxFuture<Result<String, Error>>;
+    fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>>;
 }
 
 /// Has no answers.
 struct Nobody;
 
-impl Orphans for Nobody {
-    fn ask(&self, ask: Ask) -> BoxFuture<Result<String, Error>> {
+impl UnsolicitedRequestHandler for Nobody {
+    fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>> {
         Box::pin(std::future::ready(Err(Error::method_not_found(ask.method().name()))))
     }
 }

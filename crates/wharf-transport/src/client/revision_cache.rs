@@ -17,9 +17,9 @@ const MOST: usize = 4096;
 /// Servers are known by a digest of a key (a URL, a command line), because keys may hold secrets.
 ///
 /// ```
-/// use wharf_transport::client::Verdicts;
+/// use wharf_transport::client::RevisionCache;
 ///
-/// let verdicts = Verdicts::in_memory();
+/// let verdicts = RevisionCache::in_memory();
 /// let revision = "2025-06-18".parse().unwrap();
 /// verdicts.put("https://example.com/mcp", revision);
 /// assert_eq!(verdicts.get("https://example.com/mcp"), Some(revision));
@@ -27,16 +27,16 @@ const MOST: usize = 4096;
 /// assert_eq!(verdicts.get("https://example.com/mcp"), None);
 /// ```
 #[derive(Debug)]
-pub struct Verdicts {
+pub struct RevisionCache {
     known: Mutex<HashMap<u64, Revision>>,
     file: Option<PathBuf>,
 }
 
-impl Verdicts {
+impl RevisionCache {
     /// Remembers until it is dropped.
     #[must_use]
     pub fn in_memory() -> Self {
-        Verdicts { known: Mutex::default(), file: None }
+        RevisionCache { known: Mutex::default(), file: None }
     }
 
     /// Remembers in a file, one server a line. One that cannot be read is as good as none: what it
@@ -44,7 +44,7 @@ impl Verdicts {
     #[must_use]
     pub fn in_file(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        Verdicts { known: Mutex::new(read(&path)), file: Some(path) }
+        RevisionCache { known: Mutex::new(read(&path)), file: Some(path) }
     }
 
     /// What the server with this key spoke the last time.
@@ -121,15 +121,15 @@ mod tests {
     fn a_file_remembers_what_another_process_learnt_and_holds_no_key() {
         let path = std::env::temp_dir().join(format!("wharf-verdicts-{}", std::process::id()));
         let revision = Revision::ALL[2];
-        Verdicts::in_file(&path).put("https://example.com/?token=hunter2", revision);
+        RevisionCache::in_file(&path).put("https://example.com/?token=hunter2", revision);
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains("hunter2") && text.contains(revision.as_str()), "{text}");
-        let again = Verdicts::in_file(&path);
+        let again = RevisionCache::in_file(&path);
         assert_eq!(again.get("https://example.com/?token=hunter2"), Some(revision));
         again.forget("https://example.com/?token=hunter2");
-        assert_eq!(Verdicts::in_file(&path).get("https://example.com/?token=hunter2"), None);
+        assert_eq!(RevisionCache::in_file(&path).get("https://example.com/?token=hunter2"), None);
         fs::write(&path, "garbage\n\u{0} \nzz 2025-06-18\n").unwrap();
-        assert_eq!(Verdicts::in_file(&path).known().len(), 0);
+        assert_eq!(RevisionCache::in_file(&path).known().len(), 0);
         fs::remove_file(&path).unwrap();
     }
 }

@@ -17,10 +17,10 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use wharf_model::{
-    BoxFuture, Error, ErrorKind, Filter, Method, Outbox, Outcome, Reply, Request,
-    ServerCapabilities,
+    BoxFuture, Error, ErrorKind, Method, Outbox, Outcome, Reply, Request, ServerCapabilities,
+    SubscriptionFilter,
 };
-use wharf_wire::{CallId, Talk};
+use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::{
     backoff::delay,
@@ -42,7 +42,7 @@ pub(crate) trait Ground: Send + Sync + 'static {
     fn subscribing(&self) -> &Mutex<()>;
 
     /// Completes when there is a connection, opened if need be: how to speak over it.
-    fn connected(&self) -> BoxFuture<Result<Talk, Error>>;
+    fn connected(&self) -> BoxFuture<Result<ClientCodec, Error>>;
 
     /// Sends a request, over the connection there is, and waits for its result. `method` is its
     /// name. Dropping the future gives it up.
@@ -94,7 +94,7 @@ pub(crate) async fn listen(ground: Arc<dyn Ground>, request: Request, outbox: Ou
 /// Listens over one connection.
 async fn once(
     ground: &Arc<dyn Ground>,
-    talk: &Talk,
+    talk: &ClientCodec,
     request: &Request,
     outbox: &Outbox,
     acknowledged: &Arc<AtomicBool>,
@@ -115,7 +115,7 @@ async fn once(
 /// Plays a listen for a server that knows none.
 async fn play(
     ground: &Arc<dyn Ground>,
-    talk: &Talk,
+    talk: &ClientCodec,
     id: CallId,
     request: &Request,
     outbox: &Outbox,
@@ -123,8 +123,8 @@ async fn play(
 ) -> Result<(), Error> {
     let desk = ground.desk();
     let wanted = match &request.filter {
-        Some(filter) => filter.read(Filter::clone),
-        None => Filter::default(),
+        Some(filter) => filter.read(SubscriptionFilter::clone),
+        None => SubscriptionFilter::default(),
     };
     let filter = agreed(wanted, &desk.about().discovery.capabilities);
     let place = Place::Played { filter: filter.clone(), silent: true, missed: false };
@@ -140,11 +140,11 @@ async fn play(
 }
 
 /// What of `wanted` a server can tell.
-fn agreed(wanted: Filter, can: &ServerCapabilities) -> Filter {
+fn agreed(wanted: SubscriptionFilter, can: &ServerCapabilities) -> SubscriptionFilter {
     let lists =
         |it: &Option<wharf_model::ListCapability>| it.as_ref().is_some_and(|it| it.list_changed);
     let resources = can.resources.clone().unwrap_or_default();
-    Filter {
+    SubscriptionFilter {
         tools: wanted.tools && lists(&can.tools),
         prompts: wanted.prompts && lists(&can.prompts),
         resources: wanted.resources && resources.list_changed,
@@ -156,14 +156,14 @@ fn agreed(wanted: Filter, can: &ServerCapabilities) -> Filter {
 /// A resource that a listen follows; dropping it unsubscribes if it was the last.
 struct Following {
     ground: Arc<dyn Ground>,
-    talk: Talk,
+    talk: ClientCodec,
     uri: String,
     /// Over which connection; none if the server refused.
     connection: Option<u64>,
 }
 
 impl Following {
-    async fn begin(ground: &Arc<dyn Ground>, talk: &Talk, uri: &str) -> Result<Self, Error> {
+    async fn begin(ground: &Arc<dyn Ground>, talk: &ClientCodec, uri: &str) -> Result<Self, Error> {
         // In a task of its own: a listen that nobody polls must not hold up the others.
         let mut task = JoinSet::new();
         task.spawn(Self::take_turn(ground.clone(), talk.clone(), uri.to_owned()));
@@ -171,7 +171,11 @@ impl Following {
         begun.unwrap_or_else(|| Err(Error::new(ErrorKind::InternalError)))
     }
 
-    async fn take_turn(ground: Arc<dyn Ground>, talk: Talk, uri: String) -> Result<Self, Error> {
+    async fn take_turn(
+        ground: Arc<dyn Ground>,
+        talk: ClientCodec,
+        uri: String,
+    ) -> Result<Self, Error> {
         let turns = ground.clone();
         let _turn = turns.subscribing().lock().await;
         let (first, connection) = ground.desk().follow(&uri);
@@ -218,7 +222,7 @@ impl Drop for Following {
 /// Subscribes to a resource, or unsubscribes.
 async fn subscribe(
     ground: &Arc<dyn Ground>,
-    talk: &Talk,
+    talk: &ClientCodec,
     uri: &str,
     on: bool,
 ) -> Result<(), Error> {
@@ -227,7 +231,7 @@ async fn subscribe(
     if !talk.subscribe(uri, on, &id, &mut message) {
         return Ok(());
     }
-    let ticket = ground.desk().register(id, None, Place::Errand)?;
+    let ticket = ground.desk().register(id, None, Place::ControlRequest)?;
     let method = if on { "resources/subscribe" } else { "resources/unsubscribe" };
     ground.request(ticket, method, message).await?;
     Ok(())

@@ -3,16 +3,16 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use wharf_model::{Deadlines, Service, Timer};
-use wharf_wire::Wire;
+use wharf_wire::ServerProtocol;
 
 use crate::server::limits::message_memory::Room;
 
 /// What a transport serves: a service, the wire that speaks for it, and the limits of one line of
 /// messages.
 #[derive(Clone)]
-pub struct Host {
+pub struct ServerContext {
     /// Turns bytes into calls and outcomes into bytes.
-    pub wire: Arc<Wire>,
+    pub wire: Arc<ServerProtocol>,
     /// Answers the calls.
     pub service: Arc<dyn Service>,
     /// The clock that calls are timed by.
@@ -23,7 +23,7 @@ pub struct Host {
     pub limits: LineLimits,
 }
 
-impl fmt::Debug for Host {
+impl fmt::Debug for ServerContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host").field("limits", &self.limits).finish_non_exhaustive()
     }

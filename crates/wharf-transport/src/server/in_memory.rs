@@ -6,9 +6,9 @@ use tokio::{
     io::{DuplexStream, ReadHalf, WriteHalf, duplex, split},
     task::JoinHandle,
 };
-use wharf_model::Scope;
+use wharf_model::RequestExtensions;
 
-use crate::{Host, Shutdown, serve_lines};
+use crate::{ServerContext, Shutdown, serve_lines};
 
 /// How much either side may write before the other has read.
 const BUFFER: usize = 64 << 10;
@@ -18,7 +18,11 @@ pub type ClientEnd = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);
 
 /// Serves a client within this process: what it gets to read from and to write to, and the task
 /// that serves it.
-pub fn connect(host: Arc<Host>, scope: Scope, shutdown: Shutdown) -> (ClientEnd, JoinHandle<()>) {
+pub fn connect(
+    host: Arc<ServerContext>,
+    scope: RequestExtensions,
+    shutdown: Shutdown,
+) -> (ClientEnd, JoinHandle<()>) {
     let (client, server) = duplex(BUFFER);
     let (reader, writer) = split(server);
     let serving = tokio::spawn(serve_lines(host, scope, reader, writer, shutdown));

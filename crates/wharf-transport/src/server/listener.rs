@@ -8,10 +8,10 @@ use tokio::{
     task::JoinSet,
     time::timeout,
 };
-use wharf_model::{Caller, Scope};
+use wharf_model::{Caller, RequestExtensions};
 
 use crate::{
-    Host, Shutdown, serve_lines,
+    ServerContext, Shutdown, serve_lines,
     server::limits::{
         connection_slots::{Seats, Sitting},
         descriptor_shortage::Shortage,
@@ -37,7 +37,7 @@ pub(crate) trait Accept {
     type Stream: AsyncRead + AsyncWrite + Send + 'static;
 
     /// The next client, and what is known about it.
-    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Scope)>> + Send;
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, RequestExtensions)>> + Send;
 }
 
 /// The error, with what it is about.
@@ -48,13 +48,13 @@ pub(crate) fn about(subject: impl fmt::Display) -> impl FnOnce(io::Error) -> io:
 /// Serves every client that comes, at most `connections` at a time, until `shutdown` stops and the
 /// last of them has had its grace.
 pub(crate) async fn serve(
-    host: Arc<Host>,
+    host: Arc<ServerContext>,
     listener: impl Accept,
     connections: usize,
     shutdown: Shutdown,
 ) {
     let room = host.limits.room();
-    let client = |stream, mut scope: Scope, seat: Sitting| {
+    let client = |stream, mut scope: RequestExtensions, seat: Sitting| {
         let (host, shutdown) = (host.clone(), shutdown.clone());
         scope.insert(room.clone());
         scope.insert(seat.seat().clone());
@@ -85,7 +85,7 @@ pub(crate) async fn welcome<L: Accept, F: Future<Output = ()> + Send + 'static>(
     listener: L,
     admission: Admission<'_>,
     shutdown: &Shutdown,
-    client: impl Fn(L::Stream, Scope, Sitting) -> F,
+    client: impl Fn(L::Stream, RequestExtensions, Sitting) -> F,
 ) -> JoinSet<()> {
     let Admission { connections, refusal, shortage } = admission;
     let seats = Seats::new(connections);

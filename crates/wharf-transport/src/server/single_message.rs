@@ -7,10 +7,10 @@ use std::{
 
 #[cfg(feature = "http")]
 use wharf_model::Error;
-use wharf_model::{Event, Exchange, Request};
+use wharf_model::{ActiveCall, Event, Request};
 use wharf_wire::{Codec, Received};
 
-use crate::{Host, server::jsonl::write_queue::make_room};
+use crate::{ServerContext, server::jsonl::write_queue::make_room};
 
 /// What comes of one message that stands alone: its notifications, then its reply. A message
 /// without a reply, such as a notification, says nothing.
@@ -19,7 +19,7 @@ use crate::{Host, server::jsonl::write_queue::make_room};
 #[derive(Debug, Default)]
 #[must_use = "a call makes progress only while it is polled"]
 pub struct Replies {
-    calls: Vec<(Exchange, Codec)>,
+    calls: Vec<(ActiveCall, Codec)>,
     ready: VecDeque<Said>,
     /// The replies to a batch so far, without the brackets.
     batch: Option<Vec<u8>>,
@@ -36,7 +36,11 @@ pub struct Said {
 
 impl Replies {
     /// Begins what the message asks for; `prepare` sees each request before.
-    pub fn start(host: &Host, received: Received, prepare: &mut dyn FnMut(&mut Request)) -> Self {
+    pub fn start(
+        host: &ServerContext,
+        received: Received,
+        prepare: &mut dyn FnMut(&mut Request),
+    ) -> Self {
         let mut replies = Replies::default();
         match received {
             Received::Batch(members) => {
@@ -48,12 +52,17 @@ impl Replies {
         replies
     }
 
-    fn take(&mut self, host: &Host, received: Received, prepare: &mut dyn FnMut(&mut Request)) {
+    fn take(
+        &mut self,
+        host: &ServerContext,
+        received: Received,
+        prepare: &mut dyn FnMut(&mut Request),
+    ) {
         match received {
             Received::Call(mut request, codec) if !codec.is_silent() => {
                 prepare(&mut request);
                 let timer = host.timer.clone();
-                let exchange = Exchange::start(&*host.service, request, timer, host.deadlines);
+                let exchange = ActiveCall::start(&*host.service, request, timer, host.deadlines);
                 self.calls.push((exchange, codec));
             }
             Received::Reply(reply, _) => self.reply(reply),
@@ -88,7 +97,7 @@ impl Replies {
                     }
                 }
                 // A question cannot reach a client that is not there to be asked.
-                Event::Ask(id, ask) => exchange.refuse(id, &ask),
+                Event::ClientRequest(id, ask) => exchange.refuse(id, &ask),
                 Event::Withdraw(_) | Event::LetGo => {}
                 Event::Done(outcome) => {
                     let mut message = Vec::new();

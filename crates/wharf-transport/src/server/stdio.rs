@@ -22,10 +22,10 @@ use tokio::{
     sync::oneshot,
     task::coop::unconstrained,
 };
-use wharf_model::{Scope, Trusted};
+use wharf_model::{RequestExtensions, Trusted};
 
 use crate::{
-    Host, Shutdown,
+    ServerContext, Shutdown,
     server::{jsonl, jsonl::writer::Outgoing, parent_exit, signals},
 };
 
@@ -40,7 +40,7 @@ use crate::{
 ///
 /// # Errors
 /// If the streams cannot be taken over, or the thread that reads cannot be started.
-pub async fn serve(host: Arc<Host>, shutdown: Shutdown) -> io::Result<()> {
+pub async fn serve(host: Arc<ServerContext>, shutdown: Shutdown) -> io::Result<()> {
     // Never aborted: as long as the process goes on, another signal must be able to end it.
     tokio::spawn(signals::watch(shutdown.clone()));
     let parent_gone = parent_exit::gone();
@@ -54,7 +54,7 @@ pub async fn serve(host: Arc<Host>, shutdown: Shutdown) -> io::Result<()> {
     };
     let (stdin, stdout) = take_over()?;
     // Nobody else speaks to stdin than whoever started the process.
-    let mut scope = Scope::new();
+    let mut scope = RequestExtensions::new();
     scope.insert(Trusted);
     let (line, incoming, outgoing) = jsonl::open(host, scope, Blocking::new(stdout));
     let runtime = Handle::current();

@@ -3,10 +3,10 @@
 use std::{io, net::SocketAddr, sync::Arc};
 
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
-use wharf_model::{RemoteAddress, Scope};
+use wharf_model::{RemoteAddress, RequestExtensions};
 
 use crate::{
-    Host, Shutdown,
+    ServerContext, Shutdown,
     server::{
         listener,
         listener::{Accept, about},
@@ -17,7 +17,7 @@ pub use crate::server::listener::CONNECTIONS;
 
 /// Who may reach a listening socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reach {
+pub enum Exposure {
     /// Programs on this machine.
     #[default]
     Loopback,
@@ -25,11 +25,11 @@ pub enum Reach {
     Anyone,
 }
 
-/// Listens at `address`; with [`Reach::Loopback`] only if it is on this machine.
-pub async fn bind(address: impl ToSocketAddrs, reach: Reach) -> io::Result<TcpListener> {
+/// Listens at `address`; with [`Exposure::Loopback`] only if it is on this machine.
+pub async fn bind(address: impl ToSocketAddrs, reach: Exposure) -> io::Result<TcpListener> {
     let addresses: Vec<SocketAddr> = lookup_host(address).await?.collect();
     let remote = addresses.iter().find(|address| !address.ip().is_loopback());
-    if let (Reach::Loopback, Some(remote)) = (reach, remote) {
+    if let (Exposure::Loopback, Some(remote)) = (reach, remote) {
         let refusal = format!(
             "{remote} is not on this machine's loopback: listen at 127.0.0.1 or [::1], or serve a \
              listener of your own"
@@ -41,18 +41,23 @@ pub async fn bind(address: impl ToSocketAddrs, reach: Reach) -> io::Result<TcpLi
 }
 
 /// Serves every client that comes, at most `connections` at a time (see [`CONNECTIONS`]), until `shutdown` stops.
-pub async fn serve(host: Arc<Host>, listener: TcpListener, connections: usize, shutdown: Shutdown) {
+pub async fn serve(
+    host: Arc<ServerContext>,
+    listener: TcpListener,
+    connections: usize,
+    shutdown: Shutdown,
+) {
     listener::serve(host, listener, connections, shutdown).await;
 }
 
 impl Accept for TcpListener {
     type Stream = TcpStream;
 
-    async fn accept(&self) -> io::Result<(TcpStream, Scope)> {
+    async fn accept(&self) -> io::Result<(TcpStream, RequestExtensions)> {
         let (stream, address) = TcpListener::accept(self).await?;
         // Replies are written whole, so waiting for more to send only delays them.
         let _ = stream.set_nodelay(true);
-        let mut scope = Scope::new();
+        let mut scope = RequestExtensions::new();
         scope.insert(RemoteAddress(address));
         Ok((stream, scope))
     }

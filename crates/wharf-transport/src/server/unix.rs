@@ -8,10 +8,10 @@ use std::{
 };
 
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
-use wharf_model::Scope;
+use wharf_model::RequestExtensions;
 
 use crate::{
-    Host, Shutdown,
+    ServerContext, Shutdown,
     server::{
         listener,
         listener::{Accept, about},
@@ -56,16 +56,21 @@ async fn is_dead(path: &Path) -> bool {
 }
 
 /// Serves every client that comes, at most `connections` at a time (see [`CONNECTIONS`]), until `shutdown` stops.
-pub async fn serve(host: Arc<Host>, socket: Socket, connections: usize, shutdown: Shutdown) {
+pub async fn serve(
+    host: Arc<ServerContext>,
+    socket: Socket,
+    connections: usize,
+    shutdown: Shutdown,
+) {
     listener::serve(host, socket, connections, shutdown).await;
 }
 
 impl Accept for Socket {
     type Stream = UnixStream;
 
-    async fn accept(&self) -> io::Result<(UnixStream, Scope)> {
+    async fn accept(&self) -> io::Result<(UnixStream, RequestExtensions)> {
         let (stream, _) = self.listener.accept().await?;
-        Ok((stream, Scope::new()))
+        Ok((stream, RequestExtensions::new()))
     }
 }
 

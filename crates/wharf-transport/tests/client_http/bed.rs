@@ -8,42 +8,46 @@ use std::{
     time::Duration,
 };
 
-use wharf_client::Link;
+use wharf_client::ClientTransport;
 use wharf_model::{
-    Ask, ClientCapabilities, Deadlines, Error, ErrorKind, Event, Exchange, Filter, Implementation,
-    LiveFilter, Method, Notification, Outcome, Reply, Request, RequestBuilder,
+    ActiveCall, ClientCapabilities, ClientRequest, Deadlines, Error, ErrorKind, Event,
+    Implementation, LiveSubscriptionFilter, Method, Notification, Outcome, Reply, Request,
+    RequestBuilder, SubscriptionFilter,
 };
 use wharf_transport::{
     TokioTimer,
-    client::{LinkOptions, Traced, connect_http},
+    client::{ClientTransportOptions, TraceEvent, connect_http},
 };
-use wharf_wire::ClientSelf;
+use wharf_wire::ClientIdentity;
 
 pub(crate) const LEGACY: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 pub(crate) const MODERN: &str = "2026-07-28";
 
-pub(crate) fn options() -> LinkOptions {
+pub(crate) fn options() -> ClientTransportOptions {
     let mut capabilities = ClientCapabilities::default();
     capabilities.roots = Some(Default::default());
-    LinkOptions::new(ClientSelf { info: Implementation::new("test", "1"), capabilities })
+    ClientTransportOptions::new(ClientIdentity {
+        info: Implementation::new("test", "1"),
+        capabilities,
+    })
 }
 
-pub(crate) fn pinned(revision: &str) -> LinkOptions {
+pub(crate) fn pinned(revision: &str) -> ClientTransportOptions {
     let mut options = options();
     options.pin = Some(revision.parse().unwrap());
     options
 }
 
-pub(crate) async fn connect(url: &str) -> Arc<dyn Link> {
+pub(crate) async fn connect(url: &str) -> Arc<dyn ClientTransport> {
     connect_http(url, Vec::new(), options()).await.unwrap()
 }
 
-pub(crate) async fn connect_pinned(url: &str, revision: &str) -> Arc<dyn Link> {
+pub(crate) async fn connect_pinned(url: &str, revision: &str) -> Arc<dyn ClientTransport> {
     connect_http(url, Vec::new(), pinned(revision)).await.unwrap()
 }
 
 /// Why no link came of it.
-pub(crate) async fn refused(url: &str, options: LinkOptions) -> Error {
+pub(crate) async fn refused(url: &str, options: ClientTransportOptions) -> Error {
     match connect_http(url, Vec::new(), options).await {
         Ok(link) => panic!("connected: {:?}", link.about()),
         Err(error) => error,
@@ -51,13 +55,15 @@ pub(crate) async fn refused(url: &str, options: LinkOptions) -> Error {
 }
 
 /// Options that keep all that is traced.
-pub(crate) fn traced(mut options: LinkOptions) -> (LinkOptions, Arc<Mutex<Vec<String>>>) {
+pub(crate) fn traced(
+    mut options: ClientTransportOptions,
+) -> (ClientTransportOptions, Arc<Mutex<Vec<String>>>) {
     let log: Arc<Mutex<Vec<String>>> = Arc::default();
     let kept = log.clone();
     options.trace = Some(Arc::new(move |traced| {
         let line = match traced {
-            Traced::Sent(it) => format!("sent {}", String::from_utf8_lossy(it)),
-            Traced::Received(it) => format!("received {}", String::from_utf8_lossy(it)),
+            TraceEvent::Sent(it) => format!("sent {}", String::from_utf8_lossy(it)),
+            TraceEvent::Received(it) => format!("received {}", String::from_utf8_lossy(it)),
             other => format!("{other:?}"),
         };
         kept.lock().unwrap().push(line);
@@ -66,16 +72,16 @@ pub(crate) fn traced(mut options: LinkOptions) -> (LinkOptions, Arc<Mutex<Vec<St
 }
 
 /// A call under way.
-pub(crate) struct Calling {
-    exchange: Exchange,
+pub(crate) struct CallBuilder {
+    exchange: ActiveCall,
     pub(crate) heard: Vec<Notification>,
     pub(crate) asked: usize,
 }
 
-pub(crate) fn begin(link: &Arc<dyn Link>, request: Request) -> Calling {
+pub(crate) fn begin(link: &Arc<dyn ClientTransport>, request: Request) -> CallBuilder {
     let deadlines = Deadlines { idle: None, total: None };
-    let exchange = Exchange::start(&**link, request, Arc::new(TokioTimer), deadlines);
-    Calling { exchange: exchange.for_caller(), heard: Vec::new(), asked: 0 }
+    let exchange = ActiveCall::start(&**link, request, Arc::new(TokioTimer), deadlines);
+    CallBuilder { exchange: exchange.for_caller(), heard: Vec::new(), asked: 0 }
 }
 
 pub(crate) fn tool(name: &str, arguments: &str) -> Request {
@@ -85,7 +91,7 @@ pub(crate) fn tool(name: &str, arguments: &str) -> Request {
     request
 }
 
-impl Calling {
+impl CallBuilder {
     /// Goes on until the call is over. Questions are answered with one root.
     pub(crate) async fn done(&mut self) -> Outcome {
         loop {
@@ -107,7 +113,7 @@ impl Calling {
         match poll_fn(|cx| self.exchange.poll_event(cx)).await {
             Event::Done(outcome) => return Some(outcome),
             Event::Notify(notification) => self.heard.push(notification),
-            Event::Ask(id, Ask::Roots) => {
+            Event::ClientRequest(id, ClientRequest::Roots) => {
                 self.asked += 1;
                 let answer = r#"{"roots":[{"uri":"file:///here"}]}"#.to_owned();
                 self.exchange.answers().deliver(id, Ok(answer));
@@ -154,22 +160,22 @@ pub(crate) fn text(outcome: Outcome) -> Result<String, Error> {
     }
 }
 
-pub(crate) async fn call(link: &Arc<dyn Link>, name: &str) -> Result<String, Error> {
+pub(crate) async fn call(link: &Arc<dyn ClientTransport>, name: &str) -> Result<String, Error> {
     text(begin(link, tool(name, "{}")).done().await)
 }
 
-pub(crate) async fn fails(link: &Arc<dyn Link>, name: &str) -> Error {
+pub(crate) async fn fails(link: &Arc<dyn ClientTransport>, name: &str) -> Error {
     call(link, name).await.unwrap_err()
 }
 
-pub(crate) fn listen(link: &Arc<dyn Link>, uris: &[&str]) -> Calling {
-    let filter = Filter {
+pub(crate) fn listen(link: &Arc<dyn ClientTransport>, uris: &[&str]) -> CallBuilder {
+    let filter = SubscriptionFilter {
         tools: true,
         uris: uris.iter().map(|uri| (*uri).to_owned()).collect(),
-        ..Filter::default()
+        ..SubscriptionFilter::default()
     };
     let mut request = RequestBuilder::new(Method::Listen).build();
-    request.filter = Some(LiveFilter::new(filter));
+    request.filter = Some(LiveSubscriptionFilter::new(filter));
     begin(link, request)
 }
 

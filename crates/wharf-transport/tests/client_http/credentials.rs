@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use wharf_client::Errand;
-use wharf_model::{BoxFuture, Credentials, Error, Rebuff, Shown};
+use wharf_client::ControlRequest;
+use wharf_model::{AuthFailure, AuthHeaders, BoxFuture, CredentialsProvider, Error};
 use wharf_transport::client::connect_http;
 
 use crate::{
@@ -13,16 +13,16 @@ use crate::{
 
 /// Shows nothing, gets in nowhere, and remembers what was refused.
 #[derive(Clone, Default)]
-struct Stranger(Arc<Mutex<Vec<Rebuff>>>);
+struct Stranger(Arc<Mutex<Vec<AuthFailure>>>);
 
-impl Credentials for Stranger {
-    fn show(&self, _: &str, _: &str) -> BoxFuture<Result<Shown, Error>> {
-        Box::pin(async { Ok(Shown::default()) })
+impl CredentialsProvider for Stranger {
+    fn show(&self, _: &str, _: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
+        Box::pin(async { Ok(AuthHeaders::default()) })
     }
 
     fn answered(&self, _: u64, _: u16, _: Option<&str>) {}
 
-    fn refused(&self, rebuff: Rebuff) -> BoxFuture<Result<bool, Error>> {
+    fn refused(&self, rebuff: AuthFailure) -> BoxFuture<Result<bool, Error>> {
         self.0.lock().unwrap().push(rebuff);
         Box::pin(async { Ok(false) })
     }
@@ -39,7 +39,7 @@ async fn nobody_waits_for_a_notification_that_is_refused() {
     let (stranger, mut options) = (Stranger::default(), pinned("2025-11-25"));
     options.credentials = Some(Arc::new(stranger.clone()));
     let link = connect_http(&site.url(), Vec::new(), options).await.unwrap();
-    assert!(link.run(Errand::RootsChanged).await.is_err());
+    assert!(link.run(ControlRequest::RootsChanged).await.is_err());
     fails(&link, "t").await;
     let waited: Vec<_> = stranger.0.lock().unwrap().iter().map(|it| it.waited).collect();
     assert_eq!(waited, [false, true]);

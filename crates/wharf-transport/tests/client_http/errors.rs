@@ -6,16 +6,16 @@ use wharf_transport::client::connect_http;
 
 use crate::{
     bed::{begin, call, connect, fails, options, refused, says, soon},
-    script::{SESSION, Seen, Site, Wire, legacy, modern},
+    script::{SESSION, Seen, ServerProtocol, Site, legacy, modern},
 };
 
 /// A modern or a legacy server that answers calls as `answer` says.
 async fn answering<F, R>(is_modern: bool, answer: F) -> Site
 where
-    F: Fn(Seen, Wire) -> R + Clone + Send + Sync + 'static,
+    F: Fn(Seen, ServerProtocol) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = ()> + Send,
 {
-    Site::new(move |seen: Seen, mut wire: Wire| {
+    Site::new(move |seen: Seen, mut wire: ServerProtocol| {
         let answer = answer.clone();
         async move {
             let said = match is_modern {
@@ -69,14 +69,15 @@ async fn statuses_become_kinds() {
     ];
     for is_modern in [true, false] {
         for (status, heads, body, kind, words) in cases {
-            let site = answering(is_modern, move |seen: Seen, mut wire: Wire| async move {
-                let error = serde_json::from_str::<serde_json::Value>(body);
-                let body = error.map_or(String::new(), |error| {
-                    json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}).to_string()
-                });
-                wire.answer(status, heads, &body).await;
-            })
-            .await;
+            let site =
+                answering(is_modern, move |seen: Seen, mut wire: ServerProtocol| async move {
+                    let error = serde_json::from_str::<serde_json::Value>(body);
+                    let body = error.map_or(String::new(), |error| {
+                        json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}).to_string()
+                    });
+                    wire.answer(status, heads, &body).await;
+                })
+                .await;
             let error = fails(&connect(&site.url()).await, "x").await;
             says(&error, kind, &[words]);
             let data = error.data.unwrap();
@@ -113,7 +114,7 @@ async fn what_is_no_reply_is_shown() {
     ];
     for is_modern in [true, false] {
         for (status, heads, body, words) in cases {
-            let answer = move |_: Seen, mut wire: Wire| async move {
+            let answer = move |_: Seen, mut wire: ServerProtocol| async move {
                 wire.answer(status, heads, body).await
             };
             let site = answering(is_modern, answer).await;
@@ -128,7 +129,7 @@ async fn what_is_no_reply_is_shown() {
 #[tokio::test(start_paused = true)]
 async fn an_error_without_an_id_belongs_to_its_request() {
     for is_modern in [true, false] {
-        let site = answering(is_modern, |_: Seen, mut wire: Wire| async move {
+        let site = answering(is_modern, |_: Seen, mut wire: ServerProtocol| async move {
             let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32602, "message": "which?"}});
             wire.json(200, &error).await;
         })
@@ -147,7 +148,7 @@ const MOST: usize = 64 << 20;
 async fn capped(begin: &'static str, again: &'static str, kind: ErrorKind) {
     for is_modern in [true, false] {
         let (told, mut sent) = tokio::sync::mpsc::channel(1);
-        let site = answering(is_modern, move |_: Seen, mut wire: Wire| {
+        let site = answering(is_modern, move |_: Seen, mut wire: ServerProtocol| {
             let told = told.clone();
             async move {
                 wire.raw(begin).await;
@@ -196,7 +197,7 @@ async fn an_endless_head() {
 #[tokio::test]
 async fn an_endless_refusal() {
     for status in ["401", "500", "302"] {
-        let site = Site::new(move |_: Seen, mut wire: Wire| async move {
+        let site = Site::new(move |_: Seen, mut wire: ServerProtocol| async move {
             wire.raw(&format!("HTTP/1.1 {status} X\r\ncontent-type: text/html\r\n\r\n")).await;
             wire.flood(KIBIBYTE, MOST).await;
         })
@@ -210,7 +211,7 @@ async fn an_endless_refusal() {
 async fn sloppy_servers_are_put_up_with() {
     // Notifications answered with anything, types in capitals, an answer as created, a session
     // where there are none.
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         let json = "Content-Type: Application/JSON; charset=UTF-8\r\n";
         match seen.method() {
             "notifications/initialized" => wire.answer(200, json, r#"{"ok":true}"#).await,
@@ -226,7 +227,7 @@ async fn sloppy_servers_are_put_up_with() {
     site.came("GET", 1).await;
     soon(link.close()).await;
 
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         let heads = format!("content-type: application/json\r\nmcp-session-id: {SESSION}\r\n");
         let reply = match seen.method() {
             "server/discover" => {
@@ -246,7 +247,7 @@ async fn sloppy_servers_are_put_up_with() {
 
 #[tokio::test(start_paused = true)]
 async fn results_are_read_by_the_method_that_was_asked() {
-    let site = answering(true, |seen: Seen, mut wire: Wire| async move {
+    let site = answering(true, |seen: Seen, mut wire: ServerProtocol| async move {
         wire.json(200, &seen.reply(json!({"resultType": "magic", "tools": []}))).await;
     })
     .await;

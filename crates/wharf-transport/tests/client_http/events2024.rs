@@ -14,7 +14,7 @@ use wharf_model::ErrorKind;
 
 use crate::{
     bed::{begin, call, connect, fails, options, refused, says, soon, text, tool},
-    script::{Seen, Site, Wire},
+    script::{Seen, ServerProtocol, Site},
 };
 
 /// Where the stream under way is fed.
@@ -24,7 +24,7 @@ type Feed = Arc<Mutex<Option<mpsc::UnboundedSender<String>>>>;
 async fn old(endpoint: &'static str, answer: fn(&Seen) -> Option<Value>) -> (Site, Feed) {
     let feed: Feed = Arc::default();
     let (fed, streams) = (feed.clone(), Arc::new(AtomicUsize::new(0)));
-    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
         let (feed, streams) = (fed.clone(), streams.clone());
         async move {
             if seen.verb == "GET" {
@@ -133,7 +133,7 @@ async fn messages_go_to_no_other_origin() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_without_an_endpoint_is_no_server() {
     for stream in ["data: hello\n\n", ": nothing\n\n", "event: message\ndata: {}\n\n"] {
-        let site = Site::new(move |seen: Seen, mut wire: Wire| async move {
+        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| async move {
             if seen.verb == "GET" {
                 wire.stream().await;
                 return wire.raw(stream).await;
@@ -144,7 +144,7 @@ async fn a_stream_without_an_endpoint_is_no_server() {
         says(&refused(&site.url(), options()).await, ErrorKind::TransportError, &["endpoint"]);
     }
     // One that never says anything is waited for only so long.
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         if seen.verb == "GET" {
             wire.stream().await;
             return wire.hold().await;

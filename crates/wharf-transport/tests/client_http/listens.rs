@@ -11,7 +11,7 @@ use wharf_transport::client::connect_http;
 
 use crate::{
     bed::{connect, listen, options, says, soon},
-    script::{Seen, Site, Wire, legacy, modern},
+    script::{Seen, ServerProtocol, Site, legacy, modern},
 };
 
 fn told(seen: &Seen, method: &str, mut params: Value) -> Value {
@@ -19,7 +19,7 @@ fn told(seen: &Seen, method: &str, mut params: Value) -> Value {
     json!({"jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": params})
 }
 
-async fn acknowledge(seen: &Seen, wire: &mut Wire) {
+async fn acknowledge(seen: &Seen, wire: &mut ServerProtocol) {
     let agreed = seen.body["params"]["notifications"].clone();
     let message = told(seen, "subscriptions/acknowledged", json!({"notifications": agreed}));
     wire.event(None, &message).await;
@@ -28,7 +28,7 @@ async fn acknowledge(seen: &Seen, wire: &mut Wire) {
 #[tokio::test(start_paused = true)]
 async fn a_modern_listen_goes_on_after_a_cut() {
     let times = Arc::new(AtomicUsize::new(0));
-    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
         let times = times.clone();
         async move {
             if modern(&seen, &mut wire).await {
@@ -73,7 +73,7 @@ async fn a_modern_listen_goes_on_after_a_cut() {
 #[tokio::test(start_paused = true)]
 async fn a_listen_that_never_began_fails_at_once() {
     for status in [401, 500] {
-        let site = Site::new(move |seen: Seen, mut wire: Wire| async move {
+        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| async move {
             if !modern(&seen, &mut wire).await {
                 wire.status(status).await;
             }
@@ -93,7 +93,7 @@ async fn a_listen_that_never_began_fails_at_once() {
 async fn a_played_listen_follows_its_session() {
     let session = Arc::new(AtomicUsize::new(1));
     let state = session.clone();
-    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
         let now = state.load(Ordering::SeqCst).to_string();
         async move {
             match seen.method() {
@@ -134,7 +134,7 @@ async fn a_played_listen_follows_its_session() {
 #[tokio::test(start_paused = true)]
 async fn a_played_listen_goes_on_when_the_servers_own_stream_cannot() {
     let streams = Arc::new(AtomicUsize::new(0));
-    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
         let streams = streams.clone();
         async move {
             match seen.method() {

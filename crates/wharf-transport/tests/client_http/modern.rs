@@ -12,12 +12,12 @@ use wharf_model::{ErrorKind, Method, Mirrored, RequestBuilder};
 
 use crate::{
     bed::{MODERN, begin, call, connect, says, soon, text, tool},
-    script::{Seen, Site, Wire, legacy, modern, progress},
+    script::{Seen, ServerProtocol, Site, legacy, modern, progress},
 };
 
 #[tokio::test(start_paused = true)]
 async fn headers_repeat_what_the_message_says() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         if !modern(&seen, &mut wire).await {
             wire.json(200, &seen.text("x")).await;
         }
@@ -42,7 +42,7 @@ async fn headers_repeat_what_the_message_says() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_ends_without_a_reply_is_not_resumed() {
     for is_cut in [true, false] {
-        let site = Site::new(move |seen: Seen, mut wire: Wire| async move {
+        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| async move {
             if modern(&seen, &mut wire).await {
                 return;
             }
@@ -68,7 +68,7 @@ async fn dropping_a_call_closes_its_connection() {
     for streams in [true, false] {
         let ended = Arc::new(AtomicUsize::new(0));
         let count = ended.clone();
-        let site = Site::new(move |seen: Seen, mut wire: Wire| {
+        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
             let count = count.clone();
             async move {
                 if modern(&seen, &mut wire).await {
@@ -99,7 +99,7 @@ async fn dropping_a_call_closes_its_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_of_the_server_are_not_answered() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         if modern(&seen, &mut wire).await {
             return;
         }
@@ -121,7 +121,7 @@ async fn requests_of_the_server_are_not_answered() {
 async fn a_server_that_became_another_is_asked_anew() {
     let downgraded = Arc::new(AtomicUsize::new(0));
     let state = downgraded.clone();
-    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
         let is_legacy = state.load(Ordering::SeqCst) == 1;
         async move {
             match (is_legacy, seen.method(), seen.head("mcp-session-id")) {

@@ -11,11 +11,11 @@ use std::{
 use serde_json::json;
 use tokio::{sync::Semaphore, time::timeout};
 use wharf_model::ErrorKind;
-use wharf_transport::client::{Verdicts, connect_http};
+use wharf_transport::client::{RevisionCache, connect_http};
 
 use crate::{
     bed::{MODERN, begin, call, connect, options, refused, says, soon, tool},
-    script::{Seen, Site, Wire, legacy, modern},
+    script::{Seen, ServerProtocol, Site, legacy, modern},
 };
 
 /// An answer to the probe: status, further headers, body.
@@ -23,7 +23,7 @@ type Probe = (u16, &'static str, &'static str);
 
 /// A server that answers `server/discover` so, and everything else as a legacy server does.
 async fn answering((status, heads, body): Probe) -> Site {
-    Site::new(move |seen: Seen, mut wire: Wire| async move {
+    Site::new(move |seen: Seen, mut wire: ServerProtocol| async move {
         match seen.method() {
             "server/discover" => wire.answer(status, heads, body).await,
             "tools/call" => wire.json(200, &seen.text("legacy")).await,
@@ -103,7 +103,7 @@ async fn some_statuses_are_no_verdict() {
 
 #[tokio::test(start_paused = true)]
 async fn silence_is_followed_by_a_handshake() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         match seen.method() {
             "server/discover" => wire.hold().await,
             "tools/call" => wire.json(200, &seen.text("legacy")).await,
@@ -114,14 +114,14 @@ async fn silence_is_followed_by_a_handshake() {
     let link = soon(connect(&site.url())).await;
     assert_eq!(call(&link, "x").await.unwrap(), "legacy");
 
-    let silent = Site::new(|_: Seen, wire: Wire| wire.hold()).await;
+    let silent = Site::new(|_: Seen, wire: ServerProtocol| wire.hold()).await;
     let error = soon(refused(&silent.url(), options())).await;
     says(&error, ErrorKind::RequestTimeout, &["server"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_modern_error_leads_to_the_version_it_names() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         if seen.method() == "server/discover" {
             let mut error = seen.error(-32022, "Unsupported protocol version");
             error["error"]["data"] = json!({"supported": ["2025-06-18"], "requested": MODERN});
@@ -140,7 +140,7 @@ async fn a_modern_error_leads_to_the_version_it_names() {
 
 #[tokio::test(start_paused = true)]
 async fn the_handshake_may_come_as_events() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         if seen.method() != "initialize" {
             legacy(&seen, &mut wire).await;
  return;
@@ -168,11 +168,11 @@ async fn the_handshake_may_come_as_events() {
 
 #[tokio::test(start_paused = true)]
 async fn the_verdict_is_remembered_and_revised() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         _ = legacy(&seen, &mut wire).await;
     })
     .await;
-    let verdicts = Arc::new(Verdicts::in_memory());
+    let verdicts = Arc::new(RevisionCache::in_memory());
     let again = || {
         let mut options = options();
         options.verdicts = verdicts.clone();
@@ -184,7 +184,7 @@ async fn the_verdict_is_remembered_and_revised() {
     assert_eq!(site.count("server/discover"), 1);
 
     // The same key, but a server that has changed since.
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         if !modern(&seen, &mut wire).await {
             wire.json(404, &seen.error(-32601, "Method not found")).await;
         }
@@ -217,7 +217,7 @@ async fn nobody_at_home() {
 
 #[tokio::test(start_paused = true)]
 async fn a_page_is_no_server() {
-    let site = Site::new(|_: Seen, mut wire: Wire| async move {
+    let site = Site::new(|_: Seen, mut wire: ServerProtocol| async move {
         wire.answer(404, "content-type: text/html\r\n", "<h1>Not here</h1>").await;
     })
     .await;
@@ -228,7 +228,10 @@ async fn a_page_is_no_server() {
     // Something that does not even speak HTTP, or ends without a word.
     for greeting in ["SSH-2.0-OpenSSH_9.9\r\n", "HTTP/1.1 200 OK\r\nbroken header\r\n\r\n", ""] {
         let site =
-            Site::new(move |_: Seen, mut wire: Wire| async move { wire.raw(greeting).await }).await;
+            Site::new(
+                move |_: Seen, mut wire: ServerProtocol| async move { wire.raw(greeting).await },
+            )
+            .await;
         let error = refused(&site.url(), options()).await;
         let kinds = [ErrorKind::TransportError, ErrorKind::ConnectionClosed];
         assert!(kinds.contains(&error.kind), "{greeting:?}: {error:?}");
@@ -273,7 +276,7 @@ async fn https_to_a_plain_port_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn an_opening_that_is_given_up_ends_its_session() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         match seen.method() {
             "notifications/initialized" => wire.hold().await,
             _ => _ = legacy(&seen, &mut wire).await,
@@ -293,7 +296,7 @@ async fn a_call_that_nobody_polls_holds_up_neither_the_others_nor_the_end() {
         let calls = Arc::new(AtomicUsize::new(0));
         let gate = Arc::new(Semaphore::new(1));
         let opens = gate.clone();
-        let site = Site::new(move |seen: Seen, mut wire: Wire| {
+        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
             let (calls, opens) = (calls.clone(), opens.clone());
             async move {
                 match seen.method() {

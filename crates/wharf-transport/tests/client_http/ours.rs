@@ -1,6 +1,6 @@
 //! Our own server, in every revision.
 
-use wharf_client::Errand;
+use wharf_client::ControlRequest;
 use wharf_model::{ErrorKind, LogLevel, Notification, Outcome, Reply};
 use wharf_transport::server::http::Http;
 
@@ -29,7 +29,11 @@ async fn calls_in_every_revision() {
         let mut counting = begin(&link, tool("count", r#"{"to":5}"#));
         assert_eq!(text(counting.done().await).unwrap(), "done", "{revision}");
         assert_eq!(counting.progress(), [1.0, 2.0, 3.0, 4.0, 5.0], "{revision}");
-        for errand in [Errand::Ping, Errand::LogLevel(LogLevel::Error), Errand::RootsChanged] {
+        for errand in [
+            ControlRequest::Ping,
+            ControlRequest::LogLevel(LogLevel::Error),
+            ControlRequest::RootsChanged,
+        ] {
             link.run(errand).await.unwrap();
         }
         link.close().await;

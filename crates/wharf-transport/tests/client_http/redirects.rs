@@ -1,11 +1,11 @@
 //! Servers that send us elsewhere, and what goes with us.
 
 use wharf_model::ErrorKind;
-use wharf_transport::client::{LinkOptions, connect_http};
+use wharf_transport::client::{ClientTransportOptions, connect_http};
 
 use crate::{
     bed::{call, options, says, traced},
-    script::{Seen, Site, Wire, legacy, modern},
+    script::{Seen, ServerProtocol, Site, legacy, modern},
 };
 
 fn secret() -> Vec<(String, String)> {
@@ -14,21 +14,21 @@ fn secret() -> Vec<(String, String)> {
 
 /// Answers everything with a redirect.
 async fn sending_on(status: u16, to: String) -> Site {
-    Site::new(move |_: Seen, mut wire: Wire| {
+    Site::new(move |_: Seen, mut wire: ServerProtocol| {
         let location = format!("Location: {to}\r\n");
         async move { wire.answer(status, &location, "moved").await }
     })
     .await
 }
 
-async fn refused(url: &str, options: LinkOptions) -> wharf_model::Error {
+async fn refused(url: &str, options: ClientTransportOptions) -> wharf_model::Error {
     connect_http(url, secret(), options).await.err().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn within_the_origin_messages_are_repeated() {
     for status in [307, 308] {
-        let site = Site::new(move |seen: Seen, mut wire: Wire| async move {
+        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| async move {
             match &*seen.path {
                 "/mcp" => wire.answer(status, "Location: /mcp/\r\n", "moved").await,
                 "/mcp/" => wire.answer(status, "Location: ../there?x=1#y\r\n", "").await,
@@ -50,7 +50,7 @@ async fn within_the_origin_messages_are_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_goes_to_another_origin() {
-    let thief = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let thief = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         _ = modern(&seen, &mut wire).await;
     })
     .await;
@@ -87,13 +87,14 @@ async fn loops_and_other_redirects_end() {
         says(&error, ErrorKind::TransportError, &["POST", "/there", "307"]);
         assert_eq!(site.log().len(), 1);
     }
-    let site = Site::new(|_: Seen, mut wire: Wire| async move { wire.status(307).await }).await;
+    let site =
+        Site::new(|_: Seen, mut wire: ServerProtocol| async move { wire.status(307).await }).await;
     says(&refused(&site.url(), options()).await, ErrorKind::TransportError, &["where"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn headers_of_the_caller_are_sent_and_never_shown() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         match seen.method() {
             "tools/call" => wire.json(200, &seen.text("x")).await,
             _ => _ = legacy(&seen, &mut wire).await,

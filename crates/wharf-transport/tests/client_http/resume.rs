@@ -14,11 +14,11 @@ use wharf_model::ErrorKind;
 
 use crate::{
     bed::{begin, connect, says, soon, text, tool},
-    script::{Seen, Site, Wire, legacy, progress},
+    script::{Seen, ServerProtocol, Site, legacy, progress},
 };
 
 /// What the server does when a stream is taken up: by how often it was before, and the call.
-type Again = dyn Fn(usize, Seen, Value, Wire) -> wharf_model::BoxFuture<()> + Send + Sync;
+type Again = dyn Fn(usize, Seen, Value, ServerProtocol) -> wharf_model::BoxFuture<()> + Send + Sync;
 
 /// A server whose calls begin with `first` and are cut, and go on as `again` says.
 async fn cutting(
@@ -26,7 +26,7 @@ async fn cutting(
     again: Arc<Again>,
 ) -> Site {
     let (call, times) = (Arc::new(Mutex::new(None)), Arc::new(AtomicUsize::new(0)));
-    Site::new(move |seen: Seen, mut wire: Wire| {
+    Site::new(move |seen: Seen, mut wire: ServerProtocol| {
         let (call, times, first, again) =
             (call.clone(), times.clone(), first.clone(), again.clone());
         async move {
@@ -189,7 +189,7 @@ async fn what_cannot_be_resumed_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn the_servers_own_stream_is_taken_up_too() {
     let times = Arc::new(AtomicUsize::new(0));
-    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
         let times = times.clone();
         async move {
             if seen.method() != "GET" {

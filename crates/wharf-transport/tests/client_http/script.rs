@@ -52,9 +52,9 @@ impl Seen {
 }
 
 /// A connection that waits for its answer. It ends when this is dropped.
-pub(crate) struct Wire(TcpStream);
+pub(crate) struct ServerProtocol(TcpStream);
 
-impl Wire {
+impl ServerProtocol {
     pub(crate) async fn raw(&mut self, text: &str) {
         // The client may be gone.
         let _ = self.0.write_all(text.as_bytes()).await;
@@ -132,7 +132,7 @@ impl Site {
     /// Answers each request, which has a connection of its own, as `script` says.
     pub(crate) async fn new<F, R>(script: F) -> Site
     where
-        F: Fn(Seen, Wire) -> R + Send + Sync + 'static,
+        F: Fn(Seen, ServerProtocol) -> R + Send + Sync + 'static,
         R: Future<Output = ()> + Send + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -183,7 +183,7 @@ impl Site {
     }
 }
 
-async fn read(mut stream: TcpStream) -> Option<(Seen, Wire)> {
+async fn read(mut stream: TcpStream) -> Option<(Seen, ServerProtocol)> {
     let mut bytes = Vec::new();
     let head = loop {
         if let Some(end) = bytes.windows(4).position(|it| it == b"\r\n\r\n") {
@@ -211,13 +211,13 @@ async fn read(mut stream: TcpStream) -> Option<(Seen, Wire)> {
     if length > 0 {
         seen.body = serde_json::from_slice(&bytes[head + 4..]).unwrap();
     }
-    Some((seen, Wire(stream)))
+    Some((seen, ServerProtocol(stream)))
 }
 
 pub(crate) const SESSION: &str = "a-session";
 
 /// What a legacy server says to all but calls: whether it said anything.
-pub(crate) async fn legacy(seen: &Seen, wire: &mut Wire) -> bool {
+pub(crate) async fn legacy(seen: &Seen, wire: &mut ServerProtocol) -> bool {
     match seen.method() {
         "server/discover" => wire.json(400, &seen.error(-32601, "Method not found")).await,
         "initialize" => wire.hello(seen, "2025-11-25", Some(SESSION)).await,
@@ -232,7 +232,7 @@ pub(crate) async fn legacy(seen: &Seen, wire: &mut Wire) -> bool {
 }
 
 /// What a modern server says to all but calls: whether it said anything.
-pub(crate) async fn modern(seen: &Seen, wire: &mut Wire) -> bool {
+pub(crate) async fn modern(seen: &Seen, wire: &mut ServerProtocol) -> bool {
     if seen.method() != "server/discover" {
         return false;
     }
@@ -247,7 +247,7 @@ pub(crate) async fn modern(seen: &Seen, wire: &mut Wire) -> bool {
     true
 }
 
-impl Wire {
+impl ServerProtocol {
     /// Answers `initialize`.
     pub(crate) async fn hello(&mut self, seen: &Seen, revision: &str, session: Option<&str>) {
         let reply = seen.reply(json!({

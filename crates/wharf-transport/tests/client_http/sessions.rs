@@ -10,17 +10,17 @@ use std::{
 
 use serde_json::json;
 use tokio::sync::Notify;
-use wharf_client::{Ear, Errand};
+use wharf_client::{ControlRequest, NotificationListener};
 use wharf_model::{ErrorKind, LogLevel, Notification};
 
 use crate::{
     bed::{begin, call, connect, connect_pinned, fails, options, refused, says, soon, text, tool},
-    script::{SESSION, Seen, Site, Wire, legacy},
+    script::{SESSION, Seen, ServerProtocol, Site, legacy},
 };
 
 #[tokio::test(start_paused = true)]
 async fn every_request_names_its_session_and_the_last_one_ends_it() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         if !legacy(&seen, &mut wire).await {
             wire.json(200, &seen.text("x")).await;
         }
@@ -49,7 +49,7 @@ async fn every_request_names_its_session_and_the_last_one_ends_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_link_that_is_only_dropped_ends_its_session_too() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         _ = legacy(&seen, &mut wire).await;
     })
     .await;
@@ -61,7 +61,7 @@ async fn a_link_that_is_only_dropped_ends_its_session_too() {
 async fn strange_session_ids_are_refused() {
     for id in ["with space".to_owned(), "tab\tbed".to_owned(), "ü".to_owned(), "x".repeat(5000)] {
         let shown = id.clone();
-        let site = Site::new(move |seen: Seen, mut wire: Wire| {
+        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
             let id = id.clone();
             async move {
                 match seen.method() {
@@ -81,7 +81,7 @@ async fn strange_session_ids_are_refused() {
 async fn forgetful(how: u16) -> (Site, Arc<AtomicUsize>) {
     let session = Arc::new(AtomicUsize::new(1));
     let state = session.clone();
-    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
         let now = state.load(Ordering::SeqCst).to_string();
         async move {
             match seen.method() {
@@ -113,7 +113,7 @@ async fn a_forgotten_session_is_opened_anew_once_for_all() {
     for how in [404, 400] {
         let (site, session) = forgetful(how).await;
         let link = connect(&site.url()).await;
-        link.run(Errand::LogLevel(LogLevel::Warning)).await.unwrap();
+        link.run(ControlRequest::LogLevel(LogLevel::Warning)).await.unwrap();
         assert_eq!(call(&link, "x").await.unwrap(), "1");
         session.store(2, Ordering::SeqCst);
         let calls = (call(&link, "x"), call(&link, "x"), call(&link, "x"));
@@ -126,15 +126,15 @@ async fn a_forgotten_session_is_opened_anew_once_for_all() {
         // What was said once holds for the next session too.
         assert_eq!(site.count("logging/setLevel"), 2);
         session.store(3, Ordering::SeqCst);
-        link.run(Errand::Ping).await.unwrap_err();
-        link.run(Errand::LogLevel(LogLevel::Error)).await.unwrap();
+        link.run(ControlRequest::Ping).await.unwrap_err();
+        link.run(ControlRequest::LogLevel(LogLevel::Error)).await.unwrap();
         assert_eq!(call(&link, "x").await.unwrap(), "3");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_forgets_at_once_is_given_up() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         match seen.method() {
             "tools/call" => wire.status(404).await,
             _ => _ = legacy(&seen, &mut wire).await,
@@ -148,7 +148,7 @@ async fn a_server_that_forgets_at_once_is_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_session_404_is_an_error() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         match seen.method() {
             "initialize" => wire.hello(&seen, "2025-06-18", None).await,
             "tools/call" => wire.status(404).await,
@@ -165,7 +165,7 @@ async fn without_a_session_404_is_an_error() {
 #[tokio::test(start_paused = true)]
 async fn questions_are_answered_by_post() {
     let answered = Arc::new(Notify::new());
-    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
         let answered = answered.clone();
         async move {
             match seen.method() {
@@ -205,9 +205,9 @@ async fn questions_are_answered_by_post() {
     assert_eq!(answers.len(), 3);
 }
 
-struct Heard(std::sync::Mutex<Vec<String>>);
+struct ServerNotification(std::sync::Mutex<Vec<String>>);
 
-impl Ear for Heard {
+impl NotificationListener for ServerNotification {
     fn heard(&self, notification: &Notification) {
         self.0.lock().unwrap().push(format!("{notification:?}"));
     }
@@ -217,7 +217,7 @@ impl Ear for Heard {
 async fn the_server_speaks_on_a_stream_of_its_own() {
     let speak = Arc::new(Notify::new());
     let may_speak = speak.clone();
-    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
         let speak = may_speak.clone();
         async move {
             match seen.method() {
@@ -240,9 +240,9 @@ async fn the_server_speaks_on_a_stream_of_its_own() {
     })
     .await;
     let link = connect(&site.url()).await;
-    let ear = Arc::new(Heard(Default::default()));
-    let heard: Arc<dyn Ear> = ear.clone();
-    link.listen_in(Arc::downgrade(&heard));
+    let ear = Arc::new(ServerNotification(Default::default()));
+    let heard: Arc<dyn NotificationListener> = ear.clone();
+    link.add_listener(Arc::downgrade(&heard));
     site.came("GET", 1).await;
     assert_eq!(
         site.log().iter().find(|it| it.verb == "GET").unwrap().head("accept"),
@@ -261,7 +261,7 @@ async fn the_server_speaks_on_a_stream_of_its_own() {
 #[tokio::test(start_paused = true)]
 async fn a_reply_may_come_on_the_other_stream() {
     let asked: Arc<std::sync::Mutex<Option<Seen>>> = Arc::default();
-    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
         let asked = asked.clone();
         async move {
             match seen.method() {
@@ -293,7 +293,7 @@ async fn a_reply_may_come_on_the_other_stream() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_call_is_cancelled_by_name() {
     for streams in [true, false] {
-        let site = Site::new(move |seen: Seen, mut wire: Wire| async move {
+        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| async move {
             match seen.method() {
                 "tools/call" => {
                     if streams {
@@ -329,7 +329,7 @@ async fn a_dropped_call_is_cancelled_by_name() {
 
 #[tokio::test(start_paused = true)]
 async fn a_goodbye_that_nobody_answers_does_not_last() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         match seen.method() {
             "DELETE" => wire.hold().await,
             _ => _ = legacy(&seen, &mut wire).await,
@@ -343,7 +343,7 @@ async fn a_goodbye_that_nobody_answers_does_not_last() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_outlives_a_method_that_the_server_does_not_have() {
-    let site = Site::new(|seen: Seen, mut wire: Wire| async move {
+    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         match seen.method() {
             "tools/call" => match seen.body["params"]["name"].as_str().unwrap() {
                 "unknown" => wire.json(404, &seen.error(-32601, "Method not found")).await,
@@ -363,7 +363,7 @@ async fn a_session_outlives_a_method_that_the_server_does_not_have() {
 async fn closing_does_not_wait_for_an_opening() {
     let is_stuck = Arc::new(AtomicUsize::new(0));
     let state = is_stuck.clone();
-    let site = Site::new(move |seen: Seen, mut wire: Wire| {
+    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
         let is_stuck = state.load(Ordering::SeqCst) == 1;
         async move {
             match seen.method() {

@@ -14,14 +14,15 @@ use tokio::{
     sync::{Semaphore, broadcast},
 };
 use wharf_model::{
-    Ask, BoxFuture, Deadlines, Discovery, Implementation, ListCapability, LogLevel, Method,
-    Notification, Outbox, Outcome, Reply, Request, ResourcesCapability, Service, ToolResult,
+    BoxFuture, ClientRequest, Deadlines, Discovery, Implementation, ListCapability, LogLevel,
+    Method, Notification, Outbox, Outcome, Reply, Request, ResourcesCapability, Service,
+    ToolResult,
 };
 use wharf_transport::{
-    Host, LineLimits, Shutdown, TokioTimer,
+    LineLimits, ServerContext, Shutdown, TokioTimer,
     server::http::{Http, HttpService, serve},
 };
-use wharf_wire::Wire;
+use wharf_wire::ServerProtocol;
 
 #[derive(Clone)]
 pub(crate) struct Toy {
@@ -69,12 +70,12 @@ impl Service for Toy {
                 (_, "gate") => toy.gate.acquire().await.unwrap().forget(),
                 (_, "let_go") => {
                     count(&outbox, to).await;
-                    outbox.let_go();
+                    outbox.release_connection();
                     toy.gate.acquire().await.unwrap().forget();
                     count(&outbox, to).await;
                 }
                 (_, "ask") => {
-                    return match outbox.ask(Ask::Roots).await {
+                    return match outbox.ask(ClientRequest::Roots).await {
                         Ok(answer) => ToolResult::text(answer).into(),
                         Err(error) => error.into(),
                     };
@@ -116,8 +117,9 @@ impl Toy {
             shutdown: Shutdown::new(),
             port: listener.local_addr().unwrap().port(),
         };
-        let wire = Wire::new(Implementation::new("toy", "1")).default_log_level(LogLevel::Debug);
-        let host = Host {
+        let wire =
+            ServerProtocol::new(Implementation::new("toy", "1")).default_log_level(LogLevel::Debug);
+        let host = ServerContext {
             wire: Arc::new(wire),
             service: Arc::new(toy.clone()),
             timer: Arc::new(TokioTimer),

@@ -16,19 +16,20 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
-use wharf_client::Link;
+use wharf_client::ClientTransport;
 use wharf_model::{
-    Ask, Asks, BoxFuture, ClientCapabilities, Deadlines, Discovery, Error, ErrorKind, Event,
-    Exchange, Filter, Implementation, InputRequired, ListCapability, LiveFilter, LogLevel, Method,
-    Notification, Outbox, Outcome, Reply, Request, RequestBuilder, ResourcesCapability, Scope,
-    ServerCapabilities, Service, ToolResult,
+    ActiveCall, BoxFuture, ClientCapabilities, ClientRequest, Deadlines, Discovery, Error,
+    ErrorKind, Event, Implementation, InputMode, InputRequired, ListCapability,
+    LiveSubscriptionFilter, LogLevel, Method, Notification, Outbox, Outcome, Reply, Request,
+    RequestBuilder, RequestExtensions, ResourcesCapability, ServerCapabilities, Service,
+    SubscriptionFilter, ToolResult,
 };
 use wharf_transport::{
-    Host, LineLimits, Shutdown, TokioTimer,
-    client::{LinkOptions, Traced, connect_stream},
+    LineLimits, ServerContext, Shutdown, TokioTimer,
+    client::{ClientTransportOptions, TraceEvent, connect_stream},
     server::in_memory,
 };
-use wharf_wire::{ClientSelf, Wire};
+use wharf_wire::{ClientIdentity, ServerProtocol};
 
 /// Does what the name of a tool says.
 pub(crate) struct Toy {
@@ -86,7 +87,8 @@ impl Service for Toy {
                 (Method::Discover, _) => Reply::Discover(Box::new(discovery())).into(),
                 (Method::Listen, _) => {
                     let filter = request.filter.clone().unwrap();
-                    outbox.notify(Notification::Acknowledged(filter.read(Filter::clone)));
+                    outbox
+                        .notify(Notification::Acknowledged(filter.read(SubscriptionFilter::clone)));
                     while let Ok(change) = changes.recv().await {
                         if filter.read(|filter| filter.wants(&change)) {
                             outbox.notify(change);
@@ -100,12 +102,12 @@ impl Service for Toy {
                     outbox.notify(progress(2.0));
                     ToolResult::text("said").into()
                 }
-                (_, "ask") if request.asks == Asks::Suspend => {
-                    let requests = vec![("where".to_owned(), Ask::Roots)];
+                (_, "ask") if request.asks == InputMode::Suspend => {
+                    let requests = vec![("where".to_owned(), ClientRequest::Roots)];
                     let state = Some("sealed".to_owned());
                     Outcome::InputRequired(Box::new(InputRequired { requests, state }))
                 }
-                (_, "ask") => match outbox.ask(Ask::Roots).await {
+                (_, "ask") => match outbox.ask(ClientRequest::Roots).await {
                     Ok(answer) => ToolResult::text(answer).into(),
                     Err(error) => ToolResult::error(error.to_string()).into(),
                 },
@@ -123,7 +125,7 @@ impl Service for Toy {
 
 /// The server, and what a test needs to steer it.
 pub(crate) struct Bed {
-    pub(crate) host: Arc<Host>,
+    pub(crate) host: Arc<ServerContext>,
     pub(crate) shutdown: Shutdown,
     changes: broadcast::Sender<Notification>,
     under_way: Arc<AtomicUsize>,
@@ -139,8 +141,8 @@ impl Bed {
             under_way: Arc::clone(&under_way),
             listens: Arc::clone(&listens),
         };
-        let host = Arc::new(Host {
-            wire: Arc::new(Wire::new(Implementation::new("toy", "1"))),
+        let host = Arc::new(ServerContext {
+            wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
             service: Arc::new(toy),
             timer: Arc::new(TokioTimer),
             deadlines: Deadlines::default(),
@@ -153,10 +155,10 @@ impl Bed {
     pub(crate) fn pipe(
         &self,
     ) -> ((ReadHalf<DuplexStream>, WriteHalf<DuplexStream>), JoinHandle<()>) {
-        in_memory::connect(self.host.clone(), Scope::new(), self.shutdown.clone())
+        in_memory::connect(self.host.clone(), RequestExtensions::new(), self.shutdown.clone())
     }
 
-    pub(crate) async fn link(&self, options: LinkOptions) -> Arc<dyn Link> {
+    pub(crate) async fn link(&self, options: ClientTransportOptions) -> Arc<dyn ClientTransport> {
         let ((reader, writer), _) = self.pipe();
         connect_stream(reader, writer, options).await.unwrap()
     }
@@ -187,14 +189,14 @@ pub(crate) async fn until(done: impl Fn() -> bool) {
 }
 
 /// A client that can list its roots.
-pub(crate) fn options() -> LinkOptions {
+pub(crate) fn options() -> ClientTransportOptions {
     let capabilities: ClientCapabilities =
         serde_json::from_value(serde_json::json!({"roots": {"listChanged": true}})).unwrap();
     let info = Implementation::new("tester", "1");
-    LinkOptions::new(ClientSelf { info, capabilities })
+    ClientTransportOptions::new(ClientIdentity { info, capabilities })
 }
 
-pub(crate) fn pinned(date: &str) -> LinkOptions {
+pub(crate) fn pinned(date: &str) -> ClientTransportOptions {
     let mut options = options();
     options.pin = Some(date.parse().unwrap());
     options
@@ -205,14 +207,14 @@ pub(crate) fn pinned(date: &str) -> LinkOptions {
 pub(crate) struct Trail(Arc<Mutex<Vec<String>>>);
 
 impl Trail {
-    pub(crate) fn on(options: &mut LinkOptions) -> Trail {
+    pub(crate) fn on(options: &mut ClientTransportOptions) -> Trail {
         let trail = Trail::default();
         let lines = trail.0.clone();
-        options.trace = Some(Arc::new(move |what: Traced<'_>| {
+        options.trace = Some(Arc::new(move |what: TraceEvent<'_>| {
             let line = match what {
-                Traced::Sent(message) => format!("> {}", String::from_utf8_lossy(message)),
-                Traced::Received(message) => format!("< {}", String::from_utf8_lossy(message)),
-                Traced::Note(note) => format!("# {note}"),
+                TraceEvent::Sent(message) => format!("> {}", String::from_utf8_lossy(message)),
+                TraceEvent::Received(message) => format!("< {}", String::from_utf8_lossy(message)),
+                TraceEvent::Note(note) => format!("# {note}"),
                 other => format!("{other:?}"),
             };
             lines.lock().unwrap().push(line);
@@ -238,26 +240,28 @@ pub(crate) fn tool(name: &str) -> Request {
     let mut request = RequestBuilder::new(Method::CallTool).target(name).build();
     request.progress = true;
     request.log_level = Some(LogLevel::Debug);
-    request.asks = Asks::Deliver;
+    request.asks = InputMode::Deliver;
     request
 }
 
-pub(crate) fn listening(filter: Filter) -> Request {
+pub(crate) fn listening(filter: SubscriptionFilter) -> Request {
     let mut request = RequestBuilder::new(Method::Listen).build();
-    request.filter = Some(LiveFilter::new(filter));
+    request.filter = Some(LiveSubscriptionFilter::new(filter));
     request
 }
 
 /// A call in the making, polled as its user would.
-pub(crate) struct Calling(Exchange);
+pub(crate) struct CallBuilder(ActiveCall);
 
-impl Calling {
-    pub(crate) fn start(link: &Arc<dyn Link>, request: Request) -> Calling {
+impl CallBuilder {
+    pub(crate) fn start(link: &Arc<dyn ClientTransport>, request: Request) -> CallBuilder {
         let deadlines = match request.method {
             Method::Listen => Deadlines { idle: None, total: None },
             _ => Deadlines { idle: Some(Duration::from_secs(60)), ..Deadlines::default() },
         };
-        Calling(Exchange::start(&**link, request, Arc::new(TokioTimer), deadlines).for_caller())
+        CallBuilder(
+            ActiveCall::start(&**link, request, Arc::new(TokioTimer), deadlines).for_caller(),
+        )
     }
 
     /// What happens next. Questions are answered with one root.
@@ -265,7 +269,7 @@ impl Calling {
         loop {
             let next = poll_fn(|cx| self.0.poll_event(cx));
             match timeout(Duration::from_secs(600), next).await.unwrap() {
-                Event::Ask(id, Ask::Roots) => {
+                Event::ClientRequest(id, ClientRequest::Roots) => {
                     let roots = r#"{"roots":[{"uri":"file:///quay"}]}"#.to_owned();
                     self.0.answers().deliver(id, Ok(roots));
                 }
@@ -305,12 +309,15 @@ pub(crate) fn short(notification: &Notification) -> String {
 }
 
 /// Calls a tool to its end.
-pub(crate) async fn call(link: &Arc<dyn Link>, request: Request) -> (Vec<String>, Outcome) {
-    Calling::start(link, request).end().await
+pub(crate) async fn call(
+    link: &Arc<dyn ClientTransport>,
+    request: Request,
+) -> (Vec<String>, Outcome) {
+    CallBuilder::start(link, request).end().await
 }
 
 /// The text of a tool's result.
-pub(crate) async fn say(link: &Arc<dyn Link>, name: &str) -> Result<String, Error> {
+pub(crate) async fn say(link: &Arc<dyn ClientTransport>, name: &str) -> Result<String, Error> {
     let (_, outcome) = call(link, tool(name)).await;
     match outcome {
         Outcome::Complete(Reply::Tool(result)) => {

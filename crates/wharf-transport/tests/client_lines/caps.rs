@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use wharf_model::{ErrorKind, Event, Filter};
+use wharf_model::{ErrorKind, Event, SubscriptionFilter};
 
 use crate::{
-    bed::{Calling, Trail, listening, options, say, tool, until},
+    bed::{CallBuilder, Trail, listening, options, say, tool, until},
     peer::{legacy, modern},
 };
 
@@ -101,7 +101,7 @@ async fn an_error_without_an_id_fails_the_only_call() {
 #[tokio::test(start_paused = true)]
 async fn a_late_reply_is_nobodys() {
     let (mut peer, link) = modern(options()).await;
-    let mut calling = Calling::start(&link, tool("x"));
+    let mut calling = CallBuilder::start(&link, tool("x"));
     assert!(tokio::time::timeout(Duration::from_secs(1), calling.next()).await.is_err());
     let call = peer.expect("tools/call").await;
     drop(calling);
@@ -117,7 +117,7 @@ async fn a_late_reply_is_nobodys() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_nobody_polls_holds_the_others_up_only_for_a_while() {
     let (mut peer, link) = modern(options()).await;
-    let mut deaf = Calling::start(&link, tool("deaf"));
+    let mut deaf = CallBuilder::start(&link, tool("deaf"));
     assert!(tokio::time::timeout(Duration::from_secs(1), deaf.next()).await.is_err());
     let call = peer.expect("tools/call").await;
     let params = json!({"progressToken": call["id"], "progress": 1});
@@ -200,7 +200,7 @@ async fn a_call_that_was_answered_is_not_cancelled() {
     let mut options = options();
     let trail = Trail::on(&mut options);
     let (mut peer, link) = modern(options).await;
-    let mut calling = Calling::start(&link, tool("x"));
+    let mut calling = CallBuilder::start(&link, tool("x"));
     assert!(tokio::time::timeout(Duration::from_secs(1), calling.next()).await.is_err());
     let call = peer.expect("tools/call").await;
     peer.say(&call, "there already").await;
@@ -226,10 +226,10 @@ async fn a_text_arrives_as_it_is_whatever_it_holds() {
 #[tokio::test(start_paused = true)]
 async fn many_listens_that_nobody_polls_hold_a_call_up_no_longer_than_one() {
     let (mut peer, link) = legacy(options()).await;
-    let filter = Filter { tools: true, ..Filter::default() };
+    let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
     let mut deaf = Vec::new();
     for _ in 0..20 {
-        let mut calling = Calling::start(&link, listening(filter.clone()));
+        let mut calling = CallBuilder::start(&link, listening(filter.clone()));
         calling.heard().await;
         deaf.push(calling);
     }

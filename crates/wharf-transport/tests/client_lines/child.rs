@@ -4,15 +4,15 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::timeout;
-use wharf_client::Link;
+use wharf_client::ClientTransport;
 use wharf_model::{ErrorKind, Method, Outcome, Reply, RequestBuilder};
 use wharf_transport::{
     Shutdown,
-    client::{ChildCommand, LinkOptions, Stderr, connect_child},
+    client::{ChildCommand, ClientTransportOptions, Stderr, connect_child},
     server::stdio,
 };
 
-use crate::bed::{Bed, Calling, Trail, call, options, pinned, say, tool, until};
+use crate::bed::{Bed, CallBuilder, Trail, call, options, pinned, say, tool, until};
 
 const ROLE: &str = "WHARF_TEST_ROLE";
 
@@ -40,7 +40,7 @@ fn shell(script: &str) -> ChildCommand {
     ChildCommand::new("sh").args(["-c", script])
 }
 
-async fn start(options: LinkOptions) -> Arc<dyn Link> {
+async fn start(options: ClientTransportOptions) -> Arc<dyn ClientTransport> {
     connect_child(this_program(), options).await.unwrap()
 }
 
@@ -186,7 +186,7 @@ async fn a_call_to_a_child_can_be_cancelled() {
     let mut options = options();
     let trail = Trail::on(&mut options);
     let link = start(options).await;
-    let mut hanging = Calling::start(&link, tool("hang"));
+    let mut hanging = CallBuilder::start(&link, tool("hang"));
     assert!(timeout(Duration::from_millis(50), hanging.next()).await.is_err());
     drop(hanging);
     trail.until("> {\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\"").await;

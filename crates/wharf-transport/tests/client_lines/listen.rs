@@ -11,19 +11,25 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::timeout,
 };
-use wharf_client::Ear;
-use wharf_model::{ErrorKind, Event, Filter, Notification, Outcome, Reply};
+use wharf_client::NotificationListener;
+use wharf_model::{ErrorKind, Event, Notification, Outcome, Reply, SubscriptionFilter};
 use wharf_transport::client::connect_tcp;
 use wharf_wire::Revision;
 
 use crate::{
-    bed::{Bed, Calling, Trail, listening, options, pinned, short},
+    bed::{Bed, CallBuilder, Trail, listening, options, pinned, short},
     peer::{Peer, Port, legacy, modern},
 };
 
-fn everything() -> Filter {
+fn everything() -> SubscriptionFilter {
     let uris = uris(["toy://a"]);
-    Filter { tools: true, prompts: true, resources: true, uris, ..Filter::default() }
+    SubscriptionFilter {
+        tools: true,
+        prompts: true,
+        resources: true,
+        uris,
+        ..SubscriptionFilter::default()
+    }
 }
 
 fn uris<const N: usize>(uris: [&str; N]) -> BTreeSet<String> {
@@ -43,7 +49,7 @@ async fn changes_are_heard_in_every_revision() {
     for date in Revision::ALL.map(Revision::as_str) {
         let bed = Bed::new();
         let link = bed.link(pinned(date)).await;
-        let mut calling = Calling::start(&link, listening(everything()));
+        let mut calling = CallBuilder::start(&link, listening(everything()));
         let agreed = calling.heard().await;
         assert_eq!(agreed, serde_json::to_string(&everything()).unwrap(), "{date}");
         for change in [
@@ -72,7 +78,7 @@ async fn changes_are_heard_in_every_revision() {
 #[tokio::test(start_paused = true)]
 async fn a_played_listen_agrees_to_what_the_server_can() {
     let (mut peer, link) = legacy(options()).await;
-    let mut calling = Calling::start(&link, listening(everything()));
+    let mut calling = CallBuilder::start(&link, listening(everything()));
     let answering = tokio::spawn(async move {
         let subscribe = peer.expect("resources/subscribe").await;
         assert_eq!(subscribe["params"]["uri"], "toy://a");
@@ -81,7 +87,7 @@ async fn a_played_listen_agrees_to_what_the_server_can() {
         peer.reply(&subscribe, json!({})).await;
         peer
     });
-    let agreed = Filter { prompts: false, resources: false, ..everything() };
+    let agreed = SubscriptionFilter { prompts: false, resources: false, ..everything() };
     assert_eq!(calling.heard().await, serde_json::to_string(&agreed).unwrap());
     assert_eq!(calling.heard().await, "ToolsChanged");
     assert_eq!(calling.heard().await, "updated toy://a");
@@ -97,12 +103,12 @@ async fn a_resource_is_subscribed_once_and_unsubscribed_with_its_last_listen() {
     let listen = |filter| {
         let link = link.clone();
         tokio::spawn(async move {
-            let mut calling = Calling::start(&link, listening(filter));
+            let mut calling = CallBuilder::start(&link, listening(filter));
             calling.heard().await;
             calling
         })
     };
-    let filter = |name| Filter { uris: uris([name]), ..Filter::default() };
+    let filter = |name| SubscriptionFilter { uris: uris([name]), ..SubscriptionFilter::default() };
     let first = listen(filter("toy://a"));
     let subscribe = peer.expect("resources/subscribe").await;
     let second = listen(filter("toy://a"));
@@ -126,7 +132,7 @@ async fn a_resource_is_subscribed_once_and_unsubscribed_with_its_last_listen() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_subscription_fails_the_listen() {
     let (mut peer, link) = legacy(options()).await;
-    let calling = Calling::start(&link, listening(everything()));
+    let calling = CallBuilder::start(&link, listening(everything()));
     let ended = tokio::spawn(calling.end());
     let subscribe = peer.expect("resources/subscribe").await;
     peer.refuse(&subscribe, -32002).await;
@@ -139,7 +145,7 @@ async fn a_refused_subscription_fails_the_listen() {
 async fn a_server_ends_a_listen_in_either_way() {
     for with_result in [true, false] {
         let (mut peer, link) = modern(options()).await;
-        let calling = Calling::start(&link, listening(everything()));
+        let calling = CallBuilder::start(&link, listening(everything()));
         let ended = tokio::spawn(calling.end());
         let listen = peer.expect("subscriptions/listen").await;
         let meta = json!({"io.modelcontextprotocol/subscriptionId": listen["id"]});
@@ -165,8 +171,8 @@ async fn a_server_ends_a_listen_in_either_way() {
 #[tokio::test(start_paused = true)]
 async fn a_listen_over_a_stream_ends_with_it() {
     let (mut peer, link) = legacy(options()).await;
-    let filter = Filter { tools: true, ..Filter::default() };
-    let mut calling = Calling::start(&link, listening(filter));
+    let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
+    let mut calling = CallBuilder::start(&link, listening(filter));
     calling.heard().await;
     peer.print("bye\n").await;
     drop(peer);
@@ -175,9 +181,9 @@ async fn a_listen_over_a_stream_ends_with_it() {
     assert_eq!(error.kind, ErrorKind::ConnectionClosed);
 }
 
-struct Heard(Mutex<Vec<String>>);
+struct ServerNotification(Mutex<Vec<String>>);
 
-impl Ear for Heard {
+impl NotificationListener for ServerNotification {
     fn heard(&self, notification: &Notification) {
         self.0.lock().unwrap().push(short(notification));
     }
@@ -198,11 +204,15 @@ async fn a_played_listen_goes_on_over_another_connection() {
     let mut peer = port.accept().await;
     peer.initialize("2025-11-25").await;
     let link = connecting.await.unwrap().unwrap();
-    let ear = Arc::new(Heard(Mutex::default()));
+    let ear = Arc::new(ServerNotification(Mutex::default()));
     let weak = Arc::downgrade(&ear);
-    link.listen_in(weak);
-    let filter = Filter { tools: true, uris: uris(["toy://a", "toy://b"]), ..Filter::default() };
-    let mut calling = Calling::start(&link, listening(filter.clone()));
+    link.add_listener(weak);
+    let filter = SubscriptionFilter {
+        tools: true,
+        uris: uris(["toy://a", "toy://b"]),
+        ..SubscriptionFilter::default()
+    };
+    let mut calling = CallBuilder::start(&link, listening(filter.clone()));
     let (agreed, ()) = tokio::join!(calling.heard(), subscribe(&mut peer));
     assert_eq!(agreed, serde_json::to_string(&filter).unwrap());
     drop(peer);
@@ -237,7 +247,7 @@ async fn a_listen_of_a_modern_server_goes_on_over_another_connection() {
     let probe = peer.read().await;
     peer.discover(&probe).await;
     let link = connecting.await.unwrap().unwrap();
-    let mut calling = Calling::start(&link, listening(everything()));
+    let mut calling = CallBuilder::start(&link, listening(everything()));
     let asking = async {
         // Gone before it is acknowledged: that is the caller's to know.
         peer.expect("subscriptions/listen").await;
@@ -247,7 +257,7 @@ async fn a_listen_of_a_modern_server_goes_on_over_another_connection() {
     let Event::Done(Outcome::Failed(error)) = event else { panic!("{event:?}") };
     assert_eq!(error.kind, ErrorKind::ConnectionClosed);
 
-    let mut calling = Calling::start(&link, listening(everything()));
+    let mut calling = CallBuilder::start(&link, listening(everything()));
     let serving = tokio::spawn(async move {
         for end in [true, false] {
             let mut peer = port.accept().await;
@@ -277,8 +287,8 @@ async fn a_listen_whose_server_is_gone_for_good_ends() {
     let mut peer = port.accept().await;
     peer.initialize("2025-11-25").await;
     let link = connecting.await.unwrap().unwrap();
-    let filter = Filter { tools: true, ..Filter::default() };
-    let mut calling = Calling::start(&link, listening(filter));
+    let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
+    let mut calling = CallBuilder::start(&link, listening(filter));
     calling.heard().await;
     drop((peer, port));
     tokio::time::pause();
@@ -291,8 +301,8 @@ async fn a_listen_whose_server_is_gone_for_good_ends() {
 async fn a_subscription_that_is_never_answered_holds_up_no_other_for_ever() {
     let (mut peer, link) = legacy(options()).await;
     let follow = |uri: &str| {
-        let filter = Filter { uris: uris([uri]), ..Filter::default() };
-        tokio::spawn(Calling::start(&link, listening(filter)).end())
+        let filter = SubscriptionFilter { uris: uris([uri]), ..SubscriptionFilter::default() };
+        tokio::spawn(CallBuilder::start(&link, listening(filter)).end())
     };
     let first = follow("toy://a");
     peer.expect("resources/subscribe").await;
@@ -309,8 +319,8 @@ async fn a_subscription_that_is_never_answered_holds_up_no_other_for_ever() {
 async fn a_listen_that_nobody_polls_holds_up_no_other() {
     let (mut peer, link) = legacy(options()).await;
     let follow = |uri: &str| {
-        let filter = Filter { uris: uris([uri]), ..Filter::default() };
-        Calling::start(&link, listening(filter))
+        let filter = SubscriptionFilter { uris: uris([uri]), ..SubscriptionFilter::default() };
+        CallBuilder::start(&link, listening(filter))
     };
     let mut kept = follow("toy://a");
     assert!(timeout(Duration::from_secs(1), kept.next()).await.is_err());

@@ -11,9 +11,9 @@ use tokio::{
     net::{TcpListener, TcpStream},
     time::timeout,
 };
-use wharf_client::Link;
+use wharf_client::ClientTransport;
 use wharf_model::Error;
-use wharf_transport::client::{LinkOptions, connect_stream};
+use wharf_transport::client::{ClientTransportOptions, connect_stream};
 
 /// The server's end of a connection.
 pub(crate) struct Peer<S = DuplexStream> {
@@ -23,15 +23,17 @@ pub(crate) struct Peer<S = DuplexStream> {
 
 /// A connection within this process: the peer, and the client, which is being connected.
 pub(crate) fn peer(
-    options: LinkOptions,
-) -> (Peer, impl Future<Output = Result<Arc<dyn Link>, Error>>) {
+    options: ClientTransportOptions,
+) -> (Peer, impl Future<Output = Result<Arc<dyn ClientTransport>, Error>>) {
     let (client, server) = duplex(64 << 10);
     let (reader, writer) = split(client);
     (Peer::new(server), connect_stream(reader, writer, options))
 }
 
 /// A peer and a link to it that speaks 2025-11-25.
-pub(crate) async fn legacy(mut options: LinkOptions) -> (Peer, Arc<dyn Link>) {
+pub(crate) async fn legacy(
+    mut options: ClientTransportOptions,
+) -> (Peer, Arc<dyn ClientTransport>) {
     options.pin = Some("2025-11-25".parse().unwrap());
     let (mut peer, connecting) = peer(options);
     let connecting = tokio::spawn(connecting);
@@ -40,7 +42,7 @@ pub(crate) async fn legacy(mut options: LinkOptions) -> (Peer, Arc<dyn Link>) {
 }
 
 /// A peer and a link to it that speaks 2026-07-28.
-pub(crate) async fn modern(options: LinkOptions) -> (Peer, Arc<dyn Link>) {
+pub(crate) async fn modern(options: ClientTransportOptions) -> (Peer, Arc<dyn ClientTransport>) {
     let (mut peer, connecting) = peer(options);
     let connecting = tokio::spawn(connecting);
     let probe = peer.read().await;

@@ -10,11 +10,11 @@ use std::{
 
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, time::timeout};
-use wharf_model::{Ask, BoxFuture, Error};
-use wharf_transport::client::Orphans;
+use wharf_model::{BoxFuture, ClientRequest, Error};
+use wharf_transport::client::UnsolicitedRequestHandler;
 
 use crate::{
-    bed::{Calling, Trail, options, say, tool, until},
+    bed::{CallBuilder, Trail, options, say, tool, until},
     peer::{legacy, modern},
 };
 
@@ -25,9 +25,9 @@ fn question(id: u64) -> Value {
 /// Answers when the test lets it.
 struct Slow(Arc<Semaphore>);
 
-impl Orphans for Slow {
-    fn ask(&self, ask: Ask) -> BoxFuture<Result<String, Error>> {
-        assert_eq!(ask, Ask::Roots);
+impl UnsolicitedRequestHandler for Slow {
+    fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>> {
+        assert_eq!(ask, ClientRequest::Roots);
         let gate = self.0.clone();
         Box::pin(async move {
             gate.acquire().await.unwrap().forget();
@@ -107,7 +107,7 @@ async fn a_question_taken_back_is_not_answered_and_makes_room() {
 #[tokio::test(start_paused = true)]
 async fn a_question_of_a_call_that_is_given_up_ends_with_it() {
     let (mut peer, link) = legacy(options()).await;
-    let mut calling = Calling::start(&link, tool("x"));
+    let mut calling = CallBuilder::start(&link, tool("x"));
     assert!(timeout(Duration::from_secs(1), calling.next()).await.is_err());
     peer.expect("tools/call").await;
     peer.send(question(1)).await;
@@ -136,8 +136,8 @@ async fn a_modern_client_answers_no_requests() {
 #[derive(Debug, Default)]
 struct Counting(AtomicUsize);
 
-impl Orphans for Counting {
-    fn ask(&self, _: Ask) -> BoxFuture<Result<String, Error>> {
+impl UnsolicitedRequestHandler for Counting {
+    fn ask(&self, _: ClientRequest) -> BoxFuture<Result<String, Error>> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::ready(Ok(format!(r#"{{"roots":[],"x":"{}"}}"#, "x".repeat(10_000)))))
     }

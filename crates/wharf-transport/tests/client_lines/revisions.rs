@@ -7,14 +7,14 @@ use std::{
 
 use serde_json::{Value, value::RawValue};
 use tokio::time::timeout;
-use wharf_client::{Ear, Errand};
+use wharf_client::{ControlRequest, NotificationListener};
 use wharf_model::{
     Deadlines, ErrorKind, LogLevel, Method, Notification, Outbox, Outcome, Reply, RequestBuilder,
 };
 use wharf_transport::TokioTimer;
 use wharf_wire::Revision;
 
-use crate::bed::{Bed, Calling, Trail, call, options, pinned, say, short, tool};
+use crate::bed::{Bed, CallBuilder, Trail, call, options, pinned, say, short, tool};
 
 fn dates() -> impl Iterator<Item = &'static str> {
     Revision::ALL.into_iter().map(Revision::as_str)
@@ -62,7 +62,7 @@ async fn calls_end_with_results_and_errors() {
 async fn progress_and_logs_reach_the_call_before_its_end() {
     for date in dates() {
         let link = Bed::new().link(pinned(date)).await;
-        link.run(Errand::LogLevel(LogLevel::Debug)).await.unwrap();
+        link.run(ControlRequest::LogLevel(LogLevel::Debug)).await.unwrap();
         let (heard, _) = call(&link, tool("talk")).await;
         assert_eq!(heard, ["progress 1", "log \"half way\"", "progress 2"], "{date}");
     }
@@ -95,7 +95,7 @@ async fn a_call_that_is_dropped_ends_at_the_server_too() {
         let mut options = pinned(date);
         let trail = Trail::on(&mut options);
         let link = bed.link(options).await;
-        let mut hanging = Calling::start(&link, tool("hang"));
+        let mut hanging = CallBuilder::start(&link, tool("hang"));
         assert!(timeout(Duration::from_secs(1), hanging.next()).await.is_err());
         bed.until_calls(1).await;
         drop(hanging);
@@ -122,11 +122,15 @@ async fn errands_are_run_as_each_era_does() {
         let mut options = pinned(date);
         let trail = Trail::on(&mut options);
         let link = bed.link(options).await;
-        for errand in [Errand::Ping, Errand::LogLevel(LogLevel::Error), Errand::RootsChanged] {
+        for errand in [
+            ControlRequest::Ping,
+            ControlRequest::LogLevel(LogLevel::Error),
+            ControlRequest::RootsChanged,
+        ] {
             link.run(errand).await.unwrap();
         }
         // What is sent without an answer is on its way at least.
-        link.run(Errand::Ping).await.unwrap();
+        link.run(ControlRequest::Ping).await.unwrap();
         let legacy = usize::from(date != "2026-07-28");
         let counts = [
             "> {\"jsonrpc\":\"2.0\",\"method\":\"notifications/roots/list_changed\"",
@@ -155,9 +159,9 @@ async fn any_request_can_be_made_by_its_name() {
     }
 }
 
-struct Heard(Mutex<Vec<String>>);
+struct ServerNotification(Mutex<Vec<String>>);
 
-impl Ear for Heard {
+impl NotificationListener for ServerNotification {
     fn heard(&self, notification: &Notification) {
         self.0.lock().unwrap().push(short(notification));
     }
@@ -168,9 +172,9 @@ async fn an_ear_hears_what_belongs_to_no_call() {
     for date in dates().filter(|date| *date != "2026-07-28") {
         let bed = Bed::new();
         let link = bed.link(pinned(date)).await;
-        let ear = Arc::new(Heard(Mutex::default()));
+        let ear = Arc::new(ServerNotification(Mutex::default()));
         let weak = Arc::downgrade(&ear);
-        link.listen_in(weak);
+        link.add_listener(weak);
         bed.change(Notification::ToolsChanged).await;
         crate::bed::until(|| !ear.0.lock().unwrap().is_empty()).await;
         assert_eq!(*ear.0.lock().unwrap(), ["ToolsChanged"], "{date}");
@@ -184,7 +188,7 @@ async fn a_closed_link_ends_the_connection_and_its_calls() {
         let ((reader, writer), serving) = bed.pipe();
         let link =
             wharf_transport::client::connect_stream(reader, writer, pinned(date)).await.unwrap();
-        let mut hanging = Calling::start(&link, tool("hang"));
+        let mut hanging = CallBuilder::start(&link, tool("hang"));
         assert!(timeout(Duration::from_secs(1), hanging.next()).await.is_err());
         link.close().await;
         let (_, outcome) = hanging.end().await;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
-use wharf_client::{Errand, Link};
+use wharf_client::{ClientTransport, ControlRequest};
 use wharf_model::{ErrorKind, LogLevel};
 use wharf_transport::{
     client::{connect_tcp, connect_unix},
@@ -11,12 +11,12 @@ use wharf_transport::{
 };
 
 use crate::{
-    bed::{Bed, Calling, Trail, call, options, pinned, say, tool},
+    bed::{Bed, CallBuilder, Trail, call, options, pinned, say, tool},
     peer::Port,
 };
 
-pub(crate) async fn works(link: &Arc<dyn Link>) {
-    link.run(Errand::LogLevel(LogLevel::Debug)).await.unwrap();
+pub(crate) async fn works(link: &Arc<dyn ClientTransport>) {
+    link.run(ControlRequest::LogLevel(LogLevel::Debug)).await.unwrap();
     assert_eq!(say(link, "now").await.unwrap(), "now {}");
     let (heard, _) = call(link, tool("talk")).await;
     assert_eq!(heard, ["progress 1", "log \"half way\"", "progress 2"]);
@@ -108,13 +108,13 @@ async fn the_log_level_is_said_again_over_another_connection() {
     let mut peer = port.accept().await;
     peer.initialize("2025-11-25").await;
     let link = connecting.await.unwrap().unwrap();
-    let setting = tokio::spawn(link.run(Errand::LogLevel(LogLevel::Error)));
+    let setting = tokio::spawn(link.run(ControlRequest::LogLevel(LogLevel::Error)));
     let set = peer.expect("logging/setLevel").await;
     peer.reply(&set, serde_json::json!({})).await;
     setting.await.unwrap().unwrap();
     drop(peer);
     trail.until("# Connection closed").await;
-    let pinging = tokio::spawn(link.run(Errand::Ping));
+    let pinging = tokio::spawn(link.run(ControlRequest::Ping));
     let mut peer = port.accept().await;
     peer.initialize("2025-11-25").await;
     assert_eq!(peer.expect("logging/setLevel").await["params"]["level"], "error");
@@ -152,7 +152,7 @@ async fn a_call_that_is_dropped_while_a_connection_opens_does_not_stop_it() {
     port.accept().await.initialize("2025-11-25").await;
     let link = connecting.await.unwrap().unwrap();
     trail.until("# Connection closed").await;
-    let mut calling = Calling::start(&link, tool("x"));
+    let mut calling = CallBuilder::start(&link, tool("x"));
     let mut peer = tokio::select! {
         peer = port.accept() => peer,
         event = calling.next() => panic!("{event:?}"),
@@ -178,7 +178,7 @@ async fn calls_that_nobody_polls_hold_up_no_other() {
     let link = connecting.await.unwrap().unwrap();
     drop(peer);
     trail.until("# Connection closed").await;
-    let mut kept: Vec<_> = (0..3).map(|_| Calling::start(&link, tool("x"))).collect();
+    let mut kept: Vec<_> = (0..3).map(|_| CallBuilder::start(&link, tool("x"))).collect();
     for calling in &mut kept {
         assert!(timeout(Duration::from_millis(1), calling.next()).await.is_err());
     }

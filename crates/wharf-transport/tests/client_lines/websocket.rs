@@ -16,7 +16,7 @@ use tokio_tungstenite::{
         handshake::server::{Request, Response},
     },
 };
-use wharf_model::{BoxFuture, Credentials, Error, ErrorKind, Rebuff, Shown};
+use wharf_model::{AuthFailure, AuthHeaders, BoxFuture, CredentialsProvider, Error, ErrorKind};
 use wharf_transport::{
     client::connect_websocket,
     server::http::{Http, HttpService, Tls, serve},
@@ -133,19 +133,19 @@ async fn listen() -> (TcpListener, String, Vec<(String, String)>) {
 /// Takes an hour to find out what to show, during which nothing else happens.
 struct Slow;
 
-impl Credentials for Slow {
-    fn show(&self, _: &str, _: &str) -> BoxFuture<Result<Shown, Error>> {
+impl CredentialsProvider for Slow {
+    fn show(&self, _: &str, _: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
         Box::pin(async {
             tokio::time::pause();
             tokio::time::sleep(Duration::from_secs(3600)).await;
             tokio::time::resume();
-            Ok(Shown::new(1, vec![("x-key", "k".to_owned())]))
+            Ok(AuthHeaders::new(1, vec![("x-key", "k".to_owned())]))
         })
     }
 
     fn answered(&self, _: u64, _: u16, _: Option<&str>) {}
 
-    fn refused(&self, _: Rebuff) -> BoxFuture<Result<bool, Error>> {
+    fn refused(&self, _: AuthFailure) -> BoxFuture<Result<bool, Error>> {
         Box::pin(async { Ok(false) })
     }
 }

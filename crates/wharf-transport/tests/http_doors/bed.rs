@@ -11,14 +11,14 @@ use std::{
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, time::timeout};
 use wharf_model::{
-    Ask, BoxFuture, Deadlines, Filter, Implementation, Method, Notification, Outbox, Outcome,
-    Reply, Request, Service, ToolResult,
+    BoxFuture, ClientRequest, Deadlines, Implementation, Method, Notification, Outbox, Outcome,
+    Reply, Request, Service, SubscriptionFilter, ToolResult,
 };
 use wharf_transport::{
-    Host, LineLimits, Shutdown, TokioTimer,
+    LineLimits, ServerContext, Shutdown, TokioTimer,
     server::http::{Http, HttpLimits, HttpService},
 };
-use wharf_wire::Wire;
+use wharf_wire::ServerProtocol;
 
 /// Answers `now` at once, `gate` when the test opens it, `ask` when the client has answered, `long`
 /// with a megabyte, `nonce-…` with its name; `flood` never stops talking, and `who` says who calls.
@@ -53,14 +53,14 @@ impl Service for Toy {
             match (request.method, &*name) {
                 (Method::Discover, _) => Reply::Discover(Box::default()).into(),
                 (Method::Listen, _) => {
-                    outbox.notify(Notification::Acknowledged(Filter::default()));
+                    outbox.notify(Notification::Acknowledged(SubscriptionFilter::default()));
                     std::future::pending().await
                 }
                 (_, "gate") => {
                     gate.acquire().await.unwrap().forget();
                     ToolResult::text("open").into()
                 }
-                (_, "ask") => match outbox.ask(Ask::Roots).await {
+                (_, "ask") => match outbox.ask(ClientRequest::Roots).await {
                     Ok(answer) => ToolResult::text(answer).into(),
                     Err(error) => ToolResult::error(error.to_string()).into(),
                 },
@@ -93,7 +93,7 @@ pub(crate) struct Bed {
     pub(crate) gate: Arc<Semaphore>,
     pub(crate) shutdown: Shutdown,
     running: Arc<AtomicUsize>,
-    host: Arc<Host>,
+    host: Arc<ServerContext>,
 }
 
 impl Bed {
@@ -105,8 +105,8 @@ impl Bed {
         let (gate, running) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let mut limits = LineLimits::default();
         change(&mut limits);
-        let host = Arc::new(Host {
-            wire: Arc::new(Wire::new(Implementation::new("toy", "1"))),
+        let host = Arc::new(ServerContext {
+            wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
             service: Arc::new(Toy { gate: gate.clone(), running: running.clone() }),
             timer: Arc::new(TokioTimer),
             deadlines: Deadlines::default(),

@@ -12,8 +12,8 @@ use std::{
 
 use tokio::time::Instant;
 use wharf_model::{
-    Bus, Ear, Error, ErrorKind, EventStore, Events, Health, Keep, Keeping, NonceStore, Rate,
-    RateStore, Reach, Record, RecordStore, Stored, Stores, Taking,
+    Bus, BusSubscriber, Error, ErrorKind, EventStore, Events, Health, NonceStore, PutResult, Rate,
+    RateStore, Record, RecordStore, Retention, Sharing, Stored, Stores, Taking,
 };
 
 /// All stores of a fleet.
@@ -27,7 +27,7 @@ struct Inner {
     pub(crate) deaf: AtomicBool,
     records: Mutex<HashMap<String, Record>>,
     streams: Mutex<HashMap<String, Stream>>,
-    ears: Mutex<Vec<(String, Weak<dyn Ear>)>>,
+    ears: Mutex<Vec<(String, Weak<dyn BusSubscriber>)>>,
     operations: AtomicUsize,
     /// Whether some of what is done is said to have failed.
     fickle: AtomicBool,
@@ -69,7 +69,7 @@ impl Ports {
             rates: all.clone(),
             nonces: all.clone(),
             health: all,
-            reach: Reach::Fleet,
+            reach: Sharing::Fleet,
         }
     }
 
@@ -241,8 +241,8 @@ impl RecordStore for Ports {
         self.reply(|_| Vec::new())
     }
 
-    fn keep(&self, _: &str, _: u64, _: &str, _: Vec<u8>) -> Stored<Keeping> {
-        self.reply(|_| Keeping::Lost)
+    fn keep(&self, _: &str, _: u64, _: &str, _: Vec<u8>) -> Stored<PutResult> {
+        self.reply(|_| PutResult::Lost)
     }
 
     fn kept(&self, _: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
@@ -259,7 +259,7 @@ impl RecordStore for Ports {
 }
 
 impl EventStore for Ports {
-    fn append(&self, stream: &str, event: Vec<u8>, keep: Keep) -> Stored<u64> {
+    fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
         let stream = stream.to_owned();
         self.reply(move |ports| {
             let mut streams = ports.live();
@@ -310,7 +310,7 @@ impl Bus for Ports {
         })
     }
 
-    fn subscribe(&self, topic: &str, ear: Arc<dyn Ear>) -> Box<dyn Any + Send + Sync> {
+    fn subscribe(&self, topic: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
         self.0.ears.lock().unwrap().push((topic.to_owned(), Arc::downgrade(&ear)));
         Box::new(ear)
     }

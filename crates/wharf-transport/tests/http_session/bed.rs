@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, broadcast};
 use tower_service::Service as _;
 use wharf_model::{
-    Ask, BoxFuture, Deadlines, Error, Implementation, LogLevel, Method, Notification, Outbox,
-    Outcome, Principal, RemoteAddress, Reply, Service, ToolResult,
+    BoxFuture, ClientRequest, Deadlines, Error, Implementation, LogLevel, Method, Notification,
+    Outbox, Outcome, Principal, RemoteAddress, Reply, Service, ToolResult,
 };
 use wharf_transport::{
-    Host, LineLimits, Shutdown, TokioTimer,
+    LineLimits, ServerContext, Shutdown, TokioTimer,
     server::http::{Http, HttpLimits, HttpService},
 };
-use wharf_wire::Wire;
+use wharf_wire::ServerProtocol;
 
 use crate::{
     answer::{Answer, Names},
@@ -100,7 +100,7 @@ impl Service for Toy {
                     outbox.room().await;
                 },
                 (_, "ask") => {
-                    let answer = outbox.ask(Ask::Roots).await;
+                    let answer = outbox.ask(ClientRequest::Roots).await;
                     return match answer {
                         Ok(answer) => ToolResult::text(answer).into(),
                         Err(error) => ToolResult::error(error.kind.name()).into(),
@@ -114,7 +114,7 @@ impl Service for Toy {
                 }
                 (_, "let_go") => {
                     count(&outbox, arguments["to"].as_u64().unwrap()).await;
-                    outbox.let_go();
+                    outbox.release_connection();
                     pass().await;
                     count(&outbox, 1).await;
                 }
@@ -202,8 +202,9 @@ impl Bed {
         let (mut limits, mut lines) = (HttpLimits::default(), LineLimits::default());
         change(&mut limits);
         change_lines(&mut lines);
-        let wire = Wire::new(Implementation::new("toy", "1")).default_log_level(LogLevel::Debug);
-        let host = Host {
+        let wire =
+            ServerProtocol::new(Implementation::new("toy", "1")).default_log_level(LogLevel::Debug);
+        let host = ServerContext {
             wire: Arc::new(wire),
             service: Arc::new(toy.clone()),
             timer: Arc::new(TokioTimer),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use wharf_model::{Error, ErrorKind};
 
-use crate::client::{Incoming, Talk, notifications, server_requests::read_ask};
+use crate::client::{ClientCodec, ServerMessage, notifications, server_requests::read_ask};
 use crate::{
     CallId,
     json::{
@@ -25,22 +25,22 @@ const LONGEST_ID: usize = 1024;
 /// How many messages a batch may hold.
 const LONGEST_BATCH: usize = 10_000;
 
-impl Talk {
+impl ClientCodec {
     /// Reads what the server sent. A batch, which one revision has, gives several.
     ///
     /// ```
-    /// use wharf_wire::{ClientSelf, Incoming, Revision, Talk};
+    /// use wharf_wire::{ClientIdentity, ServerMessage, Revision, ClientCodec};
     ///
-    /// let talk = Talk::new(Revision::MODERN, ClientSelf::default().into());
+    /// let talk = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
     /// let reply = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
-    /// let [Incoming::Reply { id, result }] = &talk.hear(reply.into()).unwrap()[..] else { panic!() };
+    /// let [ServerMessage::Reply { id, result }] = &talk.hear(reply.into()).unwrap()[..] else { panic!() };
     /// assert_eq!(id.as_ref().unwrap().as_json(), "1");
     /// assert_eq!(result.as_ref().unwrap(), r#"{"content":[]}"#);
     /// ```
     ///
     /// # Errors
     /// If the message cannot be read at all.
-    pub fn hear(&self, message: Bytes) -> Result<Vec<Incoming>, Error> {
+    pub fn hear(&self, message: Bytes) -> Result<Vec<ServerMessage>, Error> {
         if u32::try_from(message.len()).is_err() {
             return Err(unreadable(ErrorKind::ContentTooLarge, "the message is too long"));
         }
@@ -53,7 +53,7 @@ impl Talk {
         }
     }
 
-    fn hear_batch(&self, body: &ByteString) -> Result<Vec<Incoming>, Error> {
+    fn hear_batch(&self, body: &ByteString) -> Result<Vec<ServerMessage>, Error> {
         use ErrorKind::{ContentTooLarge, InvalidRequest, ParseError};
         if !self.revision.has(Feature::Batches) {
             return Err(unreadable(InvalidRequest, "batches exist in revision 2025-03-26 only"));
@@ -66,11 +66,11 @@ impl Talk {
         }
         let each = spans.iter().filter_map(|span| span.of(body));
         // One that cannot be read must not cost the others.
-        let hear = |one: &str| self.hear_one(body.slice_ref(one)).unwrap_or(Incoming::Ignored);
+        let hear = |one: &str| self.hear_one(body.slice_ref(one)).unwrap_or(ServerMessage::Ignored);
         Ok(each.map(hear).collect())
     }
 
-    fn hear_one(&self, body: ByteString) -> Result<Incoming, Error> {
+    fn hear_one(&self, body: ByteString) -> Result<ServerMessage, Error> {
         use ErrorKind::{InvalidRequest, ParseError};
         let message = Message::of(body, DEPTH);
         if message.members.fault == Some(Fault::Malformed) {
@@ -101,7 +101,7 @@ impl Talk {
         }
     }
 
-    fn hear_reply(&self, message: &Message, id: Option<CallId>) -> Incoming {
+    fn hear_reply(&self, message: &Message, id: Option<CallId>) -> ServerMessage {
         let invalid = |problem| Err(unreadable(ErrorKind::ValidationFailed, problem));
         // Some servers write `null` for the one that there is not.
         let result = match (message.raw(Slot::Result), message.raw(Slot::Error)) {
@@ -111,36 +111,37 @@ impl Talk {
             (None, Some(error)) => Err(read_error(error, self.revision)),
             (None, None) => invalid("the reply has neither a result nor an error"),
         };
-        Incoming::Reply { id, result }
+        ServerMessage::Reply { id, result }
     }
 
-    fn hear_request(&self, message: &Message, method: &str, id: CallId) -> Incoming {
+    fn hear_request(&self, message: &Message, method: &str, id: CallId) -> ServerMessage {
         let params = message.raw(Slot::Params).unwrap_or("{}");
         let ask = match method {
             _ if message.members.fault.is_some() => Err(bad_field("params", "is nested too deep")),
-            "ping" => return Incoming::Ping { id },
+            "ping" => return ServerMessage::Ping { id },
             // There, questions travel in results.
             _ if self.is_modern() => Err(unknown_method(method)),
             _ => read_ask(method, params, self.revision),
         };
         match ask {
-            Ok(ask) => Incoming::Ask { id, ask },
-            Err(error) => Incoming::Refused { id, error },
+            Ok(ask) => ServerMessage::ClientRequest { id, ask },
+            Err(error) => ServerMessage::Refused { id, error },
         }
     }
 
-    fn hear_notification(&self, message: &Message, method: &str) -> Incoming {
+    fn hear_notification(&self, message: &Message, method: &str) -> ServerMessage {
         if message.members.fault.is_some() {
-            return Incoming::Ignored;
+            return ServerMessage::Ignored;
         }
         if method == "notifications/cancelled" {
             return match message.call_id(Slot::RequestId, LONGEST_ID) {
-                Some(id) => Incoming::Cancelled { id: id.detached() },
-                None => Incoming::Ignored,
+                Some(id) => ServerMessage::Cancelled { id: id.detached() },
+                None => ServerMessage::Ignored,
             };
         }
         let params = message.raw(Slot::Params).unwrap_or("{}");
-        notifications::read(self, method, params).map_or(Incoming::Ignored, Incoming::Heard)
+        notifications::read(self, method, params)
+            .map_or(ServerMessage::Ignored, ServerMessage::ServerNotification)
     }
 }
 

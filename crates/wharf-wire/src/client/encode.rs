@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, value::RawValue};
-use wharf_model::{Error, ErrorKind, LogLevel, Method, Request, Tasking};
+use wharf_model::{Error, ErrorKind, LogLevel, Method, Request, TaskRequest};
 
-use crate::client::{ClientSelf, Talk};
+use crate::client::{ClientCodec, ClientIdentity};
 use crate::{
     CallId, ErrorProfile, Revision,
     json::{envelope, scanner, writer, writer::Object},
@@ -30,7 +30,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    pub(super) fn new(client: &ClientSelf, revision: Revision) -> Self {
+    pub(super) fn new(client: &ClientIdentity, revision: Revision) -> Self {
         let mut capabilities = serde_json::to_value(&client.capabilities).unwrap_or_default();
         translate::client_capabilities(&mut capabilities, revision);
         let mut info = serde_json::to_value(&client.info).unwrap_or_default();
@@ -47,7 +47,7 @@ struct Wishes {
     level: Option<LogLevel>,
 }
 
-impl Talk {
+impl ClientCodec {
     /// Writes a call. Progress, if wanted, comes under the call's id.
     ///
     /// # Errors
@@ -89,9 +89,9 @@ impl Talk {
     /// request's id, under which progress finds its way.
     ///
     /// ```
-    /// use wharf_wire::{CallId, ClientSelf, Revision, Talk};
+    /// use wharf_wire::{CallId, ClientIdentity, Revision, ClientCodec};
     ///
-    /// let talk = Talk::new(Revision::NEWEST_LEGACY, ClientSelf::default().into());
+    /// let talk = ClientCodec::new(Revision::NEWEST_LEGACY, ClientIdentity::default().into());
     /// let mut out = Vec::new();
     /// talk.request("com.example/moor", Some(r#"{"pier":3}"#), &CallId::from(1), &mut out).unwrap();
     /// assert_eq!(
@@ -158,9 +158,9 @@ impl Talk {
     /// knows it, or an error.
     ///
     /// ```
-    /// use wharf_wire::{CallId, ClientSelf, Talk};
+    /// use wharf_wire::{CallId, ClientIdentity, ClientCodec};
     ///
-    /// let talk = Talk::new("2024-11-05".parse().unwrap(), ClientSelf::default().into());
+    /// let talk = ClientCodec::new("2024-11-05".parse().unwrap(), ClientIdentity::default().into());
     /// let said = r#"{"model":"m","role":"assistant","content":[
     ///     {"type":"text","text":"a"},{"type":"text","text":"b"}]}"#;
     /// let mut out = Vec::new();
@@ -237,8 +237,8 @@ impl Talk {
     }
 
     /// Writes that the call should become a task, where that is said so.
-    fn write_wanted(&self, tasking: Tasking, params: &mut Object<'_>) {
-        if let Tasking::Wanted(ttl) = tasking
+    fn write_wanted(&self, tasking: TaskRequest, params: &mut Object<'_>) {
+        if let TaskRequest::Wanted(ttl) = tasking
             && self.revision.has(Feature::TaskRequests)
         {
             let mut task = params.object("task");

@@ -2,22 +2,22 @@
 
 use wharf_model::{Method, Mirrored};
 
-use crate::client::Talk;
+use crate::client::ClientCodec;
 use crate::{
     encode_header,
     server::headers::{METHOD, NAME, VERSION},
     versions::revision::Feature,
 };
 
-impl Talk {
+impl ClientCodec {
     /// The HTTP headers of a request or notification: the version, and in a modern revision what
     /// others may route by. `target` is the tool, prompt, resource or task that the method
     /// names.
     ///
     /// ```
-    /// use wharf_wire::{ClientSelf, Revision, Talk};
+    /// use wharf_wire::{ClientIdentity, Revision, ClientCodec};
     ///
-    /// let talk = Talk::new(Revision::MODERN, ClientSelf::default().into());
+    /// let talk = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
     /// let headers = talk.headers("tools/call", Some("añadir"), None);
     /// assert_eq!(headers[0], ("MCP-Protocol-Version".to_owned(), "2026-07-28".to_owned()));
     /// assert_eq!(headers[1], ("Mcp-Method".to_owned(), "tools/call".to_owned()));

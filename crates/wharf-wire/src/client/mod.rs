@@ -13,25 +13,25 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use serde::{Deserialize, de::Error as _};
-use wharf_model::{Ask, ClientCapabilities, Error, Implementation, Notification};
+use wharf_model::{ClientCapabilities, ClientRequest, Error, Implementation, Notification};
 
-pub use crate::client::negotiation::{Answered, Carrier, Opening, Patience, Step};
+pub use crate::client::negotiation::{Answered, Carrier, Negotiation, Patience, Step};
 use crate::{CallId, Revision};
 
 /// What a client says about itself. Each revision is told what it knows of it.
 ///
 /// ```
 /// use wharf_model::{ClientCapabilities, Implementation, RootsCapability};
-/// use wharf_wire::ClientSelf;
+/// use wharf_wire::ClientIdentity;
 ///
-/// let client = ClientSelf {
+/// let client = ClientIdentity {
 ///     info: Implementation::new("tug", "1.0.0"),
 ///     capabilities: ClientCapabilities::default().roots(RootsCapability::default()),
 /// };
 /// assert_eq!(client.info.name, "tug");
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct ClientSelf {
+pub struct ClientIdentity {
     /// Its name and version.
     pub info: Implementation,
     /// What it can do.
@@ -44,27 +44,27 @@ pub struct ClientSelf {
 /// ```
 /// use std::sync::Arc;
 /// use wharf_model::{Method, RequestBuilder};
-/// use wharf_wire::{CallId, ClientSelf, Revision, Talk};
+/// use wharf_wire::{CallId, ClientIdentity, Revision, ClientCodec};
 ///
-/// let talk = Talk::new(Revision::NEWEST_LEGACY, Arc::new(ClientSelf::default()));
+/// let talk = ClientCodec::new(Revision::NEWEST_LEGACY, Arc::new(ClientIdentity::default()));
 /// let request = RequestBuilder::new(Method::CallTool).target("add").build();
 /// let mut out = Vec::new();
 /// talk.call(&request, &CallId::from(7), &mut out).unwrap();
 /// assert_eq!(out, br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add"}}"#);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Talk {
+pub struct ClientCodec {
     revision: Revision,
-    client: Arc<ClientSelf>,
+    client: Arc<ClientIdentity>,
     said: Arc<encode::Said>,
 }
 
-impl Talk {
+impl ClientCodec {
     /// A conversation in `revision`, in which the client is `client`.
     #[must_use]
-    pub fn new(revision: Revision, client: Arc<ClientSelf>) -> Talk {
+    pub fn new(revision: Revision, client: Arc<ClientIdentity>) -> ClientCodec {
         let said = Arc::new(encode::Said::new(&client, revision));
-        Talk { revision, client, said }
+        ClientCodec { revision, client, said }
     }
 
     /// The revision that is spoken.
@@ -80,9 +80,9 @@ impl Talk {
     }
 }
 
-/// One thing that the server said: see [`Talk::hear`].
+/// One thing that the server said: see [`ClientCodec::hear`].
 #[derive(Clone, Debug)]
-pub enum Incoming {
+pub enum ServerMessage {
     /// A reply.
     Reply {
         /// Which request it answers; none where the server could not read ours.
@@ -91,18 +91,18 @@ pub enum Incoming {
         result: Result<ByteString, Error>,
     },
     /// A notification.
-    Heard(Heard),
+    ServerNotification(ServerNotification),
     /// The server took its own question back, or ended a listen of ours.
     Cancelled {
         /// The id of the question or of the listen.
         id: CallId,
     },
     /// A question that can be put to somebody; only legacy servers send any.
-    Ask {
+    ClientRequest {
         /// What the answer goes under.
         id: CallId,
         /// The question.
-        ask: Ask,
+        ask: ClientRequest,
     },
     /// The server wants to know whether anybody is there.
     Ping {
@@ -122,7 +122,7 @@ pub enum Incoming {
 
 /// A notification from the server, and what it belongs to.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct ServerNotification {
     /// What the server says.
     pub notification: Notification,
     /// The token of the call whose progress this is.

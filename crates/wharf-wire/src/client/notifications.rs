@@ -2,14 +2,14 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use wharf_model::{Filter, LogLevel, Notification};
+use wharf_model::{LogLevel, Notification, SubscriptionFilter};
 
-use crate::client::{Heard, Talk, read_object};
+use crate::client::{ClientCodec, ServerNotification, read_object};
 use crate::{CallId, server::message::is_id, versions::revision::Feature};
 
 /// Reads a notification: its method and the JSON text of its parameters. None if nobody knows it
 /// or it is malformed, for a notification cannot be answered.
-pub(super) fn read(talk: &Talk, method: &str, params: &str) -> Option<Heard> {
+pub(super) fn read(talk: &ClientCodec, method: &str, params: &str) -> Option<ServerNotification> {
     let notification = match method {
         "notifications/progress" => progress(talk, params)?,
         "notifications/message" => log(params)?,
@@ -23,7 +23,11 @@ pub(super) fn read(talk: &Talk, method: &str, params: &str) -> Option<Heard> {
     };
     let Ends { token, meta } = fields(params).unwrap_or_default();
     let subscription = meta.and_then(|meta| fields::<Subscription<'_>>(meta.get())?.id);
-    Some(Heard { notification, token: token.and_then(id), subscription: subscription.and_then(id) })
+    Some(ServerNotification {
+        notification,
+        token: token.and_then(id),
+        subscription: subscription.and_then(id),
+    })
 }
 
 /// What a notification belongs to.
@@ -46,7 +50,7 @@ fn id(raw: &RawValue) -> Option<CallId> {
 }
 
 /// Progress of a call, or of a task that a call became and that goes on under the call's token.
-fn progress(talk: &Talk, params: &str) -> Option<Notification> {
+fn progress(talk: &ClientCodec, params: &str) -> Option<Notification> {
     #[derive(Deserialize)]
     struct Fields {
         progress: f64,
@@ -104,7 +108,7 @@ fn updated(params: &str) -> Option<Notification> {
 fn acknowledged(params: &str) -> Option<Notification> {
     #[derive(Deserialize)]
     struct Fields {
-        notifications: Filter,
+        notifications: SubscriptionFilter,
     }
     fields(params).map(|Fields { notifications }| Notification::Acknowledged(notifications))
 }

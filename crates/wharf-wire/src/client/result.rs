@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use wharf_model::{
-    Ask, CacheHint, CacheScope, Completion, Discovery, Error, ErrorKind, Extra, InputRequired,
-    LazyJson, Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply,
-    ServerCapabilities, Task, ToolResult, count_values, has_at_most,
+    CacheHint, CacheScope, ClientRequest, Completion, Discovery, Error, ErrorKind, Extra,
+    InputRequired, LazyJson, Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult,
+    Reply, ServerCapabilities, Task, ToolResult, count_values, has_at_most,
 };
 
-use super::{Talk, read_object};
+use super::{ClientCodec, read_object};
 use crate::client::server_requests::read_ask;
 use crate::{
     json::{envelope::unquote, scanner},
@@ -43,14 +43,14 @@ const STRUCTURED: [&str; 8] = [
 /// What a value weighs beside its text.
 const VALUE: usize = 32;
 
-impl Talk {
+impl ClientCodec {
     /// Reads the result of a call of `method`: by the method that was asked, never by its looks.
     ///
     /// ```
     /// use wharf_model::{Method, Outcome, Reply};
-    /// use wharf_wire::{ClientSelf, Revision, Talk};
+    /// use wharf_wire::{ClientIdentity, Revision, ClientCodec};
     ///
-    /// let talk = Talk::new(Revision::MODERN, ClientSelf::default().into());
+    /// let talk = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
     /// let text = r#"{"resultType":"complete","content":[{"type":"hologram","x":1}]}"#;
     /// let Ok(Outcome::Complete(Reply::Tool(it))) = talk.result(Method::CallTool, text) else { panic!() };
     /// assert_eq!(serde_json::to_value(&it.content[0]).unwrap()["x"], 1);
@@ -81,7 +81,7 @@ fn begun(task: Task) -> Outcome {
 
 /// The text of a result.
 pub(super) struct Text<'a> {
-    pub(super) talk: &'a Talk,
+    pub(super) talk: &'a ClientCodec,
     pub(super) method: Method,
     pub(super) json: &'a str,
 }
@@ -237,7 +237,10 @@ impl<'a> Text<'a> {
     }
 
     /// The questions of a server, each under its key.
-    pub(super) fn questions(&self, requests: &'a str) -> Result<Vec<(String, Ask)>, Error> {
+    pub(super) fn questions(
+        &self,
+        requests: &'a str,
+    ) -> Result<Vec<(String, ClientRequest)>, Error> {
         #[derive(Deserialize)]
         struct Question<'a> {
             method: String,

@@ -1,7 +1,7 @@
 //! The questions of a server.
 
 use serde::{Deserialize, de::DeserializeOwned};
-use wharf_model::{Ask, Error, ErrorKind, Method, has_at_most};
+use wharf_model::{ClientRequest, Error, ErrorKind, Method, has_at_most};
 
 use crate::client::read_object;
 use crate::{Revision, server::message::unknown_method, versions::revision::Feature};
@@ -14,7 +14,11 @@ const MOST_VALUES: usize = 50_000;
 ///
 /// # Errors
 /// `MethodNotFound` if the revision has no such question, `InvalidParams` if it is malformed.
-pub(super) fn read_ask(method: &str, params: &str, revision: Revision) -> Result<Ask, Error> {
+pub(super) fn read_ask(
+    method: &str,
+    params: &str,
+    revision: Revision,
+) -> Result<ClientRequest, Error> {
     #[derive(Deserialize)]
     struct Mode {
         mode: Option<String>,
@@ -27,12 +31,12 @@ pub(super) fn read_ask(method: &str, params: &str, revision: Revision) -> Result
         return Err(malformed(format!("a question has more than {MOST_VALUES} values")));
     }
     Ok(match Method::from_name(method) {
-        Some(Method::ListRoots) => Ask::Roots,
-        Some(Method::Sample) => Ask::Sample(Box::new(read(params)?)),
+        Some(Method::ListRoots) => ClientRequest::Roots,
+        Some(Method::Sample) => ClientRequest::Sample(Box::new(read(params)?)),
         Some(Method::Elicit) if revision.has(Feature::Elicitation) => {
             match mode(params)?.as_deref() {
-                None | Some("form") => Ask::Elicit(Box::new(read(params)?)),
-                Some("url") => Ask::ElicitUrl(Box::new(read(params)?)),
+                None | Some("form") => ClientRequest::Elicit(Box::new(read(params)?)),
+                Some("url") => ClientRequest::ElicitUrl(Box::new(read(params)?)),
                 Some(mode) => return Err(malformed(format!("unknown mode {mode:?}"))),
             }
         }

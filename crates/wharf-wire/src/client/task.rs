@@ -7,7 +7,7 @@ use wharf_model::{
 };
 
 use super::{
-    Talk, read_object,
+    ClientCodec, read_object,
     result::{MOST_ITEMS, Text},
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 /// How many bytes the id of a task may have: it is kept, and sent with every question about it.
 const LONGEST_ID: usize = 1024;
 
-impl Talk {
+impl ClientCodec {
     /// Reads a notification about a task: none if it is not of this revision, or malformed.
     pub(super) fn task_notice(&self, method: &str, params: &str) -> Option<Notification> {
         let own = match self.revision.has(Feature::TaskRequests) {

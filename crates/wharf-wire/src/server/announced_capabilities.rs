@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use wharf_model::{Filter, Meta, ServerCapabilities};
+use wharf_model::{Meta, ServerCapabilities, SubscriptionFilter};
 
 use crate::CallId;
 
@@ -12,7 +12,7 @@ use crate::CallId;
 #[derive(Debug)]
 pub(crate) enum Handshake {
     /// Until the next message after the answer.
-    Begun(Arc<Opening>),
+    Begun(Arc<Negotiation>),
     Done(Offer),
 }
 
@@ -54,14 +54,14 @@ impl Handshake {
 
 /// An `initialize` on its way to its answer.
 #[derive(Debug)]
-pub(crate) struct Opening {
+pub(crate) struct Negotiation {
     id: Option<CallId>,
     answer: OnceLock<Option<Offer>>,
 }
 
-impl Opening {
+impl Negotiation {
     pub(crate) fn new(id: Option<CallId>) -> Arc<Self> {
-        Arc::new(Opening { id, answer: OnceLock::new() })
+        Arc::new(Negotiation { id, answer: OnceLock::new() })
     }
 
     pub(crate) fn answered(&self, offered: &ServerCapabilities) {
@@ -100,12 +100,12 @@ impl Offer {
     }
 
     /// What a session hears that subscribes to nothing.
-    pub(crate) fn filter(self) -> Filter {
-        Filter {
+    pub(crate) fn filter(self) -> SubscriptionFilter {
+        SubscriptionFilter {
             tools: self.tools_changed,
             prompts: self.prompts_changed,
             resources: self.resources_changed,
-            ..Filter::default()
+            ..SubscriptionFilter::default()
         }
     }
 }

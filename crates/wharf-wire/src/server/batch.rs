@@ -6,7 +6,7 @@ use bytestring::ByteString;
 use wharf_model::ErrorKind;
 
 use crate::{
-    Received, Wire,
+    Received, ServerProtocol,
     json::{
         envelope::{Fault, Slot},
         scanner,
@@ -15,7 +15,7 @@ use crate::{
     versions::revision::{Feature, Verb},
 };
 
-impl Wire {
+impl ServerProtocol {
     pub(crate) fn read_batch(
         self: &Arc<Self>,
         body: &ByteString,

@@ -13,7 +13,7 @@ use serde::{
     de::{MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use wharf_model::{ClientCapabilities, Error, Implementation, Introduction, JsonObject, Meta};
+use wharf_model::{ClientCapabilities, ClientInfo, Error, Implementation, JsonObject, Meta};
 
 use crate::{
     Revision,
@@ -33,15 +33,15 @@ const OBJECT: usize = 640;
 /// What clients said about themselves of late, for as long as one of them is there.
 #[derive(Debug, Default)]
 pub(crate) struct Introductions {
-    remembered: Mutex<VecDeque<(u64, Weak<Introduction>)>>,
+    remembered: Mutex<VecDeque<(u64, Weak<ClientInfo>)>>,
     hasher: RandomState,
 }
 
 impl Introductions {
     /// The same words, shared with a client that said them before.
-    pub(crate) fn share(&self, said: Introduction) -> Arc<Introduction> {
+    pub(crate) fn share(&self, said: ClientInfo) -> Arc<ClientInfo> {
         let digest = self.digest(&said);
-        let with_digest = |(known, it): &(u64, Weak<Introduction>)| {
+        let with_digest = |(known, it): &(u64, Weak<ClientInfo>)| {
             if *known == digest { it.upgrade() } else { None }
         };
         let alike: Vec<_> = self.lock().iter().filter_map(with_digest).collect();
@@ -57,7 +57,7 @@ impl Introductions {
         said
     }
 
-    fn digest(&self, said: &Introduction) -> u64 {
+    fn digest(&self, said: &ClientInfo) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         if let Some(Implementation { name, version, title, description, .. }) = &said.info {
             (name, version, title, description).hash(&mut hasher);
@@ -67,7 +67,7 @@ impl Introductions {
         hasher.finish()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(u64, Weak<Introduction>)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(u64, Weak<ClientInfo>)>> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -82,7 +82,7 @@ pub(crate) fn introduction(
     message: &Message,
     revision: Revision,
     most: usize,
-) -> Result<(Introduction, usize), Error> {
+) -> Result<(ClientInfo, usize), Error> {
     let said = message.raw(Slot::ClientInfo).and_then(|json| serde_json::from_str(json).ok());
     let said: Said<'_> = said.unwrap_or_default();
     let name = required(said.name, most / 4, "clientInfo.name")?;
@@ -97,7 +97,7 @@ pub(crate) fn introduction(
         }
         _ => None,
     };
-    Ok((Introduction { info, capabilities }, most - room.0))
+    Ok((ClientInfo { info, capabilities }, most - room.0))
 }
 
 /// How many bytes may still be kept.
@@ -252,9 +252,9 @@ impl<'de> Visitor<'de> for Fields {
 mod tests {
     use super::*;
 
-    fn from(name: &str) -> Introduction {
+    fn from(name: &str) -> ClientInfo {
         let info = Some(Implementation::new(name, "1"));
-        Introduction { info, capabilities: ClientCapabilities::default() }
+        ClientInfo { info, capabilities: ClientCapabilities::default() }
     }
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
         assert!(Arc::ptr_eq(&kept[99], &introductions.share(from("99"))));
     }
 
-    fn opened(info: &str, capabilities: &str) -> Result<(Introduction, usize), Error> {
+    fn opened(info: &str, capabilities: &str) -> Result<(ClientInfo, usize), Error> {
         let body = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-11-25",
                "clientInfo":{info},"capabilities":{capabilities}}}}}"#
@@ -318,6 +318,6 @@ mod tests {
         let error = opened(&long, "{}").unwrap_err();
         assert!(error.message.contains("clientInfo.name"), "{}", error.message);
         assert_eq!(opened(r#"{"version":"1"}"#, "{}").unwrap().0.info, None);
-        assert_eq!(opened("7", "7").unwrap().0, Introduction::default());
+        assert_eq!(opened("7", "7").unwrap().0, ClientInfo::default());
     }
 }

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::{Value, json};
 use wharf_model::{
-    Ask, ClientCapability, ElicitForm, ElicitUrl, Error, InputRequired, SamplingRequest,
+    ClientCapability, ClientRequest, ElicitForm, ElicitUrl, Error, InputRequired, SamplingRequest,
 };
 
 use crate::{
@@ -38,7 +38,11 @@ impl Codec {
     }
 
     /// Writes questions, each under its key.
-    pub(crate) fn write_requests(&self, asked: &[(String, Ask)], result: &mut Object<'_>) {
+    pub(crate) fn write_requests(
+        &self,
+        asked: &[(String, ClientRequest)],
+        result: &mut Object<'_>,
+    ) {
         let mut requests = result.object("inputRequests");
         for (key, asked) in asked {
             let mut request = Object::open(requests.any_key(key));
@@ -58,12 +62,12 @@ pub(crate) fn says_anything(input: &InputRequired) -> bool {
 }
 
 /// The parameters of a question; `null` if it needs none, none if the revision cannot ask it.
-pub(crate) fn params(ask: &Ask, codec: &Codec, number: u64) -> Option<Value> {
+pub(crate) fn params(ask: &ClientRequest, codec: &Codec, number: u64) -> Option<Value> {
     match ask {
-        Ask::Elicit(form) => self::form(form, codec),
-        Ask::ElicitUrl(url) => self::url(url, codec, number),
-        Ask::Sample(request) => Some(sampling(request, codec)),
-        Ask::Roots => Some(Value::Null),
+        ClientRequest::Elicit(form) => self::form(form, codec),
+        ClientRequest::ElicitUrl(url) => self::url(url, codec, number),
+        ClientRequest::Sample(request) => Some(sampling(request, codec)),
+        ClientRequest::Roots => Some(Value::Null),
         _ => None,
     }
 }
@@ -116,20 +120,20 @@ fn sampling(request: &SamplingRequest, codec: &Codec) -> Value {
 }
 
 /// The URLs that the error says must be opened, each under a key of its own.
-pub(crate) fn urls_of(error: &Error) -> Vec<(String, Ask)> {
+pub(crate) fn urls_of(error: &Error) -> Vec<(String, ClientRequest)> {
     let listed = error.data.as_deref().and_then(|data| data["elicitations"].as_array());
     let read = |(index, it): (usize, &Value)| {
         let asked: ElicitUrl = serde_json::from_value(it.clone()).ok()?;
-        Some((format!("url-{}", index + 1), Ask::ElicitUrl(Box::new(asked))))
+        Some((format!("url-{}", index + 1), ClientRequest::ElicitUrl(Box::new(asked))))
     };
     listed.into_iter().flatten().enumerate().filter_map(read).collect()
 }
 
 /// The same for a client that can only show text.
-pub(crate) fn urls_as_text(error: &Error, asked: &[(String, Ask)]) -> String {
+pub(crate) fn urls_as_text(error: &Error, asked: &[(String, ClientRequest)]) -> String {
     let mut text = error.message.to_string();
     for (_, ask) in asked {
-        if let Ask::ElicitUrl(asked) = ask {
+        if let ClientRequest::ElicitUrl(asked) = ask {
             text.push_str(&format!("\n{}: {}", asked.message, asked.url));
         }
     }

@@ -4,13 +4,14 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytestring::ByteString;
 use wharf_model::{
-    Ask, ClientCapabilities, ClientCapability, LiveFilter, Method, Notification, Peer, Span, Task,
+    ClientCapabilities, ClientCapability, ClientRequest, LiveSubscriptionFilter, Method,
+    Notification, Peer, Span, Task,
 };
 
 use crate::{
-    Revision, Wire,
+    Revision, ServerProtocol,
     json::{envelope::unquote, writer, writer::Object},
-    server::{announced_capabilities::Opening, client_requests, tasks},
+    server::{announced_capabilities::Negotiation, client_requests, tasks},
     versions::revision::Feature,
 };
 
@@ -60,13 +61,13 @@ pub(crate) enum Role {
     /// Knows the client of a legacy session.
     Peer(Arc<Peer>),
     /// Answers `initialize`, and tells the session what it offered.
-    Opening(Arc<Opening>),
+    Negotiation(Arc<Negotiation>),
     /// Answers `initialize` where no session opens.
     Greeting,
     /// Knows the client of a legacy session, which wants the call to become a task.
     Owner(Box<Owner>),
     /// Belongs to the listen of a legacy session, which no request began, and hears this.
-    Silent(LiveFilter),
+    Silent(LiveSubscriptionFilter),
 }
 
 /// A legacy client that wants a task.
@@ -74,7 +75,7 @@ pub(crate) enum Role {
 pub(crate) struct Owner {
     pub(crate) peer: Arc<Peer>,
     /// What the session's own listen hears.
-    pub(crate) hears: LiveFilter,
+    pub(crate) hears: LiveSubscriptionFilter,
 }
 
 impl Owner {
@@ -89,7 +90,7 @@ impl Owner {
 /// Writes the events of one call in the revision and under the id that the call came with.
 #[derive(Debug)]
 pub struct Codec {
-    pub(crate) wire: Arc<Wire>,
+    pub(crate) wire: Arc<ServerProtocol>,
     pub(crate) body: ByteString,
     pub(crate) id: Span,
     pub(crate) token: Span,
@@ -270,7 +271,7 @@ impl Codec {
 
     /// Writes a question under this number; false if the revision has none such here, and nothing
     /// is written.
-    pub fn ask(&self, number: u64, ask: &Ask, out: &mut Vec<u8>) -> bool {
+    pub fn ask(&self, number: u64, ask: &ClientRequest, out: &mut Vec<u8>) -> bool {
         if self.revision.is_modern() {
             return false;
         }

@@ -6,14 +6,14 @@ use bytes::Bytes;
 use wharf_model::{Budget, Error, Implementation, LogLevel, Request};
 
 use crate::{
-    CallId, Codec, Heads, Revision,
+    CallId, Codec, McpHeaders, Revision,
     json::writer,
     server::{client_info_cache::Introductions, connection::Legacy, message_source::Origin},
 };
 
 /// Which revisions a server speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Eras {
+pub enum SupportedEras {
     /// All of them, on one stream.
     #[default]
     Both,
@@ -35,7 +35,7 @@ pub enum ErrorProfile {
 
 /// How large a message and its parts may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WireLimits {
+pub struct ProtocolLimits {
     /// Bytes in a message.
     pub message: usize,
     /// Levels of nesting, up to 128.
@@ -61,9 +61,9 @@ pub struct WireLimits {
     pub subscription_total: usize,
 }
 
-impl Default for WireLimits {
+impl Default for ProtocolLimits {
     fn default() -> Self {
-        WireLimits {
+        ProtocolLimits {
             message: 16 * 1024 * 1024,
             depth: 128,
             id: 256,
@@ -80,11 +80,11 @@ impl Default for WireLimits {
 
 /// What one server says about itself on every connection, and what it accepts.
 #[derive(Clone, Debug)]
-pub struct Wire {
+pub struct ServerProtocol {
     pub(crate) server: Implementation,
-    pub(crate) eras: Eras,
+    pub(crate) eras: SupportedEras,
     pub(crate) profile: ErrorProfile,
-    pub(crate) limits: WireLimits,
+    pub(crate) limits: ProtocolLimits,
     pub(crate) log_level: LogLevel,
     /// Whether anything but the end of a call can be sent.
     pub(crate) streams: bool,
@@ -96,19 +96,19 @@ pub struct Wire {
     pub(crate) subscriptions: Arc<Budget>,
 }
 
-impl Wire {
+impl ServerProtocol {
     /// A server that calls itself `server` and speaks every revision.
     #[must_use]
     pub fn new(server: Implementation) -> Self {
         let mut server_info = Vec::new();
         writer::json(&mut server_info, &Implementation::new(&server.name, &server.version));
-        Wire {
+        ServerProtocol {
             server,
             server_info,
-            eras: Eras::default(),
+            eras: SupportedEras::default(),
             profile: ErrorProfile::default(),
-            limits: WireLimits::default(),
-            subscriptions: Budget::new(WireLimits::default().subscription_total),
+            limits: ProtocolLimits::default(),
+            subscriptions: Budget::new(ProtocolLimits::default().subscription_total),
             log_level: LogLevel::Info,
             streams: true,
             introductions: Arc::default(),
@@ -123,7 +123,7 @@ impl Wire {
 
     /// Speaks only the revisions of `eras`.
     #[must_use]
-    pub fn eras(mut self, eras: Eras) -> Self {
+    pub fn eras(mut self, eras: SupportedEras) -> Self {
         self.eras = eras;
         self
     }
@@ -137,7 +137,7 @@ impl Wire {
 
     /// Accepts messages within `limits`.
     #[must_use]
-    pub fn limits(mut self, limits: WireLimits) -> Self {
+    pub fn limits(mut self, limits: ProtocolLimits) -> Self {
         self.limits = limits;
         self.subscriptions = Budget::new(limits.subscription_total);
         self
@@ -153,14 +153,14 @@ impl Wire {
     /// The same server on a host that can send nothing but the one answer to a request: there is
     /// no `subscriptions/listen`, and nothing is offered that needs a stream.
     #[must_use]
-    pub fn without_streams(&self) -> Wire {
-        Wire { streams: false, ..self.clone() }
+    pub fn without_streams(&self) -> ServerProtocol {
+        ServerProtocol { streams: false, ..self.clone() }
     }
 
     /// Whether the server speaks any revision that opens with a handshake.
     #[must_use]
     pub fn speaks_legacy(&self) -> bool {
-        self.eras != Eras::Modern
+        self.eras != SupportedEras::Modern
     }
 
     /// Reads one message that stands alone.
@@ -170,9 +170,9 @@ impl Wire {
     /// ```
     /// use std::sync::Arc;
     /// use wharf_model::Implementation;
-    /// use wharf_wire::{Received, Wire};
+    /// use wharf_wire::{Received, ServerProtocol};
     ///
-    /// let wire = Arc::new(Wire::new(Implementation::new("harbour", "1.0.0")));
+    /// let wire = Arc::new(ServerProtocol::new(Implementation::new("harbour", "1.0.0")));
     /// let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     /// let Received::Reply(bytes, 200) = wire.receive(ping.into(), None) else { panic!() };
     /// assert_eq!(bytes, br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
@@ -186,7 +186,7 @@ impl Wire {
     ///
     /// A legacy request is served without a session, as the revision that its header names or
     /// else as 2025-03-26.
-    pub fn receive_http(self: &Arc<Self>, message: Bytes, heads: &Heads<'_>) -> Received {
+    pub fn receive_http(self: &Arc<Self>, message: Bytes, heads: &McpHeaders<'_>) -> Received {
         let legacy = Legacy::Alone(heads.revision());
         self.read(message, &mut Origin { legacy, heads: Some(heads) })
     }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use bytestring::ByteString;
 use wharf_model::{
-    Asks, Caller, Error, ErrorKind, Filter, LiveFilter, LogLevel, Method, Moment, Parts, Peer,
-    Principal, Request, Tasking,
+    Caller, ChangeVersion, Error, ErrorKind, InputMode, LiveSubscriptionFilter, LogLevel, Method,
+    Parts, Peer, Principal, Request, SubscriptionFilter, TaskRequest,
 };
 
 use crate::{
-    Codec, Heads, Received, Revision, Wire,
+    Codec, McpHeaders, Received, Revision, ServerProtocol,
     json::envelope::{Members, Slot},
     server::{
-        announced_capabilities::{Handshake, Offer, Opening},
+        announced_capabilities::{Handshake, Negotiation, Offer},
         client_info_cache::introduction,
         codec::{Owner, Role},
         message::{
@@ -31,9 +31,9 @@ use crate::{
 /// ```
 /// use std::sync::Arc;
 /// use wharf_model::Implementation;
-/// use wharf_wire::{Connection, Received, Wire};
+/// use wharf_wire::{Connection, Received, ServerProtocol};
 ///
-/// let wire = Arc::new(Wire::new(Implementation::new("harbour", "1.0.0")));
+/// let wire = Arc::new(ServerProtocol::new(Implementation::new("harbour", "1.0.0")));
 /// let mut connection = Connection::new(wire);
 /// let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
 ///     "protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
@@ -41,14 +41,14 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct Connection {
-    pub(crate) wire: Arc<Wire>,
+    pub(crate) wire: Arc<ServerProtocol>,
     pub(crate) session: Option<Session>,
 }
 
 impl Connection {
     /// A connection on which nothing has been said.
     #[must_use]
-    pub fn new(wire: Arc<Wire>) -> Self {
+    pub fn new(wire: Arc<ServerProtocol>) -> Self {
         Connection { wire, session: None }
     }
 
@@ -61,11 +61,11 @@ impl Connection {
     ///
     /// On a fresh connection that is the message which may open one. There, whatever is neither
     /// `initialize` nor modern is refused: it would need the session's id.
-    pub fn receive_http(&mut self, message: Bytes, heads: &Heads<'_>) -> Received {
+    pub fn receive_http(&mut self, message: Bytes, heads: &McpHeaders<'_>) -> Received {
         self.read(message, Some(heads))
     }
 
-    fn read(&mut self, message: Bytes, heads: Option<&Heads<'_>>) -> Received {
+    fn read(&mut self, message: Bytes, heads: Option<&McpHeaders<'_>>) -> Received {
         // A handshake that failed opened nothing.
         self.session.take_if(|session| !session.handshake.settle());
         let legacy = Legacy::Session(&mut self.session);
@@ -101,7 +101,7 @@ impl Connection {
 
     /// Lets the session's listen, which it was about to begin, wait until it is
     /// [due](Connection::due_listen). It will hear of what changes from `since` on.
-    pub fn put_off_listen(&mut self, since: Moment) {
+    pub fn put_off_listen(&mut self, since: ChangeVersion) {
         if let Some(session) = &mut self.session {
             session.listen = Listen::PutOff(since);
             session.filter.take_if(|_| !session.follows);
@@ -109,9 +109,9 @@ impl Connection {
     }
 
     /// Says with whose rights the session's listen hears from now on: those of whoever sent its newest message.
-    pub fn hear_as(&self, caller: &Principal) {
+    pub fn set_principal(&self, caller: &Principal) {
         if let Some(filter) = self.session.as_ref().and_then(|session| session.filter.as_ref()) {
-            filter.hear_as(caller);
+            filter.set_principal(caller);
         }
     }
 
@@ -149,7 +149,7 @@ pub(crate) struct Session {
     pub(crate) peer: Arc<Peer>,
     pub(crate) handshake: Handshake,
     /// What the session's listen hears; made when that begins, or with what it follows first.
-    pub(crate) filter: Option<LiveFilter>,
+    pub(crate) filter: Option<LiveSubscriptionFilter>,
     /// Whether there was ever a resource or a task that the session follows.
     pub(crate) follows: bool,
     pub(crate) level: LogLevel,
@@ -166,7 +166,7 @@ pub(crate) struct Session {
 pub(crate) enum Listen {
     /// The client is not ready for it.
     Early,
-    PutOff(Moment),
+    PutOff(ChangeVersion),
     Begun,
 }
 
@@ -202,7 +202,7 @@ impl Legacy<'_> {
     /// Answers a request that its revision has.
     pub(crate) fn request(
         &mut self,
-        wire: &Arc<Wire>,
+        wire: &Arc<ServerProtocol>,
         verb: Verb,
         message: &mut Message,
     ) -> Result<Received, Error> {
@@ -215,7 +215,11 @@ impl Legacy<'_> {
         }
     }
 
-    fn open(&mut self, wire: &Arc<Wire>, message: &mut Message) -> Result<Received, Error> {
+    fn open(
+        &mut self,
+        wire: &Arc<ServerProtocol>,
+        message: &mut Message,
+    ) -> Result<Received, Error> {
         if self.session().is_some() {
             return Err(invalid_request("Invalid request: already initialized"));
         }
@@ -230,11 +234,11 @@ impl Legacy<'_> {
         let id = message.call_id(Slot::Id, wire.limits.id).map(|id| id.detached());
         let mut codec = message.codec(wire, Method::Discover, revision);
         let mut request = message.take_request(wire, Method::Discover, revision)?;
-        request.asks = Asks::Deliver;
+        request.asks = InputMode::Deliver;
         codec.role = Role::Greeting;
         if let Legacy::Session(session) = self {
-            let opening = Opening::new(id);
-            codec.role = Role::Opening(opening.clone());
+            let opening = Negotiation::new(id);
+            codec.role = Role::Negotiation(opening.clone());
             **session = Some(Session {
                 revision,
                 peer: peer.clone(),
@@ -253,7 +257,7 @@ impl Legacy<'_> {
 
     fn call(
         &mut self,
-        wire: &Arc<Wire>,
+        wire: &Arc<ServerProtocol>,
         method: Method,
         message: &mut Message,
     ) -> Result<Received, Error> {
@@ -263,9 +267,9 @@ impl Legacy<'_> {
         }
         let tasking = self.tasking(method, message)?;
         let mut codec = message.codec(wire, method, revision);
-        codec.may_be_task = matches!(tasking, Tasking::Wanted(_));
+        codec.may_be_task = matches!(tasking, TaskRequest::Wanted(_));
         let mut request = message.take_request(wire, method, revision)?;
-        request.asks = Asks::Deliver;
+        request.asks = InputMode::Deliver;
         request.tasking = tasking;
         if let Some(session) = self.session() {
             request.log_level = session.handshake.offers(|it| it.logging).then_some(session.level);
@@ -280,14 +284,14 @@ impl Legacy<'_> {
     }
 
     /// What a call says about tasks. Where none were offered, wishes for them do not count.
-    fn tasking(&mut self, method: Method, message: &Message) -> Result<Tasking, Error> {
+    fn tasking(&mut self, method: Method, message: &Message) -> Result<TaskRequest, Error> {
         if !self.revision().is_some_and(|revision| revision.has(Feature::TaskRequests)) {
-            return Ok(Tasking::Unknown);
+            return Ok(TaskRequest::Unknown);
         }
         let offered = |session: &mut Session| session.handshake.offers(|it| it.tool_tasks);
         let tool = method == Method::CallTool;
         match tool && (!message.has(Slot::Task) || !self.session().is_none_or(offered)) {
-            true => Ok(Tasking::Declined),
+            true => Ok(TaskRequest::Declined),
             false => message.wanted_tasking(method),
         }
     }
@@ -301,7 +305,12 @@ impl Legacy<'_> {
         Ok(message.done())
     }
 
-    fn subscribe(&mut self, wire: &Wire, verb: Verb, message: &Message) -> Result<Received, Error> {
+    fn subscribe(
+        &mut self,
+        wire: &ServerProtocol,
+        verb: Verb,
+        message: &Message,
+    ) -> Result<Received, Error> {
         let offered = |session: &&mut Session| session.handshake.offers(|it| it.subscribe);
         let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
         message.uri(wire.limits.uri)?;
@@ -331,7 +340,7 @@ impl Legacy<'_> {
     }
 
     /// Takes note of a notification.
-    pub(crate) fn notified(&mut self, wire: &Arc<Wire>, message: &Message) -> Received {
+    pub(crate) fn notified(&mut self, wire: &Arc<ServerProtocol>, message: &Message) -> Received {
         match &*message.text(Slot::Method).unwrap_or_default() {
             "notifications/cancelled" => self.cancelled(wire, message),
             "notifications/initialized" => match self.session() {
@@ -349,7 +358,7 @@ impl Legacy<'_> {
         }
     }
 
-    fn cancelled(&mut self, wire: &Wire, message: &Message) -> Received {
+    fn cancelled(&mut self, wire: &ServerProtocol, message: &Message) -> Received {
         let Some(id) = message.call_id(Slot::RequestId, wire.limits.id) else {
             return Received::Ignore;
         };
@@ -361,7 +370,7 @@ impl Legacy<'_> {
 }
 
 impl Session {
-    fn initialized(&mut self, wire: &Arc<Wire>) -> Received {
+    fn initialized(&mut self, wire: &Arc<ServerProtocol>) -> Received {
         match self.listen {
             Listen::Early if wire.streams => {
                 self.edits += 1;
@@ -373,7 +382,7 @@ impl Session {
     }
 
     /// The session's own listen, which subscriptions edit. It begins once.
-    pub(crate) fn listen(&mut self, wire: &Arc<Wire>) -> (Request, Codec) {
+    pub(crate) fn listen(&mut self, wire: &Arc<ServerProtocol>) -> (Request, Codec) {
         self.listen = Listen::Begun;
         let body = ByteString::from_static("{}");
         let message = Message { body: body.clone(), members: Members::default() };
@@ -381,31 +390,32 @@ impl Session {
         let filter = self.filter().clone();
         codec.role = Role::Silent(filter.clone());
         let mut request = Request::new(Method::Listen, body, Parts::default());
-        request.asks = Asks::Deliver;
+        request.asks = InputMode::Deliver;
         request.filter = Some(filter);
         if self.revision.has(Feature::TaskRequests) {
-            request.tasking = Tasking::Welcome;
+            request.tasking = TaskRequest::Welcome;
         }
         (request.from_peer(self.peer.clone()), codec)
     }
 
     /// The filter, for something that only a listen hears of.
-    fn follow(&mut self) -> &LiveFilter {
+    fn follow(&mut self) -> &LiveSubscriptionFilter {
         self.follows = true;
         self.filter()
     }
 
     /// Counts subscriptions that another process accepted. They stay even if they exceed the budget here.
-    pub(crate) fn recount(&mut self, wire: &Wire) {
+    pub(crate) fn recount(&mut self, wire: &ServerProtocol) {
         if let Some(filter) = &self.filter {
             let _ = filter.read(|filter| self.subscriptions.count(wire, filter, None));
         }
     }
 
-    pub(crate) fn filter(&mut self) -> &LiveFilter {
+    pub(crate) fn filter(&mut self) -> &LiveSubscriptionFilter {
         let offer = self.handshake.offer();
-        self.filter
-            .get_or_insert_with(|| LiveFilter::new(offer.map_or_else(everything, Offer::filter)))
+        self.filter.get_or_insert_with(|| {
+            LiveSubscriptionFilter::new(offer.map_or_else(everything, Offer::filter))
+        })
     }
 }
 
@@ -440,12 +450,17 @@ fn negotiate(version: &str) -> Revision {
 }
 
 /// What a session wants to hear that does not know yet what it will be offered.
-fn everything() -> Filter {
-    Filter { tools: true, prompts: true, resources: true, ..Filter::default() }
+fn everything() -> SubscriptionFilter {
+    SubscriptionFilter {
+        tools: true,
+        prompts: true,
+        resources: true,
+        ..SubscriptionFilter::default()
+    }
 }
 
 /// The error for a request that comes before any way to open.
-pub(crate) fn not_initialized(wire: &Wire) -> Error {
+pub(crate) fn not_initialized(wire: &ServerProtocol) -> Error {
     Error::new(ErrorKind::NotInitialized).with_message(match wire.speaks(Revision::MODERN) {
         false => "Not initialized: send `initialize` first",
         true => {

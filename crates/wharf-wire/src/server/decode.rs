@@ -8,7 +8,7 @@ use serde_json::json;
 use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::{
-    Eras, Received, Revision, Wire,
+    Received, Revision, ServerProtocol, SupportedEras,
     json::envelope::{Fault, Slot, Slots},
     server::{
         connection::{Legacy, not_initialized},
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-impl Wire {
+impl ServerProtocol {
     pub(crate) fn read(self: &Arc<Self>, message: Bytes, origin: &mut Origin<'_>) -> Received {
         let limit = self.limits.message.min(u32::MAX as usize);
         if message.len() > limit {
@@ -101,8 +101,10 @@ impl Wire {
             Era::Legacy => origin.revision().unwrap_or(Revision::NEWEST_LEGACY),
         };
         match (era, self.eras, row) {
-            (Era::Modern, Eras::Legacy, _) => return Err(self.not_modern(message, row, origin)),
-            (Era::Legacy, Eras::Modern, Some((Verb::Initialize, _))) => {
+            (Era::Modern, SupportedEras::Legacy, _) => {
+                return Err(self.not_modern(message, row, origin));
+            }
+            (Era::Legacy, SupportedEras::Modern, Some((Verb::Initialize, _))) => {
                 return Err(self.not_legacy(message));
             }
             _ => {}
@@ -135,7 +137,7 @@ impl Wire {
         let modern_only = row.is_some_and(|row| !row.1.has(Revision::NEWEST_LEGACY));
         let opens = matches!(row, Some((Verb::Initialize, _)));
         // A server without sessions has nothing to offer but the modern rules.
-        let forced = self.eras == Eras::Modern && !opens;
+        let forced = self.eras == SupportedEras::Modern && !opens;
         let said = match origin.said() {
             Some(revision) => revision.is_modern(),
             // Where nothing says what is spoken, the method may.
@@ -226,7 +228,7 @@ impl Wire {
     /// Refuses what a header asks for. Modern clients take a modern number for a modern server.
     pub(crate) fn unspoken(&self, requested: &str) -> Refusal {
         let revision = match self.eras {
-            Eras::Legacy => Revision::NEWEST_LEGACY,
+            SupportedEras::Legacy => Revision::NEWEST_LEGACY,
             _ => Revision::MODERN,
         };
         Refusal::new(self.unsupported(requested), revision)
@@ -234,9 +236,9 @@ impl Wire {
 
     pub(crate) fn speaks(&self, revision: Revision) -> bool {
         match self.eras {
-            Eras::Both => true,
-            Eras::Modern => revision.is_modern(),
-            Eras::Legacy => !revision.is_modern(),
+            SupportedEras::Both => true,
+            SupportedEras::Modern => revision.is_modern(),
+            SupportedEras::Legacy => !revision.is_modern(),
         }
     }
 

@@ -236,7 +236,7 @@ impl Codec {
             true => Cow::Borrowed(&it.capabilities),
             false => Cow::Owned(without_streams(&it.capabilities)),
         };
-        if let Role::Opening(opening) = &self.role {
+        if let Role::Negotiation(opening) = &self.role {
             opening.answered(&offered);
         }
         if revision.is_modern() {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 use wharf_model::{
-    Ask, ClientCapability, Completion, Error, ErrorKind, InputRequired, Meta, Method, Reply,
-    TASKS_EXTENSION, ToolResult,
+    ClientCapability, ClientRequest, Completion, Error, ErrorKind, InputRequired, Meta, Method,
+    Reply, TASKS_EXTENSION, ToolResult,
 };
 
 use crate::{
@@ -21,7 +21,7 @@ impl Codec {
         if self.is_silent() {
             return 200;
         }
-        if let Role::Opening(opening) = &self.role {
+        if let Role::Negotiation(opening) = &self.role {
             opening.failed();
         }
         write_error(out, self.wire.profile, Some(self.id_json()), error, self.revision);
@@ -79,7 +79,7 @@ impl Codec {
     }
 
     /// Each with its mode and an id, which the specification demands.
-    fn url_params(&self, asked: &[(String, Ask)]) -> Value {
+    fn url_params(&self, asked: &[(String, ClientRequest)]) -> Value {
         asked
             .iter()
             .zip(1..)

@@ -6,27 +6,27 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use wharf_model::{Error, Method, Mirrored};
 
 use crate::{
-    Revision, Wire,
+    Revision, ServerProtocol,
     json::envelope::Slot,
     server::message::{Message, target_slot},
 };
 
 /// What the HTTP headers beside a message say about it.
 #[derive(Debug, Default)]
-pub struct Heads<'a> {
+pub struct McpHeaders<'a> {
     /// `MCP-Protocol-Version`.
-    pub version: Field<'a>,
+    pub version: HeaderField<'a>,
     /// `Mcp-Method`.
-    pub method: Field<'a>,
+    pub method: HeaderField<'a>,
     /// `Mcp-Name`.
-    pub name: Field<'a>,
+    pub name: HeaderField<'a>,
     /// `Mcp-Param-*`: the lower-case name after the prefix, and the value.
     pub params: Vec<(&'a str, &'a [u8])>,
 }
 
 /// A header that may be there once.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub enum Field<'a> {
+pub enum HeaderField<'a> {
     /// It is not there.
     #[default]
     Absent,
@@ -36,12 +36,12 @@ pub enum Field<'a> {
     Several,
 }
 
-impl<'a> Field<'a> {
+impl<'a> HeaderField<'a> {
     /// Notes one more occurrence.
     pub fn add(&mut self, value: &'a [u8]) {
         *self = match self {
-            Field::Absent => Field::One(value),
-            _ => Field::Several,
+            HeaderField::Absent => HeaderField::One(value),
+            _ => HeaderField::Several,
         };
     }
 
@@ -49,7 +49,7 @@ impl<'a> Field<'a> {
     #[must_use]
     pub fn one(self) -> Option<&'a [u8]> {
         match self {
-            Field::One(value) => Some(value),
+            HeaderField::One(value) => Some(value),
             _ => None,
         }
     }
@@ -60,15 +60,15 @@ pub(crate) const METHOD: &str = "Mcp-Method";
 pub(crate) const NAME: &str = "Mcp-Name";
 const MISSING: &str = "is missing";
 
-impl Heads<'_> {
+impl McpHeaders<'_> {
     /// Whether the version header names a modern revision.
     ///
     /// ```
-    /// use wharf_wire::{Field, Heads};
+    /// use wharf_wire::{HeaderField, McpHeaders};
     ///
-    /// let version = Field::One(b"2026-07-28");
-    /// assert!(Heads { version, ..Heads::default() }.is_modern());
-    /// assert!(!Heads::default().is_modern());
+    /// let version = HeaderField::One(b"2026-07-28");
+    /// assert!(McpHeaders { version, ..McpHeaders::default() }.is_modern());
+    /// assert!(!McpHeaders::default().is_modern());
     /// ```
     #[must_use]
     pub fn is_modern(&self) -> bool {
@@ -78,9 +78,9 @@ impl Heads<'_> {
     /// Whether the version header, if there is one, names something that `wire` speaks. Messages are
     /// checked where they are read; this is for requests without one.
     #[must_use]
-    pub fn is_spoken(&self, wire: &Wire) -> bool {
+    pub fn is_spoken(&self, wire: &ServerProtocol) -> bool {
         match self.version {
-            Field::Absent => true,
+            HeaderField::Absent => true,
             _ => self.revision().is_some_and(|revision| wire.speaks(revision)),
         }
     }
@@ -94,7 +94,7 @@ impl Heads<'_> {
     /// Refuses a request without a version header.
     pub(crate) fn want_version(&self) -> Result<(), Error> {
         match self.version {
-            Field::Absent => Err(Error::header_mismatch(VERSION, MISSING)),
+            HeaderField::Absent => Err(Error::header_mismatch(VERSION, MISSING)),
             _ => Ok(()),
         }
     }
@@ -122,16 +122,16 @@ impl Heads<'_> {
 
 fn compare(
     header: &str,
-    field: Field<'_>,
+    field: HeaderField<'_>,
     body: Option<Cow<'_, str>>,
     read: fn(&[u8]) -> Option<Cow<'_, [u8]>>,
 ) -> Result<(), Error> {
     let problem = match (field, body) {
         // What the body lacks is refused as a parameter.
-        (Field::Absent, None) => return Ok(()),
-        (Field::Absent, Some(_)) => MISSING,
-        (Field::Several, _) => "is there more than once",
-        (Field::One(value), body) => match read(value) {
+        (HeaderField::Absent, None) => return Ok(()),
+        (HeaderField::Absent, Some(_)) => MISSING,
+        (HeaderField::Several, _) => "is there more than once",
+        (HeaderField::One(value), body) => match read(value) {
             None => "is malformed",
             Some(value) if body.is_some_and(|body| *value == *body.as_bytes()) => return Ok(()),
             Some(_) => "does not match the body",

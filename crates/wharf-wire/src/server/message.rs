@@ -4,10 +4,13 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytestring::ByteString;
 use serde_json::json;
-use wharf_model::{Error, ErrorKind, Filter, LiveFilter, Method, Parts, Request, Span, excerpt};
+use wharf_model::{
+    Error, ErrorKind, LiveSubscriptionFilter, Method, Parts, Request, Span, SubscriptionFilter,
+    excerpt,
+};
 
 use crate::{
-    CallId, Codec, Revision, Wire,
+    CallId, Codec, Revision, ServerProtocol,
     json::envelope::{Members, Slot, unquote},
 };
 
@@ -75,7 +78,12 @@ impl Message {
     }
 
     /// Refuses what a client says about itself if it is no object or too long.
-    pub(crate) fn want_client(&self, wire: &Wire, slot: Slot, field: &str) -> Result<(), Error> {
+    pub(crate) fn want_client(
+        &self,
+        wire: &ServerProtocol,
+        slot: Slot,
+        field: &str,
+    ) -> Result<(), Error> {
         self.want_object(slot, field)?;
         match self.span(slot).range().len() > wire.limits.client {
             true => Err(bad_field(field, "is too long")),
@@ -98,7 +106,7 @@ impl Message {
     /// The call that this message asks for; it takes the body with it.
     pub(crate) fn take_request(
         &mut self,
-        wire: &Wire,
+        wire: &ServerProtocol,
         method: Method,
         revision: Revision,
     ) -> Result<Request, Error> {
@@ -125,7 +133,7 @@ impl Message {
             return Err(bad_field("inputResponses", "must be an object"));
         }
         let filter = match method {
-            Method::Listen => Some(LiveFilter::new(self.filter(wire)?)),
+            Method::Listen => Some(LiveSubscriptionFilter::new(self.filter(wire)?)),
             _ => None,
         };
         let progress = wire.streams && self.token().is_some();
@@ -135,7 +143,7 @@ impl Message {
         Ok(request)
     }
 
-    fn target(&self, wire: &Wire, method: Method) -> Result<Span, Error> {
+    fn target(&self, wire: &ServerProtocol, method: Method) -> Result<Span, Error> {
         match target_slot(method) {
             Some(Slot::Uri) => self.uri(wire.limits.uri),
             Some(Slot::TaskId) => self.task_id(wire.limits.id),
@@ -175,9 +183,9 @@ impl Message {
         }
     }
 
-    fn filter(&self, wire: &Wire) -> Result<Filter, Error> {
+    fn filter(&self, wire: &ServerProtocol) -> Result<SubscriptionFilter, Error> {
         let wanted = self.raw(Slot::Notifications).unwrap_or_default();
-        let filter: Filter = serde_json::from_str(wanted)
+        let filter: SubscriptionFilter = serde_json::from_str(wanted)
             .map_err(|_| bad_field("notifications", "must be a filter of notifications"))?;
         if filter.uris.len().max(filter.tasks.len()) > wire.limits.subscriptions {
             return Err(too_many_subscriptions(wire.limits.subscriptions));
@@ -192,7 +200,12 @@ impl Message {
     }
 
     /// What remains of the message for the codec that answers it.
-    pub(crate) fn codec(&self, wire: &Arc<Wire>, method: Method, revision: Revision) -> Codec {
+    pub(crate) fn codec(
+        &self,
+        wire: &Arc<ServerProtocol>,
+        method: Method,
+        revision: Revision,
+    ) -> Codec {
         let mut codec = Codec {
             wire: wire.clone(),
             body: self.body.clone(),

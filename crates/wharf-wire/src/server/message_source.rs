@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Field, Heads, Received, Revision, Wire,
+    HeaderField, McpHeaders, Received, Revision, ServerProtocol,
     server::{
         connection::Legacy,
         headers::plain,
@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct Origin<'a> {
     pub(crate) legacy: Legacy<'a>,
     /// What stood beside the message, if it came over HTTP.
-    pub(crate) heads: Option<&'a Heads<'a>>,
+    pub(crate) heads: Option<&'a McpHeaders<'a>>,
 }
 
 const NO_SESSION: &str = "Invalid request: there is no `Mcp-Session-Id` header, which the answer \
@@ -35,7 +35,7 @@ impl Origin<'_> {
 
     /// What the header names, or else the session agreed on.
     pub(crate) fn said(&self) -> Option<Revision> {
-        let header = self.heads.and_then(Heads::revision);
+        let header = self.heads.and_then(McpHeaders::revision);
         match header.filter(|revision| revision.is_modern()) {
             Some(modern) => Some(modern),
             None => self.legacy.said().or(header),
@@ -47,12 +47,12 @@ impl Origin<'_> {
     }
 
     /// Refuses a version header that names nothing this server speaks.
-    pub(crate) fn check_version(&self, wire: &Wire) -> Result<(), Refusal> {
+    pub(crate) fn check_version(&self, wire: &ServerProtocol) -> Result<(), Refusal> {
         let Some(heads) = self.heads else { return Ok(()) };
         let value = match heads.version {
-            Field::Absent => return Ok(()),
-            Field::One(value) => value,
-            Field::Several => {
+            HeaderField::Absent => return Ok(()),
+            HeaderField::One(value) => value,
+            HeaderField::Several => {
                 let error = invalid_request(
                     "Invalid request: `MCP-Protocol-Version` is there more than once",
                 );
@@ -66,7 +66,7 @@ impl Origin<'_> {
     }
 
     /// Refuses what belongs to a session where none is open and HTTP needs one.
-    pub(crate) fn check_session(&self, wire: &Wire) -> Result<(), Refusal> {
+    pub(crate) fn check_session(&self, wire: &ServerProtocol) -> Result<(), Refusal> {
         let problem = match wire.speaks(Revision::MODERN) {
             true => NO_SESSION_OR_MODERN,
             false => NO_SESSION,
@@ -94,7 +94,7 @@ impl Origin<'_> {
     }
 
     /// Takes note of a notification.
-    pub(crate) fn notified(&mut self, wire: &Arc<Wire>, message: &Message) -> Received {
+    pub(crate) fn notified(&mut self, wire: &Arc<ServerProtocol>, message: &Message) -> Received {
         if self.heads.is_none() {
             return self.legacy.notified(wire, message);
         }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use wharf_model::{Asks, Error, LogLevel, Method, Tasking};
+use wharf_model::{Error, InputMode, LogLevel, Method, TaskRequest};
 
 use crate::{
-    Heads, Received, Revision, Wire,
+    McpHeaders, Received, Revision, ServerProtocol,
     json::envelope::Slot,
     server::message::{Message, Refusal, bad_field, unknown_method},
     versions::revision::{Range, Verb},
@@ -18,10 +18,10 @@ const LEVEL: &str = "_meta.io.modelcontextprotocol/logLevel";
 
 /// Checks in the specification's order: metadata, headers, version, method, parameters.
 pub(crate) fn begin(
-    wire: &Arc<Wire>,
+    wire: &Arc<ServerProtocol>,
     row: Option<(Verb, Range)>,
     message: &mut Message,
-    heads: Option<&Heads<'_>>,
+    heads: Option<&McpHeaders<'_>>,
 ) -> Result<Received, Refusal> {
     let refused = |error: Error| Refusal::new(error, Revision::MODERN);
     if let Some(heads) = heads.filter(|_| !wire.speaks_legacy()) {
@@ -47,18 +47,18 @@ pub(crate) fn begin(
     let level = log_level(message).map_err(malformed)?;
     let tasking = message.declared_tasking();
     let mut codec = message.codec(wire, method, Revision::MODERN);
-    codec.may_be_task = method == Method::CallTool && tasking == Tasking::Welcome;
+    codec.may_be_task = method == Method::CallTool && tasking == TaskRequest::Welcome;
     let mut request = message.take_request(wire, method, Revision::MODERN).map_err(refused)?;
-    request.asks = Asks::Suspend;
+    request.asks = InputMode::Suspend;
     request.tasking = tasking;
     request.log_level = level.filter(|_| wire.streams);
     if method == Method::CallTool {
-        request.mirrored = heads.map(Heads::mirrored);
+        request.mirrored = heads.map(McpHeaders::mirrored);
     }
     Ok(Received::Call(request, codec))
 }
 
-fn metadata(wire: &Wire, message: &Message) -> Result<(), Error> {
+fn metadata(wire: &ServerProtocol, message: &Message) -> Result<(), Error> {
     message.check_objects()?;
     if !message.is_text(Slot::MetaVersion) {
         return Err(bad_field(VERSION, "must be a string"));

@@ -4,12 +4,12 @@ use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use wharf_model::{
-    ClientCapabilities, Error, Filter, Implementation, Introduction, LogLevel, Moment, Peer,
-    Request,
+    ChangeVersion, ClientCapabilities, ClientInfo, Error, Implementation, LogLevel, Peer, Request,
+    SubscriptionFilter,
 };
 
 use crate::{
-    Codec, Connection, Wire,
+    Codec, Connection, ServerProtocol,
     server::{
         announced_capabilities::{Handshake, Offer},
         connection::{Listen, Session},
@@ -43,9 +43,9 @@ struct Saved<'a> {
 /// ```
 /// use std::sync::Arc;
 /// use wharf_model::{Implementation, Outcome, Reply};
-/// use wharf_wire::{Connection, Received, Wire};
+/// use wharf_wire::{Connection, Received, ServerProtocol};
 ///
-/// let wire = Arc::new(Wire::new(Implementation::new("harbour", "1.0.0")));
+/// let wire = Arc::new(ServerProtocol::new(Implementation::new("harbour", "1.0.0")));
 /// let mut here = Connection::new(wire.clone());
 /// let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
 ///     "protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
@@ -62,7 +62,7 @@ impl Connection {
     pub fn save(&self) -> Option<Vec<u8>> {
         let session = self.session.as_ref()?;
         let peer = &session.peer;
-        let follows = |what: fn(&Filter) -> &BTreeSet<String>| {
+        let follows = |what: fn(&SubscriptionFilter) -> &BTreeSet<String>| {
             let filter = session.filter.as_ref();
             filter.map(|it| it.read(|filter| what(filter).clone())).unwrap_or_default()
         };
@@ -74,7 +74,7 @@ impl Connection {
             level: session.level,
             uris: follows(|filter| &filter.uris),
             tasks: follows(|filter| &filter.tasks),
-            since: session.listen.since().map(Moment::number),
+            since: session.listen.since().map(ChangeVersion::number),
             roots: peer.roots_generation(),
         };
         serde_json::to_vec(&saved).ok()
@@ -83,10 +83,10 @@ impl Connection {
     /// A connection that goes on with what [`save`](Connection::save) gave, of a client that all
     /// processes know by `name`. None if it gave nothing like that.
     #[must_use]
-    pub fn restored(wire: Arc<Wire>, saved: &[u8], name: &str) -> Option<Self> {
+    pub fn restored(wire: Arc<ServerProtocol>, saved: &[u8], name: &str) -> Option<Self> {
         let kept = u32::try_from(saved.len()).unwrap_or(u32::MAX);
         let saved: Saved<'_> = serde_json::from_slice(saved).ok()?;
-        let said = wire.introductions.share(Introduction {
+        let said = wire.introductions.share(ClientInfo {
             info: saved.info.as_ref().map(|info| info.clone().into_owned()),
             capabilities: saved.capabilities.clone().into_owned(),
         });
@@ -133,7 +133,7 @@ impl Connection {
     }
 
     /// Notes that the session has heard all that happened before this moment.
-    pub fn heard_until(&mut self, moment: Moment) {
+    pub fn heard_until(&mut self, moment: ChangeVersion) {
         if let Some(session) = &mut self.session
             && session.listen.since().is_some_and(|since| since < moment)
         {
@@ -153,7 +153,7 @@ impl Session {
     fn catch_up(&mut self, saved: Saved<'_>, most: usize) {
         self.level = saved.level;
         self.peer.roots_changed_by(saved.roots);
-        self.listen = match saved.since.map(Moment::at) {
+        self.listen = match saved.since.map(ChangeVersion::at) {
             // What this process heard may be more than it told the others.
             Some(since) => Listen::PutOff(self.listen.since().map_or(since, |it| it.max(since))),
             None => Listen::Early,
@@ -171,7 +171,7 @@ impl Session {
 }
 
 impl Listen {
-    fn since(self) -> Option<Moment> {
+    fn since(self) -> Option<ChangeVersion> {
         match self {
             Listen::PutOff(since) => Some(since),
             Listen::Early | Listen::Begun => None,

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use wharf_model::{Caller, Error, Filter, Full, Held};
+use wharf_model::{BudgetFull, BudgetShare, Caller, Error, SubscriptionFilter};
 
-use crate::Wire;
+use crate::ServerProtocol;
 
 /// Bytes that a subscription takes beside its URI.
 const OVERHEAD: usize = 64;
@@ -16,7 +16,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(60);
 pub(crate) struct Subscriptions {
     caller: Caller,
     /// Allocated with the first subscription: most sessions have none.
-    held: Option<Box<Held>>,
+    held: Option<Box<BudgetShare>>,
 }
 
 impl Default for Subscriptions {
@@ -36,8 +36,8 @@ impl Subscriptions {
     /// If the caller has its share of the budget: then `added` must be refused.
     pub(crate) fn count(
         &mut self,
-        wire: &Wire,
-        filter: &Filter,
+        wire: &ServerProtocol,
+        filter: &SubscriptionFilter,
         added: Option<&str>,
     ) -> Result<(), Error> {
         let uris = filter.uris.iter().map(String::as_str).chain(added);
@@ -52,7 +52,7 @@ impl Subscriptions {
                 *none = Some(Box::new(held));
             }),
         };
-        counted.map_err(|Full| {
+        counted.map_err(|BudgetFull| {
             let text = "Your sessions follow too many resources: unsubscribe from some of them";
             Error::overloaded(RETRY_AFTER).with_message(text)
         })

@@ -1,7 +1,7 @@
 //! What a request says about tasks.
 
 use memchr::memchr2_iter;
-use wharf_model::{Error, Method, TASKS_EXTENSION, Tasking};
+use wharf_model::{Error, Method, TASKS_EXTENSION, TaskRequest};
 
 use crate::{
     json::{
@@ -13,20 +13,20 @@ use crate::{
 
 impl Message {
     /// What a request says that carries the client's capabilities itself.
-    pub(crate) fn declared_tasking(&self) -> Tasking {
+    pub(crate) fn declared_tasking(&self) -> TaskRequest {
         match self.raw(Slot::MetaCapabilities).is_some_and(declares_tasks) {
-            true => Tasking::Welcome,
-            false => Tasking::Declined,
+            true => TaskRequest::Welcome,
+            false => TaskRequest::Declined,
         }
     }
 
     /// What a request says in a revision whose callers ask for each task.
-    pub(crate) fn wanted_tasking(&self, method: Method) -> Result<Tasking, Error> {
+    pub(crate) fn wanted_tasking(&self, method: Method) -> Result<TaskRequest, Error> {
         use Method::{CallTool, CancelTask, GetTask, ListTasks, TaskResult, UpdateTask};
         Ok(match method {
-            CallTool if self.span(Slot::Task).is_some() => Tasking::Wanted(self.wanted_ttl()?),
-            GetTask | UpdateTask | CancelTask | TaskResult | ListTasks => Tasking::Welcome,
-            _ => Tasking::Declined,
+            CallTool if self.span(Slot::Task).is_some() => TaskRequest::Wanted(self.wanted_ttl()?),
+            GetTask | UpdateTask | CancelTask | TaskResult | ListTasks => TaskRequest::Welcome,
+            _ => TaskRequest::Declined,
         })
     }
 

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
-    Ask, Content, ElicitForm, ElicitUrl, Filter, InputRequired, LogLevel, Notification, Outcome,
-    SamplingMessage, SamplingRequest, ToolChoice, ToolChoiceMode, ToolInfo, ToolResultContent,
-    ToolUse,
+    ClientRequest, Content, ElicitForm, ElicitUrl, InputRequired, LogLevel, Notification, Outcome,
+    SamplingMessage, SamplingRequest, SubscriptionFilter, ToolChoice, ToolChoiceMode, ToolInfo,
+    ToolResultContent, ToolUse,
 };
-use wharf_wire::{Codec, Incoming};
+use wharf_wire::{Codec, ServerMessage};
 
 use crate::common::*;
 
@@ -23,12 +23,12 @@ fn tool_codec(version: &str) -> Codec {
     )
 }
 
-fn asked(version: &str, ask: &Ask) -> Option<Value> {
+fn asked(version: &str, ask: &ClientRequest) -> Option<Value> {
     let mut out = Vec::new();
     tool_codec(version).ask(5, ask, &mut out).then(|| parse(&out))
 }
 
-fn form() -> Ask {
+fn form() -> ClientRequest {
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
         "properties": {
@@ -39,7 +39,7 @@ fn form() -> Ask {
         },
         "required": ["colours", "size"],
     });
-    Ask::Elicit(Box::new(ElicitForm::new("Fill in", schema)))
+    ClientRequest::Elicit(Box::new(ElicitForm::new("Fill in", schema)))
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn forms() {
         })
     );
     let newest = asked("2025-11-25", &form()).unwrap();
-    let Ask::Elicit(original) = form() else { unreachable!() };
+    let ClientRequest::Elicit(original) = form() else { unreachable!() };
     assert_eq!(
         newest["params"],
         json!({"mode": "form", "message": "Fill in", "requestedSchema": original.schema})
@@ -81,14 +81,14 @@ fn odd_forms_do_no_harm() {
         json!({"properties": {"a": true, "b": 5, "c": {"oneOf": [true, {}]}, "d": {"oneOf": 1}}}),
     ] {
         for version in LEGACY {
-            asked(version, &Ask::Elicit(Box::new(ElicitForm::new("m", schema.clone()))));
+            asked(version, &ClientRequest::Elicit(Box::new(ElicitForm::new("m", schema.clone()))));
         }
     }
 }
 
 #[test]
 fn urls() {
-    let ask = Ask::ElicitUrl(Box::new(ElicitUrl::new("Sign in", "https://x/y")));
+    let ask = ClientRequest::ElicitUrl(Box::new(ElicitUrl::new("Sign in", "https://x/y")));
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", MODERN] {
         assert_eq!(asked(version, &ask), None);
     }
@@ -99,7 +99,8 @@ fn urls() {
     );
     assert!(first["params"]["elicitationId"].is_string());
     assert_eq!(asked("2025-11-25", &ask).unwrap(), first, "the same question has the same id");
-    let named = Ask::ElicitUrl(Box::new(ElicitUrl::new("Sign in", "https://x/y").id("mine")));
+    let named =
+        ClientRequest::ElicitUrl(Box::new(ElicitUrl::new("Sign in", "https://x/y").id("mine")));
     assert_eq!(asked("2025-11-25", &named).unwrap()["params"]["elicitationId"], "mine");
 }
 
@@ -120,7 +121,7 @@ fn sampling() -> SamplingRequest {
 
 #[test]
 fn sampling_by_revision() {
-    let ask = Ask::Sample(Box::new(sampling()));
+    let ask = ClientRequest::Sample(Box::new(sampling()));
     for version in LEGACY {
         let message = asked(version, &ask).unwrap();
         assert_eq!(message["method"], "sampling/createMessage");
@@ -155,7 +156,7 @@ fn sampling_by_revision() {
 
 #[test]
 fn context_only_where_the_client_has_it() {
-    let ask = Ask::Sample(Box::new(sampling()));
+    let ask = ClientRequest::Sample(Box::new(sampling()));
     let without = json!({"sampling": {"tools": {}}});
     for (version, kept) in [("2024-11-05", true), ("2025-06-18", true), ("2025-11-25", false)] {
         let codec = codec_for(version, without.clone(), "tools/call", json!({"name": "t"}));
@@ -169,7 +170,7 @@ fn context_only_where_the_client_has_it() {
 fn roots_and_withdrawal() {
     for version in LEGACY {
         assert_eq!(
-            asked(version, &Ask::Roots).unwrap(),
+            asked(version, &ClientRequest::Roots).unwrap(),
             json!({"jsonrpc": "2.0", "id": 5, "method": "roots/list"})
         );
         let mut out = Vec::new();
@@ -189,12 +190,14 @@ fn roots_and_withdrawal() {
 
 #[test]
 fn modern_questions_end_the_call() {
-    let url = Ask::ElicitUrl(Box::new(ElicitUrl::new("Sign in", "https://x/y").id("never sent")));
+    let url = ClientRequest::ElicitUrl(Box::new(
+        ElicitUrl::new("Sign in", "https://x/y").id("never sent"),
+    ));
     let requests = vec![
         ("z \"1\"".into(), form()),
         ("a".into(), url),
-        ("s".into(), Ask::Sample(Box::new(sampling()))),
-        ("r".into(), Ask::Roots),
+        ("s".into(), ClientRequest::Sample(Box::new(sampling()))),
+        ("r".into(), ClientRequest::Roots),
     ];
     let outcome =
         Outcome::InputRequired(Box::new(InputRequired { requests, state: Some("sealed".into()) }));
@@ -230,13 +233,13 @@ fn modern_questions_end_the_call() {
 
 #[test]
 fn a_modern_call_asks_only_what_the_client_declared() {
-    let ask = |ask: Ask, state: Option<&str>| {
+    let ask = |ask: ClientRequest, state: Option<&str>| {
         let able = codec_for(MODERN, json!({"roots": {}}), "tools/call", json!({"name": "t"}));
         let requests = vec![("k".to_owned(), ask)];
         let input = InputRequired { requests, state: state.map(str::to_owned) };
         encoded(&able, Outcome::InputRequired(Box::new(input)))
     };
-    assert_eq!(ask(Ask::Roots, None).0["result"]["resultType"], "input_required");
+    assert_eq!(ask(ClientRequest::Roots, None).0["result"]["resultType"], "input_required");
     let (message, status) = ask(form(), Some("s"));
     assert_eq!((&message["error"]["code"], status), (&json!(-32021), 400));
     assert_eq!(message["error"]["data"]["requiredCapabilities"], json!({"elicitation": {}}));
@@ -293,7 +296,8 @@ fn changes() {
     use Notification::*;
     let updated = ResourceUpdated { uri: "a:b".into() };
     let complete = ElicitationComplete { id: "e".into() };
-    let acknowledged = Acknowledged(Filter { tools: true, ..Filter::default() });
+    let acknowledged =
+        Acknowledged(SubscriptionFilter { tools: true, ..SubscriptionFilter::default() });
     for version in LEGACY {
         let codec = tool_codec(version);
         assert_eq!(told(&codec, &updated).unwrap()["params"], json!({"uri": "a:b"}));
@@ -319,7 +323,10 @@ fn changes() {
         let mut expected = params;
         expected["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": 7});
         assert_eq!(message["params"], expected);
-        let Incoming::Heard(heard) = hear(&talk(revision(MODERN)), &message) else { panic!() };
+        let ServerMessage::ServerNotification(heard) = hear(&talk(revision(MODERN)), &message)
+        else {
+            panic!()
+        };
         assert_eq!(heard.subscription.unwrap().as_json(), "7");
     }
     assert_eq!(told(&listen, &complete), None);

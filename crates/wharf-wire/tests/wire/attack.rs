@@ -6,7 +6,7 @@ use crate::common::*;
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{Method, Outcome, Reply};
-use wharf_wire::{Connection, Line, Lines, Received, WireLimits};
+use wharf_wire::{Connection, Line, Lines, ProtocolLimits, Received};
 
 /// Texts of ids, and whether they can be read.
 const IDS: [(&str, bool); 20] = [
@@ -135,7 +135,7 @@ fn null_counts_as_absent() {
 
 #[test]
 fn a_client_may_say_so_much_about_itself() {
-    let limits = WireLimits { client: 100, ..WireLimits::default() };
+    let limits = ProtocolLimits { client: 100, ..ProtocolLimits::default() };
     let wire = Arc::new(wire().limits(limits));
     let sized = |length: usize| json!({"x": "y".repeat(length - r#"{"x":""}"#.len())});
     for (length, fits) in [(100, true), (101, false)] {

@@ -7,7 +7,10 @@ use wharf_model::{
     Discovery, Implementation, ListCapability, Outcome, Reply, Request, ResourcesCapability,
     ServerCapabilities,
 };
-use wharf_wire::{ClientSelf, Codec, Connection, Incoming, Received, Revision, Talk, Wire};
+use wharf_wire::{
+    ClientCodec, ClientIdentity, Codec, Connection, Received, Revision, ServerMessage,
+    ServerProtocol,
+};
 
 pub(crate) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 pub(crate) const MODERN: &str = "2026-07-28";
@@ -17,19 +20,21 @@ pub(crate) fn revision(date: &str) -> Revision {
 }
 
 /// A client's side of a conversation, in which it can do nothing in particular.
-pub(crate) fn talk(revision: Revision) -> Talk {
-    Talk::new(revision, Arc::new(ClientSelf::default()))
+pub(crate) fn talk(revision: Revision) -> ClientCodec {
+    ClientCodec::new(revision, Arc::new(ClientIdentity::default()))
 }
 
 /// What a client hears in one message.
-pub(crate) fn hear(talk: &Talk, message: &Value) -> Incoming {
+pub(crate) fn hear(talk: &ClientCodec, message: &Value) -> ServerMessage {
     let mut heard = talk.hear(message.to_string().into()).unwrap();
     assert_eq!(heard.len(), 1, "{message}");
     heard.remove(0)
 }
 
-pub(crate) fn wire() -> Wire {
-    Wire::new(Implementation::new("harbour", "1.0.0").title("Harbour").description("Ships"))
+pub(crate) fn wire() -> ServerProtocol {
+    ServerProtocol::new(
+        Implementation::new("harbour", "1.0.0").title("Harbour").description("Ships"),
+    )
 }
 
 pub(crate) fn connection() -> Connection {

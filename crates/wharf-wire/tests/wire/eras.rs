@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::common::*;
 use serde_json::{Value, json};
-use wharf_model::{Asks, LogLevel, Method};
-use wharf_wire::{Connection, Eras, Received, Revision, Wire, WireLimits};
+use wharf_model::{InputMode, LogLevel, Method};
+use wharf_wire::{Connection, ProtocolLimits, Received, Revision, ServerProtocol, SupportedEras};
 
 const CALLS: [(&str, Method); 10] = [
     ("server/discover", Method::Discover),
@@ -36,7 +36,7 @@ fn every_method_in_every_revision() {
         let mut connection = connection();
         let (request, codec) = call(receive(&mut connection, &modern(1, name, params(name))));
         assert_eq!(request.method, method);
-        assert_eq!(request.asks, Asks::Suspend);
+        assert_eq!(request.asks, InputMode::Suspend);
         assert_eq!(codec.is_listen(), method == Method::Listen);
         assert!(!codec.is_silent());
     }
@@ -52,7 +52,7 @@ fn every_method_in_every_revision() {
                 continue;
             }
             let (request, _) = call(received);
-            assert_eq!((request.method, request.asks), (method, Asks::Deliver));
+            assert_eq!((request.method, request.asks), (method, InputMode::Deliver));
             assert_eq!(request.log_level, Some(LogLevel::Info));
         }
     }
@@ -213,7 +213,7 @@ fn parameters_are_checked() {
 
 #[test]
 fn a_uri_may_be_as_long_as_the_limit() {
-    let wire = Arc::new(wire().limits(WireLimits { uri: 10, ..WireLimits::default() }));
+    let wire = Arc::new(wire().limits(ProtocolLimits { uri: 10, ..ProtocolLimits::default() }));
     let read = |uri: &str| {
         let message = modern(1, "resources/read", json!({"uri": uri})).to_string();
         wire.receive(message.into(), None)
@@ -236,7 +236,7 @@ fn a_uri_may_be_as_long_as_the_limit() {
 
 #[test]
 fn a_modern_only_server_names_its_versions() {
-    let mut connection = Connection::new(Arc::new(wire().eras(Eras::Modern)));
+    let mut connection = Connection::new(Arc::new(wire().eras(SupportedEras::Modern)));
     let (message, code, status) =
         error(receive(&mut connection, &initialize("2025-06-18", json!({}))));
     assert_eq!((code, status), (-32022, 400));
@@ -252,7 +252,7 @@ fn a_modern_only_server_names_its_versions() {
 
 #[test]
 fn a_legacy_only_server_looks_like_one() {
-    let mut connection = Connection::new(Arc::new(wire().eras(Eras::Legacy)));
+    let mut connection = Connection::new(Arc::new(wire().eras(SupportedEras::Legacy)));
     // A client that probes must see an error that sends it to `initialize`.
     let (_, code, _) = error(receive(&mut connection, &modern(1, "server/discover", json!({}))));
     assert_eq!(code, -32601);
@@ -268,7 +268,7 @@ fn a_legacy_only_server_looks_like_one() {
 
 #[test]
 fn a_message_alone_is_served_without_a_session() {
-    let wire: Arc<Wire> = Arc::new(wire());
+    let wire: Arc<ServerProtocol> = Arc::new(wire());
     let send = |message: Value, revision: Option<&str>| {
         wire.receive(message.to_string().into(), revision.map(|date| date.parse().unwrap()))
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use wharf_wire::{Field, encode_header};
+use wharf_wire::{HeaderField, encode_header};
 
 use crate::{
     common::*,
@@ -114,9 +114,9 @@ fn bytes_that_no_header_may_have_are_refused() {
         for which in 0..3 {
             let mut heads = heads(&[V, M, N]);
             match which {
-                0 => heads.version = Field::One(bad),
-                1 => heads.method = Field::One(bad),
-                _ => heads.name = Field::One(bad),
+                0 => heads.version = HeaderField::One(bad),
+                1 => heads.method = HeaderField::One(bad),
+                _ => heads.name = HeaderField::One(bad),
             }
             let message = tool_call("add").to_string();
             let (_, code, status) = error(Arc::new(wire()).receive_http(message.into(), &heads));
@@ -219,14 +219,14 @@ fn parameters_in_headers_travel_with_a_tool_call_only() {
 
 #[test]
 fn a_header_counts_once() {
-    let mut field = Field::default();
-    assert_eq!((field, field.one()), (Field::Absent, None));
+    let mut field = HeaderField::default();
+    assert_eq!((field, field.one()), (HeaderField::Absent, None));
     field.add(b"a");
     assert_eq!(field.one(), Some(&b"a"[..]));
     field.add(b"a");
-    assert_eq!((field, field.one()), (Field::Several, None));
+    assert_eq!((field, field.one()), (HeaderField::Several, None));
     field.add(b"a");
-    assert_eq!(field, Field::Several);
+    assert_eq!(field, HeaderField::Several);
     assert!(heads(&[V]).is_modern() && heads(&[("version", "\t2026-07-28 ")]).is_modern());
     for other in ["2025-11-25", "2026-07-29", "x", ""] {
         assert!(!heads(&[("version", other)]).is_modern());

@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use wharf_wire::{Connection, Eras, Heads, Received, Wire, sse};
+use wharf_wire::{Connection, McpHeaders, Received, ServerProtocol, SupportedEras, sse};
 
 use crate::common::*;
 
 /// Headers as they arrive: names in lower case, values as they are.
-pub(crate) fn heads<'a>(pairs: &[(&'a str, &'a str)]) -> Heads<'a> {
-    let mut heads = Heads::default();
+pub(crate) fn heads<'a>(pairs: &[(&'a str, &'a str)]) -> McpHeaders<'a> {
+    let mut heads = McpHeaders::default();
     for &(name, value) in pairs {
         match name {
             "version" => heads.version.add(value.as_bytes()),
@@ -21,7 +21,7 @@ pub(crate) fn heads<'a>(pairs: &[(&'a str, &'a str)]) -> Heads<'a> {
     heads
 }
 
-fn alone(wire: &Arc<Wire>, message: &Value, pairs: &[(&str, &str)]) -> Received {
+fn alone(wire: &Arc<ServerProtocol>, message: &Value, pairs: &[(&str, &str)]) -> Received {
     wire.receive_http(message.to_string().into(), &heads(pairs))
 }
 
@@ -211,8 +211,8 @@ fn a_session_keeps_its_revision_whatever_the_header() {
 
 #[test]
 fn one_era_only() {
-    let modern_only = Arc::new(wire().eras(Eras::Modern));
-    let legacy_only = Arc::new(wire().eras(Eras::Legacy));
+    let modern_only = Arc::new(wire().eras(SupportedEras::Modern));
+    let legacy_only = Arc::new(wire().eras(SupportedEras::Legacy));
     assert!(legacy_only.speaks_legacy() && wire().speaks_legacy());
     assert!(!modern_only.speaks_legacy());
     let list = request(1, "tools/list", json!({}));
@@ -282,7 +282,7 @@ fn a_modern_method_is_unknown_to_whoever_speaks_a_legacy_revision() {
 #[test]
 fn what_is_missing_is_named_as_far_as_the_server_speaks_it() {
     let list = request(1, "tools/list", json!({}));
-    for (eras, modern) in [(Eras::Legacy, false), (Eras::Both, true)] {
+    for (eras, modern) in [(SupportedEras::Legacy, false), (SupportedEras::Both, true)] {
         let mut connection = Connection::new(Arc::new(wire().eras(eras)));
         for received in [next(&mut connection, &list, &[]), receive(&mut connection, &list)] {
             let (message, ..) = error(received);

@@ -311,10 +311,10 @@ proptest! {
     #[test]
     fn questions_are_read_back(keys in prop::collection::hash_set(text(), 1..4), message in text(), state in option::of(text()), schema in json_object()) {
         let asks = [
-            wharf_model::Ask::Elicit(Box::new(ElicitForm::new(message.clone(), schema))),
-            wharf_model::Ask::ElicitUrl(Box::new(ElicitUrl::new(message.clone(), "https://x/y"))),
-            wharf_model::Ask::Sample(Box::new(SamplingRequest::new(5).message(SamplingMessage::user(message)))),
-            wharf_model::Ask::Roots,
+            wharf_model::ClientRequest::Elicit(Box::new(ElicitForm::new(message.clone(), schema))),
+            wharf_model::ClientRequest::ElicitUrl(Box::new(ElicitUrl::new(message.clone(), "https://x/y"))),
+            wharf_model::ClientRequest::Sample(Box::new(SamplingRequest::new(5).message(SamplingMessage::user(message)))),
+            wharf_model::ClientRequest::Roots,
         ];
         let requests = keys.into_iter().zip(asks).collect();
         let input = InputRequired { requests, state };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::common::*;
 use serde_json::{Value, json};
-use wharf_model::{Error, ErrorKind, LogLevel, Moment};
+use wharf_model::{ChangeVersion, Error, ErrorKind, LogLevel};
 use wharf_wire::{Connection, Received};
 
 fn subscribe(connection: &mut Connection, verb: &str, uri: &str) {
@@ -15,7 +15,7 @@ fn subscribe(connection: &mut Connection, verb: &str, uri: &str) {
 fn ready(connection: &mut Connection, since: u64) {
     let initialized = notification("notifications/initialized", json!({}));
     assert!(matches!(receive(connection, &initialized), Received::Call(..)));
-    connection.put_off_listen(Moment::at(since));
+    connection.put_off_listen(ChangeVersion::at(since));
 }
 
 fn elsewhere(connection: &Connection) -> Connection {
@@ -66,7 +66,7 @@ fn what_it_changed_is_saved_and_counted() {
     for _ in 0..2 {
         let (listen, codec) = there.listen_again().unwrap();
         assert!(codec.is_silent());
-        assert_eq!(listen.since, Some(Moment::at(7)));
+        assert_eq!(listen.since, Some(ChangeVersion::at(7)));
         let heard = listen.filter.as_ref().unwrap().read(Clone::clone);
         assert!(heard.tools && !heard.prompts);
         assert_eq!(heard.uris.into_iter().collect::<Vec<_>>(), ["a:2"]);
@@ -81,7 +81,7 @@ fn a_listen_under_way_follows_what_other_processes_saved() {
     let mut there = elsewhere(&here);
     let (listen, _) = there.listen_again().unwrap();
     subscribe(&mut here, "subscribe", "a:1");
-    there.heard_until(Moment::at(9));
+    there.heard_until(ChangeVersion::at(9));
     there.catch_up(&here.save().unwrap());
     assert!(listen.filter.as_ref().unwrap().read(|filter| filter.uris.contains("a:1")));
     // Tasks that one of them follows, all do.
@@ -91,7 +91,7 @@ fn a_listen_under_way_follows_what_other_processes_saved() {
     there.catch_up(&here.save().unwrap());
     assert_eq!(listen.filter.as_ref().unwrap().read(|filter| filter.tasks.len()), 2);
     // Nobody forgets what was heard, nor hears it twice because another process heard less.
-    assert_eq!(there.listen_again().unwrap().0.since, Some(Moment::at(9)));
+    assert_eq!(there.listen_again().unwrap().0.since, Some(ChangeVersion::at(9)));
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use crate::common::*;
 use serde_json::json;
 use wharf_model::{
-    Caller, ClientCapability, Discovery, ErrorKind, Filter, LogLevel, Method, Moment, Notification,
-    Reply,
+    Caller, ChangeVersion, ClientCapability, Discovery, ErrorKind, LogLevel, Method, Notification,
+    Reply, SubscriptionFilter,
 };
-use wharf_wire::{CallId, Connection, Received, WireLimits};
+use wharf_wire::{CallId, Connection, ProtocolLimits, Received};
 
 #[test]
 fn negotiation() {
@@ -106,8 +106,8 @@ fn initialized_begins_the_one_silent_listen() {
     assert_eq!(request.method, Method::Listen);
     assert!(codec.is_silent() && codec.is_listen());
     let filter = request.filter.clone().unwrap();
-    let offered = Filter { tools: true, ..Filter::default() };
-    assert_eq!(filter.read(Filter::clone), offered);
+    let offered = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
+    assert_eq!(filter.read(SubscriptionFilter::clone), offered);
     let mut out = Vec::new();
     codec.encode(&Reply::Listened.into(), &mut out);
     codec.refuse(&ErrorKind::InternalError.into(), &mut out);
@@ -141,7 +141,7 @@ fn initialized_begins_the_one_silent_listen() {
 fn a_listen_that_is_put_off_is_due_once_it_is_heard_or_follows_something() {
     let ready = notification("notifications/initialized", json!({}));
     let subscribe = request(1, "resources/subscribe", json!({"uri": "a:b"}));
-    let since = Moment::FIRST.next();
+    let since = ChangeVersion::FIRST.next();
     for is_heard in [true, false] {
         let mut connection = connection();
         open(&mut connection, "2025-11-25");
@@ -171,14 +171,14 @@ fn a_listen_is_due_at_once_that_follows_something_before_the_client_is_ready() {
     open(&mut connection, "2025-11-25");
     reply(receive(&mut connection, &request(1, "resources/subscribe", json!({"uri": "a:b"}))));
     call(receive(&mut connection, &notification("notifications/initialized", json!({}))));
-    connection.put_off_listen(Moment::FIRST);
+    connection.put_off_listen(ChangeVersion::FIRST);
     let (request, _) = connection.due_listen(false).unwrap();
     assert!(request.filter.clone().unwrap().read(|it| it.uris.contains("a:b")));
 }
 
 #[test]
 fn subscriptions_are_bounded() {
-    let limits = WireLimits { subscriptions: 2, ..WireLimits::default() };
+    let limits = ProtocolLimits { subscriptions: 2, ..ProtocolLimits::default() };
     let mut connection = Connection::new(Arc::new(wire().limits(limits)));
     open(&mut connection, "2025-06-18");
     let mut subscribe = |uri: &str| {
@@ -192,7 +192,7 @@ fn subscriptions_are_bounded() {
 
 #[test]
 fn subscriptions_are_bounded_in_bytes() {
-    let limits = WireLimits { subscription_bytes: 6, ..WireLimits::default() };
+    let limits = ProtocolLimits { subscription_bytes: 6, ..ProtocolLimits::default() };
     let mut connection = Connection::new(Arc::new(wire().limits(limits)));
     open(&mut connection, "2025-06-18");
     let mut send = |verb: &str, uri: &str| {
@@ -209,7 +209,7 @@ fn subscriptions_are_bounded_in_bytes() {
 
 #[test]
 fn subscriptions_of_all_sessions_have_a_budget_of_which_no_caller_can_take_all() {
-    let limits = WireLimits { subscription_total: 10_000, ..WireLimits::default() };
+    let limits = ProtocolLimits { subscription_total: 10_000, ..ProtocolLimits::default() };
     let wire = Arc::new(wire().limits(limits));
     let session = |name: &str| {
         let mut connection = Connection::new(wire.clone());

@@ -7,42 +7,45 @@ use std::{
     time::Duration,
 };
 
-use wharf_client::{Answer, Answers, CallOptions, Caller, Link};
+use wharf_client::{
+    CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder, ClientTransport,
+};
 use wharf_model::{
-    Ask, BoxFuture, ClientCapabilities, Error, ErrorKind, Implementation, LogLevel, Meta,
-    Principal, Scope, TASKS_EXTENSION, Timer, Trusted,
+    BoxFuture, ClientCapabilities, ClientRequest, Error, ErrorKind, Implementation, LogLevel, Meta,
+    Principal, RequestExtensions, TASKS_EXTENSION, Timer, Trusted,
 };
 use wharf_transport::{
     TokioTimer,
     client::{
-        self as links, ChildCommand, Deadline, LinkLimits, LinkOptions, Orphans, Stderr, Traced,
-        Verdicts,
+        self as links, ChildCommand, ClientLimits, ClientTransportOptions, Deadline, RevisionCache,
+        Stderr, TraceEvent, UnsolicitedRequestHandler,
     },
 };
-use wharf_wire::ClientSelf;
+use wharf_wire::ClientIdentity;
 
 use super::{Client, Target, config::masked_url};
 use crate::client::connect_timeout;
 #[cfg(feature = "auth")]
 use crate::client::connect_timeout::Unhurried;
-use crate::{Endpoint, Era, Pin};
+use crate::{Endpoint, Era, ProtocolVersion};
 
 /// What an address may begin with only in a build that has the feature for it.
 const SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "unix"];
 
 /// What this process found out about servers.
-static VERDICTS: LazyLock<Arc<Verdicts>> = LazyLock::new(|| Arc::new(Verdicts::in_memory()));
+static VERDICTS: LazyLock<Arc<RevisionCache>> =
+    LazyLock::new(|| Arc::new(RevisionCache::in_memory()));
 
 /// A client in the making: who it is, how it answers servers, how long it waits.
 ///
 /// ```no_run
 /// # async fn example() -> wharf::Result<()> {
 /// use std::time::Duration;
-/// use wharf::{Answers, Client, ElicitResult};
+/// use wharf::{ClientHandlerBuilder, Client, ElicitResult};
 ///
 /// let client = Client::builder()
 ///     .name("my-app", "1.0.0")
-///     .answers(Answers::new().elicit(|form| async move {
+///     .answers(ClientHandlerBuilder::new().elicit(|form| async move {
 ///         println!("{}", form.message);
 ///         Ok(ElicitResult::decline())
 ///     }))
@@ -56,17 +59,17 @@ static VERDICTS: LazyLock<Arc<Verdicts>> = LazyLock::new(|| Arc::new(Verdicts::i
 #[must_use = "a client does nothing until it connects"]
 pub struct ClientBuilder {
     info: Implementation,
-    answer: Arc<dyn Answer>,
+    answer: Arc<dyn ClientHandler>,
     capabilities: Option<ClientCapabilities>,
-    pin: Option<Pin>,
+    pin: Option<ProtocolVersion>,
     calls: CallOptions,
     principal: Option<Principal>,
     headers: Vec<(String, String)>,
     stderr: Option<Stderr>,
     handshake: Option<Duration>,
-    limits: LinkLimits,
+    limits: ClientLimits,
     trace: Option<links::Trace>,
-    verdicts: Arc<Verdicts>,
+    verdicts: Arc<RevisionCache>,
     #[cfg(feature = "auth")]
     auth: Option<wharf_auth::client::Auth>,
 }
@@ -75,7 +78,7 @@ impl ClientBuilder {
     pub(super) fn new() -> Self {
         ClientBuilder {
             info: Implementation::new("wharf", env!("CARGO_PKG_VERSION")),
-            answer: Arc::new(Answers::new()),
+            answer: Arc::new(ClientHandlerBuilder::new()),
             capabilities: None,
             pin: None,
             calls: CallOptions::default(),
@@ -83,7 +86,7 @@ impl ClientBuilder {
             headers: Vec::new(),
             stderr: None,
             handshake: None,
-            limits: LinkLimits::default(),
+            limits: ClientLimits::default(),
             trace: None,
             verdicts: VERDICTS.clone(),
             #[cfg(feature = "auth")]
@@ -103,7 +106,7 @@ impl ClientBuilder {
     }
 
     /// Who answers what servers ask. The client declares exactly what can be answered.
-    pub fn answers(mut self, answer: impl Answer) -> Self {
+    pub fn answers(mut self, answer: impl ClientHandler) -> Self {
         self.answer = Arc::new(answer);
         self
     }
@@ -117,14 +120,14 @@ impl ClientBuilder {
     }
 
     /// Speaks this revision and no other.
-    pub fn pin(mut self, pin: Pin) -> Self {
+    pub fn pin(mut self, pin: ProtocolVersion) -> Self {
         self.pin = Some(pin);
         self
     }
 
     /// Speaks the newest revision of this era and no other.
     pub fn era(self, era: Era) -> Self {
-        self.pin(Pin::newest(era))
+        self.pin(ProtocolVersion::newest(era))
     }
 
     /// How long a call may take without a sign of life; progress starts it again. Connecting and
@@ -212,13 +215,13 @@ impl ClientBuilder {
     }
 
     /// What a server may send.
-    pub fn limits(mut self, limits: LinkLimits) -> Self {
+    pub fn limits(mut self, limits: ClientLimits) -> Self {
         self.limits = limits;
         self
     }
 
     /// Shows every message, both ways.
-    pub fn trace(mut self, trace: impl Fn(Traced<'_>) + Send + Sync + 'static) -> Self {
+    pub fn trace(mut self, trace: impl Fn(TraceEvent<'_>) + Send + Sync + 'static) -> Self {
         self.trace = Some(Arc::new(trace));
         self
     }
@@ -232,7 +235,7 @@ impl ClientBuilder {
     /// Remembers in a file which revision each server speaks, so that the next process need not
     /// find out.
     pub fn verdicts_in(mut self, file: impl Into<PathBuf>) -> Self {
-        self.verdicts = Arc::new(Verdicts::in_file(file));
+        self.verdicts = Arc::new(RevisionCache::in_file(file));
         self
     }
 
@@ -260,7 +263,7 @@ impl ClientBuilder {
         let deadline = Deadline::new(Some(limit));
         let link = connect_timeout::within(limit, &deadline, self.link(target, &deadline)).await?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
-        Ok(Client(Caller::new(link, timer, self.calls, self.answer)))
+        Ok(Client(ClientHandle::new(link, timer, self.calls, self.answer)))
     }
 
     /// How long connecting and opening the conversation may take together.
@@ -268,7 +271,11 @@ impl ClientBuilder {
         self.handshake.unwrap_or(self.calls.idle)
     }
 
-    async fn link(&self, target: Target, deadline: &Deadline) -> Result<Arc<dyn Link>, Error> {
+    async fn link(
+        &self,
+        target: Target,
+        deadline: &Deadline,
+    ) -> Result<Arc<dyn ClientTransport>, Error> {
         let options = self.link_options();
         match target {
             Target::Url(url) => self.dial(&url, options, deadline).await,
@@ -281,8 +288,8 @@ impl ClientBuilder {
     async fn start(
         &self,
         mut command: ChildCommand,
-        options: LinkOptions,
-    ) -> Result<Arc<dyn Link>, Error> {
+        options: ClientTransportOptions,
+    ) -> Result<Arc<dyn ClientTransport>, Error> {
         if let Some(stderr) = self.stderr {
             command.stderr = stderr;
         }
@@ -290,8 +297,12 @@ impl ClientBuilder {
     }
 
     /// A server in this process is called as it is; one that must speak some revision is spoken to.
-    async fn join(&self, server: Endpoint, options: LinkOptions) -> Result<Arc<dyn Link>, Error> {
-        let mut scope = Scope::new();
+    async fn join(
+        &self,
+        server: Endpoint,
+        options: ClientTransportOptions,
+    ) -> Result<Arc<dyn ClientTransport>, Error> {
+        let mut scope = RequestExtensions::new();
         match &self.principal {
             Some(principal) => scope.insert(principal.clone()),
             None => scope.insert(Trusted),
@@ -307,9 +318,9 @@ impl ClientBuilder {
     async fn dial(
         &self,
         url: &str,
-        options: LinkOptions,
+        options: ClientTransportOptions,
         deadline: &Deadline,
-    ) -> Result<Arc<dyn Link>, Error> {
+    ) -> Result<Arc<dyn ClientTransport>, Error> {
         let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
         #[cfg(feature = "auth")]
         let options = match (&self.auth, scheme.as_deref()) {
@@ -357,7 +368,7 @@ impl ClientBuilder {
         }
     }
 
-    fn link_options(&self) -> LinkOptions {
+    fn link_options(&self) -> ClientTransportOptions {
         let declared = self.capabilities.clone();
         let mut capabilities = declared.unwrap_or_else(|| self.answer.capabilities());
         if self.calls.tasks {
@@ -367,8 +378,8 @@ impl ClientBuilder {
         if let Some(extension) = self.auth.as_ref().and_then(wharf_auth::client::Auth::extension) {
             capabilities.extensions.insert(extension.into(), Meta::new().into());
         }
-        let client = ClientSelf { info: self.info.clone(), capabilities };
-        let mut options = LinkOptions::new(Arc::new(client));
+        let client = ClientIdentity { info: self.info.clone(), capabilities };
+        let mut options = ClientTransportOptions::new(Arc::new(client));
         options.pin = self.pin.map(|pin| pin.0);
         options.limits = self.limits;
         options.trace = self.trace.clone();
@@ -383,10 +394,10 @@ impl ClientBuilder {
 }
 
 /// What belongs to no call is answered as what belongs to one.
-struct AnswerOrphans(Arc<dyn Answer>);
+struct AnswerOrphans(Arc<dyn ClientHandler>);
 
-impl Orphans for AnswerOrphans {
-    fn ask(&self, ask: Ask) -> BoxFuture<Result<String, Error>> {
+impl UnsolicitedRequestHandler for AnswerOrphans {
+    fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>> {
         wharf_client::answer_to(&self.0, ask)
     }
 }

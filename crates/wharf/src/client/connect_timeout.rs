@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "auth")]
-use wharf_model::{BoxFuture, Credentials, Rebuff, Shown};
+use wharf_model::{AuthFailure, AuthHeaders, BoxFuture, CredentialsProvider};
 use wharf_model::{Error, ErrorKind};
 use wharf_transport::client::Deadline;
 
@@ -31,13 +31,13 @@ pub(super) async fn within<T>(
 /// Credentials that stop the clock while they are fetched, because people may be asked for them.
 #[cfg(feature = "auth")]
 pub(super) struct Unhurried {
-    pub(super) credentials: Arc<dyn Credentials>,
+    pub(super) credentials: Arc<dyn CredentialsProvider>,
     pub(super) deadline: Deadline,
 }
 
 #[cfg(feature = "auth")]
-impl Credentials for Unhurried {
-    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<Shown, Error>> {
+impl CredentialsProvider for Unhurried {
+    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
         let (paused, showing) = (self.deadline.pause(), self.credentials.show(verb, url));
         Box::pin(async move {
             let shown = showing.await;
@@ -50,7 +50,7 @@ impl Credentials for Unhurried {
         self.credentials.answered(mark, status, nonce);
     }
 
-    fn refused(&self, rebuff: Rebuff) -> BoxFuture<Result<bool, Error>> {
+    fn refused(&self, rebuff: AuthFailure) -> BoxFuture<Result<bool, Error>> {
         let (paused, renewing) = (self.deadline.pause(), self.credentials.refused(rebuff));
         Box::pin(async move {
             let renewed = renewing.await;

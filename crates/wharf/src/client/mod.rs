@@ -8,7 +8,7 @@ mod target;
 
 use std::{fmt, ops::Deref};
 
-use wharf_client::Caller;
+use wharf_client::ClientHandle;
 use wharf_model::Error;
 
 pub use builder::ClientBuilder;
@@ -16,7 +16,7 @@ pub use target::Target;
 
 /// A connected client: typed calls to one server, whatever it speaks.
 ///
-/// What can be called is on [`Caller`], which this stands for. Clones share the connection, and
+/// What can be called is on [`ClientHandle`], which this stands for. Clones share the connection, and
 /// [`close`](Caller::close) ends it in good order; a client that is dropped ends it anyhow.
 ///
 /// ```
@@ -40,7 +40,7 @@ pub use target::Target;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Client(Caller);
+pub struct Client(ClientHandle);
 
 impl Client {
     /// Connects to a server: finds out what it speaks, and what it offers.
@@ -68,9 +68,9 @@ impl Client {
 }
 
 impl Deref for Client {
-    type Target = Caller;
+    type Target = ClientHandle;
 
-    fn deref(&self) -> &Caller {
+    fn deref(&self) -> &ClientHandle {
         &self.0
     }
 }

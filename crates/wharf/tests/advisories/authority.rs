@@ -16,7 +16,7 @@ use wharf::{
 
 use crate::{
     bed::Bed,
-    caller::{self, Caller, LEGACY},
+    caller::{self, ClientHandle, LEGACY},
     doors::{Door, doors, websocket},
     issuer::{ISSUER, Issuer, METADATA, SERVER, good, now},
     raw,
@@ -28,8 +28,8 @@ async fn house(issuer: &Issuer) -> Bed {
     Bed::tuned(|server| server.auth(issuer.jwt()).http(Http::new().sse_2024())).await
 }
 
-fn known(bed: &Bed, token: &str) -> Caller {
-    Caller::modern(bed).known_as(token.to_owned().leak())
+fn known(bed: &Bed, token: &str) -> ClientHandle {
+    ClientHandle::modern(bed).known_as(token.to_owned().leak())
 }
 
 fn invalid(problem: &str) -> (u16, String) {
@@ -135,7 +135,7 @@ async fn callers_take_turns_on_one_connection() {
     let issuer = Issuer::new();
     let bed = house(&issuer).await;
     let (alice, bob) = (issuer.good_token(), issuer.token_with("sub", json!("bob")));
-    let call = Caller::modern(&bed).tool("whoami", json!({})).to_string();
+    let call = ClientHandle::modern(&bed).tool("whoami", json!({})).to_string();
     let called = [raw::VERSION, ("mcp-method", "tools/call"), ("mcp-name", "whoami")];
     let mut stream = bed.connect().await;
     let turns = [Some(&alice), Some(&bob), None, Some(&bob), Some(&alice), None, Some(&alice)];
@@ -166,7 +166,7 @@ async fn callers_share_a_connection_and_nothing_else() {
     for number in 0..64 {
         let name = format!("caller {number}");
         let token = issuer.token_with("sub", json!(name));
-        let caller = Caller { pool: pool.clone(), ..known(&bed, &token) };
+        let caller = ClientHandle { pool: pool.clone(), ..known(&bed, &token) };
         calls.spawn(async move {
             for _ in 0..20 {
                 let told = caller.text("whoami", json!({})).await;
@@ -182,7 +182,8 @@ async fn callers_share_a_connection_and_nothing_else() {
 async fn a_session_is_its_openers_alone() {
     let issuer = Issuer::new();
     let bed = house(&issuer).await;
-    let alice = Caller { revision: LEGACY, ..known(&bed, &issuer.good_token()) }.opened().await;
+    let alice =
+        ClientHandle { revision: LEGACY, ..known(&bed, &issuer.good_token()) }.opened().await;
     let mut call = Events::of(alice.send(&alice.tool("wait", json!({}))).await);
     let event = call.next().await.unwrap().id.expect("an event's id");
     bed.counts.begun.reaches(1).await;
@@ -193,7 +194,7 @@ async fn a_session_is_its_openers_alone() {
     for (token, status) in [(Some(bob), 404), (Some(stranger), 401), (None, 401)] {
         let thief = match token {
             Some(token) => alice.clone().known_as(token.leak()),
-            None => Caller { bearer: None, ..alice.clone() },
+            None => ClientHandle { bearer: None, ..alice.clone() },
         };
         let mut resume = thief.bare("GET");
         resume.headers_mut().insert(caller::LAST_EVENT, event.parse().unwrap());
@@ -237,8 +238,8 @@ async fn a_stream_of_2024_is_its_openers_alone() {
     *open.uri_mut() = format!("http://{}/sse", bed.address).parse().unwrap();
     let mut stream = Events::of(alice.request(open).await);
     let endpoint = stream.next().await.unwrap().data;
-    let legacy = Caller { revision: LEGACY, ..alice.clone() };
-    let post = |caller: &Caller| {
+    let legacy = ClientHandle { revision: LEGACY, ..alice.clone() };
+    let post = |caller: &ClientHandle| {
         let mut request = caller.post(&legacy.initialize());
         *request.uri_mut() = format!("http://{}/{endpoint}", bed.address).parse().unwrap();
         request
@@ -247,7 +248,7 @@ async fn a_stream_of_2024_is_its_openers_alone() {
     assert_eq!(bob.request(post(&bob)).await.status(), 404);
     let weaker = known(&bed, &issuer.token_with("scope", json!("")));
     assert_eq!(weaker.request(post(&weaker)).await.status(), 404);
-    let nobody = Caller::modern(&bed);
+    let nobody = ClientHandle::modern(&bed);
     assert_eq!(nobody.request(post(&nobody)).await.status(), 401);
     assert_eq!(legacy.request(post(&legacy)).await.status(), 202);
     assert_eq!(stream.message().await.unwrap()["id"], 1);
@@ -295,7 +296,7 @@ async fn browsers_are_told_too() {
     let issuer = Issuer::new();
     let http = Http::new().cors(["https://app.example.com"]);
     let bed = Bed::tuned(|server| server.auth(issuer.jwt()).http(http)).await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let mut request = caller.post(&caller.tool("echo", json!({"text": "x"})));
     let origin = HeaderValue::from_static("https://app.example.com");
     request.headers_mut().insert(header::ORIGIN, origin.clone());
@@ -338,14 +339,15 @@ async fn a_task_is_its_makers_alone() {
     })
     .await;
     let bob = issuer.token_with("sub", json!("bob")).leak() as &'static str;
-    let alice = Caller { revision: LEGACY, ..known(&bed, &issuer.good_token()) }.opened().await;
+    let alice =
+        ClientHandle { revision: LEGACY, ..known(&bed, &issuer.good_token()) }.opened().await;
     let params = json!({"name": "work", "arguments": {}, "task": {"ttl": 60_000}});
     let made = caller::reply(alice.send(&alice.message("tools/call", params)).await).await;
     let task = made["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{made}"));
 
-    let thief = Caller { revision: LEGACY, ..known(&bed, bob) }.opened().await;
+    let thief = ClientHandle { revision: LEGACY, ..known(&bed, bob) }.opened().await;
     let modern = known(&bed, bob);
-    let ask = async |caller: &Caller, method: &str, id: &str| {
+    let ask = async |caller: &ClientHandle, method: &str, id: &str| {
         let mut message = caller.message(method, json!({"taskId": id}));
         if caller.revision != LEGACY {
             let meta = &mut message["params"]["_meta"];

@@ -21,14 +21,14 @@ use tokio::{
 };
 use tower_service::Service;
 use wharf::{
-    Server, WireLimits,
+    ProtocolLimits, Server,
     auth::server::by,
-    model::{Denied, Knock, Pass},
+    model::{AuthRejection, AuthRequest, Authenticated},
 };
 
 use crate::{
     bed::{Bed, PATIENCE, limited},
-    caller::{self, Caller, LEGACY, MODERN},
+    caller::{self, ClientHandle, LEGACY, MODERN},
     raw,
     web::{self, AnyBody},
 };
@@ -37,12 +37,12 @@ use crate::{
 const LONGEST: usize = 4096;
 
 async fn small() -> Bed {
-    let limits = WireLimits { message: LONGEST, ..WireLimits::default() };
+    let limits = ProtocolLimits { message: LONGEST, ..ProtocolLimits::default() };
     Bed::tuned(|server| server.message_limits(limits)).await
 }
 
 /// A call that is exactly `size` bytes long.
-fn sized(caller: &Caller, size: usize) -> String {
+fn sized(caller: &ClientHandle, size: usize) -> String {
     let call = |text: String| caller.tool("echo", json!({"text": text})).to_string();
     let around = call(String::new()).len();
     let call = call("x".repeat(size - around));
@@ -54,8 +54,8 @@ fn sized(caller: &Caller, size: usize) -> String {
 async fn a_body_is_not_longer_than_it_may_be() {
     let bed = small().await;
     for pool in [web::http1(), web::http2()] {
-        for caller in Caller::both(&bed).await {
-            let caller = Caller { pool: pool.clone(), ..caller };
+        for caller in ClientHandle::both(&bed).await {
+            let caller = ClientHandle { pool: pool.clone(), ..caller };
             for (size, status) in [(LONGEST - 1, 200), (LONGEST, 200), (LONGEST + 1, 413)] {
                 let call = serde_json::from_str(&sized(&caller, size)).unwrap();
                 let response = caller.send(&call).await;
@@ -86,7 +86,7 @@ async fn a_body_that_is_declared_too_long_is_not_waited_for() {
     let huge = raw::post(&bed, &[raw::VERSION], "")
         .replace("content-length: 0", "content-length: 99999999999999999999999");
     assert_eq!(raw::ask(&bed, &huge).await.status, 400);
-    Caller::modern(&bed).works().await;
+    ClientHandle::modern(&bed).works().await;
 }
 
 /// Requests that are refused for their heads: verb, path, host, and another header.
@@ -161,7 +161,9 @@ fn late(ends: bool) -> (AnyBody, Arc<AtomicBool>) {
 /// What comes late is let in and dropped, so that the connection can be used again; but not for ever.
 #[tokio::test(start_paused = true)]
 async fn the_rest_of_a_refused_request_may_come_late() {
-    let none = by(|_: &Knock<'_>| Err::<Pass, _>(Denied::new(401, "Nobody comes in")));
+    let none = by(|_: &AuthRequest<'_>| {
+        Err::<Authenticated, _>(AuthRejection::new(401, "Nobody comes in"))
+    });
     let open = Server::new("open", "1").build().unwrap();
     let closed = Server::new("closed", "1").auth(none).build().unwrap();
     let stranger = (401, ["POST", "/mcp", "localhost", "x", "y"]);
@@ -212,7 +214,7 @@ async fn an_endless_body_is_not_read_to_no_end() {
         let rest = timeout(PATIENCE, reader.read_to_end(&mut Vec::new())).await;
         assert!(rest.is_ok(), "still open");
     }
-    Caller::modern(&bed).works().await;
+    ClientHandle::modern(&bed).works().await;
 }
 
 /// What a body takes counts for as long as its call holds it, however early the response began, and one caller does not
@@ -225,9 +227,10 @@ async fn a_body_counts_until_its_call_is_over() {
         let http = limited(|limits| {
             (limits.bodies, limits.body) = (6 * SIZE, Duration::from_millis(300));
         });
-        let limits = WireLimits { message: SIZE, ..WireLimits::default() };
+        let limits = ProtocolLimits { message: SIZE, ..ProtocolLimits::default() };
         let bed = Bed::tuned(|server| server.http(http).message_limits(limits)).await;
-        let caller = if legacy { Caller::legacy(&bed).await } else { Caller::modern(&bed) };
+        let caller =
+            if legacy { ClientHandle::legacy(&bed).await } else { ClientHandle::modern(&bed) };
         let large = |id: u32| {
             let mut call = caller.tool("wait", json!({}));
             call["params"]["_meta"]["padding"] = "x".repeat(SIZE - 1024).into();

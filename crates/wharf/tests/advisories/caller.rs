@@ -18,7 +18,7 @@ pub const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 #[derive(Clone)]
-pub struct Caller {
+pub struct ClientHandle {
     pub pool: Pool,
     pub url: String,
     pub revision: &'static str,
@@ -27,28 +27,28 @@ pub struct Caller {
     pub bearer: Option<&'static str>,
 }
 
-impl Caller {
-    pub fn modern(bed: &Bed) -> Caller {
+impl ClientHandle {
+    pub fn modern(bed: &Bed) -> ClientHandle {
         let (pool, url) = (web::http1(), bed.url());
-        Caller { pool, url, revision: MODERN, session: None, bearer: None }
+        ClientHandle { pool, url, revision: MODERN, session: None, bearer: None }
     }
 
     /// A legacy client with a session.
-    pub async fn legacy(bed: &Bed) -> Caller {
-        Caller { revision: LEGACY, ..Caller::modern(bed) }.opened().await
+    pub async fn legacy(bed: &Bed) -> ClientHandle {
+        ClientHandle { revision: LEGACY, ..ClientHandle::modern(bed) }.opened().await
     }
 
     /// One of each era.
-    pub async fn both(bed: &Bed) -> [Caller; 2] {
-        [Caller::modern(bed), Caller::legacy(bed).await]
+    pub async fn both(bed: &Bed) -> [ClientHandle; 2] {
+        [ClientHandle::modern(bed), ClientHandle::legacy(bed).await]
     }
 
-    pub fn known_as(self, bearer: &'static str) -> Caller {
-        Caller { bearer: Some(bearer), ..self }
+    pub fn known_as(self, bearer: &'static str) -> ClientHandle {
+        ClientHandle { bearer: Some(bearer), ..self }
     }
 
     /// Opens a session of its own, where the revision has them.
-    pub async fn opened(mut self) -> Caller {
+    pub async fn opened(mut self) -> ClientHandle {
         if self.revision == MODERN {
             return self;
         }

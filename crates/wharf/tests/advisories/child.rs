@@ -10,7 +10,7 @@ use wharf::{Endpoint, Http};
 
 use crate::{
     bed::{PATIENCE, limited},
-    caller::Caller,
+    caller::ClientHandle,
     server::{Counts, server},
     web,
 };
@@ -94,9 +94,9 @@ impl Process {
     }
 
     /// A caller of it, with no session yet.
-    pub fn caller(&self, revision: &'static str) -> Caller {
+    pub fn caller(&self, revision: &'static str) -> ClientHandle {
         let url = format!("http://{}/mcp", self.address);
-        Caller { pool: web::http1(), url, revision, session: None, bearer: None }
+        ClientHandle { pool: web::http1(), url, revision, session: None, bearer: None }
     }
 
     /// How many files and sockets it has open.

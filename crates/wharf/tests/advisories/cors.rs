@@ -9,12 +9,12 @@ use wharf::Http;
 
 use crate::{
     bed::Bed,
-    caller::{Caller, LEGACY, SESSION},
+    caller::{ClientHandle, LEGACY, SESSION},
 };
 
 const PAGE: &str = "https://app.example.com";
 
-async fn preflight(caller: &Caller, origin: &str, headers: &str) -> Response<Incoming> {
+async fn preflight(caller: &ClientHandle, origin: &str, headers: &str) -> Response<Incoming> {
     let mut request = caller.bare("OPTIONS");
     request.headers_mut().insert(header::ORIGIN, origin.parse().unwrap());
     request.headers_mut().insert(header::ACCESS_CONTROL_REQUEST_METHOD, "POST".parse().unwrap());
@@ -23,7 +23,7 @@ async fn preflight(caller: &Caller, origin: &str, headers: &str) -> Response<Inc
     caller.request(request).await
 }
 
-async fn call(caller: &Caller, origin: &str) -> Response<Incoming> {
+async fn call(caller: &ClientHandle, origin: &str) -> Response<Incoming> {
     let mut request = caller.post(&caller.tool("echo", json!({"text": "x"})));
     request.headers_mut().insert(header::ORIGIN, origin.parse().unwrap());
     caller.request(request).await
@@ -45,7 +45,7 @@ fn names(headers: &HeaderMap, list: header::HeaderName) -> BTreeSet<String> {
 #[tokio::test]
 async fn no_page_may_read_by_default() {
     let bed = Bed::start().await;
-    for caller in Caller::both(&bed).await {
+    for caller in ClientHandle::both(&bed).await {
         for origin in ["http://localhost:3000", "http://127.0.0.1", PAGE, "null"] {
             says_nothing(call(&caller, origin).await.headers());
             let asked = preflight(&caller, origin, "content-type").await;
@@ -60,7 +60,7 @@ async fn a_page_that_may_read_can_and_no_other() {
     let bed = Bed::with(Http::new().cors([PAGE])).await;
     let wanted = "content-type, accept, authorization, last-event-id, mcp-session-id, \
                   mcp-protocol-version, mcp-method, mcp-name, mcp-param-region, Mcp-Param-Tenant-Id";
-    for caller in Caller::both(&bed).await {
+    for caller in ClientHandle::both(&bed).await {
         let asked = preflight(&caller, PAGE, wanted).await;
         assert_eq!(asked.status(), 204);
         let headers = asked.headers();
@@ -106,7 +106,7 @@ async fn a_page_that_may_read_can_and_no_other() {
 #[tokio::test]
 async fn a_page_that_may_read_can_read_refusals_and_its_session() {
     let bed = Bed::with(Http::new().cors([PAGE])).await;
-    let fresh = Caller { revision: LEGACY, ..Caller::modern(&bed) };
+    let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let mut opening = fresh.post(&fresh.initialize());
     opening.headers_mut().insert(header::ORIGIN, PAGE.parse().unwrap());
     let opened = fresh.request(opening).await;
@@ -123,7 +123,7 @@ async fn a_page_that_may_read_can_read_refusals_and_its_session() {
 #[tokio::test]
 async fn a_preflight_does_not_allow_whatever_is_asked() {
     let bed = Bed::with(Http::new().cors([PAGE])).await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let asked = preflight(&caller, PAGE, "cookie, x-forwarded-for, mcp-method").await;
     let allowed = names(asked.headers(), header::ACCESS_CONTROL_ALLOW_HEADERS);
     assert!(allowed.contains("mcp-method"));

@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::{
     bed::Bed,
-    caller::{self, Caller, LAST_EVENT, MODERN},
+    caller::{self, ClientHandle, LAST_EVENT, MODERN},
     raw,
     web::{self, Events},
 };
@@ -25,7 +25,7 @@ async fn hang_up(stream: TcpStream, rudely: bool) {
 }
 
 /// A call of `count`, by hand.
-fn count(bed: &Bed, caller: &Caller, id: usize) -> String {
+fn count(bed: &Bed, caller: &ClientHandle, id: usize) -> String {
     let mut call = caller.tool("count", json!({"to": 4}));
     call["id"] = id.into();
     let session = caller.session.as_ref().map(|it| ("mcp-session-id", it.to_str().unwrap()));
@@ -39,7 +39,7 @@ fn count(bed: &Bed, caller: &Caller, id: usize) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_breaks_off_breaks_nothing() {
     let bed = Bed::start().await;
-    for caller in Caller::both(&bed).await {
+    for caller in ClientHandle::both(&bed).await {
         let request = count(&bed, &caller, 0);
         for end in 0..request.len() {
             for rudely in [false, true] {
@@ -58,7 +58,7 @@ async fn a_request_that_breaks_off_breaks_nothing() {
 async fn a_response_that_nobody_reads_to_its_end_breaks_nothing() {
     let bed = Bed::start().await;
     let mut calls = 0;
-    for caller in Caller::both(&bed).await {
+    for caller in ClientHandle::both(&bed).await {
         // Until one was read to its end.
         let mut read = Vec::new();
         for end in 0.. {
@@ -86,27 +86,27 @@ async fn a_response_that_nobody_reads_to_its_end_breaks_nothing() {
 
 /// How far a response has come when its client leaves.
 #[derive(Clone, Copy, Debug)]
-enum Moment {
+enum ChangeVersion {
     BeforeItBegins,
     OnceItHasBegun,
 }
 
 /// Calls `wait`, and leaves.
-async fn leave(bed: &Bed, caller: &Caller, moment: Moment) -> Option<String> {
+async fn leave(bed: &Bed, caller: &ClientHandle, moment: ChangeVersion) -> Option<String> {
     let mut call = caller.tool("wait", json!({}));
-    if let Moment::BeforeItBegins = moment {
+    if let ChangeVersion::BeforeItBegins = moment {
         // Without progress, there is nothing to respond with.
         call["params"]["_meta"].as_object_mut().unwrap().remove("progressToken");
     }
     let before = bed.counts.begun.get();
     match moment {
-        Moment::BeforeItBegins => {
+        ChangeVersion::BeforeItBegins => {
             let request = tokio::spawn(caller.pool.request(caller.post(&call)));
             bed.counts.begun.reaches(before + 1).await;
             request.abort();
             None
         }
-        Moment::OnceItHasBegun => {
+        ChangeVersion::OnceItHasBegun => {
             let mut events = Events::of(caller.send(&call).await);
             events.next().await?.id
         }
@@ -118,8 +118,8 @@ async fn a_modern_client_that_leaves_does_not_leave_its_call_behind() {
     let bed = Bed::start().await;
     let mut left = 0;
     for pool in [web::http1, web::http2] {
-        for moment in [Moment::BeforeItBegins, Moment::OnceItHasBegun] {
-            let caller = Caller { pool: pool(), ..Caller::modern(&bed) };
+        for moment in [ChangeVersion::BeforeItBegins, ChangeVersion::OnceItHasBegun] {
+            let caller = ClientHandle { pool: pool(), ..ClientHandle::modern(&bed) };
             // Often enough for a client that only ever leaves (CVE-2023-44487).
             for _ in 0..50 {
                 leave(&bed, &caller, moment).await;
@@ -137,9 +137,9 @@ async fn a_legacy_client_that_is_cut_off_does_not_lose_its_call() {
     let bed = Bed::start().await;
     let mut left = Vec::new();
     for pool in [web::http1, web::http2] {
-        for moment in [Moment::BeforeItBegins, Moment::OnceItHasBegun] {
-            let caller = Caller::legacy(&bed).await;
-            let caller = Caller { pool: pool(), ..caller };
+        for moment in [ChangeVersion::BeforeItBegins, ChangeVersion::OnceItHasBegun] {
+            let caller = ClientHandle::legacy(&bed).await;
+            let caller = ClientHandle { pool: pool(), ..caller };
             let event = leave(&bed, &caller, moment).await;
             left.push((caller, event));
         }
@@ -160,7 +160,7 @@ async fn a_legacy_client_that_is_cut_off_does_not_lose_its_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_does_not_outlive_its_cancellation_or_its_session() {
     let bed = Bed::start().await;
-    let caller = Caller::legacy(&bed).await;
+    let caller = ClientHandle::legacy(&bed).await;
     let mut events = Events::of(caller.send(&caller.tool("wait", json!({}))).await);
     bed.counts.begun.reaches(1).await;
     let cancelled =

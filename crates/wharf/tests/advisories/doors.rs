@@ -1,7 +1,7 @@
 //! Pages in a browser must not get in, whichever door they try.
 //!
 //! DNS rebinding: CVE-2025-66414, CVE-2025-66416, CVE-2026-34742, CVE-2026-35568, CVE-2026-42559 (RUSTSEC-2026-0189),
-//! CVE-2026-63118: `Host` and `Origin` were not checked by default. CVE-2026-59950: nor were they
+//! CVE-2026-63118: `ServerContext` and `Origin` were not checked by default. CVE-2026-59950: nor were they
 //! on the way to a WebSocket.
 
 use http::{Request, header};
@@ -12,7 +12,7 @@ use wharf::Http;
 
 use crate::{
     bed::Bed,
-    caller::{Caller, LEGACY},
+    caller::{ClientHandle, LEGACY},
     raw,
     web::{self, AnyBody, whole},
 };
@@ -66,8 +66,8 @@ pub struct Door {
 
 pub fn doors(bed: &Bed) -> Vec<Door> {
     let json = ("content-type", "application/json");
-    let modern = Caller::modern(bed);
-    let legacy = Caller { revision: LEGACY, ..modern.clone() };
+    let modern = ClientHandle::modern(bed);
+    let legacy = ClientHandle { revision: LEGACY, ..modern.clone() };
     let call = modern.tool("count", json!({"to": 1})).to_string();
     let door =
         |verb, target, headers: &[_], body| Door { verb, target, headers: headers.to_vec(), body };
@@ -231,7 +231,7 @@ async fn this_machine_gets_in() {
 #[tokio::test]
 async fn this_machine_gets_in_over_ipv6() {
     let Some(bed) = Bed::on_ipv6().await else { return };
-    Caller::modern(&bed).works().await;
+    ClientHandle::modern(&bed).works().await;
     let evil = raw::modern_call(&bed).replace(&format!("host: {}", bed.address), "host: [::2]");
     assert_eq!(raw::ask(&bed, &evil).await.status, 403);
 }
@@ -262,7 +262,7 @@ async fn an_allowed_host_does_not_open_the_door_for_others() {
 #[tokio::test]
 async fn a_form_does_not_pass_for_json() {
     let bed = Bed::with(Http::new().sse_2024()).await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let call = caller.tool("count", json!({"to": 1}));
     for target in ["/mcp", "/messages?session=0"] {
         for kind in [

@@ -21,7 +21,7 @@ use wharf::LineLimits;
 
 use crate::{
     bed::{Bed, PATIENCE, limited},
-    caller::{Caller, LEGACY},
+    caller::{ClientHandle, LEGACY},
     server::{Count, gated},
     web::{self, Events},
 };
@@ -35,7 +35,7 @@ const WEBSOCKETS: usize = 150;
 const SHARED: usize = 100;
 
 /// A modern listen ends with its result, and with nothing after it.
-async fn listen(caller: Caller, ready: Arc<Barrier>) {
+async fn listen(caller: ClientHandle, ready: Arc<Barrier>) {
     let filter = json!({"notifications": {"toolsListChanged": true}});
     let response = caller.send(&caller.message("subscriptions/listen", filter)).await;
     let mut events = Events::of(response);
@@ -49,7 +49,7 @@ async fn listen(caller: Caller, ready: Arc<Barrier>) {
 }
 
 /// The stream of a legacy session just ends.
-async fn follow(caller: Caller, ready: Arc<Barrier>) {
+async fn follow(caller: ClientHandle, ready: Arc<Barrier>) {
     let mut events = caller.opened().await.listen().await;
     ready.wait().await;
     assert_eq!(events.message().await, None);
@@ -77,22 +77,22 @@ async fn thousands_of_streams_do_not_keep_the_server_from_its_end() {
     let bed = Arc::new(Bed::with(limited(|limits| limits.grace = 2 * PATIENCE)).await);
     let count = LISTENS + SESSIONS + OLD_LINES + WEBSOCKETS;
     let ready = Arc::new(Barrier::new(count + 1));
-    let modern = Caller::modern(&bed);
+    let modern = ClientHandle::modern(&bed);
     let mut streams = JoinSet::new();
     for kind in 0..(LISTENS + SESSIONS) / SHARED {
-        let caller = Caller { pool: web::http2(), ..modern.clone() };
+        let caller = ClientHandle { pool: web::http2(), ..modern.clone() };
         for _ in 0..SHARED {
             match kind < LISTENS / SHARED {
                 true => streams.spawn(listen(caller.clone(), ready.clone())),
                 false => {
-                    let caller = Caller { revision: LEGACY, ..caller.clone() };
+                    let caller = ClientHandle { revision: LEGACY, ..caller.clone() };
                     streams.spawn(follow(caller, ready.clone()))
                 }
             };
         }
     }
     for _ in 0..OLD_LINES {
-        streams.spawn(listen(Caller { pool: web::http1(), ..modern.clone() }, ready.clone()));
+        streams.spawn(listen(ClientHandle { pool: web::http1(), ..modern.clone() }, ready.clone()));
     }
     for _ in 0..WEBSOCKETS {
         streams.spawn(websocket(bed.clone(), ready.clone()));
@@ -120,8 +120,8 @@ async fn a_call_that_does_not_end_does_not_keep_the_server_from_its_end() {
     let mut calls = JoinSet::new();
     let mut begun = 0;
     for pool in [web::http1, web::http2] {
-        for caller in Caller::both(&bed).await {
-            let caller = Caller { pool: pool(), ..caller };
+        for caller in ClientHandle::both(&bed).await {
+            let caller = ClientHandle { pool: pool(), ..caller };
             let mut events = Events::of(caller.send(&caller.tool("wait", json!({}))).await);
             begun += 1;
             bed.counts.begun.reaches(begun).await;
@@ -152,14 +152,14 @@ async fn a_silent_call_that_is_cut_is_answered_with_a_status() {
     let bed = Bed::tuned(|server| server.http(grace).add(held)).await;
     let mut calls = JoinSet::new();
     for pool in [web::http1, web::http2] {
-        for caller in Caller::both(&bed).await {
-            let caller = Caller { pool: pool(), ..caller };
+        for caller in ClientHandle::both(&bed).await {
+            let caller = ClientHandle { pool: pool(), ..caller };
             let message = caller.message("tools/call", json!({"name": "held", "arguments": {}}));
             calls.spawn(async move { caller.send(&message).await });
         }
     }
     // All of them are under way when one more is.
-    let last = Caller::modern(&bed);
+    let last = ClientHandle::modern(&bed);
     let mut events = Events::of(last.send(&last.tool("wait", json!({}))).await);
     bed.counts.begun.reaches(1).await;
     assert!(events.message().await.is_some());
@@ -181,7 +181,7 @@ async fn a_call_over_lines_that_is_cut_is_answered() {
     lines.grace = grace;
     let http = limited(|limits| limits.grace = grace);
     let bed = Arc::new(Bed::tuned(|server| server.http(http).line_limits(lines)).await);
-    let modern = Caller::modern(&bed);
+    let modern = ClientHandle::modern(&bed);
     let call = modern.tool("wait", json!({}));
     let mut request = format!("ws://{}/mcp", bed.address).into_client_request().unwrap();
     request.headers_mut().insert("sec-websocket-protocol", "mcp".parse().unwrap());
@@ -191,7 +191,7 @@ async fn a_call_over_lines_that_is_cut_is_answered() {
     let (reader, writer) = tokio::io::split(theirs);
     let endpoint = bed.endpoint.clone();
     let serving = tokio::spawn(async move { endpoint.serve_stream(reader, writer).await });
-    let legacy = Caller { revision: LEGACY, ..modern.clone() };
+    let legacy = ClientHandle { revision: LEGACY, ..modern.clone() };
     let batch =
         json!([legacy.tool("wait", json!({})), {"jsonrpc": "2.0", "id": 2, "method": "ping"}]);
     let mut old = legacy.initialize();
@@ -230,8 +230,8 @@ async fn a_call_under_way_is_not_cut_off() {
     let mut calls: JoinSet<Value> = JoinSet::new();
     let mut begun = 0;
     for pool in [web::http1, web::http2] {
-        for caller in Caller::both(&bed).await {
-            let caller = Caller { pool: pool(), ..caller };
+        for caller in ClientHandle::both(&bed).await {
+            let caller = ClientHandle { pool: pool(), ..caller };
             calls.spawn(async move { caller.messages("wait", json!({})).await.pop().unwrap() });
             begun += 1;
             bed.counts.begun.reaches(begun).await;

@@ -11,13 +11,13 @@ use tokio_tungstenite::{
 };
 use wharf::{
     Http, Principal,
-    auth::server::{By, by},
-    model::{Denied, Knock, Pass},
+    auth::server::{FnAuthenticator, by},
+    model::{AuthRejection, AuthRequest, Authenticated},
 };
 
 use crate::{
     bed::{Bed, PATIENCE},
-    caller::{self, Caller, LEGACY},
+    caller::{self, ClientHandle, LEGACY},
     server::{Count, gated},
     web::Events,
 };
@@ -26,11 +26,15 @@ use crate::{
 const LIFE: Duration = Duration::from_millis(1500);
 
 /// Lets in whoever comes, for a short time.
-fn brief() -> By {
-    by(|knock: &Knock<'_>| {
+fn brief() -> FnAuthenticator {
+    by(|knock: &AuthRequest<'_>| {
         let lasts = !knock.headers.contains_key("x-forever");
-        let pass = Pass::new(Principal::new("alice"));
-        Ok::<Pass, Denied>(if lasts { pass.until(SystemTime::now() + LIFE) } else { pass })
+        let pass = Authenticated::new(Principal::new("alice"));
+        Ok::<Authenticated, AuthRejection>(if lasts {
+            pass.until(SystemTime::now() + LIFE)
+        } else {
+            pass
+        })
     })
 }
 
@@ -50,14 +54,14 @@ async fn ends(mut events: Events, begun: Instant) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_end_with_their_token() {
     let bed = house().await;
-    let legacy = Caller { revision: LEGACY, ..Caller::modern(&bed) }.opened().await;
+    let legacy = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) }.opened().await;
     let begun = Instant::now();
     let own = legacy.listen().await;
     assert_eq!(ends(own, begun).await, Vec::<Value>::new());
     // The session itself goes on, for whoever has a token.
     legacy.works().await;
     // In the modern era it ends in good order.
-    let modern = Caller::modern(&bed);
+    let modern = ClientHandle::modern(&bed);
     let begun = Instant::now();
     let listen = json!({"notifications": {"toolsListChanged": true}});
     let listen = modern.send(&modern.message("subscriptions/listen", listen)).await;
@@ -77,7 +81,7 @@ async fn streams_end_with_their_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_do_not_end_with_their_token() {
     let bed = house().await;
-    for caller in Caller::both(&bed).await {
+    for caller in ClientHandle::both(&bed).await {
         let milliseconds = (LIFE + Duration::from_millis(500)).as_millis();
         let arguments = json!({"milliseconds": milliseconds as u64, "nonce": "still here"});
         assert_eq!(caller.text("nap", arguments).await, "still here");
@@ -90,7 +94,7 @@ async fn waiting_for_a_task_ends_with_the_token() {
     let gate = Count::default();
     let later = gated("later", &gate, "through");
     let bed = Bed::tuned(|server| server.add(later).auth(brief())).await;
-    let caller = Caller { revision: LEGACY, ..Caller::modern(&bed) }.opened().await;
+    let caller = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) }.opened().await;
     let params = json!({"name": "later", "arguments": {}, "task": {"ttl": 60_000}});
     let made = caller::reply(caller.send(&caller.message("tools/call", params)).await).await;
     let task = made["result"]["task"]["taskId"].clone();
@@ -132,7 +136,7 @@ async fn a_websocket_ends_with_its_token() {
     let bed = house().await;
     let (mut short, mut long) = (socket(&bed, false).await, socket(&bed, true).await);
     let begun = Instant::now();
-    let echo = Caller::modern(&bed).tool("echo", json!({"text": "on"})).to_string();
+    let echo = ClientHandle::modern(&bed).tool("echo", json!({"text": "on"})).to_string();
     short.send(Message::text(&echo)).await.unwrap();
     let reply = short.next().await.unwrap().unwrap().into_text().unwrap();
     assert_eq!(caller::text(&serde_json::from_str(&reply).unwrap()), "on");
@@ -157,7 +161,7 @@ async fn nobody_is_heard_after_the_end() {
     let bed = house().await;
     let mut socket = socket(&bed, false).await;
     tokio::time::sleep(LIFE + Duration::from_millis(300)).await;
-    let count = Caller::modern(&bed).tool("count", json!({"to": 1})).to_string();
+    let count = ClientHandle::modern(&bed).tool("count", json!({"to": 1})).to_string();
     for _ in 0..5 {
         let _ = socket.send(Message::text(&count)).await;
     }
@@ -168,15 +172,18 @@ async fn nobody_is_heard_after_the_end() {
 /// Nor does whoever keeps the connection from being read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_websocket_ends_with_its_token() {
-    let short = by(|_: &Knock<'_>| {
-        Ok::<Pass, Denied>(Pass::new(Principal::new("alice")).until(SystemTime::now() + LIFE))
+    let short = by(|_: &AuthRequest<'_>| {
+        Ok::<Authenticated, AuthRejection>(
+            Authenticated::new(Principal::new("alice")).until(SystemTime::now() + LIFE),
+        )
     });
     let mut limits = wharf::LineLimits::default();
     limits.calls = 2;
     let bed = Bed::tuned(|server| server.auth(short).line_limits(limits)).await;
     let mut socket = socket(&bed, false).await;
     let begun = Instant::now();
-    let mut nap = Caller::modern(&bed).tool("nap", json!({"milliseconds": 60_000, "nonce": "x"}));
+    let mut nap =
+        ClientHandle::modern(&bed).tool("nap", json!({"milliseconds": 60_000, "nonce": "x"}));
     for id in 0..6 {
         nap["id"] = id.into();
         let _ = socket.send(Message::text(nap.to_string())).await;

@@ -8,7 +8,7 @@ use wharf::Limits;
 
 use crate::{
     bed::Bed,
-    caller::{Caller, MODERN},
+    caller::{ClientHandle, MODERN},
 };
 
 /// Audit 7: 20 listens that follow 900 URIs of 8 kB each held 465 MB.
@@ -39,7 +39,7 @@ async fn what_listens_follow_is_not_kept_without_limit() {
 async fn slow_calls_of_one_caller_leave_room_for_others() {
     let limits = Limits { concurrent: 16, queue: 16, ..Limits::default() };
     let bed = Bed::behind_bearer(|server| server.limits(limits)).await;
-    let hog = Caller::modern(&bed).known_as("hog");
+    let hog = ClientHandle::modern(&bed).known_as("hog");
     let mut calls = JoinSet::new();
     for _ in 0..40 {
         let hog = hog.clone();
@@ -59,7 +59,7 @@ async fn slow_calls_of_one_caller_leave_room_for_others() {
             }
         }
     }
-    Caller::modern(&bed).known_as("newcomer").works().await;
+    ClientHandle::modern(&bed).known_as("newcomer").works().await;
     bed.counts.gate.add();
     open.extend(calls.join_all().await);
     assert!(open.iter().all(|answer| answer.status() == 200));

@@ -14,7 +14,7 @@ use tokio_tungstenite::{
 
 use crate::{
     bed::Bed,
-    caller::{self, Caller, LEGACY, text},
+    caller::{self, ClientHandle, LEGACY, text},
     web,
 };
 
@@ -40,14 +40,14 @@ fn is_own(messages: &[Value], nonce: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_does_not_reach_another_caller() {
     let bed = Arc::new(Bed::start().await);
-    let modern = Caller::modern(&bed);
-    let legacy = Caller { revision: LEGACY, ..modern.clone() };
+    let modern = ClientHandle::modern(&bed);
+    let legacy = ClientHandle { revision: LEGACY, ..modern.clone() };
     let mut callers = JoinSet::new();
     // With connections of their own, and with one HTTP/2 connection for all.
     for caller in [modern, legacy] {
         for pool in [web::http1(), web::http2()] {
             for index in 0..CALLERS {
-                let caller = Caller { pool: pool.clone(), ..caller.clone() };
+                let caller = ClientHandle { pool: pool.clone(), ..caller.clone() };
                 callers.spawn(async move {
                     let caller = caller.opened().await;
                     for round in 0..ROUNDS {
@@ -71,7 +71,7 @@ async fn an_answer_does_not_reach_another_websocket() {
             let mut request = format!("ws://{}/mcp", bed.address).into_client_request().unwrap();
             request.headers_mut().insert("sec-websocket-protocol", "mcp".parse().unwrap());
             let (mut socket, _) = client_async(request, bed.connect().await).await.unwrap();
-            let caller = Caller::modern(&bed);
+            let caller = ClientHandle::modern(&bed);
             for round in 0..ROUNDS {
                 let (nonce, arguments) = nonce(index, round);
                 let call = caller.tool("nap", arguments).to_string();
@@ -93,12 +93,12 @@ async fn an_answer_does_not_reach_another_websocket() {
 #[tokio::test]
 async fn a_caller_does_not_inherit_who_the_last_one_was() {
     let bed = Bed::behind_bearer(|server| server).await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let (mut line, connection) = http1::handshake(TokioIo::new(bed.connect().await)).await.unwrap();
     tokio::spawn(connection);
     // All on one connection, which is kept alive.
     for bearer in [Some("alice"), None, Some("bob"), Some("alice"), None, None, Some("bob")] {
-        let caller = Caller { bearer, ..caller.clone() };
+        let caller = ClientHandle { bearer, ..caller.clone() };
         line.ready().await.unwrap();
         let response = line.send_request(caller.post(&caller.tool("whoami", json!({})))).await;
         let reply = caller::reply(response.unwrap()).await;
@@ -124,15 +124,15 @@ async fn a_caller_does_not_inherit_who_the_last_one_was() {
 #[tokio::test]
 async fn a_session_does_not_lend_its_principal() {
     let bed = Bed::behind_bearer(|server| server).await;
-    let alice = Caller::modern(&bed).known_as("alice");
-    let alice = Caller { revision: LEGACY, ..alice }.opened().await;
+    let alice = ClientHandle::modern(&bed).known_as("alice");
+    let alice = ClientHandle { revision: LEGACY, ..alice }.opened().await;
     assert_eq!(alice.text("whoami", json!({})).await, "alice");
     for bearer in [None, Some("bob")] {
-        let thief = Caller { bearer, ..alice.clone() };
+        let thief = ClientHandle { bearer, ..alice.clone() };
         let refused = thief.send(&thief.tool("whoami", json!({}))).await;
         assert_eq!(refused.status(), 404);
     }
-    let nobody = Caller::legacy(&bed).await;
+    let nobody = ClientHandle::legacy(&bed).await;
     assert_eq!(nobody.text("whoami", json!({})).await, "nobody");
     // Whoever opened a session as nobody cannot be somebody in it either.
     let somebody = nobody.clone().known_as("alice");

@@ -10,7 +10,7 @@ use wharf::{Http, HttpBody, HttpService};
 
 use crate::{
     bed::{Bed, limited},
-    caller::{self, Caller, LEGACY, SESSION},
+    caller::{self, ClientHandle, LEGACY, SESSION},
     raw,
     server::{Counts, server},
     web,
@@ -28,7 +28,7 @@ fn few_places() -> Http {
 async fn a_rejected_opening_takes_no_place() {
     const MANY: usize = 2_000;
     let bed = Bed::with(few_places()).await;
-    let fresh = Caller { revision: LEGACY, ..Caller::modern(&bed) };
+    let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let with = |change: fn(&mut Value)| {
         let mut message = fresh.initialize();
         change(&mut message);
@@ -65,7 +65,7 @@ async fn a_rejected_opening_takes_no_place() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_abandoned_opening_takes_no_place_for_long() {
     let bed = Bed::with(few_places()).await;
-    let caller = Caller { revision: LEGACY, ..Caller::modern(&bed) };
+    let caller = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let opening = raw::post(&bed, &[], &caller.initialize().to_string());
     // Cut off before its end, it is no opening at all.
     for end in (0..opening.len()).rev() {
@@ -82,7 +82,7 @@ async fn an_abandoned_opening_takes_no_place_for_long() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_session_keeps_no_place() {
     let bed = Bed::with(few_places()).await;
-    let fresh = Caller { revision: LEGACY, ..Caller::modern(&bed) };
+    let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     for _ in 0..100 * PLACES {
         let caller = fresh.clone().opened().await;
         assert_eq!(caller.request(caller.bare("DELETE")).await.status(), 204);
@@ -95,7 +95,7 @@ async fn a_deleted_session_keeps_no_place() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_openings_does_not_touch_the_sessions_there_are() {
     let bed = Bed::behind_bearer(|server| server.http(few_places())).await;
-    let fresh = Caller { revision: LEGACY, ..Caller::modern(&bed) };
+    let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let mut callers = Vec::new();
     for number in 0..PLACES {
         let name = if number < PLACES / 2 { "alice" } else { "mallory" };
@@ -122,7 +122,7 @@ async fn a_flood_of_openings_does_not_touch_the_sessions_there_are() {
 #[tokio::test(flavor = "multi_thread")]
 async fn where_all_sessions_are_in_use_an_opening_is_refused() {
     let bed = Bed::with(few_places()).await;
-    let fresh = Caller { revision: LEGACY, ..Caller::modern(&bed) };
+    let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let mut callers = Vec::new();
     for _ in 0..PLACES {
         let caller = fresh.clone().opened().await;
@@ -145,7 +145,7 @@ async fn where_all_sessions_are_in_use_an_opening_is_refused() {
     for (caller, _) in &callers {
         caller.works().await;
     }
-    Caller::modern(&bed).works().await;
+    ClientHandle::modern(&bed).works().await;
     let (left, _) = callers.pop().unwrap();
     assert_eq!(left.request(left.bare("DELETE")).await.status(), 204);
     fresh.opened().await.works().await;

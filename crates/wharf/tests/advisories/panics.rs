@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     bed::Bed,
-    caller::{self, Caller},
+    caller::{self, ClientHandle},
     web,
 };
 
@@ -14,8 +14,8 @@ use crate::{
 async fn a_panic_ends_only_its_call_and_says_nothing() {
     let bed = Bed::start().await;
     for pool in [web::http1, web::http2] {
-        for caller in Caller::both(&bed).await {
-            let caller = Caller { pool: pool(), ..caller };
+        for caller in ClientHandle::both(&bed).await {
+            let caller = ClientHandle { pool: pool(), ..caller };
             for late in [false, true] {
                 let reply = caller.messages("crash", json!({"late": late})).await.pop().unwrap();
                 assert_eq!(reply["result"]["isError"], true, "{reply}");

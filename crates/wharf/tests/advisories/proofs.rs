@@ -7,7 +7,7 @@ use wharf::auth::server::Dpop;
 
 use crate::{
     bed::Bed,
-    caller::{self, Caller, LEGACY},
+    caller::{self, ClientHandle, LEGACY},
     issuer::{Issuer, METADATA, Prover},
     web::{AnyBody, Events},
 };
@@ -43,7 +43,7 @@ impl Owner {
         request
     }
 
-    fn echo(&self, caller: &Caller) -> Request<AnyBody> {
+    fn echo(&self, caller: &ClientHandle) -> Request<AnyBody> {
         caller.post(&caller.tool("echo", json!({"text": "on"})))
     }
 }
@@ -63,7 +63,7 @@ fn nonce(headers: &HeaderMap) -> Option<&str> {
 #[tokio::test]
 async fn a_proof_opens_once() {
     let owner = Owner::of(Dpop::accepted()).await;
-    let caller = Caller::modern(&owner.bed);
+    let caller = ClientHandle::modern(&owner.bed);
     let claims = owner.claims("POST");
     let response = caller.request(owner.with(owner.echo(&caller), &claims)).await;
     assert_eq!((response.status().as_u16(), nonce(response.headers())), (200, None));
@@ -78,7 +78,7 @@ async fn a_proof_opens_once() {
     bare.headers_mut().remove("dpop");
     let bare = caller.request(bare).await;
     refused(&bare, "invalid_dpop_proof", "There is no proof: send one in the DPoP header");
-    let thief = Caller { bearer: Some(owner.token.clone().leak()), ..caller };
+    let thief = ClientHandle { bearer: Some(owner.token.clone().leak()), ..caller };
     let bearer = thief.request(owner.echo(&thief)).await;
     let problem = "The token is bound to a key: send it with DPoP and a proof";
     refused(&bearer, "invalid_token", problem);
@@ -87,7 +87,7 @@ async fn a_proof_opens_once() {
 #[tokio::test]
 async fn a_session_needs_a_proof_for_each_request() {
     let owner = Owner::of(Dpop::required()).await;
-    let mut caller = Caller { revision: LEGACY, ..Caller::modern(&owner.bed) };
+    let mut caller = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&owner.bed) };
     let opening = caller.post(&caller.initialize());
     let response = caller.request(owner.with(opening, &owner.claims("POST"))).await;
     assert_eq!(response.status(), 200);
@@ -108,7 +108,7 @@ async fn a_session_needs_a_proof_for_each_request() {
 #[tokio::test]
 async fn a_nonce_is_asked_for_and_then_taken() {
     let owner = Owner::of(Dpop::required().nonces()).await;
-    let caller = Caller::modern(&owner.bed);
+    let caller = ClientHandle::modern(&owner.bed);
     let send = async |claims: &Value| caller.request(owner.with(owner.echo(&caller), claims)).await;
     let wants = "The proof needs the nonce of DPoP-Nonce";
     let first = send(&owner.claims("POST")).await;

@@ -8,13 +8,13 @@ use serde_json::json;
 use std::net::SocketAddr;
 use wharf::{
     BoxFuture, Http, Principal, Rate, Rates, RemoteAddress,
-    model::{Admission, Authority, Knock, Pass},
+    model::{AuthDecision, AuthRequest, Authenticated, Authenticator},
     prelude::*,
 };
 
 use crate::{
     bed::Bed,
-    caller::{self, Caller},
+    caller::{self, ClientHandle},
 };
 
 /// Says where the call came from.
@@ -26,9 +26,9 @@ async fn address(remote: Extension<RemoteAddress>) -> String {
 /// Lets everybody in, and has a page that says where the request for it came from.
 struct Open;
 
-impl Authority for Open {
-    fn admit(&self, _: &Knock<'_>) -> Admission {
-        Admission::Now(Ok(Pass::new(Principal::new("somebody"))))
+impl Authenticator for Open {
+    fn admit(&self, _: &AuthRequest<'_>) -> AuthDecision {
+        AuthDecision::Now(Ok(Authenticated::new(Principal::new("somebody"))))
     }
 
     fn paths(&self) -> Vec<String> {
@@ -43,7 +43,7 @@ impl Authority for Open {
 
 /// Sends a call, or asks for a page, with these headers beside its own.
 async fn send(
-    caller: &Caller,
+    caller: &ClientHandle,
     tool: &str,
     headers: &[(&'static str, &str)],
 ) -> http::Response<hyper::body::Incoming> {
@@ -64,7 +64,7 @@ async fn send(
 
 async fn located(bed: &Bed, tool: &str, headers: &[(&'static str, &str)]) -> String {
     let mut seen = Vec::new();
-    let callers = [Caller::modern(bed), Caller::legacy(bed).await];
+    let callers = [ClientHandle::modern(bed), ClientHandle::legacy(bed).await];
     for caller in callers {
         let response = send(&caller, tool, headers).await;
         assert_eq!(response.status(), 200, "{headers:?}");
@@ -98,7 +98,7 @@ async fn only_a_trusted_proxy_says_where_a_request_comes_from() {
     // A client's own header beside the proxy's decides nothing.
     let both = [("forwarded", "for=6.6.6.6"), ("x-forwarded-for", CLIENT)];
     for tool in ["address", "/page"] {
-        assert_eq!(send(&Caller::modern(&ours), tool, &both).await.status(), 400);
+        assert_eq!(send(&ClientHandle::modern(&ours), tool, &both).await.status(), 400);
     }
     assert_eq!(located(&nobody, "address", &both).await, "127.0.0.1");
 }
@@ -109,7 +109,7 @@ async fn rates_count_the_client_and_not_the_proxy() {
     let rates = Rates { calls: few, tool_calls: few };
     let http = Http::new().trusted_proxies(["127.0.0.1"]).unwrap();
     let bed = Bed::tuned(|server| server.http(http).http_rates(rates)).await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     for client in ["192.0.2.1", "192.0.2.2"] {
         for call in 0..5 {
             // Whatever else the client claims.

@@ -9,12 +9,12 @@ use tokio::{
 
 use crate::{
     bed::{Bed, PATIENCE},
-    caller::Caller,
+    caller::ClientHandle,
 };
 
 /// A modern call of `echo`, byte by byte.
 pub fn modern_call(bed: &Bed) -> String {
-    let caller = Caller::modern(bed);
+    let caller = ClientHandle::modern(bed);
     let call = caller.tool("echo", serde_json::json!({"text": "on"}));
     post(bed, &[("mcp-method", "tools/call"), ("mcp-name", "echo"), VERSION], &call.to_string())
 }
@@ -35,14 +35,14 @@ pub fn post(bed: &Bed, headers: &[(&str, &str)], body: &str) -> String {
 
 /// What came back.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct ClientHandler {
     pub status: u16,
     pub head: String,
     /// Empty unless its length was told.
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl ClientHandler {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (field, value) = line.split_once(':')?;
@@ -57,14 +57,14 @@ impl Answer {
 }
 
 /// Sends a request on a connection of its own.
-pub async fn ask(bed: &Bed, request: &str) -> Answer {
+pub async fn ask(bed: &Bed, request: &str) -> ClientHandler {
     let mut stream = bed.connect().await;
     stream.write_all(request.as_bytes()).await.expect("the server reads");
     answer(&mut stream).await.unwrap_or_else(|| panic!("no answer to {request}"))
 }
 
 /// The next answer; none if the server closes the connection instead.
-pub async fn answer(stream: &mut TcpStream) -> Option<Answer> {
+pub async fn answer(stream: &mut TcpStream) -> Option<ClientHandler> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let byte = timeout(PATIENCE, stream.read_u8()).await.expect("patience");
@@ -72,7 +72,7 @@ pub async fn answer(stream: &mut TcpStream) -> Option<Answer> {
     }
     let head = String::from_utf8(head).expect("plain text");
     let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
-    let mut answer = Answer { status, head, body: Vec::new() };
+    let mut answer = ClientHandler { status, head, body: Vec::new() };
     let length = answer.header("content-length").map_or(0, |it| it.parse().expect("a number"));
     answer.body.resize(length, 0);
     timeout(PATIENCE, stream.read_exact(&mut answer.body)).await.expect("patience").ok()?;

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::Bed,
-    caller::{self, Caller, LEGACY, MODERN},
+    caller::{self, ClientHandle, LEGACY, MODERN},
     raw,
     web::{AnyBody, Events, whole},
 };
 
 /// The POST of a message of which only the body is changed.
-fn rewritten(caller: &Caller, message: &Value, from: &str, to: &str) -> Request<AnyBody> {
+fn rewritten(caller: &ClientHandle, message: &Value, from: &str, to: &str) -> Request<AnyBody> {
     let mut request = caller.post(message);
     let text = message.to_string();
     assert!(text.contains(from), "{from} in {text}");
@@ -23,7 +23,7 @@ fn rewritten(caller: &Caller, message: &Value, from: &str, to: &str) -> Request<
 #[tokio::test]
 async fn a_key_is_not_read_twice_or_by_another_name() {
     let bed = Bed::start().await;
-    for caller in Caller::both(&bed).await {
+    for caller in ClientHandle::both(&bed).await {
         let call = caller.tool("echo", json!({"text": "x"}));
         let params = call["params"].to_string();
         for (from, to) in [
@@ -61,7 +61,7 @@ async fn a_key_is_not_read_twice_or_by_another_name() {
 #[tokio::test]
 async fn an_id_is_not_changed() {
     let bed = Bed::start().await;
-    for caller in Caller::both(&bed).await {
+    for caller in ClientHandle::both(&bed).await {
         let call = caller.tool("echo", json!({"text": "x"}));
         for id in ["1.5", "1e-3", "null", "true", "[]", "{}"] {
             let request = rewritten(&caller, &call, r#""id":1"#, &format!(r#""id":{id}"#));
@@ -83,7 +83,7 @@ async fn an_id_is_not_changed() {
 #[tokio::test]
 async fn a_header_does_not_say_two_things() {
     let bed = Bed::start().await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let body = caller.tool("route", json!({"region": "eu"})).to_string();
     let good = [
         raw::VERSION,
@@ -111,7 +111,7 @@ async fn a_header_does_not_say_two_things() {
         assert_eq!(answer.status, 400, "another {name}");
     }
 
-    let legacy = Caller::legacy(&bed).await;
+    let legacy = ClientHandle::legacy(&bed).await;
     let id = legacy.session.as_ref().unwrap().to_str().unwrap();
     let body = legacy.tool("echo", json!({"text": "x"})).to_string();
     for twice in [[id, id], [id, "other"], ["other", id]] {
@@ -143,14 +143,14 @@ async fn a_request_does_not_end_in_two_places() {
         // Nothing that follows is a request.
         assert!(raw::answer(&mut stream).await.is_none(), "{lengths}");
     }
-    Caller::modern(&bed).works().await;
+    ClientHandle::modern(&bed).works().await;
 }
 
 /// rmcp 3.6: what was both a result and an error was taken for whichever came first.
 #[tokio::test]
 async fn an_answer_is_not_both_a_result_and_an_error() {
     let bed = Bed::start().await;
-    let caller = Caller::legacy(&bed).await;
+    let caller = ClientHandle::legacy(&bed).await;
     let mut events = Events::of(caller.send(&caller.tool("confirm", json!({}))).await);
     let ask = events.message().await.unwrap();
     assert_eq!(ask["method"], "elicitation/create");
@@ -177,21 +177,21 @@ async fn an_answer_is_not_both_a_result_and_an_error() {
 #[tokio::test]
 async fn an_answer_does_not_answer_the_question_of_another_session() {
     let bed = Bed::start().await;
-    let victim = Caller::legacy(&bed).await;
+    let victim = ClientHandle::legacy(&bed).await;
     let mut events = Events::of(victim.send(&victim.tool("confirm", json!({}))).await);
     let ask = events.message().await.unwrap();
     let answer = |confirmed: bool| {
         let result = json!({"action": "accept", "content": {"confirmed": confirmed}});
         json!({"jsonrpc": "2.0", "id": ask["id"], "result": result})
     };
-    let thief = Caller::legacy(&bed).await;
+    let thief = ClientHandle::legacy(&bed).await;
     for _ in 0..3 {
         thief.send(&answer(true)).await;
     }
     // Nor does one that comes without a session, or as a modern message.
-    let nobody = Caller { session: None, ..thief.clone() };
+    let nobody = ClientHandle { session: None, ..thief.clone() };
     assert_eq!(nobody.send(&answer(true)).await.status(), 400);
-    let modern = Caller { revision: MODERN, ..thief };
+    let modern = ClientHandle { revision: MODERN, ..thief };
     assert_eq!(modern.send(&answer(true)).await.status(), 400);
     victim.send(&answer(false)).await;
     assert_eq!(caller::text(&events.message().await.unwrap()), "false");
@@ -201,7 +201,7 @@ async fn an_answer_does_not_answer_the_question_of_another_session() {
 #[tokio::test]
 async fn a_newline_in_data_does_not_begin_an_event() {
     let bed = Bed::start().await;
-    for caller in Caller::both(&bed).await {
+    for caller in ClientHandle::both(&bed).await {
         for evil in [
             "a\nb",
             "a\r\nb",
@@ -226,7 +226,7 @@ async fn a_newline_in_data_does_not_begin_an_event() {
         }
     }
     // In the stream itself: no line is anything but a field of an event.
-    let legacy = Caller { revision: LEGACY, ..Caller::modern(&bed) }.opened().await;
+    let legacy = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) }.opened().await;
     let response = legacy.send(&legacy.tool("repeat", json!({"text": "\n\nid: 1\r\n"}))).await;
     let stream = caller::body(response).await;
     for line in String::from_utf8(stream.to_vec()).unwrap().split(['\n', '\r']) {

@@ -6,7 +6,7 @@ use wharf::{Args, Limits, Prompt, Resource, Server, Tool, prelude::JsonSchema};
 
 use crate::{
     bed::{Bed, PATIENCE},
-    caller::{self, Caller, LEGACY, MODERN},
+    caller::{self, ClientHandle, LEGACY, MODERN},
     issuer::{Issuer, METADATA},
     server::{Count, gated},
     web::Events,
@@ -29,18 +29,18 @@ impl Known {
         self.issuer.token_with("scope", json!(scope)).leak()
     }
 
-    async fn legacy(&self, scope: &str) -> Caller {
-        let caller = Caller::modern(&self.bed).known_as(self.token(scope));
-        Caller { revision: LEGACY, ..caller }.opened().await
+    async fn legacy(&self, scope: &str) -> ClientHandle {
+        let caller = ClientHandle::modern(&self.bed).known_as(self.token(scope));
+        ClientHandle { revision: LEGACY, ..caller }.opened().await
     }
 
     /// The same session, with another token.
-    fn again(&self, caller: &Caller, scope: &str) -> Caller {
+    fn again(&self, caller: &ClientHandle, scope: &str) -> ClientHandle {
         caller.clone().known_as(self.token(scope))
     }
 }
 
-async fn ask(caller: &Caller, method: &str, params: Value) -> Value {
+async fn ask(caller: &ClientHandle, method: &str, params: Value) -> Value {
     caller::reply(caller.send(&caller.message(method, params)).await).await
 }
 
@@ -90,7 +90,7 @@ fn report(gate: &Count) -> Tool {
     gated("report", gate, "top secret").scope("admin")
 }
 
-async fn begin(admin: &Caller) -> String {
+async fn begin(admin: &ClientHandle) -> String {
     let params = json!({"name": "report", "arguments": {}, "task": {"ttl": 60_000}});
     let made = ask(admin, "tools/call", params).await;
     made["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
@@ -122,8 +122,11 @@ async fn a_listen_tells_of_no_task_that_the_token_may_not_see() {
     let known = Known::to(|server| server.add(report(&gate))).await;
     let admin = known.legacy("admin").await;
     let task = begin(&admin).await;
-    let modern =
-        |scope: &str| Caller { revision: MODERN, session: None, ..known.again(&admin, scope) };
+    let modern = |scope: &str| ClientHandle {
+        revision: MODERN,
+        session: None,
+        ..known.again(&admin, scope)
+    };
     let listen = async |scope: &str| {
         let caller = modern(scope);
         let wanted =
@@ -198,7 +201,10 @@ async fn what_may_not_be_used_is_not_completed() {
     let mut by_match = template.clone();
     by_match["ref"]["uri"] = json!("test://notes/Me");
     for revision in [MODERN, LEGACY] {
-        let low = Caller { revision, ..Caller::modern(&known.bed).known_as(known.token("base")) };
+        let low = ClientHandle {
+            revision,
+            ..ClientHandle::modern(&known.bed).known_as(known.token("base"))
+        };
         let low = low.opened().await;
         let high = known.again(&low, "base plans files:read");
         for (params, needed) in
@@ -231,7 +237,7 @@ async fn pages_are_cut_from_what_the_token_is_good_for() {
         })
     })
     .await;
-    let pages = async |caller: &Caller, from: Option<Value>| {
+    let pages = async |caller: &ClientHandle, from: Option<Value>| {
         let (mut names, mut cursor, mut sizes) = (Vec::new(), from, Vec::new());
         loop {
             let params = cursor.take().map_or(json!({}), |cursor| json!({ "cursor": cursor }));
@@ -247,7 +253,10 @@ async fn pages_are_cut_from_what_the_token_is_good_for() {
     };
     let open = ["t00", "t02", "t03", "t05", "t06", "t08", "t09"];
     for revision in [MODERN, LEGACY] {
-        let low = Caller { revision, ..Caller::modern(&known.bed).known_as(known.token("base")) };
+        let low = ClientHandle {
+            revision,
+            ..ClientHandle::modern(&known.bed).known_as(known.token("base"))
+        };
         let low = low.opened().await;
         let high = known.again(&low, "admin");
         let (all, _) = pages(&high, None).await;
@@ -263,7 +272,7 @@ async fn pages_are_cut_from_what_the_token_is_good_for() {
         assert_eq!(pages(&low, Some(cursor.clone())).await.0, expected[3..]);
         // Nobody else does.
         let bob = known.issuer.token_with("sub", json!("bob")).leak();
-        let bob = Caller { session: None, ..low.clone() }.known_as(bob).opened().await;
+        let bob = ClientHandle { session: None, ..low.clone() }.known_as(bob).opened().await;
         let reply = ask(&bob, "tools/list", json!({ "cursor": cursor })).await;
         assert!(reply["error"].is_object(), "{reply}");
     }

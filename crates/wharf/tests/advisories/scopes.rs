@@ -5,7 +5,7 @@ use wharf::{Prompt, Resource, Server, Tool};
 
 use crate::{
     bed::Bed,
-    caller::{self, Caller, LEGACY},
+    caller::{self, ClientHandle, LEGACY},
     issuer::{Issuer, METADATA},
 };
 
@@ -21,7 +21,7 @@ fn offers(server: Server) -> Server {
         .add(Tool::new("hidden", async || "hidden").scope("files:delete"))
 }
 
-async fn listed(caller: &Caller, method: &str, list: &str) -> Vec<String> {
+async fn listed(caller: &ClientHandle, method: &str, list: &str) -> Vec<String> {
     let reply = caller::reply(caller.send(&caller.message(method, json!({}))).await).await;
     let items = reply["result"][list].as_array().unwrap_or_else(|| panic!("{reply}")).clone();
     let name = |item: &Value| item["name"].as_str().unwrap().to_owned();
@@ -34,7 +34,8 @@ async fn what_was_not_granted_is_neither_listed_nor_done() {
     let bed = Bed::tuned(|server| offers(server).auth(issuer.jwt())).await;
     let token = |scope: &str| issuer.token_with("scope", json!(scope)).leak() as &'static str;
     for revision in [caller::MODERN, LEGACY] {
-        let caller = Caller { revision, ..Caller::modern(&bed).known_as(token("base")) };
+        let caller =
+            ClientHandle { revision, ..ClientHandle::modern(&bed).known_as(token("base")) };
         let caller = caller.opened().await;
         let tools = listed(&caller, "tools/list", "tools").await;
         assert!(!tools.contains(&"erase".to_owned()) && tools.contains(&"echo".to_owned()));
@@ -90,7 +91,7 @@ async fn lists_with_scopes_are_private() {
         server.add(Tool::new("erase", async || "").scope("x")).auth(issuer.jwt())
     })
     .await;
-    let caller = Caller::modern(&bed).known_as(issuer.good_token().leak());
+    let caller = ClientHandle::modern(&bed).known_as(issuer.good_token().leak());
     for (method, scope) in [("tools/list", "private"), ("prompts/list", "public")] {
         let reply = caller::reply(caller.send(&caller.message(method, json!({}))).await).await;
         assert_eq!(reply["result"]["cacheScope"], scope, "{reply}");
@@ -101,14 +102,14 @@ async fn lists_with_scopes_are_private() {
 #[tokio::test]
 async fn scopes_do_not_open_for_nobody() {
     let bed = Bed::tuned(offers).await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let response = caller.send(&caller.tool("erase", json!({}))).await;
     assert_eq!(response.status(), 401);
     assert_eq!(response.headers()["www-authenticate"], "Bearer");
     assert!(!listed(&caller, "tools/list", "tools").await.contains(&"erase".to_owned()));
     // Behind a layer that knows callers, but nothing of challenges.
     let bed = Bed::behind_bearer(offers).await;
-    let caller = Caller::modern(&bed).known_as("alice");
+    let caller = ClientHandle::modern(&bed).known_as("alice");
     let response = caller.send(&caller.tool("erase", json!({}))).await;
     assert_eq!(response.status(), 403);
     assert_eq!(response.headers()["www-authenticate"], r#"Bearer error="insufficient_scope""#);
@@ -148,9 +149,11 @@ async fn tasks_need_the_scopes_of_their_tool() {
     })
     .await;
     let token = |scope: &str| issuer.token_with("scope", json!(scope)).leak() as &'static str;
-    let admin = Caller { revision: LEGACY, ..Caller::modern(&bed).known_as(token("admin")) };
+    let admin =
+        ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed).known_as(token("admin")) };
     let admin = admin.opened().await;
-    let low = Caller { revision: LEGACY, ..Caller::modern(&bed).known_as(token("base")) };
+    let low =
+        ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed).known_as(token("base")) };
     let low = low.opened().await;
     let mut ids = Vec::new();
     for tool in ["report", "hidden"] {
@@ -159,7 +162,7 @@ async fn tasks_need_the_scopes_of_their_tool() {
         ids.push(made["result"]["task"]["taskId"].clone());
         assert!(ids.iter().all(Value::is_string), "{made}");
     }
-    let list = async |caller: &Caller| {
+    let list = async |caller: &ClientHandle| {
         let reply =
             caller::reply(caller.send(&caller.message("tasks/list", json!({}))).await).await;
         reply["result"]["tasks"].as_array().unwrap_or_else(|| panic!("{reply}")).len()

@@ -8,12 +8,12 @@ use wharf::Tool;
 
 use crate::{
     bed::Bed,
-    caller::{self, Caller, LAST_EVENT, LEGACY, SESSION},
+    caller::{self, ClientHandle, LAST_EVENT, LEGACY, SESSION},
     web::{AnyBody, Events},
 };
 
 /// All that can be done with a session that one knows of.
-fn attempts(thief: &Caller, event: &str) -> Vec<Request<AnyBody>> {
+fn attempts(thief: &ClientHandle, event: &str) -> Vec<Request<AnyBody>> {
     let cancel = json!({"requestId": 1});
     let mut resume = thief.bare("GET");
     resume.headers_mut().insert(LAST_EVENT, event.parse().unwrap());
@@ -34,7 +34,7 @@ fn attempts(thief: &Caller, event: &str) -> Vec<Request<AnyBody>> {
 #[tokio::test]
 async fn a_session_cannot_be_used_by_another_principal() {
     let bed = Bed::behind_bearer(|server| server).await;
-    let alice = Caller { revision: LEGACY, ..Caller::modern(&bed).known_as("alice") };
+    let alice = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed).known_as("alice") };
     let alice = alice.opened().await;
     let mut own = alice.listen().await;
     let mut call = Events::of(alice.send(&alice.tool("wait", json!({}))).await);
@@ -42,9 +42,9 @@ async fn a_session_cannot_be_used_by_another_principal() {
     bed.counts.begun.reaches(1).await;
 
     for bearer in [Some("bob"), None] {
-        let thief = Caller { bearer, ..alice.clone() };
+        let thief = ClientHandle { bearer, ..alice.clone() };
         let unknown = HeaderValue::from_static("00000000000000000000000000000000");
-        let stranger = Caller { session: Some(unknown), ..thief.clone() };
+        let stranger = ClientHandle { session: Some(unknown), ..thief.clone() };
         let pairs = attempts(&thief, &event).into_iter().zip(attempts(&stranger, &event));
         for (foreign, unknown) in pairs {
             let foreign = thief.request(foreign).await;
@@ -80,7 +80,7 @@ async fn a_session_cannot_be_used_by_another_principal() {
 #[tokio::test]
 async fn a_second_stream_does_not_end_the_first() {
     let bed = Bed::start().await;
-    let caller = Caller::legacy(&bed).await;
+    let caller = ClientHandle::legacy(&bed).await;
     let mut first = caller.listen().await;
     for _ in 0..3 {
         let second = caller.request(caller.bare("GET")).await;
@@ -95,9 +95,9 @@ async fn a_second_stream_does_not_end_the_first() {
 async fn an_id_is_neither_chosen_nor_guessed() {
     const MANY: usize = 1_000;
     let bed = Bed::start().await;
-    let fresh = Caller { revision: LEGACY, ..Caller::modern(&bed) };
+    let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let chosen = HeaderValue::from_static("chosen");
-    let chooser = Caller { session: Some(chosen), ..fresh.clone() };
+    let chooser = ClientHandle { session: Some(chosen), ..fresh.clone() };
     let refused = chooser.send(&chooser.initialize()).await;
     assert_eq!(refused.status(), 404);
     assert!(refused.headers().get(SESSION).is_none());
@@ -124,7 +124,7 @@ async fn an_id_is_neither_chosen_nor_guessed() {
 #[tokio::test]
 async fn events_are_not_replayed_to_another_session() {
     let bed = Bed::start().await;
-    let victim = Caller::legacy(&bed).await;
+    let victim = ClientHandle::legacy(&bed).await;
     bed.counts.gate.add();
     let mut call = Events::of(victim.send(&victim.tool("wait", json!({}))).await);
     let mut ids = Vec::new();
@@ -132,7 +132,7 @@ async fn events_are_not_replayed_to_another_session() {
         ids.extend(event.id);
     }
     assert!(ids.len() >= 2, "{ids:?}");
-    let thief = Caller::legacy(&bed).await;
+    let thief = ClientHandle::legacy(&bed).await;
     // Made up, malformed, and of nobody: none of them is an event of the thief's.
     let others =
         ["0", "-", "1-", "-1", "1-0-0", "99999999999999999999999-1", "1--1", "+1-0", "1-+0", ""];

@@ -17,7 +17,7 @@ use wharf::RemoteAddress;
 
 use crate::{
     bed::{Bed, PATIENCE, limited},
-    caller::{self, Caller, LEGACY, SESSION},
+    caller::{self, ClientHandle, LEGACY, SESSION},
     raw,
     server::{Counts, server},
     web,
@@ -96,7 +96,7 @@ async fn ten_thousand_sessions_of_one_caller_keep_nobody_else_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_in_use_of_one_caller_keep_nobody_else_out() {
     let bed = Bed::with(limited(|limits| limits.sessions = 8)).await;
-    let fresh = Caller { revision: LEGACY, ..Caller::modern(&bed) };
+    let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let mut streams = Vec::new();
     for _ in 0..8 {
         let caller = fresh.clone().opened().await;
@@ -132,7 +132,7 @@ async fn idle_connections_of_one_caller_keep_nobody_else_out() {
         }
         newcomer_works(&bed).await;
         // Nor do those who come later from the same address wait.
-        Caller::modern(&bed).works().await;
+        ClientHandle::modern(&bed).works().await;
     }
 }
 
@@ -140,7 +140,7 @@ async fn idle_connections_of_one_caller_keep_nobody_else_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_with_a_call_is_not_closed_for_idle_ones() {
     let bed = Bed::with(limited(|limits| limits.connections = 4)).await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let wait = caller.tool("wait", json!({})).to_string();
     let heads = [raw::VERSION, ("mcp-method", "tools/call"), ("mcp-name", "wait")];
     let mut busy = bed.connect().await;
@@ -189,7 +189,7 @@ async fn until(stream: &mut TcpStream, end: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_was_just_used_is_not_the_longest_idle() {
     let bed = Bed::with(limited(|limits| limits.connections = 4)).await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let (mut line, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(bed.connect().await))
             .await
@@ -209,7 +209,7 @@ async fn a_connection_that_was_just_used_is_not_the_longest_idle() {
 async fn short_bodies_of_one_caller_leave_room_for_others() {
     const SHORT: usize = 64 << 10;
     let bed = Bed::with(limited(|limits| limits.bodies = 8 * SHORT)).await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let mut call = caller.message("tools/call", json!({"name": "wait", "arguments": {}}));
     call["params"]["_meta"]["padding"] = "".into();
     let missing = SHORT - call.to_string().len();

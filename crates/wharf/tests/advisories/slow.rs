@@ -15,7 +15,7 @@ use wharf::Http;
 
 use crate::{
     bed::{Bed, PATIENCE, limited},
-    caller::{self, Caller},
+    caller::{self, ClientHandle},
     raw,
 };
 
@@ -28,7 +28,7 @@ fn impatient() -> Http {
 
 /// Others are served all the while. A new connection each time: those that idle do not last here.
 async fn works(bed: &Bed) {
-    Caller::modern(bed).works().await;
+    ClientHandle::modern(bed).works().await;
 }
 
 /// Under `axum::serve`, most of these stay open for ever.
@@ -72,7 +72,7 @@ async fn a_client_that_sends_nothing_more_does_not_stay() {
 async fn a_client_that_waits_for_its_answer_may_stay() {
     let bed = Bed::with(impatient()).await;
     let nap = json!({"milliseconds": 4 * SHORT.as_millis() as u64, "nonce": "late"});
-    let nap = Caller::modern(&bed).tool("nap", nap).to_string();
+    let nap = ClientHandle::modern(&bed).tool("nap", nap).to_string();
     let heads = [raw::VERSION, ("mcp-method", "tools/call"), ("mcp-name", "nap")];
     let mut stream = bed.connect().await;
     stream.write_all(raw::post(&bed, &heads, &nap).as_bytes()).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_websocket_may_be_silent() {
     let mut stream = bed.connect().await;
     stream.write_all(knock.as_bytes()).await.unwrap();
     assert_eq!(raw::answer(&mut stream).await.unwrap().status, 101);
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let nap = json!({"milliseconds": 4 * SHORT.as_millis() as u64, "nonce": "late"});
     let reply = caller::reply(caller.send(&caller.tool("nap", nap)).await).await;
     assert_eq!(caller::text(&reply), "late");
@@ -106,7 +106,7 @@ async fn a_websocket_may_be_silent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_only_lives_does_not_stay() {
     let bed = Bed::with(impatient()).await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let (mut line, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(bed.connect().await)).await.unwrap();
     let connection = tokio::spawn(connection);
@@ -167,7 +167,7 @@ async fn a_client_that_drips_does_not_stay() {
 async fn a_client_that_does_not_read_does_not_keep_its_call() {
     const LINES: u64 = 1_000_000;
     let bed = Bed::with(impatient()).await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let chatter = caller.tool("chatter", json!({"lines": LINES}));
     let heads = [raw::VERSION, ("mcp-method", "tools/call"), ("mcp-name", "chatter")];
     let mut deaf = bed.connect().await;
@@ -195,7 +195,7 @@ async fn a_client_that_does_not_read_does_not_keep_its_call() {
 async fn a_legacy_client_that_does_not_read_does_not_hold_its_call_back_for_ever() {
     const LINES: u64 = 20_000;
     let bed = Bed::with(impatient()).await;
-    let caller = Caller::legacy(&bed).await;
+    let caller = ClientHandle::legacy(&bed).await;
     let deaf = caller.send(&caller.tool("chatter", json!({"lines": LINES}))).await;
     bed.counts.begun.reaches(1).await;
     works(&bed).await;

@@ -6,14 +6,14 @@ use wharf::{Era, Http, Limits, Rate, Rates, Streaming};
 
 use crate::{
     bed::Bed,
-    caller::{self, Caller, LEGACY, MODERN, SESSION},
+    caller::{self, ClientHandle, LEGACY, MODERN, SESSION},
     web::{AnyBody, whole},
 };
 
 /// What is sent, the status, and the code of the error, if there is one.
 type Row = (&'static str, Request<AnyBody>, u16, Option<i64>);
 
-async fn check(caller: &Caller, rows: Vec<Row>) {
+async fn check(caller: &ClientHandle, rows: Vec<Row>) {
     for (what, request, status, code) in rows {
         let response = caller.request(request).await;
         assert_eq!(response.status(), status, "{what}");
@@ -28,7 +28,7 @@ async fn check(caller: &Caller, rows: Vec<Row>) {
     }
 }
 
-fn with_body(caller: &Caller, message: &Value, body: &str) -> Request<AnyBody> {
+fn with_body(caller: &ClientHandle, message: &Value, body: &str) -> Request<AnyBody> {
     let mut request = caller.post(message);
     *request.body_mut() = whole(body.to_owned());
     request
@@ -48,7 +48,7 @@ const REFUSED: Option<i64> = Some(-32600);
 #[tokio::test]
 async fn no_status_of_the_modern_era_is_wrong() {
     let bed = Bed::start().await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let it = &caller;
     let echo = it.tool("echo", json!({"text": "x"}));
     let message = |method: &str, params: Value| it.post(&it.message(method, params));
@@ -184,10 +184,10 @@ async fn no_status_of_the_modern_era_is_wrong() {
 #[tokio::test]
 async fn no_status_of_the_legacy_era_is_wrong() {
     let bed = Bed::start().await;
-    let caller = Caller::legacy(&bed).await;
+    let caller = ClientHandle::legacy(&bed).await;
     let it = &caller;
-    let fresh = &Caller { session: None, ..caller.clone() };
-    let stranger = &Caller { session: Some("none".parse().unwrap()), ..caller.clone() };
+    let fresh = &ClientHandle { session: None, ..caller.clone() };
+    let stranger = &ClientHandle { session: Some("none".parse().unwrap()), ..caller.clone() };
     let echo = it.tool("echo", json!({"text": "x"}));
     let message = |method: &str, params: Value| it.post(&it.message(method, params));
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/whatever"});
@@ -254,7 +254,7 @@ async fn no_status_of_the_legacy_era_is_wrong() {
     )
     .await;
 
-    let old = Caller { revision: "2025-03-26", ..fresh.clone() }.opened().await;
+    let old = ClientHandle { revision: "2025-03-26", ..fresh.clone() }.opened().await;
     let opening = old.initialize().to_string();
     let both =
         format!("[{},{}]", json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}), notification);
@@ -272,7 +272,7 @@ async fn no_status_of_the_legacy_era_is_wrong() {
         ],
     )
     .await;
-    let fresh = Caller { session: None, ..old };
+    let fresh = ClientHandle { session: None, ..old };
     let request = with_body(&fresh, &echo, &format!("[{opening}]"));
     check(&fresh, vec![("an opening in a batch", request, 400, REFUSED)]).await;
 }
@@ -284,7 +284,7 @@ async fn no_stream_is_offered_where_there_is_none() {
     let stateless = Bed::with(Http::new().stateless()).await;
     let plain = Bed::with(Http::new().streaming(Streaming::Never)).await;
     for bed in [&modern_only, &stateless, &plain] {
-        let caller = Caller::modern(bed);
+        let caller = ClientHandle::modern(bed);
         for verb in ["GET", "DELETE"] {
             let refused = caller.request(caller.bare(verb)).await;
             assert_eq!(
@@ -295,13 +295,13 @@ async fn no_stream_is_offered_where_there_is_none() {
         caller.works().await;
     }
     for bed in [&stateless, &plain] {
-        let caller = Caller { revision: LEGACY, ..Caller::modern(bed) };
+        let caller = ClientHandle { revision: LEGACY, ..ClientHandle::modern(bed) };
         let opened = caller.send(&caller.initialize()).await;
         assert_eq!(opened.status(), 200);
         assert!(opened.headers().get(SESSION).is_none());
         caller.works().await;
     }
-    let caller = Caller::modern(&plain);
+    let caller = ClientHandle::modern(&plain);
     let listen = caller
         .message("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     check(&caller, vec![("a listen", caller.post(&listen), 404, Some(-32601))]).await;
@@ -321,7 +321,7 @@ async fn no_stream_is_offered_where_there_is_none() {
 #[tokio::test]
 async fn no_call_but_a_listen_is_a_stream_where_it_must_not_be() {
     let bed = Bed::with(Http::new().streaming(Streaming::ListenOnly)).await;
-    let caller = Caller::modern(&bed);
+    let caller = ClientHandle::modern(&bed);
     let response = caller.send(&caller.tool("count", json!({"to": 3}))).await;
     assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
     let [reply] = &*caller::messages(response).await else { panic!("one message") };
@@ -343,7 +343,7 @@ async fn no_refusal_for_a_time_is_without_its_end() {
     let busy = Limits { concurrent: 1, queue: 0, ..Limits::default() };
     let busy = Bed::tuned(|server| server.limits(busy)).await;
     for (bed, status, code) in [(&limited, 429, 1003), (&busy, 503, 1008)] {
-        let caller = Caller::modern(bed).known_as("alice");
+        let caller = ClientHandle::modern(bed).known_as("alice");
         // Takes the one place there is.
         let _first = caller.send(&caller.tool("wait", json!({}))).await;
         let refused = caller.send(&caller.tool("echo", json!({"text": "x"}))).await;

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::{
     bed::{Bed, PATIENCE, limited},
-    caller::Caller,
+    caller::ClientHandle,
     raw,
 };
 
@@ -137,7 +137,7 @@ async fn the_limit_of_headers_is_the_one_that_holds() {
         for size in [limit + 1, limit + 100, limit * 3 / 2, limit * 4] {
             assert_eq!(raw::ask(&bed, &padded(size)).await.status, 431, "{size} of {limit}");
         }
-        Caller::modern(&bed).works().await;
+        ClientHandle::modern(&bed).works().await;
     }
 }
 
@@ -154,5 +154,5 @@ async fn a_client_that_encrypts_is_told_that_the_port_does_not() {
         assert_eq!(answer.status, 400);
         assert!(body.contains("TLS") && body.contains("http://"), "{body}");
     }
-    Caller::modern(&bed).works().await;
+    ClientHandle::modern(&bed).works().await;
 }

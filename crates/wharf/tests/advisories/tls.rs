@@ -26,7 +26,7 @@ use wharf::{
 
 use crate::{
     bed::{Bed, PATIENCE, limited},
-    caller::{self, Caller},
+    caller::{self, ClientHandle},
     issuer::{Issuer, METADATA},
     raw,
     web::AnyBody,
@@ -78,7 +78,8 @@ async fn https_does_not_depend_on_the_version_of_http() {
         (&["http/1.1"], Version::HTTP_11),
         (&[], Version::HTTP_11),
     ] {
-        let caller = Caller { url: "https://localhost/mcp".to_owned(), ..Caller::modern(&bed) };
+        let caller =
+            ClientHandle { url: "https://localhost/mcp".to_owned(), ..ClientHandle::modern(&bed) };
         for tool in ["echo", "repeat"] {
             let mut request = caller.post(&caller.tool(tool, json!({"text": "safe"})));
             request.headers_mut().insert("host", "localhost".parse().unwrap());
@@ -130,7 +131,10 @@ async fn what_was_agreed_on_is_what_is_spoken() {
 async fn https_does_not_open_the_door_for_pages() {
     let (bed, config) = encrypted().await;
     for alpn in ["h2", "http/1.1"] {
-        let caller = Caller { url: "https://evil.example/mcp".to_owned(), ..Caller::modern(&bed) };
+        let caller = ClientHandle {
+            url: "https://evil.example/mcp".to_owned(),
+            ..ClientHandle::modern(&bed)
+        };
         let mut request = caller.post(&caller.tool("echo", json!({"text": "x"})));
         if alpn == "http/1.1" {
             request.headers_mut().insert("host", "evil.example".parse().unwrap());
@@ -181,7 +185,10 @@ async fn a_stolen_token_is_no_good_without_its_certificate() {
             (None, &free, 200),
         ] {
             let token = token.clone().leak();
-            let caller = Caller { url: "https://localhost/mcp".to_owned(), ..Caller::modern(&bed) };
+            let caller = ClientHandle {
+                url: "https://localhost/mcp".to_owned(),
+                ..ClientHandle::modern(&bed)
+            };
             let caller = caller.known_as(token);
             for alpn in ["h2", "http/1.1"] {
                 let mut request = caller.post(&caller.tool("echo", json!({"text": "safe"})));
@@ -204,7 +211,8 @@ async fn a_stolen_token_is_no_good_without_its_certificate() {
     let authority = issuer.jwt();
     let tls = tls().ask_clients().unwrap();
     let bed = Bed::tuned(|server| server.auth(authority).http(Http::new().tls(tls))).await;
-    let caller = Caller { url: "https://localhost/mcp".to_owned(), ..Caller::modern(&bed) };
+    let caller =
+        ClientHandle { url: "https://localhost/mcp".to_owned(), ..ClientHandle::modern(&bed) };
     let caller = caller.known_as(bound.leak());
     let mut request = caller.post(&caller.tool("echo", json!({"text": "stolen"})));
     request.headers_mut().insert("host", "localhost".parse().unwrap());

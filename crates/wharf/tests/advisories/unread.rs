@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{
-    caller::{Caller, LEGACY, MODERN, SESSION},
+    caller::{ClientHandle, LEGACY, MODERN, SESSION},
     child::{Process, REPLAY_TOTAL},
     web,
 };
@@ -16,7 +16,7 @@ use crate::{
 const MIB: usize = 1 << 20;
 
 /// Lets `clients` flood themselves, reads nothing, and returns by how much the process grew until their calls had ended.
-async fn grown(process: &Process, clients: Vec<Caller>, flood: Value) -> usize {
+async fn grown(process: &Process, clients: Vec<ClientHandle>, flood: Value) -> usize {
     let observer = process.caller(MODERN);
     observer.works().await;
     let before = process.peak();
@@ -37,7 +37,7 @@ async fn grown(process: &Process, clients: Vec<Caller>, flood: Value) -> usize {
 async fn clients_that_do_not_read_long_messages_hold_few_of_them() {
     for pool in [web::http1, web::http2] {
         let process = Process::impatient().await;
-        let caller = |_| Caller { pool: pool(), ..process.caller(MODERN) };
+        let caller = |_| ClientHandle { pool: pool(), ..process.caller(MODERN) };
         let grown =
             grown(&process, (0..10).map(caller).collect(), json!({"lines": 50, "size": MIB})).await;
         // Four messages each: one that waits, one that is written, one that is made, and room for the allocator.

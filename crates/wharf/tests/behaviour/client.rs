@@ -14,7 +14,7 @@ use crate::bed::{PATIENCE, Reader, Writer};
 pub const MODERN: &str = "2026-07-28";
 
 /// How the client answers what it is asked: the method and its parameters, to the result.
-pub type Answer = fn(&str, &Value) -> Value;
+pub type ClientHandler = fn(&str, &Value) -> Value;
 
 pub struct Client {
     reader: Lines<BufReader<Reader>>,
@@ -22,7 +22,7 @@ pub struct Client {
     pub revision: &'static str,
     pub capabilities: Value,
     pub log_level: Option<&'static str>,
-    pub answer: Answer,
+    pub answer: ClientHandler,
     /// What came that was no reply, in order.
     pub notifications: Vec<Value>,
     next_id: u64,

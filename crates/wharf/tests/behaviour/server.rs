@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use wharf::{Http, HttpLimits, Limits, LineLimits, WireLimits, prelude::*};
+use wharf::{Http, HttpLimits, Limits, LineLimits, ProtocolLimits, prelude::*};
 
 use crate::bed::PATIENCE;
 
@@ -37,7 +37,7 @@ pub fn server() -> Server {
         .title("The server under test")
         .instructions("Try everything.")
         .state(Counts::default())
-        .message_limits(WireLimits { message: LONGEST, ..WireLimits::default() })
+        .message_limits(ProtocolLimits { message: LONGEST, ..ProtocolLimits::default() })
         .line_limits(line_limits)
         .http(Http::new().sse_2024().limits(http_limits))
         .limits(Limits { idle: Duration::from_secs(20), ..Limits::default() })
@@ -144,8 +144,8 @@ struct Confirm {
 async fn confirm(what: String, ctx: Ctx) -> Result<String, ToolError> {
     Ok(match ctx.ask::<Confirm>("confirm", format!("Really {what}?")).await {
         Ok(Confirm { confirmed }) => format!("confirmed: {confirmed}"),
-        Err(AskError::Declined) => "declined".to_owned(),
-        Err(AskError::Cancelled) => "cancelled".to_owned(),
+        Err(ClientRequestError::Declined) => "declined".to_owned(),
+        Err(ClientRequestError::Cancelled) => "cancelled".to_owned(),
         Err(other) => return Err(other.into()),
     })
 }
@@ -266,7 +266,7 @@ async fn logo() -> Vec<u8> {
 
 /// A resource whose reader asks for permission.
 #[resource("test://secret")]
-async fn secret(ctx: Ctx) -> Result<String, AskError> {
+async fn secret(ctx: Ctx) -> Result<String, ClientRequestError> {
     let Confirm { confirmed } = ctx.ask("confirm", "Read the secret?").await?;
     Ok(format!("secret: {confirmed}"))
 }
@@ -296,7 +296,7 @@ async fn review(
 
 /// A prompt that asks for something first.
 #[prompt]
-async fn interview(ctx: Ctx) -> Result<String, AskError> {
+async fn interview(ctx: Ctx) -> Result<String, ClientRequestError> {
     let Confirm { confirmed } = ctx.ask("confirm", "Ready?").await?;
     Ok(format!("ready: {confirmed}"))
 }

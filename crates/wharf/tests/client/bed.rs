@@ -4,8 +4,8 @@ use std::{process, time::Duration};
 
 use tokio::{net::TcpListener, time::timeout};
 use wharf::{
-    Answers, ChildCommand, Client, ClientBuilder, ElicitResult, Endpoint, Root, SamplingResult,
-    Stderr, Target,
+    ChildCommand, Client, ClientBuilder, ClientHandlerBuilder, ElicitResult, Endpoint, Root,
+    SamplingResult, Stderr, Target,
 };
 
 use crate::server;
@@ -153,8 +153,8 @@ async fn serve_http(endpoint: &Endpoint) -> String {
 }
 
 /// Says yes to everything.
-pub fn answers() -> Answers {
-    Answers::new()
+pub fn answers() -> ClientHandlerBuilder {
+    ClientHandlerBuilder::new()
         .elicit(|_| async { Ok(ElicitResult::accept(serde_json::json!({"confirmed": true}))) })
         .elicit_url(|_| async { Ok(ElicitResult::accept_url()) })
         .sample(|request| async move {

@@ -1,13 +1,13 @@
 //! Messages without end (RUSTSEC-2026-0462, CVE-2026-53937, CVE-2026-63119, CVE-2026-53965).
 
-use wharf::LinkLimits;
+use wharf::ClientLimits;
 
 use crate::played::{Act, Played, builder, in_time, upright_http, upright_line};
 
 const CHUNK: usize = 64 << 10;
 
-fn limits() -> LinkLimits {
-    let mut limits = LinkLimits::default();
+fn limits() -> ClientLimits {
+    let mut limits = ClientLimits::default();
     limits.message = 1 << 20;
     limits
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use wharf::{Answers, ClientBuilder, ElicitResult, ErrorKind};
+use wharf::{ClientBuilder, ClientHandlerBuilder, ElicitResult, ErrorKind};
 
 use crate::played::{Act, Asked, Played, builder, http_json, in_time, line, tool};
 
@@ -125,7 +125,7 @@ async fn questions_that_never_end_are_not_answered_for_ever() {
         task(json!({"status": "input_required", "inputRequests": {key: form}}))
     };
     let server = modern_lines(task(json!({})), look).await;
-    let answers = Answers::new().elicit(async |_| Ok(ElicitResult::decline()));
+    let answers = ClientHandlerBuilder::new().elicit(async |_| Ok(ElicitResult::decline()));
     let client = in_time(builder().answers(answers).connect(server.lines_url())).await.unwrap();
     let error = in_time(client.call("t", ())).await.unwrap_err();
     assert!(error.message.contains("more than 8 times"), "{error}");

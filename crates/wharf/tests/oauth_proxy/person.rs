@@ -8,7 +8,7 @@ use std::sync::{
 use url::Url;
 use wharf::{
     Error,
-    auth::client::{Callback, Destination, Visit, Visitor},
+    auth::client::{AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession},
     model::BoxFuture,
 };
 
@@ -45,8 +45,8 @@ impl Person {
     }
 }
 
-impl Visit for Person {
-    fn prepare(&self, _last: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+impl UserAgent for Person {
+    fn prepare(&self, _last: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         self.visits.fetch_add(1, Ordering::SeqCst);
         let visit = OneVisit {
             idp: self.idp.clone(),
@@ -54,24 +54,27 @@ impl Visit for Person {
             decision: self.decision,
             page: self.page.clone(),
         };
-        Box::pin(async move { Ok(Box::new(visit) as Box<dyn Visitor>) })
+        Box::pin(async move { Ok(Box::new(visit) as Box<dyn UserAgentSession>) })
     }
 }
 
-impl Visitor for OneVisit {
+impl UserAgentSession for OneVisit {
     fn redirect_uri(&self) -> &str {
         "http://127.0.0.1:33418/callback"
     }
 
-    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+    fn visit(
+        self: Box<Self>,
+        to: AuthorizationRequest,
+    ) -> BoxFuture<Result<RedirectParams, Error>> {
         Box::pin(async move {
             let decided = pages::decide(to.url.as_str(), self.decision).await;
             *self.page.lock().unwrap() = decided.page;
             if self.decision != "allow" {
-                return Ok(Callback::from_url(&decided.onward));
+                return Ok(RedirectParams::from_url(&decided.onward));
             }
             let back = self.idp.sign_in(&Url::parse(&decided.onward).unwrap(), &self.user);
-            Ok(Callback::from_url(&pages::come_back(back.as_str(), decided.cookies).await))
+            Ok(RedirectParams::from_url(&pages::come_back(back.as_str(), decided.cookies).await))
         })
     }
 }

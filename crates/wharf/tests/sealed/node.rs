@@ -13,11 +13,11 @@ use wharf::{Endpoint, HttpBody, Principal, prelude::*, store};
 #[tool]
 async fn chat(text: String, ctx: Ctx) -> Result<String, ToolError> {
     #[derive(Deserialize, JsonSchema)]
-    struct Answer {
+    struct ClientHandler {
         text: String,
     }
     ctx.log(LogLevel::Error, format!("{text}: secret-progress")).await;
-    let answer: Answer = ctx.ask("it", "secret-question").await?;
+    let answer: ClientHandler = ctx.ask("it", "secret-question").await?;
     Ok(format!("secret-reply to {}", answer.text))
 }
 

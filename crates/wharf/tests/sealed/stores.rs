@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use wharf_model::{ErrorKind, Events, Keep, Keeping, Record, Stores};
+use wharf_model::{ErrorKind, Events, PutResult, Record, Retention, Stores};
 use wharf_store::{contract, memory_stores, sealed};
 
 use crate::{KEY, OTHER, keys};
 
-const KEEP: Keep = Keep { events: 10, bytes: 1_000, ttl: Duration::from_secs(600) };
+const KEEP: Retention = Retention { events: 10, bytes: 1_000, ttl: Duration::from_secs(600) };
 
 fn record(id: &str, owner: &str) -> Record {
     let (id, owner) = (id.to_owned(), owner.to_owned());
@@ -55,8 +55,8 @@ async fn what_was_kept_elsewhere_does_not_open() {
     for id in ["a", "b", "c"] {
         assert!(own.tasks.insert(record(id, "alice"), 9).await.unwrap());
     }
-    assert_eq!(own.tasks.keep("a", 0, "buy", b"bought".into()).await, Ok(Keeping::Kept));
-    let known = Keeping::Known(b"bought".into());
+    assert_eq!(own.tasks.keep("a", 0, "buy", b"bought".into()).await, Ok(PutResult::Kept));
+    let known = PutResult::Known(b"bought".into());
     assert_eq!(own.tasks.keep("a", 0, "buy", b"again".into()).await, Ok(known));
     let value = bare.tasks.kept("a").await.unwrap().remove("buy").unwrap();
     assert_ne!(value, b"bought");
@@ -66,8 +66,8 @@ async fn what_was_kept_elsewhere_does_not_open() {
     for id in ["b", "c"] {
         assert_eq!(own.tasks.kept(id).await.unwrap_err().kind, ErrorKind::InternalError);
     }
-    assert_eq!(own.tasks.keep("b", 0, "buy", b"x".into()).await, Ok(Keeping::Lost));
-    assert_eq!(other.tasks.keep("a", 0, "buy", b"x".into()).await, Ok(Keeping::Lost));
+    assert_eq!(own.tasks.keep("b", 0, "buy", b"x".into()).await, Ok(PutResult::Lost));
+    assert_eq!(other.tasks.keep("a", 0, "buy", b"x".into()).await, Ok(PutResult::Lost));
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn as_many_events_are_kept_as_without_a_key() {
 async fn only_those_with_the_key_hear_each_other() {
     #[derive(Default)]
     struct Heard(std::sync::Mutex<Vec<Vec<u8>>>);
-    impl wharf_model::Ear for Heard {
+    impl wharf_model::BusSubscriber for Heard {
         fn hear(&self, _: &str, message: &[u8]) {
             self.0.lock().unwrap().push(message.to_vec());
         }

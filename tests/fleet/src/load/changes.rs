@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use wharf::{Era, Filter, Notification};
+use wharf::{Era, Notification, SubscriptionFilter};
 
 use super::{AFTERWARDS, Load};
 use crate::{
@@ -181,7 +181,8 @@ impl Load {
         let listen = async {
             loop {
                 let uris = [note(who, 0), note(who, 1)].into();
-                let filter = Filter { tools: true, uris, ..Filter::default() };
+                let filter =
+                    SubscriptionFilter { tools: true, uris, ..SubscriptionFilter::default() };
                 if let Ok(mut changes) = client.listen(filter).await {
                     watch.opened();
                     while let Some(Ok(change)) = changes.next().await {
@@ -224,7 +225,7 @@ impl Load {
         let begun = Instant::now();
         let arguments = json!({ "what": what });
         let heard = session.call(number, "touch", &arguments, self.patience()).await;
-        let End::Answer(answer) = &heard.end else { return false };
+        let End::ClientHandler(answer) = &heard.end else { return false };
         let Some(by) = answer["result"]["content"][0]["text"].as_str() else { return false };
         let (what, by, known) = (what.to_owned(), by.to_owned(), Instant::now());
         self.changes().push(Change { what, by, begun, known });

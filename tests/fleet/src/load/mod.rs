@@ -21,7 +21,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use wharf::{Answers, Client, ElicitResult, Era, Error, ErrorKind};
+use wharf::{Client, ClientHandlerBuilder, ElicitResult, Era, Error, ErrorKind};
 
 use crate::{
     history::{Event, History},
@@ -141,7 +141,7 @@ impl Load {
     async fn connect(&self, who: &str, era: Era) -> Option<Client> {
         loop {
             let (word, me) = (self.word(who), who.to_owned());
-            let answers = Answers::new().elicit(move |form| {
+            let answers = ClientHandlerBuilder::new().elicit(move |form| {
                 let is_task = form.message == GO_ON;
                 let word = if is_task { word.clone() } else { reply_to(&me, &form.message) };
                 async move { Ok(ElicitResult::accept(json!({ "word": word }))) }

@@ -15,7 +15,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use turmoil::net::{TcpListener, TcpStream};
-use wharf_model::{Bus, Ear, Stored};
+use wharf_model::{Bus, BusSubscriber, Stored};
 
 use super::store::{HOST, PATIENCE, Way};
 
@@ -77,7 +77,7 @@ pub struct RemoteBus {
 #[derive(Default)]
 struct Ears {
     next: u64,
-    all: BTreeMap<u64, (String, Arc<dyn Ear>)>,
+    all: BTreeMap<u64, (String, Arc<dyn BusSubscriber>)>,
 }
 
 impl RemoteBus {
@@ -115,7 +115,7 @@ impl RemoteBus {
         }
     }
 
-    fn heard(&self, tell: impl Fn(&str, &Arc<dyn Ear>)) {
+    fn heard(&self, tell: impl Fn(&str, &Arc<dyn BusSubscriber>)) {
         let ears: Vec<_> = lock(&self.ears).all.values().cloned().collect();
         ears.iter().for_each(|(topic, ear)| tell(topic, ear));
     }
@@ -130,7 +130,7 @@ impl Bus for RemoteBus {
         })
     }
 
-    fn subscribe(&self, topic: &str, ear: Arc<dyn Ear>) -> Box<dyn Any + Send + Sync> {
+    fn subscribe(&self, topic: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
         let mut ears = lock(&self.ears);
         ears.next += 1;
         let number = ears.next;

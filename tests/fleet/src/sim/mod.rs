@@ -10,7 +10,7 @@ mod timer;
 
 use std::{cell::Cell, fmt::Write, sync::Arc, time::Duration};
 
-use wharf_model::StateSeal;
+use wharf_model::StateCipher;
 use wharf_server::{KeyRing, TaskOptions};
 
 use self::{
@@ -53,14 +53,14 @@ fn now() -> u64 {
 }
 
 /// The key that all nodes have.
-fn seal() -> Arc<dyn StateSeal> {
+fn seal() -> Arc<dyn StateCipher> {
     Arc::new(KEY.parse::<KeyRing>().unwrap_or_else(|_| KeyRing::random()))
 }
 
 /// Runs the fleet of this seed to its end.
 #[must_use]
 pub fn run(seed: u64) -> Report {
-    wharf_server::seed_chance(seed);
+    wharf_server::seed_rng(seed);
     let mut chance = Chance::of(seed, "fleet");
     let mut sim = turmoil::Builder::new()
         .rng_seed(seed)

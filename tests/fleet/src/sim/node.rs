@@ -4,8 +4,8 @@ use std::{io, sync::Arc, time::Duration};
 
 use serde_json::json;
 use wharf_model::{
-    Asks, ClientCapabilities, Deadlines, Event as Happening, Exchange, Method, Outcome, Peer,
-    Principal, Request, RequestBuilder, Tasking, Timer,
+    ActiveCall, ClientCapabilities, Deadlines, Event as Happening, InputMode, Method, Outcome,
+    Peer, Principal, Request, RequestBuilder, TaskRequest, Timer,
 };
 use wharf_server::{Router, TaskOptions};
 
@@ -98,8 +98,8 @@ impl Call {
             json!({"elicitation": {"form": {}}, "extensions": {wharf_model::TASKS_EXTENSION: {}}});
         let can: ClientCapabilities = serde_json::from_value(can).unwrap_or_default();
         let mut request = request.build().from_peer(Arc::new(Peer::new(None, can)));
-        request.asks = Asks::Suspend;
-        request.tasking = Tasking::Welcome;
+        request.asks = InputMode::Suspend;
+        request.tasking = TaskRequest::Welcome;
         request.scope.insert(Principal::new(self.who));
         request
     }
@@ -108,7 +108,7 @@ impl Call {
 /// Drives a call as a transport would.
 async fn answer(router: Router, request: Request, timer: Arc<dyn Timer>) -> Outcome {
     let deadlines = Deadlines { idle: None, total: Some(Duration::from_secs(60)) };
-    let mut exchange = Exchange::start(&router, request, timer, deadlines);
+    let mut exchange = ActiveCall::start(&router, request, timer, deadlines);
     loop {
         if let Happening::Done(outcome) = std::future::poll_fn(|cx| exchange.poll_event(cx)).await {
             return outcome;

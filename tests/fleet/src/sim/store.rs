@@ -7,7 +7,7 @@ use std::{
 };
 
 use wharf_model::{
-    BoxFuture, Error, ErrorKind, Health, Keeping, Reach, Record, RecordStore, Stored, Stores,
+    BoxFuture, Error, ErrorKind, Health, PutResult, Record, RecordStore, Sharing, Stored, Stores,
 };
 use wharf_store::{MemoryEvents, MemoryNonces, MemoryRates, MemoryRecords};
 
@@ -65,7 +65,7 @@ impl Disk {
             rates: Arc::new(MemoryRates::default()),
             nonces: Arc::new(MemoryNonces::default()),
             health: Arc::new(Well),
-            reach: Reach::Fleet,
+            reach: Sharing::Fleet,
         };
         (stores, bus)
     }
@@ -157,7 +157,7 @@ impl RecordStore for RemoteRecords {
         self.there(move |store| store.due(limit))
     }
 
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<Keeping> {
+    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
         let (id, name) = (id.to_owned(), name.to_owned());
         self.there(move |store| store.keep(&id, fence, &name, value))
     }

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use url::Url;
 use wharf_model::{BoxFuture, Error, ErrorKind};
 
-use super::{Callback, Destination, Visit, Visitor};
+use super::{AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession};
 use crate::client::browser::redirect_params::{NoAnswer, read};
 
 pub use crate::client::browser::redirect_params::Answer;
@@ -47,7 +47,7 @@ pub enum Notice<'a> {
     NotThis(&'static str),
 }
 
-type Tell = Arc<dyn Fn(&Destination, Notice<'_>) + Send + Sync>;
+type Tell = Arc<dyn Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync>;
 type Paste = Arc<dyn Fn() -> BoxFuture<Option<String>> + Send + Sync>;
 
 /// Sends people to authorization servers with their browser.
@@ -76,7 +76,7 @@ pub struct Browser {
 
 impl Browser {
     /// Tells whoever is there what to do by `tell`.
-    pub fn new(tell: impl Fn(&Destination, Notice<'_>) + Send + Sync + 'static) -> Self {
+    pub fn new(tell: impl Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync + 'static) -> Self {
         Browser { tell: Arc::new(tell), paste: None, starts: true, port: None, patience: PATIENCE }
     }
 
@@ -157,7 +157,7 @@ impl Browser {
     }
 
     /// Opens the page, says so, and takes what is pasted if nothing opens here.
-    async fn send(&self, url: &str, to: &Destination) -> Callback {
+    async fn send(&self, url: &str, to: &AuthorizationRequest) -> RedirectParams {
         match self.start(url).await {
             Some(started) => {
                 (self.tell)(to, Notice::Opened { url });
@@ -172,7 +172,7 @@ impl Browser {
         while let Some(paste) = &self.paste {
             let Some(pasted) = paste().await else { break };
             match read(query_of(&pasted), &to.state) {
-                Ok(answer) => return Callback::from_query(&answer.query),
+                Ok(answer) => return RedirectParams::from_query(&answer.query),
                 Err(why) => (self.tell)(to, Notice::NotThis(not_this(why))),
             }
         }
@@ -210,14 +210,14 @@ impl fmt::Debug for Browser {
     }
 }
 
-impl Visit for Browser {
-    fn prepare(&self, last: Option<&str>) -> BoxFuture<Result<Box<dyn Visitor>, Error>> {
+impl UserAgent for Browser {
+    fn prepare(&self, last: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let (browser, last) = (self.clone(), last.map(str::to_owned));
         Box::pin(async move {
             let loopback = browser.listen(last.as_deref()).await?;
             let redirect_uri = loopback.redirect_uri();
             let visitor = BrowserVisitor { browser, loopback, redirect_uri };
-            Ok(Box::new(visitor) as Box<dyn Visitor>)
+            Ok(Box::new(visitor) as Box<dyn UserAgentSession>)
         })
     }
 }
@@ -228,12 +228,15 @@ struct BrowserVisitor {
     redirect_uri: String,
 }
 
-impl Visitor for BrowserVisitor {
+impl UserAgentSession for BrowserVisitor {
     fn redirect_uri(&self) -> &str {
         &self.redirect_uri
     }
 
-    fn visit(self: Box<Self>, to: Destination) -> BoxFuture<Result<Callback, Error>> {
+    fn visit(
+        self: Box<Self>,
+        to: AuthorizationRequest,
+    ) -> BoxFuture<Result<RedirectParams, Error>> {
         Box::pin(async move {
             let BrowserVisitor { browser, loopback, .. } = *self;
             let failed =
@@ -243,7 +246,7 @@ impl Visitor for BrowserVisitor {
             })?;
             let both = async {
                 tokio::select! {
-                    answer = loopback.answer(&to.state) => Callback::from_query(&answer.query),
+                    answer = loopback.answer(&to.state) => RedirectParams::from_query(&answer.query),
                     callback = browser.send(&url, &to) => callback,
                 }
             };

@@ -9,10 +9,10 @@ use tokio::{
 
 use super::*;
 
-fn destination(url: &str) -> Destination {
+fn destination(url: &str) -> AuthorizationRequest {
     let (state, issuer) = ("mine".to_owned(), "https://as.example".to_owned());
     let server = "https://mcp.example/mcp".to_owned();
-    Destination { url: url.parse().unwrap(), state, issuer, server }
+    AuthorizationRequest { url: url.parse().unwrap(), state, issuer, server }
 }
 
 /// A browser that opens nothing, and all that it told.

@@ -17,7 +17,7 @@ use wharf_model::{BoxFuture, Error, ErrorKind};
 
 use crate::client::token_store::file_format::{Entry, Shelf};
 use crate::client::token_store::keychain::{Closed, Key};
-use crate::client::{Held, Login, LoginKey, Vault};
+use crate::client::{Login, LoginKey, StoreLock, TokenStore};
 
 pub use crate::client::token_store::keychain::Keychain;
 
@@ -31,28 +31,28 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// keychain does not answer when the file is made, the file does without.
 ///
 /// ```
-/// use wharf_auth::client::FileVault;
+/// use wharf_auth::client::FileTokenStore;
 ///
 /// let folder = std::env::temp_dir().join(format!("wharf-doc-{}", std::process::id()));
-/// let vault = FileVault::at(folder.join("logins.json"));
+/// let vault = FileTokenStore::at(folder.join("logins.json"));
 /// assert!(!vault.is_sealed());
 /// ```
 #[derive(Clone, Debug)]
-pub struct FileVault {
+pub struct FileTokenStore {
     path: Arc<Path>,
     keychain: Option<Keychain>,
     /// The key that the keychain gave last. It opens, if it still does, and never seals.
     key: Arc<Mutex<Option<Key>>>,
 }
 
-impl FileVault {
+impl FileTokenStore {
     /// In this file, which need not exist yet. Its folder is made for its owner only.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         // The keychain knows its key by the name, which has to be the same wherever a process runs.
         let path = std::path::absolute(&path).unwrap_or(path);
-        FileVault { path: path.into(), keychain: None, key: Arc::default() }
+        FileTokenStore { path: path.into(), keychain: None, key: Arc::default() }
     }
 
     /// Where a program called `name` keeps its logins on this system: beside what it remembers of its
@@ -231,11 +231,11 @@ impl FileVault {
     }
 }
 
-impl FileVault {
+impl FileTokenStore {
     /// Does `work` in a thread: files, locks and keychains make it wait.
     fn aside<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&FileVault) -> Result<T, Problem> + Send + 'static,
+        work: impl FnOnce(&FileTokenStore) -> Result<T, Problem> + Send + 'static,
     ) -> BoxFuture<Result<T, Error>> {
         let vault = self.clone();
         Box::pin(async move {
@@ -246,7 +246,7 @@ impl FileVault {
     }
 }
 
-impl Vault for FileVault {
+impl TokenStore for FileTokenStore {
     fn load(&self, key: &LoginKey) -> BoxFuture<Result<Option<Login>, Error>> {
         let key = key.clone();
         self.aside(move |vault| {
@@ -275,15 +275,15 @@ impl Vault for FileVault {
     }
 
     fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>> {
-        self.aside(FileVault::keys)
+        self.aside(FileTokenStore::keys)
     }
 
     /// One renewal at a time, of whichever login: they take a moment only.
-    fn hold(&self, _: &LoginKey) -> BoxFuture<Result<Held, Error>> {
+    fn hold(&self, _: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
         self.aside(|vault| {
             crate::client::token_store::owner_only_file::make_folder(&vault.path)?;
             crate::client::token_store::owner_only_file::lock(&vault.path, "renewal", PATIENCE)
-                .map(Held::new)
+                .map(StoreLock::new)
         })
     }
 }

@@ -16,7 +16,7 @@ use wharf_model::{BoxFuture, Error};
 use crate::client::{Login, LoginKey};
 
 /// Keeps logins: in memory, in a file, in the system's keychain. What it keeps are secrets.
-pub trait Vault: Send + Sync + 'static {
+pub trait TokenStore: Send + Sync + 'static {
     /// The login that was saved under `key`.
     fn load(&self, key: &LoginKey) -> BoxFuture<Result<Option<Login>, Error>>;
 
@@ -34,30 +34,30 @@ pub trait Vault: Send + Sync + 'static {
     /// holds it loads the login anew, because somebody else may have renewed it meanwhile.
     ///
     /// A vault that only one client uses need not do anything.
-    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<Held, Error>> {
+    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
         let _ = key;
-        Box::pin(async { Ok(Held::default()) })
+        Box::pin(async { Ok(StoreLock::default()) })
     }
 }
 
-/// Keeps others out until it is dropped ([`Vault::hold`]).
+/// Keeps others out until it is dropped ([`TokenStore::hold`]).
 #[derive(Default)]
-pub struct Held(Option<Box<dyn Send + Sync>>);
+pub struct StoreLock(Option<Box<dyn Send + Sync>>);
 
-impl Held {
+impl StoreLock {
     /// Others are kept out for as long as `lock` lives.
-    pub fn new(lock: impl Send + Sync + 'static) -> Held {
-        Held(Some(Box::new(lock)))
+    pub fn new(lock: impl Send + Sync + 'static) -> StoreLock {
+        StoreLock(Some(Box::new(lock)))
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for StoreLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Held").field(&self.0.is_some()).finish()
     }
 }
 
-impl<V: Vault + ?Sized> Vault for Arc<V> {
+impl<V: TokenStore + ?Sized> TokenStore for Arc<V> {
     fn load(&self, key: &LoginKey) -> BoxFuture<Result<Option<Login>, Error>> {
         (**self).load(key)
     }
@@ -74,7 +74,7 @@ impl<V: Vault + ?Sized> Vault for Arc<V> {
         (**self).list()
     }
 
-    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<Held, Error>> {
+    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
         (**self).hold(key)
     }
 }
@@ -84,9 +84,9 @@ impl<V: Vault + ?Sized> Vault for Arc<V> {
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), wharf_model::Error> {
-/// use wharf_auth::client::{Login, LoginKey, MemoryVault, Vault};
+/// use wharf_auth::client::{Login, LoginKey, MemoryTokenStore, TokenStore};
 ///
-/// let vault = MemoryVault::default();
+/// let vault = MemoryTokenStore::default();
 /// let key = LoginKey::new("https://mcp.example/mcp", "https://id.example");
 /// vault.save(&Login::new(key.clone())).await?;
 /// assert_eq!(vault.list().await?, [key]);
@@ -94,7 +94,7 @@ impl<V: Vault + ?Sized> Vault for Arc<V> {
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct MemoryVault(Arc<Shelves>);
+pub struct MemoryTokenStore(Arc<Shelves>);
 
 #[derive(Debug, Default)]
 struct Shelves {
@@ -103,13 +103,13 @@ struct Shelves {
     locks: Mutex<BTreeMap<LoginKey, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-impl MemoryVault {
+impl MemoryTokenStore {
     fn logins(&self) -> MutexGuard<'_, BTreeMap<LoginKey, Login>> {
         self.0.logins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Vault for MemoryVault {
+impl TokenStore for MemoryTokenStore {
     fn load(&self, key: &LoginKey) -> BoxFuture<Result<Option<Login>, Error>> {
         let found = self.logins().get(key).cloned();
         Box::pin(async move { Ok(found) })
@@ -130,9 +130,9 @@ impl Vault for MemoryVault {
         Box::pin(async move { Ok(keys) })
     }
 
-    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<Held, Error>> {
+    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
         let mut locks = self.0.locks.lock().unwrap_or_else(PoisonError::into_inner);
         let lock = locks.entry(key.clone()).or_default().clone();
-        Box::pin(async move { Ok(Held::new(lock.lock_owned().await)) })
+        Box::pin(async move { Ok(StoreLock::new(lock.lock_owned().await)) })
     }
 }

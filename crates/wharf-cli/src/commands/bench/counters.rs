@@ -25,7 +25,7 @@ const SHARDS: usize = 16;
 
 /// How a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct RunError {
     pub(super) kind: &'static str,
     pub(super) code: Option<i32>,
     pub(super) message: String,
@@ -33,26 +33,26 @@ pub(super) struct Failure {
     pub(super) broken: bool,
 }
 
-impl Failure {
+impl RunError {
     /// The tool itself says that it failed.
     pub(super) fn of_tool(message: &str) -> Self {
         let kind = ErrorKind::ToolExecutionFailed.name();
-        Failure { kind, code: None, message: cut(message, LONGEST), broken: false }
+        RunError { kind, code: None, message: cut(message, LONGEST), broken: false }
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for RunError {
     fn from(error: Error) -> Self {
         let broken = matches!(error.kind, ErrorKind::ConnectionClosed | ErrorKind::TransportError);
         let message = cut(&error.message, LONGEST);
-        Failure { kind: error.kind.name(), code: error.code, message, broken }
+        RunError { kind: error.kind.name(), code: error.code, message, broken }
     }
 }
 
 /// How often calls failed, and how.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failures {
-    pub(super) kinds: Vec<(Failure, u64)>,
+    pub(super) kinds: Vec<(RunError, u64)>,
     /// Those that were of yet another kind.
     pub(super) others: u64,
 }
@@ -62,7 +62,7 @@ impl Failures {
         self.others + self.kinds.iter().map(|(_, count)| count).sum::<u64>()
     }
 
-    fn record(&mut self, failure: Failure, times: u64) {
+    fn record(&mut self, failure: RunError, times: u64) {
         match self.kinds.iter().position(|(known, _)| *known == failure) {
             Some(at) => self.kinds[at].1 += times,
             None if self.kinds.len() < KINDS => self.kinds.push((failure, times)),
@@ -135,7 +135,7 @@ impl Board {
     }
 
     /// A call ended that should have begun at `due`.
-    pub(super) fn ended(&self, connection: usize, due: Instant, result: Result<(), Failure>) {
+    pub(super) fn ended(&self, connection: usize, due: Instant, result: Result<(), RunError>) {
         let now = Instant::now();
         let mut tally = self.shard(connection);
         tally.last = Some(now);
@@ -184,8 +184,8 @@ fn nanoseconds(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn failing(message: &str) -> Failure {
-        Failure::of_tool(message)
+    fn failing(message: &str) -> RunError {
+        RunError::of_tool(message)
     }
 
     #[test]
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn long_messages_are_cut_and_broken_connections_known() {
         assert!(failing(&"x".repeat(9000)).message.chars().count() <= LONGEST);
-        assert!(Failure::from(Error::new(ErrorKind::ConnectionClosed)).broken);
-        assert!(!Failure::from(Error::new(ErrorKind::InvalidParams)).broken);
+        assert!(RunError::from(Error::new(ErrorKind::ConnectionClosed)).broken);
+        assert!(!RunError::from(Error::new(ErrorKind::InvalidParams)).broken);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::commands::bench::{
-    counters::{Failure, Tally},
+    counters::{RunError, Tally},
     histogram::{Histogram, Range},
     load_loop::{Pace, Plan},
 };
@@ -147,9 +147,9 @@ impl Latency {
     }
 }
 
-impl From<(Failure, u64)> for Kind {
-    fn from((failure, count): (Failure, u64)) -> Self {
-        let Failure { kind, code, message, .. } = failure;
+impl From<(RunError, u64)> for Kind {
+    fn from((failure, count): (RunError, u64)) -> Self {
+        let RunError { kind, code, message, .. } = failure;
         Kind { kind, code, message, count }
     }
 }

@@ -20,7 +20,7 @@ use tokio::{
 };
 use wharf::Timer;
 
-use crate::commands::bench::counters::{Board, Failure};
+use crate::commands::bench::counters::{Board, RunError};
 
 /// How long after the end of the time calls that are still under way are waited for.
 const GRACE: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// One connection, over which a call can be made.
 pub(super) trait Call: Clone + Send + Sync + 'static {
     /// Makes the call once.
-    fn call(&self) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn call(&self) -> impl Future<Output = Result<(), RunError>> + Send;
 }
 
 /// When calls begin.

@@ -25,14 +25,14 @@ impl Slow {
 }
 
 impl Call for Slow {
-    async fn call(&self) -> Result<(), Failure> {
+    async fn call(&self) -> Result<(), RunError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let now = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
         self.most.fetch_max(now, Ordering::Relaxed);
         sleep(self.times[number % self.times.len()]).await;
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         match self.fails {
-            true => Err(Failure { broken: true, ..Failure::of_tool("gone") }),
+            true => Err(RunError { broken: true, ..RunError::of_tool("gone") }),
             false => Ok(()),
         }
     }

@@ -11,7 +11,7 @@ pub(crate) mod workload;
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
-use wharf::{About, CallOptions, Client, Era, Pin, ThreadTimer, model::Deadlines};
+use wharf::{CallOptions, Client, Era, ProtocolVersion, ServerInfo, ThreadTimer, model::Deadlines};
 
 use crate::commands::bench::{
     counters::{Board, Tally},
@@ -122,8 +122,8 @@ impl Bench {
 }
 
 /// The least that every server of its era answers.
-fn ping(about: &About) -> &'static str {
-    match about.revision.parse().map(Pin::era) {
+fn ping(about: &ServerInfo) -> &'static str {
+    match about.revision.parse().map(ProtocolVersion::era) {
         Ok(Era::Modern) => "server/discover",
         _ => "ping",
     }

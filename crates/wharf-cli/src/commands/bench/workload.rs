@@ -3,12 +3,12 @@
 use std::{future::poll_fn, sync::Arc};
 
 use wharf::{
-    Asks, Client, Content, Error, ErrorKind, Method, Outcome, Reply, RequestBuilder, Service,
+    Client, Content, Error, ErrorKind, InputMode, Method, Outcome, Reply, RequestBuilder, Service,
     TokioTimer, ToolResult,
-    model::{Deadlines, Event, Exchange},
+    model::{ActiveCall, Deadlines, Event},
 };
 
-use crate::commands::bench::{counters::Failure, load_loop::Call};
+use crate::commands::bench::{counters::RunError, load_loop::Call};
 
 /// What is called.
 #[derive(Debug)]
@@ -34,17 +34,17 @@ impl Line {
         Line { client: client.clone(), service: client.relay(), work, deadlines }
     }
 
-    async fn call_tool(&self, name: &str, arguments: &str) -> Result<(), Failure> {
+    async fn call_tool(&self, name: &str, arguments: &str) -> Result<(), RunError> {
         let mut request =
             RequestBuilder::new(Method::CallTool).target(name).arguments(arguments).build();
-        request.asks = Asks::Deliver;
+        request.asks = InputMode::Deliver;
         request.progress = true;
         let timer = Arc::new(TokioTimer);
-        let call = Exchange::start(&*self.service, request, timer, self.deadlines);
+        let call = ActiveCall::start(&*self.service, request, timer, self.deadlines);
         let mut call = call.for_caller();
         loop {
             match poll_fn(|cx| call.poll_event(cx)).await {
-                Event::Ask(id, ask) => call.refuse(id, &ask),
+                Event::ClientRequest(id, ask) => call.refuse(id, &ask),
                 Event::Done(outcome) => return judged(outcome),
                 _ => {}
             }
@@ -53,7 +53,7 @@ impl Line {
 }
 
 impl Call for Line {
-    async fn call(&self) -> Result<(), Failure> {
+    async fn call(&self) -> Result<(), RunError> {
         match &*self.work {
             Work::Ping => Ok(self.client.ping().await?),
             Work::Tool { name, arguments } => self.call_tool(name, arguments).await,
@@ -61,10 +61,10 @@ impl Call for Line {
     }
 }
 
-fn judged(outcome: Outcome) -> Result<(), Failure> {
+fn judged(outcome: Outcome) -> Result<(), RunError> {
     match outcome {
         Outcome::Complete(Reply::Tool(result)) if result.is_error => {
-            Err(Failure::of_tool(words(&result)))
+            Err(RunError::of_tool(words(&result)))
         }
         Outcome::Complete(_) => Ok(()),
         Outcome::Failed(error) => Err((*error).into()),

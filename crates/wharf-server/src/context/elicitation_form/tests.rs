@@ -105,7 +105,7 @@ fn what_is_no_form_names_the_field() {
     }
     #[derive(JsonSchema)]
     #[allow(dead_code)]
-    enum Full {
+    enum BudgetFull {
         A(u8),
         B,
     }
@@ -122,7 +122,7 @@ fn what_is_no_form_names_the_field() {
     #[derive(JsonSchema)]
     #[allow(dead_code)]
     struct Filled {
-        full: Full,
+        full: BudgetFull,
     }
     #[derive(JsonSchema)]
     #[allow(dead_code)]

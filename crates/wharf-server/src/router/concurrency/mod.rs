@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use wharf_model::{Caller, LogThrottle, Outbox, Release, Scope};
+use wharf_model::{Caller, LogThrottle, OnCallEnd, Outbox, RequestExtensions};
 
 use crate::router::caller_shares::{Share, Shares};
 pub(crate) use crate::router::concurrency::wait_queue::Ticket;
@@ -31,7 +31,7 @@ const WAITING: usize = 1 << (usize::BITS - 1);
 
 /// Whether a call may run.
 pub(crate) enum Admission {
-    /// Now, in a place that is not counted by caller: give it back with [`Release::release`].
+    /// Now, in a place that is not counted by caller: give it back with [`OnCallEnd::release`].
     Now,
     /// Now, in this place.
     Counted(Place),
@@ -54,7 +54,7 @@ impl Gate {
 
     /// Asks for a place for a call with this scope.
     #[inline]
-    pub(crate) fn enter(self: &Arc<Self>, scope: &Scope) -> Admission {
+    pub(crate) fn enter(self: &Arc<Self>, scope: &RequestExtensions) -> Admission {
         let open = self.places.open;
         let one_more = |running| (running < open).then(|| running + 1);
         match self.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
@@ -146,7 +146,7 @@ impl Gate {
     }
 }
 
-impl Release for Gate {
+impl OnCallEnd for Gate {
     fn release(&self) {
         self.leave();
     }
@@ -165,7 +165,7 @@ impl Place {
     }
 }
 
-impl Release for Place {
+impl OnCallEnd for Place {
     /// The outbox drops it, too, which gives it back.
     fn release(&self) {}
 }

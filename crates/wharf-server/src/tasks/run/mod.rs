@@ -11,9 +11,9 @@ use std::{
 };
 
 use wharf_model::{
-    Asks, BoxFuture, Deadlines, Error, ErrorKind, Event, Exchange, Method, Notification, Outbox,
-    Outcome, Reply, Request, RequestBuilder, Service, Tasking, Timer, ToolInfo, ToolResult,
-    Trusted,
+    ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, Event, InputMode, Method, Notification,
+    Outbox, Outcome, Reply, Request, RequestBuilder, Service, TaskRequest, Timer, ToolInfo,
+    ToolResult, Trusted,
 };
 use wharf_schema::problems;
 
@@ -53,11 +53,11 @@ impl ToolCall<'_> {
         request: Request,
         timer: Arc<dyn Timer>,
         deadlines: Deadlines,
-    ) -> (Exchange, Outbox) {
+    ) -> (ActiveCall, Outbox) {
         let seen = Arc::default();
         let (core, tool) = (self.core.clone(), self.tool.clone());
         let service = Begin { core, tool, seen: Arc::clone(&seen) };
-        let exchange = Exchange::start(&service, request, timer.clone(), deadlines);
+        let exchange = ActiveCall::start(&service, request, timer.clone(), deadlines);
         let outbox = seen.get().cloned();
         (exchange, outbox.unwrap_or_else(|| Outbox::new(timer, deadlines)))
     }
@@ -99,7 +99,7 @@ pub(crate) fn begin(
 }
 
 /// Goes on with a call that has just become a task.
-pub(crate) fn go_on(holding: Holding, exchange: Exchange, timer: Arc<dyn Timer>) -> bool {
+pub(crate) fn go_on(holding: Holding, exchange: ActiveCall, timer: Arc<dyn Timer>) -> bool {
     spawn(async move { work(holding, exchange, &*timer).await })
 }
 
@@ -158,9 +158,9 @@ fn start(
     mut request: Request,
     timer: Arc<dyn Timer>,
     ttl: u64,
-) -> Exchange {
-    request.asks = Asks::Park;
-    request.tasking = Tasking::Unknown;
+) -> ActiveCall {
+    request.asks = InputMode::Park;
+    request.tasking = TaskRequest::Unknown;
     request.log_level = None;
     request.scope.insert(Bond::with(holding.link.clone()));
     let call = ToolCall { core: &holding.core, tool };
@@ -197,7 +197,7 @@ enum Next {
 }
 
 /// Drives the handler, writes down how far it has come, and how it ended.
-async fn work(holding: Holding, mut exchange: Exchange, timer: &dyn Timer) {
+async fn work(holding: Holding, mut exchange: ActiveCall, timer: &dyn Timer) {
     let Holding { core, link, running, place } = holding;
     let options = &core.tasks.options;
     let mut reports = Reports::new(options);
@@ -213,7 +213,7 @@ async fn work(holding: Holding, mut exchange: Exchange, timer: &dyn Timer) {
             Next::Event(Event::Done(outcome)) => break ended(outcome, options.result),
             Next::Event(Event::Notify(notification)) => reports.take(notification),
             // Nobody is there to be asked; what is asked in a task goes another way.
-            Next::Event(Event::Ask(id, ask)) => exchange.refuse(id, &ask),
+            Next::Event(Event::ClientRequest(id, ask)) => exchange.refuse(id, &ask),
             Next::Event(_) => {}
         }
     };
@@ -232,7 +232,7 @@ async fn work(holding: Holding, mut exchange: Exchange, timer: &dyn Timer) {
 fn poll(
     link: &Link,
     lease: &mut Lease,
-    exchange: &mut Exchange,
+    exchange: &mut ActiveCall,
     reports: &mut Reports,
     timer: &dyn Timer,
     cx: &mut Context<'_>,

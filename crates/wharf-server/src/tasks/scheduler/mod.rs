@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wharf_model::{Bus, Caller, Error, Reach, RecordStore, Request, Timer};
+use wharf_model::{Bus, Caller, Error, RecordStore, Request, Sharing, Timer};
 use wharf_store::{MemoryBus, MemoryRecords};
 
 use crate::tasks::scheduler::slots::{Hearing, Looking};
@@ -39,18 +39,18 @@ const ORIGINALS: usize = 1024;
 
 /// What the engine keeps, and where: by default in memory.
 #[derive(Clone)]
-pub(crate) struct Keeping {
+pub(crate) struct TaskStorage {
     pub(crate) store: Arc<dyn RecordStore>,
     pub(crate) bus: Arc<dyn Bus>,
-    pub(crate) reach: Reach,
+    pub(crate) reach: Sharing,
 }
 
-impl Default for Keeping {
+impl Default for TaskStorage {
     fn default() -> Self {
-        Keeping {
+        TaskStorage {
             store: Arc::new(MemoryRecords::default()),
             bus: Arc::new(MemoryBus::default()),
-            reach: Reach::Process,
+            reach: Sharing::Process,
         }
     }
 }
@@ -61,7 +61,7 @@ pub(crate) struct Engine {
     pub(crate) room: Room,
     places: Shares,
     waits: Shares,
-    reach: Reach,
+    reach: Sharing,
     node: OnceLock<String>,
     stage: Arc<Stage>,
     /// Wakes the loop.
@@ -98,8 +98,12 @@ struct Original {
 }
 
 impl Engine {
-    pub(crate) fn new(keeping: Keeping, options: Arc<TaskOptions>, stage: Arc<Stage>) -> Arc<Self> {
-        let Keeping { store, bus, reach } = keeping;
+    pub(crate) fn new(
+        keeping: TaskStorage,
+        options: Arc<TaskOptions>,
+        stage: Arc<Stage>,
+    ) -> Arc<Self> {
+        let TaskStorage { store, bus, reach } = keeping;
         Arc::new(Engine {
             ledger: Arc::new(Ledger::new(store, bus)),
             room: Room::new(options.bytes),
@@ -116,7 +120,7 @@ impl Engine {
 
     /// Whether tasks outlive this process.
     fn is_durable(&self) -> bool {
-        self.reach > Reach::Process
+        self.reach > Sharing::Process
     }
 
     /// Begins to look after tasks, if nobody does so yet.

@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use wharf_model::{Ear, Timer};
+use wharf_model::{BusSubscriber, Timer};
 
 use crate::tasks::scheduler::Engine;
 use crate::{
@@ -100,7 +100,7 @@ impl Drop for Looking {
 /// Hears news of tasks for an engine, for as long as there is one.
 pub(super) struct Hearing(pub(super) Weak<Engine>);
 
-impl Ear for Hearing {
+impl BusSubscriber for Hearing {
     fn hear(&self, _topic: &str, message: &[u8]) {
         if let Some(engine) = self.0.upgrade() {
             engine.hear(message);

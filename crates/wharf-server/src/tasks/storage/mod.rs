@@ -10,7 +10,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use wharf_model::{
-    Bus, Caller, Error, ErrorKind, Keeping, LogThrottle, Principal, Record, RecordStore, Request,
+    Bus, Caller, Error, ErrorKind, LogThrottle, Principal, PutResult, Record, RecordStore, Request,
     Timer,
 };
 
@@ -168,9 +168,9 @@ impl Ledger {
     ) -> Result<Kept, Error> {
         let value = json.get().as_bytes().to_vec();
         Ok(match self.store.keep(id, fence, name, value).await? {
-            Keeping::Kept => Kept::Now,
-            Keeping::Known(value) => Kept::Before(step(&value)?),
-            Keeping::Lost => Kept::Lost,
+            PutResult::Kept => Kept::Now,
+            PutResult::Known(value) => Kept::Before(step(&value)?),
+            PutResult::Lost => Kept::Lost,
         })
     }
 

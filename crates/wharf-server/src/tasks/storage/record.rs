@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use wharf_model::{Ask, Error, Task, TaskState, Timestamp, ToolResult};
+use wharf_model::{ClientRequest, Error, Task, TaskState, Timestamp, ToolResult};
 
 use crate::{
     context::progress::Update,
@@ -196,7 +196,7 @@ impl TaskRecord {
         &mut self,
         fence: u64,
         (key, fingerprint): (&str, &str),
-        ask: &Ask,
+        ask: &ClientRequest,
         most: usize,
         now: u64,
     ) -> Change {
@@ -321,7 +321,7 @@ impl TaskRecord {
         task
     }
 
-    pub(crate) fn questions(&self) -> impl Iterator<Item = (String, Ask)> + '_ {
+    pub(crate) fn questions(&self) -> impl Iterator<Item = (String, ClientRequest)> + '_ {
         self.open.iter().map(|question| (question.key.clone(), (&question.ask).into()))
     }
 

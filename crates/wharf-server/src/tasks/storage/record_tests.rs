@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::{json, value::to_raw_value};
-use wharf_model::{Ask, ClientCapabilities, ElicitForm, Error, ErrorKind, TaskStatus, ToolResult};
+use wharf_model::{
+    ClientCapabilities, ClientRequest, ElicitForm, Error, ErrorKind, TaskStatus, ToolResult,
+};
 
 use crate::tasks::storage::record::*;
 
@@ -16,10 +18,10 @@ enum Deed {
     Wait(u64),
     Claim(u8),
     Renew(u8),
-    Release(u8, u64),
+    OnCallEnd(u8, u64),
     Lapse(u64),
     GiveUp,
-    Ask(u8, u8, u8),
+    ClientRequest(u8, u8, u8),
     Withdraw(u8, u8),
     Answer(u8),
     Report(u8, u8),
@@ -34,10 +36,10 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
         3 => (0..50_u64).prop_map(Deed::Wait),
         4 => node.clone().prop_map(Deed::Claim),
         3 => node.clone().prop_map(Deed::Renew),
-        1 => (node.clone(), 0..40_u64).prop_map(|(node, delay)| Deed::Release(node, delay)),
+        1 => (node.clone(), 0..40_u64).prop_map(|(node, delay)| Deed::OnCallEnd(node, delay)),
         1 => (0..40_u64).prop_map(Deed::Lapse),
         1 => Just(Deed::GiveUp),
-        4 => (node.clone(), key.clone(), 0..2_u8).prop_map(|(n, k, q)| Deed::Ask(n, k, q)),
+        4 => (node.clone(), key.clone(), 0..2_u8).prop_map(|(n, k, q)| Deed::ClientRequest(n, k, q)),
         1 => (node.clone(), key.clone()).prop_map(|(node, key)| Deed::Withdraw(node, key)),
         3 => key.prop_map(Deed::Answer),
         2 => (node.clone(), 0..9_u8).prop_map(|(node, at)| Deed::Report(node, at)),
@@ -61,9 +63,9 @@ fn record() -> TaskRecord {
     TaskRecord::new("id".into(), String::new(), call, 1000, 5000)
 }
 
-fn question(number: u8) -> (String, Ask) {
+fn question(number: u8) -> (String, ClientRequest) {
     let form = ElicitForm::new(format!("question {number}"), json!({"type": "object"}));
-    (format!("fingerprint {number}"), Ask::Elicit(Box::new(form)))
+    (format!("fingerprint {number}"), ClientRequest::Elicit(Box::new(form)))
 }
 
 /// What the world knows beside the record.
@@ -124,7 +126,7 @@ impl World {
                 return None;
             }
             Deed::Renew(node) => (node, record.renew(self.fence(node), LEASE, now)),
-            Deed::Release(node, delay) => {
+            Deed::OnCallEnd(node, delay) => {
                 let change = record.release(self.fence(node), delay, true, now);
                 if change.is_ok() {
                     self.holder = None;
@@ -132,7 +134,7 @@ impl World {
                 }
                 (node, change)
             }
-            Deed::Ask(node, key, number) => {
+            Deed::ClientRequest(node, key, number) => {
                 let (fingerprint, ask) = question(number);
                 let key = key.to_string();
                 let asked = (key.as_str(), fingerprint.as_str());

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use wharf_model::{
-    Ask, ClientCapabilities, ElicitForm, ElicitUrl, Error, ErrorKind, Implementation, Peer,
-    Principal, Request, SamplingRequest,
+    ClientCapabilities, ClientRequest, ElicitForm, ElicitUrl, Error, ErrorKind, Implementation,
+    Peer, Principal, Request, SamplingRequest,
 };
 use wharf_schema::problems;
 
@@ -127,25 +127,25 @@ impl From<&SavedError> for Error {
     }
 }
 
-impl From<&Ask> for SavedAsk {
-    fn from(ask: &Ask) -> Self {
+impl From<&ClientRequest> for SavedAsk {
+    fn from(ask: &ClientRequest) -> Self {
         match ask {
-            Ask::Elicit(form) => SavedAsk::Elicit(form.clone()),
-            Ask::ElicitUrl(url) => SavedAsk::ElicitUrl(url.clone()),
-            Ask::Sample(request) => SavedAsk::Sample(request.clone()),
+            ClientRequest::Elicit(form) => SavedAsk::Elicit(form.clone()),
+            ClientRequest::ElicitUrl(url) => SavedAsk::ElicitUrl(url.clone()),
+            ClientRequest::Sample(request) => SavedAsk::Sample(request.clone()),
             // The kinds of questions are all of the model's.
             _ => SavedAsk::Roots,
         }
     }
 }
 
-impl From<&SavedAsk> for Ask {
+impl From<&SavedAsk> for ClientRequest {
     fn from(saved: &SavedAsk) -> Self {
         match saved {
-            SavedAsk::Elicit(form) => Ask::Elicit(form.clone()),
-            SavedAsk::ElicitUrl(url) => Ask::ElicitUrl(url.clone()),
-            SavedAsk::Sample(request) => Ask::Sample(request.clone()),
-            SavedAsk::Roots => Ask::Roots,
+            SavedAsk::Elicit(form) => ClientRequest::Elicit(form.clone()),
+            SavedAsk::ElicitUrl(url) => ClientRequest::ElicitUrl(url.clone()),
+            SavedAsk::Sample(request) => ClientRequest::Sample(request.clone()),
+            SavedAsk::Roots => ClientRequest::Roots,
         }
     }
 }
@@ -164,14 +164,14 @@ mod tests {
         let form = ElicitForm::new("m", json!({"type": "object"}));
         let sample = SamplingRequest::default();
         for ask in [
-            Ask::Elicit(Box::new(form)),
-            Ask::ElicitUrl(Box::new(ElicitUrl::new("m", "https://x"))),
-            Ask::Sample(Box::new(sample)),
-            Ask::Roots,
+            ClientRequest::Elicit(Box::new(form)),
+            ClientRequest::ElicitUrl(Box::new(ElicitUrl::new("m", "https://x"))),
+            ClientRequest::Sample(Box::new(sample)),
+            ClientRequest::Roots,
         ] {
             let json = serde_json::to_string(&SavedAsk::from(&ask)).unwrap();
             let back: SavedAsk = serde_json::from_str(&json).unwrap();
-            assert_eq!(Ask::from(&back), ask);
+            assert_eq!(ClientRequest::from(&back), ask);
         }
     }
 }

@@ -3,9 +3,9 @@
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, header::WWW_AUTHENTICATE,
 };
-use wharf_model::{Error, ErrorKind, Outbox, Rebuff};
+use wharf_model::{AuthFailure, Error, ErrorKind, Outbox};
 
-use crate::client::LinkOptions;
+use crate::client::ClientTransportOptions;
 use crate::client::http::response::Answer;
 
 const NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
@@ -30,7 +30,7 @@ pub(super) enum Waits<'a> {
 
 /// Puts what there is to show into `headers`, instead of what was there.
 pub(crate) async fn show(
-    options: &LinkOptions,
+    options: &ClientTransportOptions,
     verb: &Verb,
     url: &str,
     headers: &mut HeaderMap,
@@ -49,7 +49,12 @@ pub(crate) async fn show(
 }
 
 /// Tells whoever gets us in what the server said.
-pub(crate) fn tell(options: &LinkOptions, mark: u64, status: StatusCode, headers: &HeaderMap) {
+pub(crate) fn tell(
+    options: &ClientTransportOptions,
+    mark: u64,
+    status: StatusCode,
+    headers: &HeaderMap,
+) {
     if let Some(credentials) = &options.credentials {
         let nonce = headers.get(NONCE).and_then(|it| it.to_str().ok());
         credentials.answered(mark, status.as_u16(), nonce);
@@ -58,7 +63,7 @@ pub(crate) fn tell(options: &LinkOptions, mark: u64, status: StatusCode, headers
 
 /// Whether to send a request again that was answered so. If nobody waits for it, nobody is asked.
 pub(super) async fn again(
-    options: &LinkOptions,
+    options: &ClientTransportOptions,
     verb: &Verb,
     tried: &Tried,
     times: u32,
@@ -80,7 +85,10 @@ pub(super) async fn again(
 }
 
 /// Whether there is a way in after a refusal.
-pub(crate) async fn let_in(options: &LinkOptions, rebuff: Rebuff) -> Result<bool, Error> {
+pub(crate) async fn let_in(
+    options: &ClientTransportOptions,
+    rebuff: AuthFailure,
+) -> Result<bool, Error> {
     let Some(credentials) = &options.credentials else { return Ok(false) };
     options.note(format_args!("refused with {}: looking for a way in", rebuff.status));
     credentials.refused(rebuff).await
@@ -93,11 +101,11 @@ pub(crate) fn rebuff(
     headers: &HeaderMap,
     mark: u64,
     times: u32,
-) -> Option<Rebuff> {
+) -> Option<AuthFailure> {
     if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return None;
     }
-    let mut rebuff = Rebuff::new(verb.as_str(), status.as_u16(), mark);
+    let mut rebuff = AuthFailure::new(verb.as_str(), status.as_u16(), mark);
     let said = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok());
     let said = said.filter(|it| it.len() <= CHALLENGE).take(CHALLENGES);
     rebuff.challenges = said.map(str::to_owned).collect();

@@ -10,7 +10,7 @@ use http::{
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use wharf_model::{Error, ErrorKind};
-use wharf_wire::{Incoming, Talk, error_codes};
+use wharf_wire::{ClientCodec, ServerMessage, error_codes};
 
 use crate::client::http::{
     response::{Answer, on_one_line},
@@ -56,7 +56,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    pub(super) async fn read(answer: Answer, from: &Place, talk: Option<&Talk>) -> Refusal {
+    pub(super) async fn read(answer: Answer, from: &Place, talk: Option<&ClientCodec>) -> Refusal {
         let (status, headers, head) = (answer.status, answer.headers.clone(), answer.head());
         let body = timeout(PATIENCE, answer.whole(BODY)).await;
         let body = body.ok().and_then(Result::ok).unwrap_or_default();
@@ -108,16 +108,16 @@ impl Refusal {
 }
 
 /// The error that the body carries, if it is a message.
-fn said(talk: &Talk, body: &Bytes) -> Option<Error> {
+fn said(talk: &ClientCodec, body: &Bytes) -> Option<Error> {
     let heard = talk.hear(body.clone()).ok()?;
     heard.into_iter().find_map(|it| match it {
-        Incoming::Reply { result: Err(error), .. } => Some(error),
+        ServerMessage::Reply { result: Err(error), .. } => Some(error),
         _ => None,
     })
 }
 
 /// The server's own error. Where the status says more than its number, the status counts.
-fn fitting(mut said: Error, status: StatusCode, talk: Option<&Talk>) -> Error {
+fn fitting(mut said: Error, status: StatusCode, talk: Option<&ClientCodec>) -> Error {
     let own = talk.map(|talk| error_codes::status(said.kind, talk.revision()));
     let kind = by_status(status);
     if kind != ErrorKind::TransportError && own != Some(status.as_u16()) {

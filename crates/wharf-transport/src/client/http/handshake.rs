@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode};
 use tokio::time::timeout;
-use wharf_client::About;
+use wharf_client::ServerInfo;
 use wharf_model::{Error, ErrorKind};
-use wharf_wire::{Answered, Carrier, Incoming, Opening, Step, Talk};
+use wharf_wire::{Answered, Carrier, ClientCodec, Negotiation, ServerMessage, Step};
 
 use crate::client::http::{
     auth,
@@ -18,7 +18,7 @@ use crate::client::http::{
     server_url::Place,
     session::{closed, headers, session_id},
 };
-use crate::client::{Traced, handshake::introduced};
+use crate::client::{TraceEvent, handshake::introduced};
 
 /// How much is read of an answer that is no message.
 const GARBAGE: usize = 1 << 20;
@@ -27,8 +27,8 @@ const BEFORE: usize = 1000;
 
 /// What an opening led to.
 pub(super) struct Opened {
-    pub(super) talk: Talk,
-    pub(super) about: About,
+    pub(super) talk: ClientCodec,
+    pub(super) about: ServerInfo,
     /// What to say first.
     pub(super) then: Option<Vec<u8>>,
     pub(super) speech: Speech,
@@ -52,7 +52,7 @@ pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
         credentials.show("POST", &http.place.to_string()).await?;
     }
     let client = options.client.clone();
-    let mut opening = Opening::new(client, Carrier::Http, options.pin, remembered);
+    let mut opening = Negotiation::new(client, Carrier::Http, options.pin, remembered);
     let mut road = Road { http, last: HeaderMap::new(), talk: opening.talk(), events: None };
     let mut step = opening.start();
     loop {
@@ -90,13 +90,13 @@ struct Road<'a> {
     /// The headers of the last answer.
     last: HeaderMap,
     /// Reads what comes before the revision is settled.
-    talk: Talk,
+    talk: ClientCodec,
     /// Once it goes over HTTP+SSE.
     events: Option<(Box<EventStream>, Place)>,
 }
 
 impl Road<'_> {
-    fn speech(self, talk: &Talk) -> Result<Speech, Error> {
+    fn speech(self, talk: &ClientCodec) -> Result<Speech, Error> {
         Ok(match self.events {
             Some((stream, to)) => Speech::Events(stream, to),
             // A session is nothing to a modern server, even if it names one.
@@ -113,7 +113,7 @@ impl Road<'_> {
         heads: &[(String, String)],
         patience: Duration,
     ) -> Result<Option<(StatusCode, Bytes)>, Error> {
-        self.http.options.trace(Traced::Sent(&message));
+        self.http.options.trace(TraceEvent::Sent(&message));
         let (heads, message) = (headers(heads)?, Bytes::from(message));
         if self.events.is_some() {
             let answered = timeout(patience, self.send_beside(&heads, message)).await;
@@ -184,7 +184,7 @@ impl Road<'_> {
         let options = &self.http.options;
         match body.trim_ascii_start().first() {
             None => {}
-            Some(b'{' | b'[') => options.trace(Traced::Received(body)),
+            Some(b'{' | b'[') => options.trace(TraceEvent::Received(body)),
             Some(_) => options.note(format_args!("no message: {}", on_one_line(body))),
         }
     }
@@ -236,11 +236,11 @@ impl Road<'_> {
 }
 
 /// The first event that is a reply; none if the stream ends without.
-async fn reply(stream: &mut EventStream, talk: &Talk) -> Result<Option<Bytes>, Error> {
+async fn reply(stream: &mut EventStream, talk: &ClientCodec) -> Result<Option<Bytes>, Error> {
     for _ in 0..BEFORE {
         let Some(event) = stream.next().await? else { return Ok(None) };
         let heard = talk.hear(event.data.clone()).unwrap_or_default();
-        if heard.iter().any(|it| matches!(it, Incoming::Reply { .. })) {
+        if heard.iter().any(|it| matches!(it, ServerMessage::Reply { .. })) {
             return Ok(Some(event.data));
         }
     }

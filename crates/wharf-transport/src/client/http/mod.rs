@@ -21,11 +21,11 @@ mod transport;
 
 use std::sync::Arc;
 
-use wharf_client::Link;
+use wharf_client::ClientTransport;
 use wharf_model::Error;
 
 use self::send::Http;
-use super::LinkOptions;
+use super::ClientTransportOptions;
 use crate::client::http::{server_url::Place, transport::HttpLink};
 
 /// Connects to a server at a URL, with `headers` of the caller's own in every request.
@@ -35,11 +35,11 @@ use crate::client::http::{server_url::Place, transport::HttpLink};
 ///
 /// ```no_run
 /// # async fn connect() -> Result<(), wharf_model::Error> {
-/// use wharf_transport::client::{LinkOptions, connect_http};
-/// use wharf_wire::ClientSelf;
+/// use wharf_transport::client::{ClientTransportOptions, connect_http};
+/// use wharf_wire::ClientIdentity;
 ///
 /// let token = ("Authorization".to_owned(), "Bearer 7".to_owned());
-/// let options = LinkOptions::new(ClientSelf::default());
+/// let options = ClientTransportOptions::new(ClientIdentity::default());
 /// let link = connect_http("http://127.0.0.1:8000/mcp", vec![token], options).await?;
 /// println!("{}", link.about().info.name);
 /// # Ok(())
@@ -51,8 +51,8 @@ use crate::client::http::{server_url::Place, transport::HttpLink};
 pub async fn connect_http(
     url: &str,
     headers: Vec<(String, String)>,
-    options: LinkOptions,
-) -> Result<Arc<dyn Link>, Error> {
+    options: ClientTransportOptions,
+) -> Result<Arc<dyn ClientTransport>, Error> {
     let http = Http::new(Place::parse(url)?, &headers, options)?;
     Ok(Arc::new(HttpLink::connect(url, http).await?))
 }

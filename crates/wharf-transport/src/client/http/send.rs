@@ -15,7 +15,7 @@ use hyper_util::{
 use tokio::sync::watch;
 use wharf_model::{Error, ErrorKind, excerpt};
 
-use crate::client::LinkOptions;
+use crate::client::ClientTransportOptions;
 use crate::client::http::{
     auth,
     auth::{Tried, Waits},
@@ -47,7 +47,7 @@ const RESERVED: [&str; 7] = [
 /// Sends requests to one server.
 pub(super) struct Http {
     client: Client<Dialer, Whole>,
-    pub(super) options: LinkOptions,
+    pub(super) options: ClientTransportOptions,
     pub(super) place: Place,
     /// The user's own headers.
     own: HeaderMap,
@@ -68,7 +68,7 @@ impl Http {
     pub(super) fn new(
         place: Place,
         headers: &[(String, String)],
-        options: LinkOptions,
+        options: ClientTransportOptions,
     ) -> Result<Http, Error> {
         let own = own_headers(headers, &options)?;
         let client = Client::builder(TokioExecutor::new())
@@ -180,7 +180,10 @@ impl Http {
 }
 
 /// The headers of the user that may be sent. They may hold secrets, whatever their names.
-fn own_headers(headers: &[(String, String)], options: &LinkOptions) -> Result<HeaderMap, Error> {
+fn own_headers(
+    headers: &[(String, String)],
+    options: &ClientTransportOptions,
+) -> Result<HeaderMap, Error> {
     let mut own = HeaderMap::new();
     own.insert(USER_AGENT, HeaderValue::from_static(concat!("wharf/", env!("CARGO_PKG_VERSION"))));
     for (name, value) in headers {

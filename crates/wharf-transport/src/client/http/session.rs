@@ -13,7 +13,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use wharf_model::{Error, ErrorKind, Outbox};
-use wharf_wire::{CallId, Talk, sse::ServerEvent};
+use wharf_wire::{CallId, ClientCodec, sse::ServerEvent};
 
 use crate::client::http::{
     auth::Waits,
@@ -24,7 +24,7 @@ use crate::client::http::{
 };
 use crate::{
     client::{
-        Traced,
+        TraceEvent,
         pending::{Desk, Duty},
     },
     task_set::Tasks,
@@ -86,7 +86,7 @@ impl Miss {
 pub(super) struct Voice {
     pub(super) http: Arc<Http>,
     pub(super) desk: Arc<Desk>,
-    pub(super) talk: Talk,
+    pub(super) talk: ClientCodec,
     /// Where messages go.
     pub(super) to: Place,
     /// Headers of every request: the session.
@@ -100,7 +100,7 @@ impl Voice {
     pub(super) fn new(
         http: Arc<Http>,
         desk: Arc<Desk>,
-        talk: Talk,
+        talk: ClientCodec,
         to: Place,
         session: Option<HeaderValue>,
     ) -> Voice {
@@ -150,7 +150,7 @@ impl Voice {
     async fn post_for(&self, waits: Waits<'_>, letter: Letter) -> Result<Answer, Error> {
         let mut heads = self.standing.clone();
         heads.extend(headers(&letter.heads)?);
-        self.http.options.trace(Traced::Sent(&letter.message));
+        self.http.options.trace(TraceEvent::Sent(&letter.message));
         let body = letter.message.into();
         self.http.send_for(waits, Verb::POST, &self.to, &heads, body).await
     }
@@ -198,7 +198,7 @@ impl Voice {
             false => self.is_kept() && refusal.is_about_session(),
         };
         if let Some(message) = refusal.message() {
-            self.http.options.trace(Traced::Received(message));
+            self.http.options.trace(TraceEvent::Received(message));
         }
         if is_gone { Miss::Gone(refusal.error) } else { Miss::Failed(refusal.error) }
     }

@@ -8,11 +8,11 @@ use std::sync::{
 use bytestring::ByteString;
 use serde_json::{Value, value::RawValue};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use wharf_client::{About, Ear, Errand, Link};
+use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 use wharf_model::{
     BoxFuture, Error, ErrorKind, LogLevel, Method, Outbox, Outcome, Reply, Request, Service,
 };
-use wharf_wire::{CallId, Talk};
+use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::http::{
     call::exchange,
@@ -143,8 +143,8 @@ impl Core {
         self: &Arc<Self>,
         outbox: Option<&Outbox>,
         place: Place,
-        write: impl Fn(&Talk, &CallId) -> Result<Letter, Error>,
-    ) -> Result<(Talk, ByteString), Error> {
+        write: impl Fn(&ClientCodec, &CallId) -> Result<Letter, Error>,
+    ) -> Result<(ClientCodec, ByteString), Error> {
         let mut again = false;
         loop {
             let way = self.way_for(outbox).await?;
@@ -183,7 +183,7 @@ impl Core {
             return Ok(Reply::Discover(Box::new(discovery)).into());
         }
         let place = Place::Call { asks: info.may_suspend };
-        let write = |talk: &Talk, id: &CallId| {
+        let write = |talk: &ClientCodec, id: &CallId| {
             let mut message = Vec::new();
             talk.call(request, id, &mut message)?;
             let target = info.mirrored.map(|_| request.target());
@@ -202,7 +202,7 @@ impl Core {
     ) -> Result<Box<RawValue>, Error> {
         let params = params.map(RawValue::get);
         let target = target(method, params);
-        let write = |talk: &Talk, id: &CallId| {
+        let write = |talk: &ClientCodec, id: &CallId| {
             let mut message = Vec::new();
             talk.request(method, params, id, &mut message)?;
             Ok(Letter::new(message, talk.headers(method, target.as_deref(), None)))
@@ -216,23 +216,23 @@ impl Core {
         })
     }
 
-    async fn run(self: &Arc<Self>, errand: Errand) -> Result<(), Error> {
+    async fn run(self: &Arc<Self>, errand: ControlRequest) -> Result<(), Error> {
         match errand {
-            Errand::Ping => self.ping().await,
-            Errand::LogLevel(level) => self.set_level(level).await,
-            Errand::RootsChanged => self.roots_changed().await,
+            ControlRequest::Ping => self.ping().await,
+            ControlRequest::LogLevel(level) => self.set_level(level).await,
+            ControlRequest::RootsChanged => self.roots_changed().await,
             _ => Ok(()),
         }
     }
 
     async fn ping(self: &Arc<Self>) -> Result<(), Error> {
-        let write = |talk: &Talk, id: &CallId| {
+        let write = |talk: &ClientCodec, id: &CallId| {
             let mut message = Vec::new();
             talk.ping(id, &mut message);
             let method = if talk.is_modern() { Method::Discover.name() } else { "ping" };
             Ok(Letter::new(message, talk.headers(method, None, None)))
         };
-        self.ask(None, Place::Errand, write).await.map(drop)
+        self.ask(None, Place::ControlRequest, write).await.map(drop)
     }
 
     /// Tells a server that keeps it which log messages are wanted.
@@ -241,7 +241,7 @@ impl Core {
         if !way.voice.talk.set_log_level(level, &id, &mut message) {
             return Ok(());
         }
-        let ticket = self.desk.register(id, None, Place::Errand)?;
+        let ticket = self.desk.register(id, None, Place::ControlRequest)?;
         let heads = way.voice.talk.headers("logging/setLevel", None, None);
         self.until_closed(exchange(way, Letter::new(message, heads), ticket)).await.map(drop)
     }
@@ -342,7 +342,7 @@ impl Ground for Listener {
         &self.0.subscribing
     }
 
-    fn connected(&self) -> BoxFuture<Result<Talk, Error>> {
+    fn connected(&self) -> BoxFuture<Result<ClientCodec, Error>> {
         let core = self.0.clone();
         Box::pin(async move {
             let turn = lock(&core.listening).turn();
@@ -380,8 +380,8 @@ impl Service for HttpLink {
     }
 }
 
-impl Link for HttpLink {
-    fn about(&self) -> Arc<About> {
+impl ClientTransport for HttpLink {
+    fn about(&self) -> Arc<ServerInfo> {
         self.0.desk.about()
     }
 
@@ -395,13 +395,13 @@ impl Link for HttpLink {
         Box::pin(async move { core.request(&method, params.as_deref(), &outbox).await })
     }
 
-    fn run(&self, errand: Errand) -> BoxFuture<Result<(), Error>> {
+    fn run(&self, errand: ControlRequest) -> BoxFuture<Result<(), Error>> {
         let core = self.0.clone();
         Box::pin(async move { core.run(errand).await })
     }
 
-    fn listen_in(&self, ear: Weak<dyn Ear>) {
-        self.0.desk.listen_in(ear);
+    fn add_listener(&self, ear: Weak<dyn NotificationListener>) {
+        self.0.desk.add_listener(ear);
     }
 
     fn mirrors(&self) -> bool {

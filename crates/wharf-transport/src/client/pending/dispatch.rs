@@ -14,10 +14,10 @@ use tokio::{
     sync::oneshot,
     time::{Instant, timeout_at},
 };
-use wharf_model::{Ask, BoxFuture, Error, ErrorKind, Notification, Outbox};
-use wharf_wire::{CallId, Heard, Incoming, Talk};
+use wharf_model::{BoxFuture, ClientRequest, Error, ErrorKind, Notification, Outbox};
+use wharf_wire::{CallId, ClientCodec, ServerMessage, ServerNotification};
 
-use crate::client::Traced;
+use crate::client::TraceEvent;
 use crate::client::pending::{Desk, Entry, Place, changes};
 
 /// How long reading waits for a call that has not looked at what came before.
@@ -74,7 +74,7 @@ impl Desk {
         belongs_to: Option<&CallId>,
     ) -> Result<Vec<Duty>, Error> {
         let talk = self.talk().ok_or_else(|| Error::new(ErrorKind::NotInitialized))?;
-        self.options.trace(Traced::Received(&message));
+        self.options.trace(TraceEvent::Received(&message));
         let mut duties = Vec::new();
         for incoming in talk.hear(message)? {
             duties.extend(self.take_in(&talk, incoming, belongs_to).await);
@@ -85,25 +85,31 @@ impl Desk {
     /// Takes in one part of a message.
     pub(crate) async fn take_in(
         self: &Arc<Self>,
-        talk: &Talk,
-        incoming: Incoming,
+        talk: &ClientCodec,
+        incoming: ServerMessage,
         belongs_to: Option<&CallId>,
     ) -> Option<Duty> {
         match incoming {
-            Incoming::Reply { id, result } => {
+            ServerMessage::Reply { id, result } => {
                 self.reply(id.or_else(|| belongs_to.cloned()), result)
             }
-            Incoming::Heard(heard) => self.heard(heard, belongs_to).await,
-            Incoming::Cancelled { id } => self.cancelled(&id),
+            ServerMessage::ServerNotification(heard) => self.heard(heard, belongs_to).await,
+            ServerMessage::Cancelled { id } => self.cancelled(&id),
             // A modern client must not answer.
-            Incoming::Ping { .. } | Incoming::Ask { .. } | Incoming::Refused { .. }
+            ServerMessage::Ping { .. }
+            | ServerMessage::ClientRequest { .. }
+            | ServerMessage::Refused { .. }
                 if talk.is_modern() =>
             {
                 self.options.note("ignored a request, which a server of this revision cannot make");
             }
-            Incoming::Ping { id } => return Some(Duty::Send(written(|out| talk.pong(&id, out)))),
-            Incoming::Refused { id, error } => return Some(refuse(talk, &id, &error)),
-            Incoming::Ask { id, ask } => return self.asked(talk, id, ask, belongs_to),
+            ServerMessage::Ping { id } => {
+                return Some(Duty::Send(written(|out| talk.pong(&id, out))));
+            }
+            ServerMessage::Refused { id, error } => return Some(refuse(talk, &id, &error)),
+            ServerMessage::ClientRequest { id, ask } => {
+                return self.asked(talk, id, ask, belongs_to);
+            }
             _ => {}
         }
         None
@@ -141,8 +147,8 @@ impl Desk {
         }
     }
 
-    async fn heard(&self, heard: Heard, belongs_to: Option<&CallId>) {
-        let Heard { notification, token, subscription } = heard;
+    async fn heard(&self, heard: ServerNotification, belongs_to: Option<&CallId>) {
+        let ServerNotification { notification, token, subscription } = heard;
         match notification {
             Notification::Progress { .. } => {
                 let call = self.recipient(token.as_ref()).or_else(|| self.recipient(belongs_to));
@@ -211,12 +217,12 @@ impl Desk {
         ears.iter().for_each(|ear| ear.heard(notification));
     }
 
-    /// What to do about a question: put it to the call it belongs to, or else to `Orphans`.
+    /// What to do about a question: put it to the call it belongs to, or else to `UnsolicitedRequestHandler`.
     fn asked(
         self: &Arc<Self>,
-        talk: &Talk,
+        talk: &ClientCodec,
         id: CallId,
-        ask: Ask,
+        ask: ClientRequest,
         belongs_to: Option<&CallId>,
     ) -> Option<Duty> {
         let call = self.recipient(belongs_to).or_else(|| self.only_call(|asks| asks));
@@ -287,7 +293,7 @@ impl Drop for Question {
     }
 }
 
-fn refuse(talk: &Talk, id: &CallId, error: &Error) -> Duty {
+fn refuse(talk: &ClientCodec, id: &CallId, error: &Error) -> Duty {
     Duty::Send(written(|out| talk.answer(id, Err(error), out)))
 }
 

@@ -12,11 +12,11 @@ use std::{
 
 use bytestring::ByteString;
 use tokio::sync::oneshot;
-use wharf_client::{About, Ear};
-use wharf_model::{Error, ErrorKind, Filter, Notification, Outbox, TASKS_EXTENSION};
-use wharf_wire::{CallId, Talk};
+use wharf_client::{NotificationListener, ServerInfo};
+use wharf_model::{Error, ErrorKind, Notification, Outbox, SubscriptionFilter, TASKS_EXTENSION};
+use wharf_wire::{CallId, ClientCodec};
 
-use crate::client::LinkOptions;
+use crate::client::ClientTransportOptions;
 pub(crate) use crate::client::pending::dispatch::Duty;
 use crate::client::pending::dispatch::Recipient;
 
@@ -27,19 +27,19 @@ const FIRST_ID: u64 = 16;
 /// What is under way with one server, over however many connections: calls, listens, the server's
 /// questions, and who hears the rest.
 pub(crate) struct Desk {
-    options: LinkOptions,
+    options: ClientTransportOptions,
     next: AtomicU64,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    talk: Option<Talk>,
-    about: Arc<About>,
+    talk: Option<ClientCodec>,
+    about: Arc<ServerInfo>,
     under_way: HashMap<CallId, Entry>,
     /// The server's open questions. Dropping one withdraws it.
     questions: HashMap<CallId, oneshot::Sender<()>>,
-    ears: Vec<Weak<dyn Ear>>,
+    ears: Vec<Weak<dyn NotificationListener>>,
     /// How many listens follow each resource, on the connection there is now.
     followed: HashMap<String, usize>,
     /// How many connections were lost.
@@ -56,7 +56,7 @@ struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// A request whose reply is all that anybody wants.
-    Errand,
+    ControlRequest,
     /// A call. `asks`: the server may have questions about it.
     Call { asks: bool },
     /// A listen that the server knows as one. `acknowledged`: whether it went on before, over
@@ -64,31 +64,31 @@ pub(crate) enum Place {
     Listen { acknowledged: Arc<AtomicBool> },
     /// A listen that the link plays: it hears what the server says to all. `silent` until it is
     /// acknowledged; `missed`: something came before.
-    Played { filter: Filter, silent: bool, missed: bool },
+    Played { filter: SubscriptionFilter, silent: bool, missed: bool },
 }
 
 impl Desk {
-    pub(crate) fn new(options: LinkOptions) -> Arc<Desk> {
+    pub(crate) fn new(options: ClientTransportOptions) -> Arc<Desk> {
         let (next, state) = (AtomicU64::new(FIRST_ID), Mutex::default());
         Arc::new(Desk { options, next, state })
     }
 
-    pub(crate) fn options(&self) -> &LinkOptions {
+    pub(crate) fn options(&self) -> &ClientTransportOptions {
         &self.options
     }
 
     /// How the server is spoken to; none before the first opening.
-    pub(crate) fn talk(&self) -> Option<Talk> {
+    pub(crate) fn talk(&self) -> Option<ClientCodec> {
         self.lock().talk.clone()
     }
 
     /// What the server said about itself at the last opening.
-    pub(crate) fn about(&self) -> Arc<About> {
+    pub(crate) fn about(&self) -> Arc<ServerInfo> {
         self.lock().about.clone()
     }
 
     /// The conversation is open, for the first time or again.
-    pub(crate) fn opened(&self, talk: Talk, mut about: About) {
+    pub(crate) fn opened(&self, talk: ClientCodec, mut about: ServerInfo) {
         let can = &mut about.discovery.capabilities;
         // Each era has tasks of its own. Servers of both may speak of the other's, too.
         if talk.is_modern() {
@@ -102,7 +102,12 @@ impl Desk {
         drop(state);
         // Nobody said what changed while there was no connection.
         if again {
-            let lists = Filter { tools: true, prompts: true, resources: true, ..Filter::default() };
+            let lists = SubscriptionFilter {
+                tools: true,
+                prompts: true,
+                resources: true,
+                ..SubscriptionFilter::default()
+            };
             changes(&lists).for_each(|change| self.tell_ears(&change));
         }
     }
@@ -143,7 +148,7 @@ impl Desk {
     pub(crate) fn acknowledge(
         &self,
         id: &CallId,
-        filter: &Filter,
+        filter: &SubscriptionFilter,
         outbox: &Outbox,
         acknowledged: bool,
     ) {
@@ -186,7 +191,7 @@ impl Desk {
     }
 
     /// Lets `ear` hear what belongs to no call, as long as anybody else holds it.
-    pub(crate) fn listen_in(&self, ear: Weak<dyn Ear>) {
+    pub(crate) fn add_listener(&self, ear: Weak<dyn NotificationListener>) {
         let mut state = self.lock();
         state.ears.retain(|ear| ear.strong_count() > 0);
         state.ears.push(ear);
@@ -217,7 +222,7 @@ impl Desk {
     pub(crate) fn unread(&self, error: &Error) {
         let mut state = self.lock();
         let awaits_reply = |_: &CallId, entry: &mut Entry| {
-            matches!(entry.place, Place::Errand | Place::Call { .. })
+            matches!(entry.place, Place::ControlRequest | Place::Call { .. })
         };
         let failed: Vec<_> = state.under_way.extract_if(awaits_reply).collect();
         drop(state);
@@ -258,7 +263,7 @@ impl Drop for Ticket {
 }
 
 /// Everything that a listener with this filter may have missed.
-pub(crate) fn changes(filter: &Filter) -> impl Iterator<Item = Notification> {
+pub(crate) fn changes(filter: &SubscriptionFilter) -> impl Iterator<Item = Notification> {
     let lists = [
         (filter.tools, Notification::ToolsChanged),
         (filter.prompts, Notification::PromptsChanged),

@@ -16,11 +16,11 @@ use tokio::{
     time::{Instant, timeout},
 };
 use wharf_model::{Error, ErrorKind};
-use wharf_wire::{Line, Talk};
+use wharf_wire::{ClientCodec, Line};
 
 use crate::Shutdown;
 use crate::client::{
-    Traced,
+    TraceEvent,
     pending::{Desk, Duty},
     stream::connector::{Dial, Ends, Keeper, Sink, Source},
 };
@@ -37,7 +37,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(crate) struct Connection(Arc<Shared>);
 
 struct Shared {
-    talk: Talk,
+    talk: ClientCodec,
     outgoing: mpsc::Sender<Vec<u8>>,
     dead: AtomicBool,
     /// Ends both tasks.
@@ -55,7 +55,7 @@ impl Connection {
         desk: Arc<Desk>,
         name: String,
         ends: Ends<D>,
-        talk: Talk,
+        talk: ClientCodec,
         bury: impl FnOnce(Duration) + Send + 'static,
     ) -> Connection {
         let room = desk.options().limits.outgoing.clamp(1, Semaphore::MAX_PERMITS);
@@ -82,7 +82,7 @@ impl Connection {
         connection
     }
 
-    pub(crate) fn talk(&self) -> &Talk {
+    pub(crate) fn talk(&self) -> &ClientCodec {
         &self.0.talk
     }
 
@@ -268,7 +268,7 @@ async fn write(
                 continue;
             }
         };
-        messages.iter().for_each(|message| desk.options().trace(Traced::Sent(message)));
+        messages.iter().for_each(|message| desk.options().trace(TraceEvent::Sent(message)));
         if count == 0 || sink.send(messages).await.is_err() {
             break;
         }

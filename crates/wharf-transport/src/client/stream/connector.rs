@@ -13,7 +13,7 @@ use tokio::{
 use wharf_model::{Error, ErrorKind};
 use wharf_wire::{Line, Lines};
 
-use crate::client::LinkOptions;
+use crate::client::ClientTransportOptions;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -31,8 +31,10 @@ pub(crate) trait Dial: Send + Sync + Sized + 'static {
     fn key(&self) -> Option<String>;
 
     /// Opens a fresh connection.
-    fn dial(&self, options: &LinkOptions)
-    -> impl Future<Output = Result<Ends<Self>, Error>> + Send;
+    fn dial(
+        &self,
+        options: &ClientTransportOptions,
+    ) -> impl Future<Output = Result<Ends<Self>, Error>> + Send;
 
     /// Whether there can be another connection after the first.
     fn redials(&self) -> bool {
@@ -89,7 +91,7 @@ pub(crate) struct LineSource<R> {
 }
 
 impl<R> LineSource<R> {
-    pub(crate) fn new(reader: R, options: &LinkOptions) -> Self {
+    pub(crate) fn new(reader: R, options: &ClientTransportOptions) -> Self {
         LineSource { reader, lines: Lines::new(options.limits.message), ended: false }
     }
 }
@@ -100,7 +102,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Source for LineSource<R> {
         consume_budget().await;
         loop {
             if let Some(line) = self.lines.next() {
-                self.let_go(&line);
+                self.release_connection(&line);
                 return Ok(Some(line));
             }
             if self.ended {
@@ -117,7 +119,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Source for LineSource<R> {
 
 impl<R> LineSource<R> {
     /// What follows a long line must not keep its buffer.
-    fn let_go(&mut self, line: &Line) {
+    fn release_connection(&mut self, line: &Line) {
         if matches!(line, Line::Message(message) if message.len() > CHUNK) {
             let buffer = self.lines.buffer();
             *buffer = BytesMut::from(&buffer[..]);
@@ -183,7 +185,7 @@ where
         None
     }
 
-    async fn dial(&self, options: &LinkOptions) -> Result<Ends<Self>, Error> {
+    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
         let Some((reader, writer)) = self.0.lock().await.take() else {
             return Err(Error::new(ErrorKind::ConnectionClosed).with_message(
                 "Connection closed: a pair of streams cannot be opened again; connect anew",
@@ -214,7 +216,7 @@ impl Dial for Tcp {
         Some(self.name())
     }
 
-    async fn dial(&self, options: &LinkOptions) -> Result<Ends<Self>, Error> {
+    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
         let stream = in_time(self, options, TcpStream::connect(&self.0)).await?;
         // Messages are written whole, so waiting for more to send only delays them.
         let _ = stream.set_nodelay(true);
@@ -242,7 +244,7 @@ impl Dial for Unix {
         Some(self.name())
     }
 
-    async fn dial(&self, options: &LinkOptions) -> Result<Ends<Self>, Error> {
+    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
         let connecting = tokio::net::UnixStream::connect(&self.0);
         let (reader, writer) = in_time(self, options, connecting).await?.into_split();
         let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
@@ -253,7 +255,7 @@ impl Dial for Unix {
 /// Connects within the time for a handshake, or says what to look at.
 async fn in_time<T>(
     dial: &impl Dial,
-    options: &LinkOptions,
+    options: &ClientTransportOptions,
     connecting: impl Future<Output = io::Result<T>>,
 ) -> Result<T, Error> {
     match timeout(options.handshake, connecting).await {

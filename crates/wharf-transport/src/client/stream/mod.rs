@@ -17,15 +17,15 @@ use std::{
 use bytestring::ByteString;
 use serde_json::value::RawValue;
 use tokio::time::sleep_until;
-use wharf_client::{About, Ear, Errand, Link};
+use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 use wharf_model::{
     BoxFuture, Error, ErrorKind, LogLevel, Method, Outbox, Outcome, Reply, Request, Service,
 };
-use wharf_wire::Talk;
+use wharf_wire::ClientCodec;
 
 use crate::Shutdown;
 use crate::client::{
-    LinkOptions,
+    ClientTransportOptions,
     backoff::{Health, Turn},
     handshake::{Opened, open},
     pending::{Desk, Place, Ticket},
@@ -36,8 +36,8 @@ use crate::client::{
 /// Connects through `dial`, and finds out how to speak with the server.
 pub(super) async fn connect<D: Dial>(
     dial: D,
-    options: LinkOptions,
-) -> Result<Arc<dyn Link>, Error> {
+    options: ClientTransportOptions,
+) -> Result<Arc<dyn ClientTransport>, Error> {
     let line = Arc::new(Line {
         dial,
         desk: Desk::new(options),
@@ -223,20 +223,20 @@ impl<D: Dial> Line<D> {
         RawValue::from_string(result.to_string()).map_err(Error::from)
     }
 
-    async fn run(self: &Arc<Self>, errand: Errand) -> Result<(), Error> {
+    async fn run(self: &Arc<Self>, errand: ControlRequest) -> Result<(), Error> {
         let connection = self.connection().await?;
         let (talk, id) = (connection.talk().clone(), self.desk.next_id());
         let mut message = Vec::new();
         let replies = match errand {
-            Errand::Ping => {
+            ControlRequest::Ping => {
                 talk.ping(&id, &mut message);
                 true
             }
-            Errand::LogLevel(level) => {
+            ControlRequest::LogLevel(level) => {
                 *lock(&self.level) = Some(level);
                 talk.set_log_level(level, &id, &mut message)
             }
-            Errand::RootsChanged => {
+            ControlRequest::RootsChanged => {
                 if talk.roots_changed(&mut message) {
                     connection.send(message).await?;
                 }
@@ -245,7 +245,7 @@ impl<D: Dial> Line<D> {
             _ => false,
         };
         if replies {
-            let ticket = self.desk.register(id, None, Place::Errand)?;
+            let ticket = self.desk.register(id, None, Place::ControlRequest)?;
             Self::exchange(connection, ticket, message).await?;
         }
         Ok(())
@@ -280,8 +280,8 @@ impl<D: Dial> Service for Messages<D> {
     }
 }
 
-impl<D: Dial> Link for Messages<D> {
-    fn about(&self) -> Arc<About> {
+impl<D: Dial> ClientTransport for Messages<D> {
+    fn about(&self) -> Arc<ServerInfo> {
         self.0.0.desk.about()
     }
 
@@ -298,13 +298,13 @@ impl<D: Dial> Link for Messages<D> {
         })
     }
 
-    fn run(&self, errand: Errand) -> BoxFuture<Result<(), Error>> {
+    fn run(&self, errand: ControlRequest) -> BoxFuture<Result<(), Error>> {
         let handle = self.0.clone();
         Box::pin(async move { handle.0.run(errand).await })
     }
 
-    fn listen_in(&self, ear: Weak<dyn Ear>) {
-        self.0.0.desk.listen_in(ear);
+    fn add_listener(&self, ear: Weak<dyn NotificationListener>) {
+        self.0.0.desk.add_listener(ear);
     }
 
     fn close(&self) -> BoxFuture<()> {
@@ -322,7 +322,7 @@ impl<D: Dial> Ground for Handle<D> {
         &self.0.subscribing
     }
 
-    fn connected(&self) -> BoxFuture<Result<Talk, Error>> {
+    fn connected(&self) -> BoxFuture<Result<ClientCodec, Error>> {
         let line = self.0.clone();
         Box::pin(async move { Ok(line.connection().await?.talk().clone()) })
     }

@@ -19,11 +19,11 @@ use tokio_tungstenite::{
         protocol::WebSocketConfig,
     },
 };
-use wharf_model::{Error, ErrorKind, Rebuff};
+use wharf_model::{AuthFailure, Error, ErrorKind};
 use wharf_wire::Line;
 
 use crate::client::{
-    LinkOptions,
+    ClientTransportOptions,
     http::{
         auth,
         connector::{Dialer, Stream},
@@ -49,7 +49,7 @@ type Writer = Arc<Mutex<SplitSink<Socket, Message>>>;
 /// What became of an attempt to connect.
 enum Tried {
     Open(Box<Socket>),
-    Refused(Rebuff, Error),
+    Refused(AuthFailure, Error),
 }
 
 /// A server at a URL, and the caller's own headers.
@@ -86,7 +86,7 @@ impl WebSocket {
     }
 
     /// Connects, once we got in: people may be asked, however long that takes.
-    async fn connect(&self, options: &LinkOptions) -> Result<Socket, Error> {
+    async fn connect(&self, options: &ClientTransportOptions) -> Result<Socket, Error> {
         let late = |_| unreachable(self.name(), "it did not answer in time");
         for times in 0.. {
             // Before the clock runs: what there is to show may have to be renewed first.
@@ -108,7 +108,7 @@ impl WebSocket {
 
     async fn attempt(
         &self,
-        options: &LinkOptions,
+        options: &ClientTransportOptions,
         times: u32,
         mark: u64,
         shown: &HeaderMap,
@@ -175,7 +175,7 @@ impl Dial for WebSocket {
         Some(self.url.clone())
     }
 
-    async fn dial(&self, options: &LinkOptions) -> Result<Ends<Self>, Error> {
+    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
         let (sink, stream) = self.connect(options).await?.split();
         let writer = Arc::new(Mutex::new(sink));
         let limit = options.limits.message;

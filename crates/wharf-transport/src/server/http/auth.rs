@@ -9,8 +9,11 @@ use std::{
 use http::{HeaderMap, Method, Request, header, request::Parts};
 use http_body::Body;
 use tokio::time::Instant;
-use wharf_model::{Authority, Denied, Error, ErrorKind, Knock, Pass, RemoteAddress, Scope};
-use wharf_wire::Field;
+use wharf_model::{
+    AuthRejection, AuthRequest, Authenticated, Authenticator, Error, ErrorKind, RemoteAddress,
+    RequestExtensions,
+};
+use wharf_wire::HeaderField;
 
 use crate::server::http::{
     HttpBody, cors, host_origin,
@@ -40,7 +43,7 @@ impl Site {
         parts: &Parts,
         seen: &Seen<'_>,
         body: Pin<&mut B>,
-        scope: Scope,
+        scope: RequestExtensions,
     ) -> Reply {
         let authority = &guarded.authority;
         if guarded.has_page(parts.uri.path()) {
@@ -57,11 +60,11 @@ impl Site {
     /// Answers a request if `authority` lets it in.
     async fn admit<B: Body>(
         self: &Arc<Self>,
-        authority: &Arc<dyn Authority>,
+        authority: &Arc<dyn Authenticator>,
         parts: &Parts,
         seen: &Seen<'_>,
         body: Pin<&mut B>,
-        mut scope: Scope,
+        mut scope: RequestExtensions,
     ) -> Reply {
         // Browsers ask before they send, and show nothing that would let them in.
         if let Some(reply) = self.preflight(parts, seen) {
@@ -71,7 +74,7 @@ impl Site {
             Ok(passed) => passed,
             Err(denied) => return turned_away(refused(denied), parts, body).await,
         };
-        let Pass { principal, headers, extensions, .. } = pass;
+        let Authenticated { principal, headers, extensions, .. } = pass;
         scope.extend([extensions]);
         // In the place of whatever anybody else said who it is.
         scope.insert(principal.clone());
@@ -80,8 +83,8 @@ impl Site {
         }
         let mut reply = self.dispatch(parts, seen, body, scope).await;
         if let Some(error) = reply.extensions_mut().remove::<Error>() {
-            let nobody = Scope::new();
-            let knock = Knock::new(&parts.method, &parts.uri, &parts.headers, &nobody);
+            let nobody = RequestExtensions::new();
+            let knock = AuthRequest::new(&parts.method, &parts.uri, &parts.headers, &nobody);
             reply.headers_mut().remove(header::WWW_AUTHENTICATE);
             for challenge in authority.denied(&error, &knock, &principal) {
                 reply.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
@@ -98,11 +101,11 @@ impl Site {
     /// Answers a request for a page that anybody may read.
     async fn page<B: Body>(
         &self,
-        authority: &Arc<dyn Authority>,
+        authority: &Arc<dyn Authenticator>,
         parts: &Parts,
         seen: &Seen<'_>,
         body: Pin<&mut B>,
-        scope: &Scope,
+        scope: &RequestExtensions,
     ) -> Reply {
         // What only reads what anybody may read may come from any page; what its own pages send, from there.
         let reads = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
@@ -134,28 +137,28 @@ impl Site {
 }
 
 /// Whether a request comes from a page of the authority's own.
-fn is_own(authority: &Arc<dyn Authority>, seen: &Seen<'_>) -> bool {
+fn is_own(authority: &Arc<dyn Authenticator>, seen: &Seen<'_>) -> bool {
     match (seen.origin, authority.origin()) {
-        (Field::One(origin), Some(own)) => own.as_bytes().eq_ignore_ascii_case(origin),
+        (HeaderField::One(origin), Some(own)) => own.as_bytes().eq_ignore_ascii_case(origin),
         _ => false,
     }
 }
 
 /// What the authority says to a request, and until when.
 async fn knock(
-    authority: &Arc<dyn Authority>,
+    authority: &Arc<dyn Authenticator>,
     parts: &Parts,
-    scope: &Scope,
-) -> Result<(Pass, Option<Until>), Denied> {
-    let knock = Knock::new(&parts.method, &parts.uri, &parts.headers, scope);
+    scope: &RequestExtensions,
+) -> Result<(Authenticated, Option<Until>), AuthRejection> {
+    let knock = AuthRequest::new(&parts.method, &parts.uri, &parts.headers, scope);
     let pass = authority.admit(&knock).verdict().await?;
     let left = pass.until.map(|until| until.duration_since(SystemTime::now()).unwrap_or_default());
     match left {
         Some(Duration::ZERO) => {
             let error = expired();
-            let denied = Denied::new(401, error.message.clone());
+            let denied = AuthRejection::new(401, error.message.clone());
             let challenges = authority.denied(&error, &knock, &pass.principal);
-            Err(challenges.into_iter().fold(denied, Denied::challenge))
+            Err(challenges.into_iter().fold(denied, AuthRejection::challenge))
         }
         Some(left) if left < FOREVER => Ok((pass, Some(Until(Instant::now() + left)))),
         Some(_) | None => Ok((pass, None)),
@@ -167,7 +170,7 @@ pub(super) fn expired() -> Error {
     Error::new(ErrorKind::Unauthenticated).with_message("The credentials have expired")
 }
 
-fn refused(denied: Denied) -> Reply {
+fn refused(denied: AuthRejection) -> Reply {
     let mut reply = response::refuse(denied.status, &denied.message);
     add(&denied.headers, &mut reply);
     reply

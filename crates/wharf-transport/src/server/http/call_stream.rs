@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::time::{sleep_until, timeout_at};
-use wharf_model::{Event, Exchange, Outcome, Reply};
+use wharf_model::{ActiveCall, Event, Outcome, Reply};
 use wharf_wire::{Codec, sse};
 
 use crate::server::http::auth::{Until, expired};
@@ -22,7 +22,7 @@ pub(crate) const FULL: usize = 32 << 10;
 
 /// One call, polled in place. Dropping it cancels the call.
 pub(crate) struct CallStream {
-    exchange: Exchange,
+    exchange: ActiveCall,
     codec: Codec,
     /// What has been said and not been sent.
     said: Vec<u8>,
@@ -63,7 +63,7 @@ impl CallStream {
 
     /// A call that may wait until then, if it is one that waits.
     pub(crate) fn new(
-        exchange: Exchange,
+        exchange: ActiveCall,
         codec: Codec,
         shutdown: &Shutdown,
         until: Option<Until>,
@@ -175,7 +175,7 @@ impl CallStream {
                 }
                 told
             }
-            Event::Ask(id, ask) => {
+            Event::ClientRequest(id, ask) => {
                 // Nobody can answer a call that stands alone.
                 self.exchange.refuse(id, &ask);
                 false

@@ -1,7 +1,7 @@
 //! What browsers must be told before pages of another origin may read replies.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
-use wharf_wire::Field;
+use wharf_wire::HeaderField;
 
 use crate::server::http::{Http, request_headers::Seen, response, response::Reply};
 
@@ -64,7 +64,7 @@ pub(crate) fn expose(http: &Http, seen: &Seen<'_>, reply: &mut Reply) {
 }
 
 fn granted(http: &Http, seen: &Seen<'_>) -> Option<HeaderValue> {
-    let Field::One(origin) = seen.origin else { return None };
+    let HeaderField::One(origin) = seen.origin else { return None };
     let granted = |allowed: &String| allowed.as_bytes().eq_ignore_ascii_case(origin);
     let known = http.cors.iter().any(granted);
     known.then(|| HeaderValue::from_bytes(origin).ok()).flatten()

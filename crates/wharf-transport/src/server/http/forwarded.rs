@@ -7,7 +7,7 @@ use std::{
 };
 
 use http::HeaderMap;
-use wharf_model::{RemoteAddress, Scope, excerpt};
+use wharf_model::{RemoteAddress, RequestExtensions, excerpt};
 
 /// A block of network addresses: one address, or a network in CIDR notation.
 ///
@@ -104,7 +104,7 @@ impl Proxies {
     pub(crate) fn locate(
         &self,
         headers: &HeaderMap,
-        scope: &mut Scope,
+        scope: &mut RequestExtensions,
     ) -> Result<(), Contradiction> {
         let Some(RemoteAddress(peer)) = scope.get().copied() else { return Ok(()) };
         if !self.trusts(peer.ip()) {
@@ -200,7 +200,7 @@ mod tests {
         for (name, value) in lines {
             headers.append(*name, value.parse().unwrap());
         }
-        let mut scope = Scope::new();
+        let mut scope = RequestExtensions::new();
         scope.insert(RemoteAddress(SocketAddr::new(peer.parse().unwrap(), 1)));
         proxies.locate(&headers, &mut scope)?;
         Ok(scope.get::<RemoteAddress>().unwrap().0.ip().to_string())

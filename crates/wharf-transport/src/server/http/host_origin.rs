@@ -1,7 +1,7 @@
-//! Who may knock: `Host` and `Origin`.
+//! Who may knock: `ServerContext` and `Origin`.
 
 use http::{HeaderValue, Uri, Version, header, request::Parts};
-use wharf_wire::Field;
+use wharf_wire::HeaderField;
 
 use crate::server::http::{Http, request_headers::Seen, response, response::Reply};
 
@@ -9,18 +9,20 @@ use crate::server::http::{Http, request_headers::Seen, response, response::Reply
 /// exactly one host, and a body in another transfer coding than one `chunked`.
 pub(crate) fn check_form(parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
     let problem = match (seen.host, seen.transfer_encoding) {
-        (Field::Several, _) => (400, "There is more than one Host header"),
-        (Field::Absent, _)
+        (HeaderField::Several, _) => (400, "There is more than one Host header"),
+        (HeaderField::Absent, _)
             if parts.uri.authority().is_none() && parts.version != Version::HTTP_10 =>
         {
             (400, "There is no Host header")
         }
-        (_, Field::Absent) => return Ok(()),
-        (_, Field::One(coding)) if coding.trim_ascii().eq_ignore_ascii_case(b"chunked") => {
+        (_, HeaderField::Absent) => return Ok(()),
+        (_, HeaderField::One(coding)) if coding.trim_ascii().eq_ignore_ascii_case(b"chunked") => {
             return Ok(());
         }
-        (_, Field::One(_)) => (501, "The only Transfer-Encoding that is read here is `chunked`"),
-        (_, Field::Several) => (400, "There is more than one Transfer-Encoding header"),
+        (_, HeaderField::One(_)) => {
+            (501, "The only Transfer-Encoding that is read here is `chunked`")
+        }
+        (_, HeaderField::Several) => (400, "There is more than one Transfer-Encoding header"),
     };
     Err(Box::new(malformed(problem.0, problem.1)))
 }
@@ -44,9 +46,9 @@ pub(crate) fn encoded() -> Reply {
 pub(crate) fn check(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
     let host = check_host(http, parts, seen)?;
     let origin = match seen.origin {
-        Field::Absent => return Ok(()),
-        Field::One(origin) => std::str::from_utf8(origin).ok(),
-        Field::Several => None,
+        HeaderField::Absent => return Ok(()),
+        HeaderField::One(origin) => std::str::from_utf8(origin).ok(),
+        HeaderField::Several => None,
     };
     // Behind `any_host` the host may be anybody's, so it vouches for nothing.
     let own = host.filter(|_| !http.any_host);
@@ -66,12 +68,12 @@ pub(crate) fn check_host<'a>(
 ) -> Result<Option<&'a str>, Box<Reply>> {
     let authority = Uri::authority(&parts.uri).map(|it| it.as_str());
     let host = match (seen.host, authority) {
-        (Field::One(host), None) => std::str::from_utf8(host).ok(),
-        (Field::Absent, authority) => authority,
-        (Field::One(host), Some(authority)) => {
+        (HeaderField::One(host), None) => std::str::from_utf8(host).ok(),
+        (HeaderField::Absent, authority) => authority,
+        (HeaderField::One(host), Some(authority)) => {
             Some(authority).filter(|it| it.as_bytes().eq_ignore_ascii_case(host))
         }
-        (Field::Several, _) => None,
+        (HeaderField::Several, _) => None,
     };
     if !http.any_host && !host.is_some_and(|host| is_allowed_host(http, host)) {
         return Err(refuse(
@@ -128,7 +130,7 @@ mod tests {
 
     fn allowed(http: &Http, host: Option<&str>, origin: Option<&str>) -> bool {
         let request = http::Request::get("/mcp").body(()).unwrap();
-        let field = |it: Option<&'static [u8]>| it.map_or(Field::Absent, Field::One);
+        let field = |it: Option<&'static [u8]>| it.map_or(HeaderField::Absent, HeaderField::One);
         let leak = |text: Option<&str>| text.map(|it| &*it.to_owned().leak()).map(str::as_bytes);
         let seen = Seen { host: field(leak(host)), origin: field(leak(origin)), ..Seen::default() };
         check(http, &request.into_parts().0, &seen).is_ok()

@@ -17,11 +17,11 @@ use tokio::{
     sync::mpsc,
     time::timeout,
 };
-use wharf_model::{Caller, Principal, Scope};
+use wharf_model::{Caller, Principal, RequestExtensions};
 use wharf_wire::{Line, Lines, sse};
 
 use crate::{
-    Host, Shutdown,
+    ServerContext, Shutdown,
     server::{
         jsonl::{serve_in, unbreak},
         limits::{
@@ -43,7 +43,7 @@ const CHUNK: usize = 4 << 10;
 
 /// The clients of 2024-11-05 that listen.
 pub(crate) struct Sse2024 {
-    host: Arc<Host>,
+    host: Arc<ServerContext>,
     limits: HttpLimits,
     tasks: Arc<Tasks>,
     shutdown: Shutdown,
@@ -67,7 +67,7 @@ struct Client {
 
 impl Sse2024 {
     pub(crate) fn new(
-        host: Arc<Host>,
+        host: Arc<ServerContext>,
         limits: HttpLimits,
         tasks: Arc<Tasks>,
         shutdown: Shutdown,
@@ -79,7 +79,7 @@ impl Sse2024 {
     }
 
     /// Opens the stream that carries all that the client hears.
-    pub(crate) fn get(self: &Arc<Self>, seen: &Seen<'_>, scope: Scope) -> Reply {
+    pub(crate) fn get(self: &Arc<Self>, seen: &Seen<'_>, scope: RequestExtensions) -> Reply {
         if !seen.accept.events {
             return response::refuse(406, "This is a stream: accept text/event-stream");
         }
@@ -104,7 +104,7 @@ impl Sse2024 {
         query: Option<&str>,
         message: Bytes,
         taken: Taken,
-        scope: Scope,
+        scope: RequestExtensions,
     ) -> Reply {
         let gone = || response::refuse(404, "Nobody listens under this session: open a new stream");
         let Some(messages) = self.find(query, scope.get()) else { return gone() };

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use wharf_model::{Authority, Stores};
+use wharf_model::{Authenticator, Stores};
 
 use crate::server::http::forwarded::{InvalidNetwork, Proxies};
 
@@ -165,7 +165,7 @@ impl Http {
     }
 
     /// Lets nobody in whom this authority does not let in. Its own pages are served beside the endpoint.
-    pub fn authority(mut self, authority: impl Authority) -> Self {
+    pub fn authority(mut self, authority: impl Authenticator) -> Self {
         let pages = authority.paths();
         self.authority = Some(Guarded { authority: Arc::new(authority), pages });
         self
@@ -268,7 +268,7 @@ impl Http {
 /// Who decides who may come in, and which pages are its own.
 #[derive(Clone)]
 pub(crate) struct Guarded {
-    pub(crate) authority: Arc<dyn Authority>,
+    pub(crate) authority: Arc<dyn Authenticator>,
     pages: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderValue, header, request::Parts};
 use http_body::Body;
 use tokio::time::{Instant, timeout, timeout_at};
-use wharf_model::{Full, Scope};
+use wharf_model::{BudgetFull, RequestExtensions};
 
 use crate::server::http::response::Reply;
 use crate::server::limits::message_memory::{LARGE, RATE, Taken};
@@ -33,7 +33,7 @@ pub(crate) async fn read<B: Body>(
     limit: usize,
     patience: Duration,
     taken: &mut Taken,
-    scope: &Scope,
+    scope: &RequestExtensions,
 ) -> Result<Bytes, Unread> {
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if declared > limit {
@@ -44,7 +44,9 @@ pub(crate) async fn read<B: Body>(
     if declared > LARGE {
         let amount = declared * taken.copies(limit);
         // Boxed: most requests need no room for it.
-        Box::pin(taken.wait_for(amount, patience, scope)).await.map_err(|Full| Unread::NoRoom)?;
+        Box::pin(taken.wait_for(amount, patience, scope))
+            .await
+            .map_err(|BudgetFull| Unread::NoRoom)?;
         reserved = declared;
     }
     let mut begun = None;
@@ -69,7 +71,7 @@ pub(crate) async fn read<B: Body>(
         }
         if had + size > reserved {
             let copies = if had + size > LARGE { taken.copies(limit) } else { 1 };
-            taken.more(size * copies, scope).map_err(|Full| Unread::NoRoom)?;
+            taken.more(size * copies, scope).map_err(|BudgetFull| Unread::NoRoom)?;
         }
         let expected = body.size_hint().lower().min(limit as u64) as usize;
         pieces.add(data.copy_to_bytes(size), expected);

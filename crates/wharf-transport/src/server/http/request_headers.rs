@@ -2,21 +2,21 @@
 
 use http::HeaderMap;
 use memchr::memchr;
-use wharf_wire::{Field, Heads};
+use wharf_wire::{HeaderField, McpHeaders};
 
 /// What the headers say that matters here.
 #[derive(Debug, Default)]
 pub(crate) struct Seen<'a> {
     /// What they say about the message.
-    pub(crate) message: Heads<'a>,
-    pub(crate) host: Field<'a>,
-    pub(crate) origin: Field<'a>,
-    pub(crate) content_type: Field<'a>,
-    pub(crate) content_encoding: Field<'a>,
-    pub(crate) transfer_encoding: Field<'a>,
+    pub(crate) message: McpHeaders<'a>,
+    pub(crate) host: HeaderField<'a>,
+    pub(crate) origin: HeaderField<'a>,
+    pub(crate) content_type: HeaderField<'a>,
+    pub(crate) content_encoding: HeaderField<'a>,
+    pub(crate) transfer_encoding: HeaderField<'a>,
     pub(crate) accept: Accept,
-    pub(crate) session: Field<'a>,
-    pub(crate) last_event: Field<'a>,
+    pub(crate) session: HeaderField<'a>,
+    pub(crate) last_event: HeaderField<'a>,
 }
 
 impl<'a> Seen<'a> {
@@ -70,9 +70,9 @@ impl Seen<'_> {
     /// Whether the body is as it is written, not compressed or the like.
     pub(crate) fn is_plain(&self) -> bool {
         match self.content_encoding {
-            Field::Absent => true,
-            Field::One(coding) => coding.trim_ascii().eq_ignore_ascii_case(b"identity"),
-            Field::Several => false,
+            HeaderField::Absent => true,
+            HeaderField::One(coding) => coding.trim_ascii().eq_ignore_ascii_case(b"identity"),
+            HeaderField::Several => false,
         }
     }
 }
@@ -186,7 +186,7 @@ mod tests {
             ("text/plain", false),
             ("", false),
         ] {
-            let seen = Seen { content_type: Field::One(value.as_bytes()), ..Seen::default() };
+            let seen = Seen { content_type: HeaderField::One(value.as_bytes()), ..Seen::default() };
             assert_eq!(seen.is_json(), expected, "{value}");
         }
         assert!(!Seen::default().is_json());

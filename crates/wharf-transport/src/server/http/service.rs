@@ -14,11 +14,11 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, header, request::Parts};
 use http_body::Body;
 use tower_service::Service;
-use wharf_model::Scope;
+use wharf_model::RequestExtensions;
 use wharf_wire::Received;
 
 use crate::{
-    Host, LineLimits, Shutdown,
+    LineLimits, ServerContext, Shutdown,
     server::limits::{
         descriptor_shortage::Shortage,
         message_memory::{Room, Taken},
@@ -54,7 +54,7 @@ pub struct HttpService {
 
 /// What all requests to one endpoint share.
 pub(crate) struct Site {
-    pub(crate) host: Arc<Host>,
+    pub(crate) host: Arc<ServerContext>,
     pub(crate) http: Http,
     pub(crate) shutdown: Shutdown,
     pub(crate) tasks: Arc<Tasks>,
@@ -71,11 +71,11 @@ pub(crate) struct Site {
 impl HttpService {
     /// Serves `host` over HTTP, as `http` says, until `shutdown` stops.
     #[must_use]
-    pub fn new(host: Arc<Host>, http: Http, shutdown: Shutdown) -> Self {
+    pub fn new(host: Arc<ServerContext>, http: Http, shutdown: Shutdown) -> Self {
         let host = match http.streaming {
             Streaming::Never => {
                 let wire = Arc::new(host.wire.without_streams());
-                Arc::new(Host { wire, ..(*host).clone() })
+                Arc::new(ServerContext { wire, ..(*host).clone() })
             }
             _ => host,
         };
@@ -83,7 +83,7 @@ impl HttpService {
         let host = match http.limits.grace < host.limits.grace {
             true => {
                 let limits = LineLimits { grace: http.limits.grace, ..host.limits };
-                Arc::new(Host { limits, ..(*host).clone() })
+                Arc::new(ServerContext { limits, ..(*host).clone() })
             }
             false => host,
         };
@@ -115,7 +115,7 @@ impl Site {
     pub(crate) async fn request<B: Body>(
         self: &Arc<Self>,
         parts: &Parts,
-        scope: Scope,
+        scope: RequestExtensions,
         body: Pin<&mut B>,
     ) -> Reply {
         let seen = Seen::of(&parts.headers);
@@ -152,7 +152,7 @@ impl Site {
         parts: &Parts,
         seen: &Seen<'_>,
         body: Pin<&mut B>,
-        scope: Scope,
+        scope: RequestExtensions,
     ) -> Reply {
         if let Some(reply) = self.preflight(parts, seen) {
             return reply;
@@ -221,7 +221,7 @@ impl Site {
         if self.sessions.is_some() { "POST, GET, DELETE" } else { "POST" }
     }
 
-    fn post<'a>(&'a self, seen: &'a Seen<'_>, message: Bytes, scope: Scope) -> Due<'a> {
+    fn post<'a>(&'a self, seen: &'a Seen<'_>, message: Bytes, scope: RequestExtensions) -> Due<'a> {
         match &self.sessions {
             Some(sessions) if !seen.message.is_modern() => sessions.post(seen, message, scope),
             _ => self.answer(message, &seen.message, seen.accept, scope),
@@ -256,7 +256,7 @@ impl Site {
         seen: &Seen<'_>,
         body: Pin<&mut B>,
         taken: &mut Taken,
-        scope: &Scope,
+        scope: &RequestExtensions,
     ) -> Result<Bytes, Box<Reply>> {
         if let Some(refusal) = self.unreadable(parts, seen) {
             return Err(Box::new(turned_away(refusal, parts, body).await));

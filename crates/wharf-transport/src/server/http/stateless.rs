@@ -7,8 +7,8 @@ use std::{
 
 use bytes::Bytes;
 use tokio::time::timeout;
-use wharf_model::{Exchange, Method, Outcome, Request, Scope};
-use wharf_wire::{Codec, Field, Heads, Received};
+use wharf_model::{ActiveCall, Method, Outcome, Request, RequestExtensions};
+use wharf_wire::{Codec, HeaderField, McpHeaders, Received};
 
 use crate::Replies;
 use crate::server::http::{
@@ -48,12 +48,12 @@ impl Site {
     pub(crate) fn answer(
         &self,
         message: Bytes,
-        heads: &Heads<'_>,
+        heads: &McpHeaders<'_>,
         accept: Accept,
-        scope: Scope,
+        scope: RequestExtensions,
     ) -> Due<'_> {
         // A listen keeps its message for as long as it lives, and with it the whole buffer that it was read into.
-        let message = match heads.method == Field::One(Method::Listen.name().as_bytes()) {
+        let message = match heads.method == HeaderField::One(Method::Listen.name().as_bytes()) {
             true => Bytes::copy_from_slice(&message),
             false => message,
         };
@@ -86,7 +86,8 @@ impl Site {
             return Due::Now(response::refuse(406, problem));
         }
         let (host, until) = (&self.host, request.scope.get::<Until>().copied());
-        let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
+        let exchange =
+            ActiveCall::start(&*host.service, request, host.timer.clone(), host.deadlines);
         let mut call = CallStream::new(exchange, codec, &self.shutdown, until);
         // Most calls end at once. Nobody need be woken: one that goes on is polled again at once.
         match form.poll(&mut call, &mut Context::from_waker(Waker::noop())) {
@@ -120,7 +121,12 @@ impl Site {
         response::events(HttpBody::events(Source::Call(call), self.http.limits.keep_alive))
     }
 
-    async fn batch(&self, members: Vec<Received>, accept: Accept, scope: Scope) -> Reply {
+    async fn batch(
+        &self,
+        members: Vec<Received>,
+        accept: Accept,
+        scope: RequestExtensions,
+    ) -> Reply {
         let replies = Replies::start(&self.host, Received::Batch(members), &mut |request| {
             request.scope = scope.clone();
         });

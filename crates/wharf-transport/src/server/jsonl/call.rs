@@ -10,15 +10,15 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use wharf_model::{Event, Exchange, Outcome, Reply, Request};
+use wharf_model::{ActiveCall, Event, Outcome, Reply, Request};
 use wharf_wire::Codec;
 
 use crate::{
-    Host, Shutdown,
+    ServerContext, Shutdown,
     server::{
         jsonl::{
             batch::Batch,
-            client_requests::Asks,
+            client_requests::OpenClientRequests,
             in_flight::Flight,
             write_queue::{Output, give_way, make_room},
         },
@@ -33,7 +33,7 @@ const BYTES_IN_PLACE: usize = 32 << 10;
 
 /// What the reader, the writer and the calls of one connection share.
 pub(crate) struct Shared {
-    pub(crate) host: Arc<Host>,
+    pub(crate) host: Arc<ServerContext>,
     pub(crate) output: Output,
     pub(crate) flight: Flight,
     /// Set when nothing more is read.
@@ -58,10 +58,10 @@ impl fmt::Debug for Shared {
 /// One call under way.
 pub(crate) struct Call {
     shared: Arc<Shared>,
-    exchange: Exchange,
+    exchange: ActiveCall,
     codec: Codec,
     batch: Option<Arc<Batch>>,
-    asks: Asks,
+    asks: OpenClientRequests,
     /// Set when the call becomes a task. Boxed, because most calls end where they began.
     launched: Option<Box<Launched>>,
 }
@@ -84,8 +84,9 @@ impl Call {
         batch: Option<Arc<Batch>>,
     ) -> Self {
         let host = &shared.host;
-        let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
-        Call { shared, exchange, codec, batch, asks: Asks::default(), launched: None }
+        let exchange =
+            ActiveCall::start(&*host.service, request, host.timer.clone(), host.deadlines);
+        Call { shared, exchange, codec, batch, asks: OpenClientRequests::default(), launched: None }
     }
 
     /// Polls the call where it is. False if it goes on.
@@ -175,7 +176,7 @@ impl Call {
                     out.push(b'\n');
                 }
             }
-            Event::Ask(id, ask) => {
+            Event::ClientRequest(id, ask) => {
                 let (flight, answers) = (&self.shared.flight, self.exchange.answers());
                 if self.asks.put(flight, answers, &self.codec, id, &ask, out) {
                     out.push(b'\n');

@@ -1,23 +1,23 @@
 //! The questions that one call has open at the client.
 
-use wharf_model::{Answers, Ask, AskId, Error, ErrorKind};
+use wharf_model::{ClientRequest, ClientRequestId, Error, ErrorKind, ResponseSender};
 use wharf_wire::Codec;
 
 use crate::server::jsonl::in_flight::Flight;
 
 /// The questions that one call has open at the client, and their numbers there.
 #[derive(Debug, Default)]
-pub(crate) struct Asks(Vec<(AskId, u64)>);
+pub(crate) struct OpenClientRequests(Vec<(ClientRequestId, u64)>);
 
-impl Asks {
+impl OpenClientRequests {
     /// Writes a question. False if it cannot be put to the client, which is its answer then.
     pub(crate) fn put(
         &mut self,
         flight: &Flight,
-        answers: Answers,
+        answers: ResponseSender,
         codec: &Codec,
-        id: AskId,
-        ask: &Ask,
+        id: ClientRequestId,
+        ask: &ClientRequest,
         out: &mut Vec<u8>,
     ) -> bool {
         let Some(number) = flight.open_ask(answers.clone(), id) else {
@@ -34,7 +34,7 @@ impl Asks {
     }
 
     /// The number of a question that nobody waits for any more, unless its answer has come.
-    pub(crate) fn close(&mut self, flight: &Flight, id: AskId) -> Option<u64> {
+    pub(crate) fn close(&mut self, flight: &Flight, id: ClientRequestId) -> Option<u64> {
         let index = self.0.iter().position(|(asked, _)| *asked == id)?;
         let (_, number) = self.0.swap_remove(index);
         flight.close_ask(number).then_some(number)

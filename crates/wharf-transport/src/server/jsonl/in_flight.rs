@@ -12,7 +12,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use tokio::{sync::Notify, task::AbortHandle};
-use wharf_model::{Answers, AskId, Error, ErrorKind};
+use wharf_model::{ClientRequestId, Error, ErrorKind, ResponseSender};
 use wharf_wire::{CallId, Codec};
 
 use crate::LineLimits;
@@ -47,7 +47,7 @@ struct Table {
     calls: HashMap<u64, Entry, RandomState>,
     ids: HashMap<CallId, u64, RandomState>,
     listens: usize,
-    asks: HashMap<u64, (Answers, AskId), RandomState>,
+    asks: HashMap<u64, (ResponseSender, ClientRequestId), RandomState>,
     next_call: u64,
     next_ask: u64,
     /// From where on questions are numbered.
@@ -260,7 +260,7 @@ impl Flight {
     }
 
     /// Numbers a question. None once nobody can answer any more.
-    pub(crate) fn open_ask(&self, answers: Answers, id: AskId) -> Option<u64> {
+    pub(crate) fn open_ask(&self, answers: ResponseSender, id: ClientRequestId) -> Option<u64> {
         let mut table = self.lock();
         if table.closed {
             return None;

@@ -20,10 +20,10 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, timeout, timeout_at},
 };
-use wharf_model::Scope;
+use wharf_model::RequestExtensions;
 
 use crate::{
-    Host, Shutdown,
+    ServerContext, Shutdown,
     server::{
         jsonl::{
             call::Shared,
@@ -58,8 +58,8 @@ pub(crate) fn unbreak(json: &mut [u8]) {
 ///
 /// Needs a tokio runtime with time enabled. Dropping the future drops every call under way.
 pub async fn serve_lines<R, W>(
-    host: Arc<Host>,
-    scope: Scope,
+    host: Arc<ServerContext>,
+    scope: RequestExtensions,
     reader: R,
     writer: W,
     shutdown: Shutdown,
@@ -76,8 +76,8 @@ pub async fn serve_lines<R, W>(
 pub(crate) async fn serve_in<R, W>(
     room: Arc<Room>,
     seat: Option<Arc<Seat>>,
-    host: Arc<Host>,
-    scope: Scope,
+    host: Arc<ServerContext>,
+    scope: RequestExtensions,
     (mut reader, writer): (R, W),
     shutdown: Shutdown,
 ) where
@@ -121,8 +121,8 @@ impl Drop for Owned {
 
 /// Sets a connection up. Its two halves may run wherever their streams want to be polled.
 pub(crate) fn open<W: AsyncWrite + Unpin>(
-    host: Arc<Host>,
-    scope: Scope,
+    host: Arc<ServerContext>,
+    scope: RequestExtensions,
     writer: W,
 ) -> (Supervisor, Incoming<W>, Outgoing<W>) {
     let shared = Arc::new(Shared {

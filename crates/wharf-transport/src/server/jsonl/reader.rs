@@ -15,7 +15,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     time::{Instant, timeout},
 };
-use wharf_model::{Caller, Error, ErrorKind, Full, Method, Request, Scope};
+use wharf_model::{BudgetFull, Caller, Error, ErrorKind, Method, Request, RequestExtensions};
 use wharf_wire::{Codec, Connection, Line, Lines, Received};
 
 use crate::server::{
@@ -45,7 +45,7 @@ const SLOW: Duration = Duration::from_millis(5);
 /// The half of a connection that reads, and answers what can be answered at once.
 pub(crate) struct Incoming<W> {
     shared: Arc<Shared>,
-    scope: Scope,
+    scope: RequestExtensions,
     connection: Connection,
     lines: Lines,
     /// Whether nothing has been read yet.
@@ -80,7 +80,7 @@ struct Begun {
 }
 
 impl<W: AsyncWrite + Unpin> Incoming<W> {
-    pub(crate) fn new(shared: Arc<Shared>, scope: Scope, sink: Arc<Sink<W>>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, scope: RequestExtensions, sink: Arc<Sink<W>>) -> Self {
         Incoming {
             connection: Connection::new(shared.host.wire.clone()),
             lines: Lines::new(shared.host.limits.message),
@@ -190,7 +190,7 @@ impl<W: AsyncWrite + Unpin> Incoming<W> {
         match counted {
             // Read alone when it ends: what it takes is for its own call, not for one behind it.
             Ok(()) => self.few = 1,
-            Err(Full) => {
+            Err(BudgetFull) => {
                 begun.takes = None;
                 self.lines.abandon();
                 self.refuse(&no_room()).await;

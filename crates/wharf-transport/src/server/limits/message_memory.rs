@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 #[cfg(feature = "http")]
 use tokio::time::timeout;
-use wharf_model::{Budget, Caller, Full, Held, LogThrottle, Scope};
+use wharf_model::{Budget, BudgetFull, BudgetShare, Caller, LogThrottle, RequestExtensions};
 
 /// What a slow client must at least send a second once its time of grace is over.
 pub(crate) const RATE: u64 = 64 << 10;
@@ -53,7 +53,7 @@ pub(crate) struct Taken {
     room: Arc<Room>,
     amount: usize,
     /// Its share of its caller's, if it counts for that. Boxed, because most messages are small.
-    held: Option<Box<Held>>,
+    held: Option<Box<BudgetShare>>,
 }
 
 impl Taken {
@@ -62,12 +62,16 @@ impl Taken {
     }
 
     /// Takes `size` bytes more, for the caller of this scope.
-    pub(crate) fn more(&mut self, size: usize, scope: &Scope) -> Result<(), Full> {
+    pub(crate) fn more(
+        &mut self,
+        size: usize,
+        scope: &RequestExtensions,
+    ) -> Result<(), BudgetFull> {
         self.grow(size, scope).map_err(full)
     }
 
     /// The same; whose room is used up if there is none. Then nothing has changed.
-    fn grow(&mut self, size: usize, scope: &Scope) -> Result<(), &'static str> {
+    fn grow(&mut self, size: usize, scope: &RequestExtensions) -> Result<(), &'static str> {
         let before = self.room.taken.fetch_add(size, Ordering::AcqRel);
         self.amount += size;
         let all = before + size;
@@ -84,7 +88,7 @@ impl Taken {
 
     /// Counts the message for its caller, where all messages take `all` bytes.
     #[cold]
-    fn hold(&mut self, all: usize, scope: &Scope) -> Result<(), &'static str> {
+    fn hold(&mut self, all: usize, scope: &RequestExtensions) -> Result<(), &'static str> {
         let free = self.room.most.checked_sub(all).ok_or("all callers")?;
         let (budget, caller) = (&self.room.counted, Caller::of(scope));
         let before = self.held.as_ref().map_or(0, |held| held.amount());
@@ -92,7 +96,7 @@ impl Taken {
             Some(held) => held.grow(self.amount - before),
             None => budget.take(&caller, self.amount).map(|held| self.held = Some(Box::new(held))),
         }
-        .map_err(|Full| "one caller")?;
+        .map_err(|BudgetFull| "one caller")?;
         // Small messages that no caller is charged for leave less for each.
         if budget.held_by(&caller) <= free {
             return Ok(());
@@ -118,8 +122,8 @@ impl Taken {
         &mut self,
         amount: usize,
         patience: Duration,
-        scope: &Scope,
-    ) -> Result<(), Full> {
+        scope: &RequestExtensions,
+    ) -> Result<(), BudgetFull> {
         // No caller ever gets more than half.
         if amount > self.room.most / 2 {
             return self.more(amount, scope);
@@ -177,23 +181,31 @@ impl Drop for Taken {
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     whole: Taken,
-    held: Held,
+    held: BudgetShare,
 }
 
 impl Unfinished {
     /// Takes `size` bytes for a message that has begun.
-    pub(crate) fn new(room: &Arc<Room>, size: usize, scope: &Scope) -> Result<Self, Full> {
+    pub(crate) fn new(
+        room: &Arc<Room>,
+        size: usize,
+        scope: &RequestExtensions,
+    ) -> Result<Self, BudgetFull> {
         let held = room.unfinished.take(&Caller::of(scope), size);
-        let held = held.map_err(|Full| full("unfinished messages"))?;
+        let held = held.map_err(|BudgetFull| full("unfinished messages"))?;
         let mut whole = Taken::nothing(room);
         whole.more(size, scope)?;
         Ok(Unfinished { whole, held })
     }
 
     /// Takes so much more that it is `size` bytes in all.
-    pub(crate) fn grow_to(&mut self, size: usize, scope: &Scope) -> Result<(), Full> {
+    pub(crate) fn grow_to(
+        &mut self,
+        size: usize,
+        scope: &RequestExtensions,
+    ) -> Result<(), BudgetFull> {
         let more = size.saturating_sub(self.held.amount());
-        self.held.grow(more).map_err(|Full| full("unfinished messages"))?;
+        self.held.grow(more).map_err(|BudgetFull| full("unfinished messages"))?;
         self.whole.more(more, scope)
     }
 
@@ -203,12 +215,12 @@ impl Unfinished {
     }
 }
 
-fn full(whose: &'static str) -> Full {
+fn full(whose: &'static str) -> BudgetFull {
     static LINE: LogThrottle = LogThrottle::new();
     if LINE.is_due() {
         tracing::warn!(whose, "a message was refused: there is no room for more bytes");
     }
-    Full
+    BudgetFull
 }
 
 #[cfg(test)]
@@ -217,8 +229,8 @@ mod tests {
 
     use super::*;
 
-    fn scope(name: &str) -> Scope {
-        let mut scope = Scope::new();
+    fn scope(name: &str) -> RequestExtensions {
+        let mut scope = RequestExtensions::new();
         scope.insert(Principal::new(name));
         scope
     }

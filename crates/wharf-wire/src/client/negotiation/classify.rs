@@ -6,10 +6,10 @@ use wharf_model::{
     Discovery, Error, ErrorKind, Implementation, Meta, Method, Outcome, Reply, excerpt, has_at_most,
 };
 
-use crate::client::negotiation::Talk;
+use crate::client::negotiation::ClientCodec;
 use crate::{
     CallId, Revision,
-    client::{Incoming, read_object},
+    client::{ServerMessage, read_object},
     server::encode::SERVER_INFO,
 };
 
@@ -96,19 +96,22 @@ pub(super) fn newest(versions: &[String], fits: impl Fn(Revision) -> bool) -> Op
 pub(super) fn reply_in(
     body: &[u8],
     id: &CallId,
-    talk: &Talk,
+    talk: &ClientCodec,
 ) -> Option<Result<bytestring::ByteString, Error>> {
     let heard = talk.hear(bytes::Bytes::copy_from_slice(body)).ok()?;
     heard.into_iter().find_map(|one| match one {
-        Incoming::Reply { id: Some(of), result } if of == *id => Some(result),
+        ServerMessage::Reply { id: Some(of), result } if of == *id => Some(result),
         // A server that could not read the request cannot know its id.
-        Incoming::Reply { id: None, result: Err(error) } => Some(Err(error)),
+        ServerMessage::Reply { id: None, result: Err(error) } => Some(Err(error)),
         _ => None,
     })
 }
 
 /// What a server says about itself when it is discovered.
-pub(super) fn discovered(talk: &Talk, json: &str) -> Result<(Implementation, Discovery), Error> {
+pub(super) fn discovered(
+    talk: &ClientCodec,
+    json: &str,
+) -> Result<(Implementation, Discovery), Error> {
     #[derive(Deserialize)]
     struct Fields {
         #[serde(rename = "_meta")]
@@ -133,7 +136,7 @@ pub(super) fn handshake(json: &str) -> Option<(String, Implementation)> {
     Some((protocol_version, implementation(info)))
 }
 
-pub(super) fn discovery(talk: &Talk, json: &str) -> Result<Discovery, Error> {
+pub(super) fn discovery(talk: &ClientCodec, json: &str) -> Result<Discovery, Error> {
     match talk.result(Method::Discover, json)? {
         Outcome::Complete(Reply::Discover(discovery)) => Ok(*discovery),
         _ => Ok(Discovery::default()),

@@ -7,8 +7,8 @@ pub(crate) mod state_machine;
 use wharf_model::{Discovery, Error, Implementation};
 
 use crate::CallId;
-pub use crate::client::negotiation::state_machine::Opening;
-use crate::client::{ClientSelf, Talk};
+pub use crate::client::negotiation::state_machine::Negotiation;
+use crate::client::{ClientCodec, ClientIdentity};
 
 /// What messages travel on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub enum Step {
     /// The conversation is open.
     Open {
         /// How to speak with the server.
-        talk: Talk,
+        talk: ClientCodec,
         /// Its name and version.
         info: Implementation,
         /// What it can do.
@@ -76,7 +76,7 @@ pub enum Step {
         /// What to send first.
         then: Option<Vec<u8>>,
     },
-    /// Try HTTP+SSE of 2024-11-05, and call [`Opening::over_events`] once it is there.
+    /// Try HTTP+SSE of 2024-11-05, and call [`Negotiation::over_events`] once it is there.
     TryEvents,
     /// There is no way to speak with this server.
     Fail(Error),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use wharf_model::{Error, Implementation, excerpt};
 
 use crate::client::negotiation::{
-    Answered, Carrier, ClientSelf, Patience, Step, Talk, classify, classify::Verdict, error,
+    Answered, Carrier, ClientCodec, ClientIdentity, Patience, Step, classify, classify::Verdict,
+    error,
 };
 use crate::{CallId, Revision};
 
@@ -18,9 +19,9 @@ const DISCOVER: &str = "server/discover";
 /// others, so that none takes a late answer to the opening for its own.
 ///
 /// ```
-/// use wharf_wire::{Answered, CallId, Carrier, ClientSelf, Opening, Step};
+/// use wharf_wire::{Answered, CallId, Carrier, ClientIdentity, Negotiation, Step};
 ///
-/// let mut opening = Opening::new(ClientSelf::default().into(), Carrier::Http, None, None);
+/// let mut opening = Negotiation::new(ClientIdentity::default().into(), Carrier::Http, None, None);
 /// let Step::Send { headers, .. } = opening.start() else { panic!() };
 /// assert_eq!(headers[1], ("Mcp-Method".to_owned(), "server/discover".to_owned()));
 ///
@@ -31,8 +32,8 @@ const DISCOVER: &str = "server/discover";
 /// assert!(matches!(step, Step::TryEvents));
 /// ```
 #[derive(Debug)]
-pub struct Opening {
-    client: Arc<ClientSelf>,
+pub struct Negotiation {
+    client: Arc<ClientIdentity>,
     carrier: Carrier,
     pin: Option<Revision>,
     remembered: Option<Revision>,
@@ -64,17 +65,17 @@ struct Sent {
     revision: Revision,
 }
 
-impl Opening {
+impl Negotiation {
     /// An opening that tries `pin` only, if given, or else `remembered` first, which the server
     /// spoke the last time.
     #[must_use]
     pub fn new(
-        client: Arc<ClientSelf>,
+        client: Arc<ClientIdentity>,
         carrier: Carrier,
         pin: Option<Revision>,
         remembered: Option<Revision>,
-    ) -> Opening {
-        Opening {
+    ) -> Negotiation {
+        Negotiation {
             client,
             carrier,
             pin,
@@ -94,13 +95,13 @@ impl Opening {
 
     /// How to read what comes while the opening is under way.
     #[must_use]
-    pub fn talk(&self) -> Talk {
+    pub fn talk(&self) -> ClientCodec {
         // Over lines, a legacy server may ping or ask before it is open; over HTTP only replies come.
         let revision = match self.carrier {
             Carrier::Lines => Revision::NEWEST_LEGACY,
             Carrier::Http => Revision::MODERN,
         };
-        Talk::new(revision, self.client.clone())
+        ClientCodec::new(revision, self.client.clone())
     }
 
     /// The first step.
@@ -136,7 +137,7 @@ impl Opening {
     }
 
     fn discover(&mut self, revision: Revision, reopen: bool) -> Step {
-        let talk = Talk::new(revision, self.client.clone());
+        let talk = ClientCodec::new(revision, self.client.clone());
         let id = self.next_id();
         let mut message = Vec::new();
         // Without parameters, nothing can be wrong with them.
@@ -157,7 +158,7 @@ impl Opening {
     fn initialize(&mut self, revision: Revision, reopen: bool) -> Step {
         let id = self.next_id();
         let mut message = Vec::new();
-        Talk::new(revision, self.client.clone()).initialize(&id, &mut message);
+        ClientCodec::new(revision, self.client.clone()).initialize(&id, &mut message);
         self.handshake = Some(Sent { id, revision });
         self.patience = Patience::Handshake;
         Step::Send { message, headers: Vec::new(), patience: self.patience, reopen }
@@ -189,7 +190,7 @@ impl Opening {
             (None, Some(sent)) => (sent, false),
             (None, None) => return Step::Wait(self.patience),
         };
-        let talk = Talk::new(sent.revision, self.client.clone());
+        let talk = ClientCodec::new(sent.revision, self.client.clone());
         let reply = classify::reply_in(body, &sent.id, &talk);
         if !matches!(status, 200..=299 | 400..=499) || matches!(status, 401 | 403 | 429) {
             return Step::Fail(error::no_verdict(status, reply.and_then(Result::err)));
@@ -234,7 +235,7 @@ impl Opening {
         let wanted = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
         let modern = classify::newest(&self.supported, |it| it.is_modern() && wanted(it));
         let Some(revision) = modern else { return self.fall_back() };
-        let talk = Talk::new(revision, self.client.clone());
+        let talk = ClientCodec::new(revision, self.client.clone());
         let supported = std::mem::take(&mut self.supported);
         match classify::discovered(&talk, json) {
             Ok((info, discovery)) => Step::Open { talk, info, discovery, supported, then: None },
@@ -299,7 +300,7 @@ impl Opening {
             self.supported = vec![excerpt(version).into_owned()];
             return self.nothing_in_common();
         };
-        let talk = Talk::new(revision, self.client.clone());
+        let talk = ClientCodec::new(revision, self.client.clone());
         let discovery = match classify::discovery(&talk, json) {
             Ok(discovery) => discovery,
             Err(error) => return Step::Fail(error),

@@ -2,7 +2,7 @@
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use wharf_model::METHODS;
-use wharf_wire::{Answered, Carrier, Opening, Step};
+use wharf_wire::{Answered, Carrier, Negotiation, Step};
 
 use super::*;
 
@@ -37,18 +37,18 @@ fn suffer(bytes: &[u8]) {
         let talk = talk(revision);
         for one in talk.hear(bytes.to_vec().into()).unwrap_or_default() {
             match one {
-                Incoming::Reply { result: Ok(result), .. } => {
+                ServerMessage::Reply { result: Ok(result), .. } => {
                     for method in &METHODS {
                         let _ = talk.result(method.method, &result);
                     }
                 }
-                Incoming::Ask { id, .. } | Incoming::Ping { id } => {
+                ServerMessage::ClientRequest { id, .. } | ServerMessage::Ping { id } => {
                     assert!(written(|out| talk.pong(&id, out)).is_object());
                 }
-                Incoming::Refused { id, error } => {
+                ServerMessage::Refused { id, error } => {
                     assert!(written(|out| talk.answer(&id, Err(&error), out)).is_object());
                 }
-                Incoming::Cancelled { id } => {
+                ServerMessage::Cancelled { id } => {
                     assert!(written(|out| talk.cancelled(&id, "r", out)).is_object());
                 }
                 _ => {}
@@ -59,7 +59,7 @@ fn suffer(bytes: &[u8]) {
 
 /// Opens a conversation with a server that answers these, and then falls silent.
 fn open(carrier: Carrier, remembered: Option<Revision>, answers: &[Vec<u8>], statuses: &[u16]) {
-    let mut opening = Opening::new(Arc::new(able()), carrier, None, remembered);
+    let mut opening = Negotiation::new(Arc::new(able()), carrier, None, remembered);
     let mut step = opening.start();
     let mut answers = answers.iter().zip(statuses.iter().cycle());
     // However a server behaves, there are few things to try.
@@ -76,7 +76,7 @@ fn open(carrier: Carrier, remembered: Option<Revision>, answers: &[Vec<u8>], sta
                 Some((body, _)) => {
                     let heard = opening.talk().hear(body.clone().into()).unwrap_or_default();
                     match heard.into_iter().next() {
-                        Some(Incoming::Reply { id: Some(id), result }) => {
+                        Some(ServerMessage::Reply { id: Some(id), result }) => {
                             opening.answered(Answered::Reply(id, result.as_deref()))
                         }
                         _ => opening.answered(Answered::Silence),

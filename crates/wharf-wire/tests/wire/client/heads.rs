@@ -1,7 +1,7 @@
 //! The HTTP headers that a client puts beside its messages.
 
 use wharf_model::Mirrored;
-use wharf_wire::{Field, Heads, Received, Wire};
+use wharf_wire::{HeaderField, McpHeaders, Received, ServerProtocol};
 
 use super::*;
 
@@ -92,10 +92,10 @@ fn a_server_accepts_them() {
         let mut out = Vec::new();
         talk.call(&call.build(), &id(1), &mut out).unwrap();
         let headers = talk.headers("tools/call", Some(name), None);
-        let field = |index: usize| Field::One(headers[index].1.as_bytes());
+        let field = |index: usize| HeaderField::One(headers[index].1.as_bytes());
         let (version, method) = (field(0), field(1));
-        let heads = Heads { version, method, name: field(2), ..Heads::default() };
-        let wire: Arc<Wire> = Arc::new(wire());
+        let heads = McpHeaders { version, method, name: field(2), ..McpHeaders::default() };
+        let wire: Arc<ServerProtocol> = Arc::new(wire());
         let received = wire.receive_http(out.into(), &heads);
         assert!(matches!(&received, Received::Call(..)), "{name:?}: {received:?}");
     }

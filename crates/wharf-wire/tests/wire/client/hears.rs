@@ -1,7 +1,7 @@
 //! Replies, notifications and questions of a server.
 
-use wharf_model::{Ask, ErrorKind, Filter, LogLevel, Notification};
-use wharf_wire::Heard;
+use wharf_model::{ClientRequest, ErrorKind, LogLevel, Notification, SubscriptionFilter};
+use wharf_wire::ServerNotification;
 
 use super::*;
 
@@ -102,10 +102,11 @@ fn what_is_nested_too_deep() {
         let talk = talk(revision);
         let hear = |text: String| talk.hear(text.into()).unwrap().remove(0);
         let reply = |levels| format!(r#"{{"jsonrpc":"2.0","result":{},"id":5}}"#, nested(levels));
-        assert!(matches!(hear(reply(127)), Incoming::Reply { result: Ok(_), .. }));
+        assert!(matches!(hear(reply(127)), ServerMessage::Reply { result: Ok(_), .. }));
         for levels in [128, 100_000] {
             // The one who waits for it must hear of it.
-            let Incoming::Reply { id: Some(to), result: Err(error) } = hear(reply(levels)) else {
+            let ServerMessage::Reply { id: Some(to), result: Err(error) } = hear(reply(levels))
+            else {
                 panic!()
             };
             assert_eq!((to, error.kind), (id(5), ErrorKind::ValidationFailed));
@@ -113,12 +114,12 @@ fn what_is_nested_too_deep() {
             let asked =
                 hear(format!(r#"{{"jsonrpc":"2.0","id":5,"method":"roots/list",{params}}}"#));
             assert!(
-                matches!(asked, Incoming::Refused { error, .. } if error.kind.is_invalid_params())
+                matches!(asked, ServerMessage::Refused { error, .. } if error.kind.is_invalid_params())
             );
             let told = hear(format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed",{params}}}"#
             ));
-            assert!(matches!(told, Incoming::Ignored));
+            assert!(matches!(told, ServerMessage::Ignored));
         }
     }
 }
@@ -136,7 +137,7 @@ fn batches() {
             assert!(heard.unwrap_err().kind.is_invalid_request(), "{version}");
             continue;
         }
-        use Incoming::{Heard as News, Ignored, Ping, Reply};
+        use ServerMessage::{Ignored, Ping, Reply, ServerNotification as News};
         let heard = heard.unwrap();
         let [
             Reply { result: Ok(_), .. },
@@ -157,10 +158,10 @@ fn batches() {
     assert!(talk.hear(vast.into()).unwrap_err().kind.is_content_too_large());
 }
 
-fn heard(talk: &Talk, method: &str, params: Value) -> Option<Heard> {
+fn heard(talk: &ClientCodec, method: &str, params: Value) -> Option<ServerNotification> {
     match hear(talk, &notification(method, params)) {
-        Incoming::Heard(heard) => Some(heard),
-        Incoming::Ignored => None,
+        ServerMessage::ServerNotification(heard) => Some(heard),
+        ServerMessage::Ignored => None,
         other => panic!("{other:?}"),
     }
 }
@@ -216,7 +217,7 @@ fn changes() {
     for revision in Revision::ALL {
         let talk = talk(revision);
         let bare = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-        assert!(matches!(hear(&talk, &bare), Incoming::Heard(_)));
+        assert!(matches!(hear(&talk, &bare), ServerMessage::ServerNotification(_)));
         let meta = json!({"io.modelcontextprotocol/subscriptionId": 7});
         let told = |method: &str, mut params: Value| {
             params["_meta"] = meta.clone();
@@ -239,7 +240,7 @@ fn changes() {
             "subscriptions/acknowledged",
             json!({"notifications": {"toolsListChanged": true, "future": 1}}),
         );
-        let wanted = Filter { tools: true, ..Filter::default() };
+        let wanted = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
         assert!(matches!(agreed, Some(Acknowledged(filter)) if filter == wanted));
         for (method, params) in [
             ("resources/updated", json!({})),
@@ -262,21 +263,21 @@ fn what_is_taken_back() {
         for (sent, json) in [(json!(3), "3"), (json!("q"), "\"q\"")] {
             let params = json!({"requestId": sent, "reason": "r"});
             let told = hear(&talk, &notification("notifications/cancelled", params));
-            assert!(matches!(told, Incoming::Cancelled { id } if id.as_json() == json));
+            assert!(matches!(told, ServerMessage::Cancelled { id } if id.as_json() == json));
         }
         for params in [json!({}), json!({"requestId": null}), json!({"requestId": [1]}), json!([])]
         {
             let told = hear(&talk, &notification("notifications/cancelled", params));
-            assert!(matches!(told, Incoming::Ignored));
+            assert!(matches!(told, ServerMessage::Ignored));
         }
     }
 }
 
 /// What becomes of a question: `ask`, or the kind of the refusal.
-fn asked(version: &str, method: &str, params: Value) -> Result<Ask, ErrorKind> {
+fn asked(version: &str, method: &str, params: Value) -> Result<ClientRequest, ErrorKind> {
     match hear(&talk(revision(version)), &request("q", method, params)) {
-        Incoming::Ask { id, ask } if id.as_json() == "\"q\"" => Ok(ask),
-        Incoming::Refused { id, error } if id.as_json() == "\"q\"" => Err(error.kind),
+        ServerMessage::ClientRequest { id, ask } if id.as_json() == "\"q\"" => Ok(ask),
+        ServerMessage::Refused { id, error } if id.as_json() == "\"q\"" => Err(error.kind),
         other => panic!("{other:?}"),
     }
 }
@@ -290,20 +291,24 @@ fn questions_by_revision() {
     let sample = json!({"messages": [{"role": "robot", "content": {"type": "hologram", "x": 1}}], "maxTokens": 5});
     for version in LEGACY {
         let elicits = version >= "2025-06-18";
-        assert_eq!(asked(version, "roots/list", json!({})), Ok(Ask::Roots));
-        let Ok(Ask::Sample(it)) = asked(version, "sampling/createMessage", sample.clone()) else {
+        assert_eq!(asked(version, "roots/list", json!({})), Ok(ClientRequest::Roots));
+        let Ok(ClientRequest::Sample(it)) =
+            asked(version, "sampling/createMessage", sample.clone())
+        else {
             panic!()
         };
         assert_eq!(serde_json::to_value(&*it).unwrap(), sample, "what is unknown survives");
         for form in [&form, &moded] {
             let it = asked(version, "elicitation/create", form.clone());
-            assert_eq!(matches!(it, Ok(Ask::Elicit(_))), elicits, "{version}");
+            assert_eq!(matches!(it, Ok(ClientRequest::Elicit(_))), elicits, "{version}");
             assert!(elicits || it == Err(MethodNotFound));
         }
         let it = asked(version, "elicitation/create", url.clone());
         match version {
             "2025-11-25" => {
-                assert!(matches!(it, Ok(Ask::ElicitUrl(it)) if it.id.as_deref() == Some("e")))
+                assert!(
+                    matches!(it, Ok(ClientRequest::ElicitUrl(it)) if it.id.as_deref() == Some("e"))
+                )
             }
             "2025-06-18" => assert_eq!(it, Err(InvalidParams)),
             _ => assert_eq!(it, Err(MethodNotFound)),
@@ -347,7 +352,7 @@ fn dense_questions_are_refused() {
         ("sampling/createMessage", json!({"messages": [], "maxTokens": 1, "metadata": dense})),
     ] {
         let heard = hear(&talk(Revision::NEWEST_LEGACY), &request("q", method, params.clone()));
-        let Incoming::Refused { error, .. } = heard else { panic!("{method}") };
+        let ServerMessage::Refused { error, .. } = heard else { panic!("{method}") };
         assert!(error.message.contains("50000 values"), "{error}");
         let asked = json!({"a": {"method": method, "params": params}});
         let result = json!({"resultType": "input_required", "inputRequests": asked});
@@ -373,7 +378,7 @@ fn pings() {
             request("p", "ping", json!({})),
         ] {
             let heard = hear(&talk(revision), &message);
-            assert!(matches!(heard, Incoming::Ping { id } if id.as_json() == "\"p\""));
+            assert!(matches!(heard, ServerMessage::Ping { id } if id.as_json() == "\"p\""));
         }
     }
 }
@@ -385,10 +390,12 @@ fn questions_survive_the_journey() {
     let able = json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}});
     let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
     let asks = [
-        Ask::Roots,
-        Ask::Sample(Box::new(SamplingRequest::new(5).message(SamplingMessage::user("hi")))),
-        Ask::Elicit(Box::new(ElicitForm::new("m", schema))),
-        Ask::ElicitUrl(Box::new(ElicitUrl::new("m", "https://x/y").id("e"))),
+        ClientRequest::Roots,
+        ClientRequest::Sample(Box::new(
+            SamplingRequest::new(5).message(SamplingMessage::user("hi")),
+        )),
+        ClientRequest::Elicit(Box::new(ElicitForm::new("m", schema))),
+        ClientRequest::ElicitUrl(Box::new(ElicitUrl::new("m", "https://x/y").id("e"))),
     ];
     for version in LEGACY {
         let codec = codec_for(version, able.clone(), "tools/call", json!({"name": "t"}));
@@ -397,7 +404,8 @@ fn questions_survive_the_journey() {
             if !codec.ask(40, ask, &mut out) {
                 continue;
             }
-            let Incoming::Ask { id: of, ask: read } = hear(&talk(revision(version)), &parse(&out))
+            let ServerMessage::ClientRequest { id: of, ask: read } =
+                hear(&talk(revision(version)), &parse(&out))
             else {
                 panic!()
             };
@@ -405,7 +413,7 @@ fn questions_survive_the_journey() {
             out.clear();
             codec.withdraw(40, &mut out);
             let taken_back = hear(&talk(revision(version)), &parse(&out));
-            assert!(matches!(taken_back, Incoming::Cancelled { id: of } if of == id(40)));
+            assert!(matches!(taken_back, ServerMessage::Cancelled { id: of } if of == id(40)));
         }
     }
 }

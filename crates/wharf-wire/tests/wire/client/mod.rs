@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wharf_model::{ClientCapabilities, Error, Icon, Implementation};
-use wharf_wire::{CallId, ClientSelf, Incoming, Revision, Talk};
+use wharf_wire::{CallId, ClientCodec, ClientIdentity, Revision, ServerMessage};
 
 use crate::common::*;
 
 /// Everything that a client can do and say about itself.
-fn able() -> ClientSelf {
+fn able() -> ClientIdentity {
     let capabilities: ClientCapabilities = serde_json::from_value(json!({
         "roots": {"listChanged": true}, "sampling": {"tools": {}, "context": {}},
         "elicitation": {"form": {}, "url": {}}, "tasks": {"list": {}},
@@ -30,11 +30,11 @@ fn able() -> ClientSelf {
         .description("Calls")
         .website_url("https://example.com")
         .icon(Icon::new("data:,"));
-    ClientSelf { info, capabilities }
+    ClientIdentity { info, capabilities }
 }
 
-fn able_talk(revision: Revision) -> Talk {
-    Talk::new(revision, Arc::new(able()))
+fn able_talk(revision: Revision) -> ClientCodec {
+    ClientCodec::new(revision, Arc::new(able()))
 }
 
 /// What `write` writes: one message on one line.
@@ -49,9 +49,9 @@ fn id(number: u64) -> CallId {
 }
 
 /// The reply in a message.
-fn reply_in(talk: &Talk, message: &Value) -> (Option<CallId>, Result<String, Error>) {
+fn reply_in(talk: &ClientCodec, message: &Value) -> (Option<CallId>, Result<String, Error>) {
     match hear(talk, message) {
-        Incoming::Reply { id, result } => (id, result.map(|text| text.to_string())),
+        ServerMessage::Reply { id, result } => (id, result.map(|text| text.to_string())),
         other => panic!("{other:?}"),
     }
 }

@@ -1,10 +1,10 @@
 //! What a client writes, in every revision.
 
 use wharf_model::{
-    ElicitationCapability, ErrorKind, Filter, LiveFilter, LogLevel, Method, Outcome, Reply,
-    RequestBuilder,
+    ElicitationCapability, ErrorKind, LiveSubscriptionFilter, LogLevel, Method, Outcome, Reply,
+    RequestBuilder, SubscriptionFilter,
 };
-use wharf_wire::{Answered, Carrier, Opening, Received, Step};
+use wharf_wire::{Answered, Carrier, Negotiation, Received, Step};
 
 use super::*;
 
@@ -43,9 +43,9 @@ fn modern_meta() -> Value {
     })
 }
 
-fn first_message(client: ClientSelf, version: &str) -> Value {
+fn first_message(client: ClientIdentity, version: &str) -> Value {
     let pin = Some(revision(version));
-    let mut opening = Opening::new(Arc::new(client), Carrier::Lines, pin, None);
+    let mut opening = Negotiation::new(Arc::new(client), Carrier::Lines, pin, None);
     match opening.start() {
         Step::Send { message, .. } => parse(&message),
         other => panic!("{other:?}"),
@@ -84,7 +84,7 @@ fn elicitation_without_modes_means_forms() {
         ),
         (json!({}), json!({}), json!({})),
     ] {
-        let client = || ClientSelf {
+        let client = || ClientIdentity {
             info: Implementation::new("c", "1"),
             capabilities: serde_json::from_value(declared.clone()).unwrap(),
         };
@@ -94,9 +94,9 @@ fn elicitation_without_modes_means_forms() {
         let meta = &first_message(client(), MODERN)["params"]["_meta"];
         assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], since);
     }
-    let none = ClientSelf {
+    let none = ClientIdentity {
         capabilities: ClientCapabilities::default().elicitation(ElicitationCapability::default()),
-        ..ClientSelf::default()
+        ..ClientIdentity::default()
     };
     assert_eq!(first_message(none, "2025-11-25")["params"]["capabilities"], json!({}));
 }
@@ -187,13 +187,16 @@ fn what_a_call_carries_besides() {
 #[test]
 fn a_listen_carries_its_filter() {
     let mut listen = RequestBuilder::new(Method::Listen).build();
-    listen.filter = Some(LiveFilter::new(Filter { tools: true, ..Filter::default() }));
+    listen.filter = Some(LiveSubscriptionFilter::new(SubscriptionFilter {
+        tools: true,
+        ..SubscriptionFilter::default()
+    }));
     let message = written(|out| talk(revision(MODERN)).call(&listen, &id(1), out).unwrap());
     assert_eq!(message["params"]["notifications"], json!({"toolsListChanged": true}));
     // What the parameters say already is not said again.
     let params = json!({"notifications": {"promptsListChanged": true}});
     let mut listen = build(Method::Listen, &params).build();
-    listen.filter = Some(LiveFilter::default());
+    listen.filter = Some(LiveSubscriptionFilter::default());
     let message = written(|out| talk(revision(MODERN)).call(&listen, &id(1), out).unwrap());
     assert_eq!(message["params"]["notifications"], params["notifications"]);
 }
@@ -286,7 +289,7 @@ fn errands() {
         }
         let changed = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
         assert_eq!(spoken(&|out| talk.roots_changed(out)), Some(changed));
-        let rootless = Talk::new(revision(version), Arc::default());
+        let rootless = ClientCodec::new(revision(version), Arc::default());
         assert_eq!(spoken(&|out| rootless.roots_changed(out)), None);
     }
     let talk = able_talk(revision(MODERN));
@@ -315,11 +318,11 @@ fn the_two_sides_understand_each_other() {
     for revision in Revision::ALL {
         let mut connection = connection();
         let client = Arc::new(able());
-        let mut opening = Opening::new(client, Carrier::Lines, Some(revision), None);
+        let mut opening = Negotiation::new(client, Carrier::Lines, Some(revision), None);
         let Step::Send { message, .. } = opening.start() else { panic!() };
         let (_, codec) = call(connection.receive(message.into()));
         let (answer, _) = encoded(&codec, Reply::Discover(Box::new(discovery())));
-        let Incoming::Reply { id: Some(to), result } = hear(&opening.talk(), &answer) else {
+        let ServerMessage::Reply { id: Some(to), result } = hear(&opening.talk(), &answer) else {
             panic!()
         };
         let step = opening.answered(Answered::Reply(to, result.as_deref()));

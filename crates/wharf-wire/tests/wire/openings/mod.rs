@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wharf_model::{ErrorKind, Implementation};
 use wharf_wire::{
-    Answered, CallId, Carrier, ClientSelf, Incoming, Opening, Patience, Revision, Step,
+    Answered, CallId, Carrier, ClientIdentity, Negotiation, Patience, Revision, ServerMessage, Step,
 };
 
 use crate::common::*;
@@ -37,7 +37,7 @@ use Event::{Bytes, Closed, Discover, Events, Http, Initialize, Silence, Stray};
 /// One server, as seen through an opening.
 struct Case {
     carrier: Carrier,
-    opening: Opening,
+    opening: Negotiation,
     asked: [u64; 2],
     /// The last step in a few words.
     last: String,
@@ -49,9 +49,10 @@ const INITIALIZE: usize = 1;
 
 impl Case {
     fn new(carrier: Carrier, pin: Option<&str>, remembered: Option<&str>) -> Case {
-        let client = ClientSelf { info: Implementation::new("c", "1"), ..ClientSelf::default() };
+        let client =
+            ClientIdentity { info: Implementation::new("c", "1"), ..ClientIdentity::default() };
         let (pin, remembered) = (pin.map(revision), remembered.map(revision));
-        let mut opening = Opening::new(Arc::new(client), carrier, pin, remembered);
+        let mut opening = Negotiation::new(Arc::new(client), carrier, pin, remembered);
         let step = opening.start();
         let mut case = Case { carrier, opening, asked: [0, 0], last: String::new(), step };
         case.look();
@@ -123,7 +124,9 @@ impl Case {
 
     fn replied(&mut self, message: &str) -> Step {
         let heard = self.opening.talk().hear(message.to_owned().into()).unwrap();
-        let [Incoming::Reply { id: Some(id), result }] = &heard[..] else { panic!("{heard:?}") };
+        let [ServerMessage::Reply { id: Some(id), result }] = &heard[..] else {
+            panic!("{heard:?}")
+        };
         self.opening.answered(Answered::Reply(id.clone(), result.as_deref()))
     }
 

@@ -2,10 +2,10 @@
 
 use proptest::{collection::vec, option, prelude::*};
 use wharf_model::{
-    Ask, ElicitForm, Error, ErrorKind, Method, Notification, Outcome, Reply, RequestBuilder,
-    TaskStatus, Tasking, ToolResult,
+    ClientRequest, ElicitForm, Error, ErrorKind, Method, Notification, Outcome, Reply,
+    RequestBuilder, TaskRequest, TaskStatus, ToolResult,
 };
-use wharf_wire::{CallId, Incoming};
+use wharf_wire::{CallId, ServerMessage};
 
 use super::*;
 
@@ -25,11 +25,11 @@ fn state() -> impl Strategy<Value = TaskState> {
             TaskState::Failed(Error::new(kind).with_message(said).into())
         }),
         vec(any::<String>(), 0..4).prop_map(|keys| {
-            let mut asked: Vec<(String, Ask)> = Vec::new();
+            let mut asked: Vec<(String, ClientRequest)> = Vec::new();
             for key in keys {
                 let form = ElicitForm::new(key.clone(), json!({"type": "object"}));
                 if asked.iter().all(|it| it.0 != key) {
-                    asked.push((key, Ask::Elicit(Box::new(form))));
+                    asked.push((key, ClientRequest::Elicit(Box::new(form))));
                 }
             }
             TaskState::InputRequired(asked)
@@ -175,7 +175,7 @@ proptest! {
             let mut out = Vec::new();
             assert!(codec.notify(&Notification::Task(Box::new(task.clone())), &mut out));
             let mut heard = talk(revision(version)).hear(out.into()).unwrap();
-            let Some(Incoming::Heard(heard)) = heard.pop() else { panic!() };
+            let Some(ServerMessage::ServerNotification(heard)) = heard.pop() else { panic!() };
             prop_assert_eq!(heard.subscription.is_some(), version == MODERN);
             let Notification::Task(read) = heard.notification else { panic!() };
             assert_same(*read, told(task.clone(), version, true));
@@ -196,9 +196,9 @@ proptest! {
             }
         }
         let mut request = RequestBuilder::new(Method::CallTool).target("t").build();
-        request.tasking = Tasking::Wanted(ttl);
+        request.tasking = TaskRequest::Wanted(ttl);
         let mut out = Vec::new();
         talk(revision(ASKED)).call(&request, &CallId::from(1), &mut out).unwrap();
-        prop_assert_eq!(call(session(ASKED).receive(out.into())).0.tasking, Tasking::Wanted(ttl));
+        prop_assert_eq!(call(session(ASKED).receive(out.into())).0.tasking, TaskRequest::Wanted(ttl));
     }
 }

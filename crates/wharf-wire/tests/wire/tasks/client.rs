@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use wharf_model::{
-    Ask, ClientCapabilities, ErrorKind, LiveFilter, Method, Notification, Outcome, Reply,
-    RequestBuilder, TaskStatus, Tasking, ToolResult,
+    ClientCapabilities, ClientRequest, ErrorKind, LiveSubscriptionFilter, Method, Notification,
+    Outcome, Reply, RequestBuilder, TaskRequest, TaskStatus, ToolResult,
 };
-use wharf_wire::{CallId, ClientSelf, Heard, Incoming, Revision, Talk};
+use wharf_wire::{
+    CallId, ClientCodec, ClientIdentity, Revision, ServerMessage, ServerNotification,
+};
 
 use super::*;
 
@@ -57,7 +59,7 @@ fn calls_are_written_where_the_revision_has_them() {
 
 #[test]
 fn a_task_is_asked_for_where_it_must_be() {
-    let call = |tasking: Tasking, version: &str| {
+    let call = |tasking: TaskRequest, version: &str| {
         let mut request = RequestBuilder::new(Method::CallTool)
             .target("t")
             .param("task", r#"{"ttl":"not ours"}"#)
@@ -66,11 +68,11 @@ fn a_task_is_asked_for_where_it_must_be() {
         written(version, &request).unwrap()["params"]["task"].clone()
     };
     for (tasking, expected) in [
-        (Tasking::Unknown, json!(null)),
-        (Tasking::Declined, json!(null)),
-        (Tasking::Welcome, json!(null)),
-        (Tasking::Wanted(None), json!({})),
-        (Tasking::Wanted(Some(60_000)), json!({"ttl": 60_000})),
+        (TaskRequest::Unknown, json!(null)),
+        (TaskRequest::Declined, json!(null)),
+        (TaskRequest::Welcome, json!(null)),
+        (TaskRequest::Wanted(None), json!({})),
+        (TaskRequest::Wanted(Some(60_000)), json!({"ttl": 60_000})),
     ] {
         assert_eq!(call(tasking, ASKED), expected);
         for other in ["2024-11-05", "2025-03-26", "2025-06-18", MODERN] {
@@ -85,11 +87,11 @@ fn a_task_is_asked_for_where_it_must_be() {
 #[test]
 fn a_modern_client_says_that_it_follows_tasks() {
     let capabilities = ClientCapabilities::default().extension(EXTENSION, Default::default());
-    let client = Arc::new(ClientSelf { capabilities, ..ClientSelf::default() });
+    let client = Arc::new(ClientIdentity { capabilities, ..ClientIdentity::default() });
     let request = RequestBuilder::new(Method::CallTool).target("t").build();
     for (version, says) in [(MODERN, true), (ASKED, false)] {
         let mut out = Vec::new();
-        let talk = Talk::new(revision(version), client.clone());
+        let talk = ClientCodec::new(revision(version), client.clone());
         talk.call(&request, &CallId::from(1), &mut out).unwrap();
         let meta = &parse(&out)["params"]["_meta"];
         let said = &meta["io.modelcontextprotocol/clientCapabilities"]["extensions"][EXTENSION];
@@ -97,7 +99,10 @@ fn a_modern_client_says_that_it_follows_tasks() {
     }
     let mut listen = RequestBuilder::new(Method::Listen).build();
     let tasks = ["1".to_owned()].into();
-    listen.filter = Some(LiveFilter::new(wharf_model::Filter { tasks, ..Default::default() }));
+    listen.filter = Some(LiveSubscriptionFilter::new(wharf_model::SubscriptionFilter {
+        tasks,
+        ..Default::default()
+    }));
     let message = written(MODERN, &listen).unwrap();
     assert_eq!(message["params"]["notifications"], json!({"taskIds": ["1"]}));
 }
@@ -167,7 +172,9 @@ fn states_are_read_with_what_belongs_to_them() {
             }
             TaskState::InputRequired(asked) => {
                 assert_eq!(asked.len(), 2);
-                assert!(asked.iter().any(|it| matches!(it, (key, Ask::Roots) if key == "b")));
+                assert!(
+                    asked.iter().any(|it| matches!(it, (key, ClientRequest::Roots) if key == "b"))
+                );
             }
             _ => {}
         }
@@ -302,10 +309,10 @@ fn other_replies_are_read() {
     assert_eq!(it.meta.unwrap().len(), 1);
 }
 
-fn heard(version: &str, method: &str, params: Value) -> Option<Heard> {
+fn heard(version: &str, method: &str, params: Value) -> Option<ServerNotification> {
     match hear(&talk(revision(version)), &notification(method, params)) {
-        Incoming::Heard(heard) => Some(heard),
-        Incoming::Ignored => None,
+        ServerMessage::ServerNotification(heard) => Some(heard),
+        ServerMessage::Ignored => None,
         other => panic!("{other:?}"),
     }
 }

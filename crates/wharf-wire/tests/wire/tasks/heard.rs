@@ -2,9 +2,10 @@
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    Error, ErrorKind, LiveFilter, Moment, Notification, Outcome, Request, ToolResult,
+    ChangeVersion, Error, ErrorKind, LiveSubscriptionFilter, Notification, Outcome, Request,
+    ToolResult,
 };
-use wharf_wire::WireLimits;
+use wharf_wire::ProtocolLimits;
 
 use super::*;
 
@@ -28,11 +29,11 @@ fn begin_by(codec: &Codec, id: &str) {
     encoded(codec, Outcome::Task(Box::new(task)));
 }
 
-fn filter(request: &Request) -> LiveFilter {
+fn filter(request: &Request) -> LiveSubscriptionFilter {
     request.filter.clone().unwrap()
 }
 
-fn followed(filter: &LiveFilter) -> Vec<String> {
+fn followed(filter: &LiveSubscriptionFilter) -> Vec<String> {
     filter.read(|filter| filter.tasks.iter().cloned().collect())
 }
 
@@ -58,7 +59,7 @@ fn a_session_hears_of_its_tasks_until_they_end() {
     let mut connection = session(ASKED);
     let (request, listen) = call(receive(&mut connection, &ready()));
     let filter = filter(&request);
-    assert_eq!(request.tasking, wharf_model::Tasking::Welcome);
+    assert_eq!(request.tasking, wharf_model::TaskRequest::Welcome);
     begin(&mut connection, "1");
     begin(&mut connection, "2");
     assert_eq!(followed(&filter), ["1", "2"]);
@@ -97,7 +98,7 @@ fn a_task_makes_a_listen_due_that_was_put_off() {
         // A call that came before the client was ready must not be forgotten.
         let before = early.then(|| call(receive(&mut connection, &tool(json!({})))).1);
         call(receive(&mut connection, &ready()));
-        connection.put_off_listen(Moment::FIRST);
+        connection.put_off_listen(ChangeVersion::FIRST);
         let codec = before.unwrap_or_else(|| {
             assert!(connection.due_listen(false).is_none());
             call(receive(&mut connection, &request(1, "tools/call", json!({"name": "t"}))));
@@ -113,7 +114,7 @@ fn a_task_makes_a_listen_due_that_was_put_off() {
 
 #[test]
 fn a_session_follows_so_many_tasks_and_no_more() {
-    let limits = WireLimits { subscriptions: 2, ..WireLimits::default() };
+    let limits = ProtocolLimits { subscriptions: 2, ..ProtocolLimits::default() };
     let mut connection = Connection::new(std::sync::Arc::new(wire().limits(limits)));
     open_with(&mut connection, ASKED, json!({}), offered());
     let filter = filter(&call(receive(&mut connection, &ready())).0);
@@ -163,7 +164,8 @@ fn only_a_listen_hears_of_tasks() {
 #[test]
 fn a_listen_says_of_which_tasks_it_will_tell() {
     let listen = codec_of(MODERN, "subscriptions/listen", json!({"notifications": {}}));
-    let agreed = wharf_model::Filter { tasks: ["1".to_owned()].into(), ..Default::default() };
+    let agreed =
+        wharf_model::SubscriptionFilter { tasks: ["1".to_owned()].into(), ..Default::default() };
     let told = tell(&listen, &Notification::Acknowledged(agreed)).unwrap();
     assert_eq!(told["params"]["notifications"], json!({"taskIds": ["1"]}));
 }

@@ -1,15 +1,18 @@
 //! What is answered to calls about tasks, in both dialects.
 
 use wharf_model::{
-    Ask, Content, ElicitForm, Error, ErrorKind, Notification, Outcome, Reply, SamplingMessage,
-    SamplingRequest, ToolResult,
+    ClientRequest, Content, ElicitForm, Error, ErrorKind, Notification, Outcome, Reply,
+    SamplingMessage, SamplingRequest, ToolResult,
 };
 
 use super::*;
 
-fn asked() -> Vec<(String, Ask)> {
+fn asked() -> Vec<(String, ClientRequest)> {
     let form = ElicitForm::new("Who?", json!({"type": "object", "properties": {}}));
-    vec![("name".into(), Ask::Elicit(Box::new(form))), ("roots".into(), Ask::Roots)]
+    vec![
+        ("name".into(), ClientRequest::Elicit(Box::new(form))),
+        ("roots".into(), ClientRequest::Roots),
+    ]
 }
 
 fn got(version: &str, task: Task) -> Value {
@@ -269,18 +272,18 @@ fn what_a_task_says_and_asks_meanwhile_says_whose_it_is() {
     let params = json!({"taskId": "1", "_meta": {"progressToken": "p"}});
     let codec = codec_of(ASKED, "tasks/result", params);
     let related = json!({RELATED: {"taskId": "1"}});
-    let asked = |ask: Ask| {
+    let asked = |ask: ClientRequest| {
         let mut out = Vec::new();
         assert!(codec.ask(3, &ask, &mut out));
         parse(&out)["params"].clone()
     };
-    assert_eq!(asked(Ask::Roots), json!({"_meta": related}));
+    assert_eq!(asked(ClientRequest::Roots), json!({"_meta": related}));
     let form = ElicitForm::new("Who?", json!({"type": "object", "properties": {}}));
-    let form = asked(Ask::Elicit(Box::new(form)));
+    let form = asked(ClientRequest::Elicit(Box::new(form)));
     assert_eq!((&form["message"], &form["_meta"]), (&json!("Who?"), &related));
     let mut sampling = SamplingRequest::new(5).message(SamplingMessage::user("hi"));
     sampling.meta = serde_json::from_value(json!({"com.example/k": 1})).unwrap();
-    let sampling = asked(Ask::Sample(Box::new(sampling)));
+    let sampling = asked(ClientRequest::Sample(Box::new(sampling)));
     assert_eq!(sampling["_meta"], with(related.clone(), json!({"com.example/k": 1})));
     for notification in [
         Notification::Progress { progress: 1.0, total: None, message: None },
@@ -296,7 +299,11 @@ fn what_a_task_says_and_asks_meanwhile_says_whose_it_is() {
     }
     // Other calls belong to no task.
     let mut out = Vec::new();
-    assert!(codec_of(ASKED, "tools/call", json!({"name": "t"})).ask(3, &Ask::Roots, &mut out));
+    assert!(codec_of(ASKED, "tools/call", json!({"name": "t"})).ask(
+        3,
+        &ClientRequest::Roots,
+        &mut out
+    ));
     assert!(parse(&out)["params"].is_null());
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use wharf_model::{Method, Tasking};
-use wharf_wire::{Connection, Received, WireLimits};
+use wharf_model::{Method, TaskRequest};
+use wharf_wire::{Connection, ProtocolLimits, Received};
 
 use super::*;
 use crate::http::{V, send};
@@ -41,7 +41,7 @@ fn each_revision_has_its_own_calls() {
             };
             if has.contains(&name) {
                 let (request, _) = call(received);
-                assert_eq!((request.method, request.tasking), (method, Tasking::Welcome));
+                assert_eq!((request.method, request.tasking), (method, TaskRequest::Welcome));
                 let target = if name == "tasks/list" { "" } else { "1" };
                 assert_eq!(request.target(), target, "{version} {name}");
             } else {
@@ -127,20 +127,23 @@ fn a_modern_client_says_so_with_each_request() {
         call(receive(&mut connection(), &message)).0.tasking
     };
     for (capabilities, expected) in [
-        (json!({}), Tasking::Declined),
-        (json!({"elicitation": {}, "sampling": {"tools": {}}}), Tasking::Declined),
-        (json!({"tasks": {"requests": {}}}), Tasking::Declined),
-        (json!({"extensions": {"com.example/tasks": {}}}), Tasking::Declined),
-        (json!({"extensions": {EXTENSION: {}}}), Tasking::Welcome),
-        (json!({"roots": {}, "extensions": {"a/b": {}, EXTENSION: {"x": 1}}}), Tasking::Welcome),
+        (json!({}), TaskRequest::Declined),
+        (json!({"elicitation": {}, "sampling": {"tools": {}}}), TaskRequest::Declined),
+        (json!({"tasks": {"requests": {}}}), TaskRequest::Declined),
+        (json!({"extensions": {"com.example/tasks": {}}}), TaskRequest::Declined),
+        (json!({"extensions": {EXTENSION: {}}}), TaskRequest::Welcome),
+        (
+            json!({"roots": {}, "extensions": {"a/b": {}, EXTENSION: {"x": 1}}}),
+            TaskRequest::Welcome,
+        ),
     ] {
         assert_eq!(tasking(capabilities.clone()), expected, "{capabilities}");
     }
     let listen = json!({"notifications": {"taskIds": ["1", "2"]}});
     for (message, expected) in [
-        (modern(1, "subscriptions/listen", listen.clone()), Tasking::Declined),
-        (declaring("subscriptions/listen", listen), Tasking::Welcome),
-        (modern(1, "tasks/get", json!({"taskId": "1"})), Tasking::Declined),
+        (modern(1, "subscriptions/listen", listen.clone()), TaskRequest::Declined),
+        (declaring("subscriptions/listen", listen), TaskRequest::Welcome),
+        (modern(1, "tasks/get", json!({"taskId": "1"})), TaskRequest::Declined),
     ] {
         assert_eq!(call(receive(&mut connection(), &message)).0.tasking, expected, "{message}");
     }
@@ -153,17 +156,17 @@ fn a_legacy_client_asks_for_each_task() {
         receive(&mut session(version), &request(1, "tools/call", params))
     };
     for (task, expected) in [
-        (json!(null), Tasking::Declined),
-        (json!({}), Tasking::Wanted(None)),
-        (json!({"ttl": null, "pollInterval": 5}), Tasking::Wanted(None)),
-        (json!({"ttl": 60000}), Tasking::Wanted(Some(60_000))),
-        (json!({"ttl": 0}), Tasking::Wanted(Some(0))),
-        (json!({"ttl": 1.5}), Tasking::Wanted(Some(1))),
-        (json!({"ttl": 1e300}), Tasking::Wanted(Some(u64::MAX))),
+        (json!(null), TaskRequest::Declined),
+        (json!({}), TaskRequest::Wanted(None)),
+        (json!({"ttl": null, "pollInterval": 5}), TaskRequest::Wanted(None)),
+        (json!({"ttl": 60000}), TaskRequest::Wanted(Some(60_000))),
+        (json!({"ttl": 0}), TaskRequest::Wanted(Some(0))),
+        (json!({"ttl": 1.5}), TaskRequest::Wanted(Some(1))),
+        (json!({"ttl": 1e300}), TaskRequest::Wanted(Some(u64::MAX))),
     ] {
         assert_eq!(call(tool(ASKED, task.clone())).0.tasking, expected, "{task}");
         for older in ["2024-11-05", "2025-03-26", "2025-06-18"] {
-            assert_eq!(call(tool(older, task.clone())).0.tasking, Tasking::Unknown);
+            assert_eq!(call(tool(older, task.clone())).0.tasking, TaskRequest::Unknown);
         }
     }
     for (task, field) in [
@@ -185,7 +188,7 @@ fn a_legacy_client_asks_for_each_task() {
         ));
     }
     let other = request(1, "prompts/get", json!({"name": "p", "task": 5}));
-    assert_eq!(call(receive(&mut session(ASKED), &other)).0.tasking, Tasking::Declined);
+    assert_eq!(call(receive(&mut session(ASKED), &other)).0.tasking, TaskRequest::Declined);
 }
 
 #[test]
@@ -200,14 +203,14 @@ fn a_wish_for_what_was_not_offered_does_not_count() {
         open_with(&mut connection, ASKED, json!({}), discovery);
         for task in [json!({"ttl": 5}), json!("odd")] {
             let (request, _) = call(receive(&mut connection, &call_with(task)));
-            assert_eq!(request.tasking, Tasking::Declined);
+            assert_eq!(request.tasking, TaskRequest::Declined);
         }
     }
     // Without a session nobody knows what was offered.
     let wire = Arc::new(wire());
     let alone = wire.receive(call_with(json!({})).to_string().into(), Some(revision(ASKED)));
     let (request, codec) = call(alone);
-    assert_eq!(request.tasking, Tasking::Wanted(None));
+    assert_eq!(request.tasking, TaskRequest::Wanted(None));
     assert!(codec.may_become_task());
     assert!(
         encoded(&codec, wharf_model::Outcome::Task(Box::new(task(TaskState::Working)))).0["result"]
@@ -218,7 +221,7 @@ fn a_wish_for_what_was_not_offered_does_not_count() {
 
 #[test]
 fn tasks_that_a_listen_names_are_bounded() {
-    let limits = WireLimits { subscriptions: 2, ..WireLimits::default() };
+    let limits = ProtocolLimits { subscriptions: 2, ..ProtocolLimits::default() };
     let mut connection = Connection::new(Arc::new(wire().limits(limits)));
     let mut listen = |ids: Value| {
         let params = json!({"notifications": {"taskIds": ids}});
@@ -237,12 +240,15 @@ fn tasks_that_a_listen_names_are_bounded() {
 fn polling_needs_no_stream() {
     let wire = Arc::new(wire().without_streams());
     let message = declaring("tasks/get", json!({"taskId": "1"}));
-    assert_eq!(call(wire.receive(message.to_string().into(), None)).0.tasking, Tasking::Welcome);
+    assert_eq!(
+        call(wire.receive(message.to_string().into(), None)).0.tasking,
+        TaskRequest::Welcome
+    );
     let tool = request(1, "tools/call", json!({"name": "t", "task": {}}));
     let mut connection = Connection::new(wire);
     open_with(&mut connection, ASKED, json!({}), offered());
     let (request, codec) = call(receive(&mut connection, &tool));
-    assert_eq!(request.tasking, Tasking::Wanted(None));
+    assert_eq!(request.tasking, TaskRequest::Wanted(None));
     let (reply, _) =
         encoded(&codec, wharf_model::Outcome::Task(Box::new(task(TaskState::Working))));
     assert_eq!(reply["result"]["task"]["taskId"], "786512e2");

@@ -139,7 +139,7 @@ fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
 /// let mut entry = config::find("files")?;
 /// if !entry.is_trusted() {
 ///     println!("{} wants to start {}", entry.source.display(), entry.summary());
-///     // Ask the user, and go on only after a yes.
+///     // ClientRequest the user, and go on only after a yes.
 ///     entry = entry.trust();
 /// }
 /// let client = Client::connect(entry).await?;

@@ -1,7 +1,7 @@
 //! What servers ask, and how it is answered.
 
 use serde_json::json;
-use wharf::{Answers, ElicitResult, ErrorKind, args, model::Body};
+use wharf::{ClientHandlerBuilder, ElicitResult, ErrorKind, args, model::Body};
 
 use crate::bed::{Bed, answers, in_time};
 
@@ -15,7 +15,7 @@ pub async fn a_form_may_be_declined(bed: Bed) {
     for (answer, expected) in
         [(ElicitResult::decline(), "declined"), (ElicitResult::cancel(), "cancelled")]
     {
-        let answers = Answers::new().elicit(move |form| {
+        let answers = ClientHandlerBuilder::new().elicit(move |form| {
             let answer = answer.clone();
             assert_eq!(form.message, "Really go?");
             async move { Ok(answer) }

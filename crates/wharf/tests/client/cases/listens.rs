@@ -1,12 +1,12 @@
 //! What servers tell of changes.
 
-use wharf::{Filter, Notification, args};
+use wharf::{Notification, SubscriptionFilter, args};
 
 use crate::bed::{Bed, in_time};
 
 pub async fn a_change_of_the_tools_is_heard(bed: Bed) {
     let client = bed.client().await;
-    let filter = Filter { tools: true, prompts: true, ..Filter::default() };
+    let filter = SubscriptionFilter { tools: true, prompts: true, ..SubscriptionFilter::default() };
     let mut heard = in_time(client.listen(filter.clone())).await.unwrap();
     assert!(heard.agreed().tools);
     let before = in_time(client.tools().all()).await.unwrap().len();

@@ -32,12 +32,12 @@ const ISSUER: &str = "https://as.example";
 #[test]
 fn logins_are_kept_by_server_and_issuer() {
     let folder = Folder::new("keyed");
-    let vault = FileVault::at(folder.file());
+    let vault = FileTokenStore::at(folder.file());
     assert_eq!(vault.get(SERVER, ISSUER).unwrap(), None);
     vault.put(SERVER, ISSUER, json!(1)).unwrap();
     vault.put(SERVER, "https://other.example", json!(2)).unwrap();
     vault.put(SERVER, ISSUER, json!(3)).unwrap();
-    let again = FileVault::at(folder.file());
+    let again = FileTokenStore::at(folder.file());
     assert_eq!(again.get(SERVER, ISSUER).unwrap(), Some(json!(3)));
     assert_eq!(again.get("https://mcp.example", ISSUER).unwrap(), None);
     assert_eq!(again.keys().unwrap().len(), 2);
@@ -49,14 +49,14 @@ fn logins_are_kept_by_server_and_issuer() {
 #[test]
 fn a_file_is_the_same_wherever_a_process_goes() {
     let here = env::current_dir().unwrap();
-    assert_eq!(FileVault::at("logins.json").path(), here.join("logins.json"));
-    assert_eq!(FileVault::at(here.join("a/logins.json")).path(), here.join("a/logins.json"));
+    assert_eq!(FileTokenStore::at("logins.json").path(), here.join("logins.json"));
+    assert_eq!(FileTokenStore::at(here.join("a/logins.json")).path(), here.join("a/logins.json"));
 }
 
 #[tokio::test]
 async fn a_vault_gives_back_what_it_was_given() {
     let folder = Folder::new("vault");
-    let vault = FileVault::at(folder.file());
+    let vault = FileTokenStore::at(folder.file());
     let mut login = Login::new(LoginKey::new(SERVER, ISSUER));
     login.asked = vec!["files:read".to_owned()];
     assert_eq!(vault.load(&login.key).await.unwrap(), None);
@@ -75,7 +75,7 @@ async fn a_vault_gives_back_what_it_was_given() {
 #[tokio::test]
 async fn one_renewal_at_a_time() {
     let folder = Folder::new("renewals");
-    let vault = FileVault::at(folder.file());
+    let vault = FileTokenStore::at(folder.file());
     let key = LoginKey::new(SERVER, ISSUER);
     let held = vault.hold(&key).await.unwrap();
     let at_once = || {
@@ -97,19 +97,19 @@ fn writers_do_not_lose_each_other() {
             let path = &path;
             scope.spawn(move || {
                 for each in 0..5 {
-                    let vault = FileVault::at(path.clone());
+                    let vault = FileTokenStore::at(path.clone());
                     vault.put(&format!("https://{writer}.{each}"), ISSUER, json!(writer)).unwrap();
                 }
             });
         }
     });
-    assert_eq!(FileVault::at(path).keys().unwrap().len(), 40);
+    assert_eq!(FileTokenStore::at(path).keys().unwrap().len(), 40);
 }
 
 #[test]
 fn what_is_no_file_of_logins_is_left_as_it_is() {
     let folder = Folder::new("foreign");
-    let vault = FileVault::at(folder.file());
+    let vault = FileTokenStore::at(folder.file());
     vault.put(SERVER, ISSUER, json!(1)).unwrap();
     fs::write(folder.file(), "hunter2").unwrap();
     for problem in
@@ -123,7 +123,7 @@ fn what_is_no_file_of_logins_is_left_as_it_is() {
 #[tokio::test]
 async fn what_is_too_long_to_be_read_again_is_not_written() {
     let folder = Folder::new("room");
-    let vault = FileVault::at(folder.file());
+    let vault = FileTokenStore::at(folder.file());
     let mut login = Login::new(LoginKey::new(SERVER, ISSUER));
     vault.save(&login).await.unwrap();
     let kept = login.clone();
@@ -151,7 +151,7 @@ mod unix {
     #[test]
     fn only_the_owner_can_read_it() {
         let folder = Folder::new("owner");
-        let vault = FileVault::at(folder.file());
+        let vault = FileTokenStore::at(folder.file());
         vault.put(SERVER, ISSUER, json!(1)).unwrap();
         let state = folder.file().parent().unwrap().to_owned();
         assert_eq!((mode(&folder.file()), mode(&state)), (0o600, 0o700));
@@ -174,7 +174,7 @@ mod unix {
     #[test]
     fn links_and_pipes_are_refused() {
         let folder = Folder::new("links");
-        let vault = FileVault::at(folder.file());
+        let vault = FileTokenStore::at(folder.file());
         vault.put(SERVER, ISSUER, json!(1)).unwrap();
         let elsewhere = folder.0.join("elsewhere.json");
         fs::rename(folder.file(), &elsewhere).unwrap();
@@ -211,11 +211,11 @@ mod unix {
     fn a_keychain_keeps_the_key_and_never_sees_it_as_an_argument() {
         let folder = Folder::new("secret-tool");
         let keychain = Keychain::secret_tool(fake(&folder, SECRET_TOOL));
-        let vault = FileVault::at(folder.file()).keychain(keychain.clone());
+        let vault = FileTokenStore::at(folder.file()).keychain(keychain.clone());
         vault.put(SERVER, ISSUER, json!({"token": "hunter2"})).unwrap();
         assert!(vault.is_sealed());
         assert!(!fs::read_to_string(folder.file()).unwrap().contains("hunter2"));
-        let again = FileVault::at(folder.file()).keychain(keychain);
+        let again = FileTokenStore::at(folder.file()).keychain(keychain);
         assert_eq!(again.get(SERVER, ISSUER).unwrap(), Some(json!({"token": "hunter2"})));
         let key = fs::read_to_string(folder.0.join("key")).unwrap();
         let calls = fs::read_to_string(folder.0.join("calls")).unwrap();
@@ -225,10 +225,10 @@ mod unix {
         let stored = format!("store --label=Wharf logins service wharf account {account}");
         assert_eq!(lines, [stored.as_str(), lines[1], lines[1]]);
         // Without the keychain it stays shut, and says why; forgetting needs no key.
-        let shut = FileVault::at(folder.file());
+        let shut = FileTokenStore::at(folder.file());
         assert!(shut.get(SERVER, ISSUER).unwrap_err().0.contains("keychain"));
         fs::rename(folder.0.join("key"), folder.0.join("lost")).unwrap();
-        let locked = FileVault::at(folder.file()).keychain(vault.keychain.clone().unwrap());
+        let locked = FileTokenStore::at(folder.file()).keychain(vault.keychain.clone().unwrap());
         assert!(locked.put(SERVER, ISSUER, json!(1)).unwrap_err().0.contains("unlock"));
         assert!(locked.get(SERVER, ISSUER).unwrap_err().0.contains("unlock"));
         fs::rename(folder.0.join("lost"), folder.0.join("key")).unwrap();
@@ -240,7 +240,7 @@ mod unix {
     async fn the_keychain_is_asked_again_when_another_process_began_anew() {
         let folder = Folder::new("anew");
         let keychain = Keychain::secret_tool(fake(&folder, SECRET_TOOL));
-        let process = || FileVault::at(folder.file()).keychain(keychain.clone());
+        let process = || FileTokenStore::at(folder.file()).keychain(keychain.clone());
         let (ours, theirs) = (process(), process());
         let login = |issuer: &str| Login::new(LoginKey::new(SERVER, issuer));
         let (first, second) = (login(ISSUER), login("https://other.example"));
@@ -263,7 +263,7 @@ mod unix {
     async fn a_keychain_that_was_locked_since_loses_no_login() {
         let folder = Folder::new("locked");
         let keychain = Keychain::secret_tool(fake(&folder, SECRET_TOOL));
-        let process = || FileVault::at(folder.file()).keychain(keychain.clone());
+        let process = || FileTokenStore::at(folder.file()).keychain(keychain.clone());
         let (ours, key) = (process(), folder.0.join("key"));
         let login = |issuer: &str| Login::new(LoginKey::new(SERVER, issuer));
         let (first, second) = (login(ISSUER), login("https://other.example"));
@@ -295,10 +295,10 @@ mod unix {
                       find-generic-password) cat key 2>/dev/null || exit 44;; \
                       delete-generic-password) rm key;; esac\n";
         let keychain = Keychain::security(fake(&folder, script));
-        let vault = FileVault::at(folder.file()).keychain(keychain.clone());
+        let vault = FileTokenStore::at(folder.file()).keychain(keychain.clone());
         vault.put(SERVER, ISSUER, json!(1)).unwrap();
         assert!(vault.is_sealed());
-        let again = FileVault::at(folder.file()).keychain(keychain);
+        let again = FileTokenStore::at(folder.file()).keychain(keychain);
         assert_eq!(again.get(SERVER, ISSUER).unwrap(), Some(json!(1)));
         let key = fs::read_to_string(folder.0.join("key")).unwrap();
         let calls = fs::read_to_string(folder.0.join("calls")).unwrap();
@@ -318,7 +318,7 @@ mod unix {
             // It takes everything, and keeps nothing.
             Keychain::security("true"),
         ] {
-            let vault = FileVault::at(folder.file()).keychain(keychain);
+            let vault = FileTokenStore::at(folder.file()).keychain(keychain);
             vault.put(SERVER, ISSUER, json!(1)).unwrap();
             assert!(!vault.is_sealed());
             assert_eq!(vault.get(SERVER, ISSUER).unwrap(), Some(json!(1)));

@@ -7,11 +7,11 @@ use std::{
 };
 
 use serde_json::value::RawValue;
-use wharf_model::{Ask, Error, ErrorKind};
+use wharf_model::{ClientRequest, Error, ErrorKind};
 
 use crate::tasks::run::state::{Link, PAUSES, State, Stop};
 use crate::{
-    context::client_requests::AskError,
+    context::client_requests::ClientRequestError,
     tasks::storage::{
         Kept, Update, nested_json,
         record::{Changed, Refusal, Said},
@@ -25,8 +25,8 @@ impl Link {
         &self,
         key: &str,
         question: &str,
-        ask: &Ask,
-    ) -> Result<Box<RawValue>, AskError> {
+        ask: &ClientRequest,
+    ) -> Result<Box<RawValue>, ClientRequestError> {
         let answered = |state: &State| match state.answers.get(key) {
             Some(answer) if answer.question == question => Some(answer.said.clone()),
             _ => None,
@@ -41,7 +41,7 @@ impl Link {
             return understood(said);
         }
         if let Some(problem) = problem(ask, self.options.item) {
-            return Err(AskError::Invalid(format!("`{key}` {problem}")));
+            return Err(ClientRequestError::Invalid(format!("`{key}` {problem}")));
         }
         let most = self.options.questions;
         // From here on: the store may have the question even if nobody waits for its word.
@@ -64,7 +64,7 @@ impl Link {
         };
         if let Some(reason) = refused {
             pending.key = None;
-            return Err(AskError::Invalid(reason));
+            return Err(ClientRequestError::Invalid(reason));
         }
         let said = poll_fn(|cx| {
             let mut state = self.lock();
@@ -151,19 +151,19 @@ impl Drop for Pending<'_> {
     }
 }
 
-fn understood(said: Said) -> Result<Box<RawValue>, AskError> {
+fn understood(said: Said) -> Result<Box<RawValue>, ClientRequestError> {
     match said {
         Said::Result(json) => Ok(json),
-        Said::Refused(error) => Err(AskError::Refused((&error).into())),
+        Said::Refused(error) => Err(ClientRequestError::Refused((&error).into())),
     }
 }
 
 /// Why a question cannot be kept.
-fn problem(ask: &Ask, most: usize) -> Option<&'static str> {
+fn problem(ask: &ClientRequest, most: usize) -> Option<&'static str> {
     let written = match ask {
-        Ask::Elicit(form) => serde_json::to_vec(form),
-        Ask::ElicitUrl(url) => serde_json::to_vec(url),
-        Ask::Sample(request) => serde_json::to_vec(request),
+        ClientRequest::Elicit(form) => serde_json::to_vec(form),
+        ClientRequest::ElicitUrl(url) => serde_json::to_vec(url),
+        ClientRequest::Sample(request) => serde_json::to_vec(request),
         _ => return None,
     };
     match written {

@@ -13,7 +13,7 @@ pub use crate::client::stream::child::environment::Environment;
 
 use crate::client::stream::child::{process::Process, stderr::Tail};
 use crate::client::{
-    LinkOptions,
+    ClientTransportOptions,
     stream::connector::{Dial, Ends, LineSink, LineSource},
 };
 
@@ -203,7 +203,7 @@ impl Dial for ChildCommand {
         Some(format!("child:{dir}\0{}\0{}", self.program, self.args.join("\0")))
     }
 
-    async fn dial(&self, options: &LinkOptions) -> Result<Ends<Self>, Error> {
+    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
         let spawned = self.command().spawn();
         let mut child = spawned.map_err(|problem| {
             let advice = self.advice(&problem);

@@ -13,7 +13,7 @@ use tokio::{
 };
 use wharf_wire::{Line, Lines};
 
-use crate::client::{Trace, Traced};
+use crate::client::{Trace, TraceEvent};
 
 /// How much of the end is kept.
 const KEPT: usize = 4 << 10;
@@ -67,7 +67,7 @@ async fn read(mut stderr: impl AsyncRead + Unpin, trace: Option<Trace>, kept: Ar
                 Line::TooLong => "(a line too long to show)".into(),
             };
             if let Some(trace) = &trace {
-                trace(Traced::Note(&format!("stderr: {text}")));
+                trace(TraceEvent::Note(&format!("stderr: {text}")));
             }
             keep(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &text);
         }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::sync::mpsc;
-use wharf_model::{Bus, Ear};
+use wharf_model::{Bus, BusSubscriber};
 
 /// Where it is said.
 pub(super) const TOPIC: &str = "sessions";
@@ -110,7 +110,7 @@ impl Queue {
     }
 }
 
-impl Ear for Queue {
+impl BusSubscriber for Queue {
     fn hear(&self, _: &str, message: &[u8]) {
         if let Ok(text) = std::str::from_utf8(message) {
             self.put(text);

@@ -21,7 +21,7 @@ use tokio::{
     sync::{Notify, watch},
     time::{Instant, timeout},
 };
-use wharf_model::{Error, ErrorKind, Reach, Stored, Stores};
+use wharf_model::{Error, ErrorKind, Sharing, Stored, Stores};
 
 use crate::Shutdown;
 use crate::task_set::Tasks;
@@ -79,7 +79,7 @@ impl Fleet {
         tasks: &Arc<Tasks>,
         shutdown: &Shutdown,
     ) -> Option<Arc<Self>> {
-        let stores = stores.filter(|stores| stores.reach == Reach::Fleet)?.clone();
+        let stores = stores.filter(|stores| stores.reach == Sharing::Fleet)?.clone();
         let mut node = [0; 4];
         getrandom::fill(&mut node).ok()?;
         Some(Arc::new(Fleet {

@@ -29,7 +29,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-use wharf_model::Scope;
+use wharf_model::RequestExtensions;
 
 use crate::server::http::{
     HttpLimits, HttpService,
@@ -99,7 +99,7 @@ impl HttpService {
     }
 }
 
-async fn connection(site: Arc<Site>, stream: TcpStream, scope: Scope, seat: Sitting) {
+async fn connection(site: Arc<Site>, stream: TcpStream, scope: RequestExtensions, seat: Sitting) {
     // Replies are written whole, so waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
     // A client that is gone without a word would hold its streams for as long as they are silent.
@@ -168,7 +168,7 @@ async fn serve_connection<S>(
     site: &Arc<Site>,
     mut stream: S,
     agreed: Agreed,
-    scope: Scope,
+    scope: RequestExtensions,
     seat: Sitting,
 ) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -184,8 +184,13 @@ async fn serve_connection<S>(
     }
 }
 
-async fn serve_http1<S>(site: &Arc<Site>, stream: S, begun: Bytes, mut scope: Scope, seat: Sitting)
-where
+async fn serve_http1<S>(
+    site: &Arc<Site>,
+    stream: S,
+    begun: Bytes,
+    mut scope: RequestExtensions,
+    seat: Sitting,
+) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let limits = site.http.limits;
@@ -203,8 +208,13 @@ where
     drive(site, connection, |it| it.graceful_shutdown(), |_| pending(), ready(())).await;
 }
 
-async fn serve_http2<S>(site: &Arc<Site>, stream: S, begun: Bytes, mut scope: Scope, seat: Sitting)
-where
+async fn serve_http2<S>(
+    site: &Arc<Site>,
+    stream: S,
+    begun: Bytes,
+    mut scope: RequestExtensions,
+    seat: Sitting,
+) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let limits = site.http.limits;
@@ -317,7 +327,7 @@ type Answer = Result<response::Reply, Infallible>;
 fn answer(
     site: Arc<Site>,
     request: Request<Incoming>,
-    mut scope: Scope,
+    mut scope: RequestExtensions,
     turn: Turn,
     well_formed: bool,
 ) -> impl Future<Output = Answer> {

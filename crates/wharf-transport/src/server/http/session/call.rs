@@ -10,7 +10,9 @@ use std::{
 };
 
 use tokio::time::timeout_at;
-use wharf_model::{BoxFuture, Event, Exchange, Notification, Outcome, Request, Scope};
+use wharf_model::{
+    ActiveCall, BoxFuture, Event, Notification, Outcome, Request, RequestExtensions,
+};
 use wharf_wire::Codec;
 
 use crate::server::http::session::{
@@ -22,7 +24,7 @@ use crate::{
     server::{
         http::auth::{Until, expired},
         jsonl::{
-            client_requests::Asks,
+            client_requests::OpenClientRequests,
             write_queue::{give_way, make_room},
         },
     },
@@ -35,7 +37,7 @@ const REUSED: usize = 4 << 10;
 
 /// One call that was begun.
 pub(crate) struct Begun {
-    exchange: Exchange,
+    exchange: ActiveCall,
     pub(crate) codec: Codec,
     /// What came of it at once.
     pub(crate) first: Option<Event>,
@@ -47,12 +49,17 @@ pub(crate) struct Begun {
 
 impl Begun {
     /// Begins a call, and polls it once where it is: most calls end then and there.
-    pub(crate) fn new(session: &Session, mut request: Request, codec: Codec, scope: Scope) -> Self {
+    pub(crate) fn new(
+        session: &Session,
+        mut request: Request,
+        codec: Codec,
+        scope: RequestExtensions,
+    ) -> Self {
         let until = scope.get().copied().filter(|_| codec.waits());
         request.scope = scope;
         let host = &session.common.host;
         let timer = host.timer.clone();
-        let mut exchange = Exchange::start(&*host.service, request, timer, host.deadlines);
+        let mut exchange = ActiveCall::start(&*host.service, request, timer, host.deadlines);
         // Nobody need be woken: a call that goes on is polled again at once, by its task.
         let mut cx = Context::from_waker(Waker::noop());
         let first = match exchange.poll_event(&mut cx) {
@@ -121,7 +128,7 @@ impl Begun {
             beginning,
             log,
             tally,
-            asks: Asks::default(),
+            asks: OpenClientRequests::default(),
             message: Vec::new(),
         });
         session.flight().board(id, visit.is_none(), held, |number| {
@@ -134,7 +141,7 @@ impl Begun {
 /// One call under way.
 struct Call {
     session: Arc<Session>,
-    exchange: Exchange,
+    exchange: ActiveCall,
     /// Ends a listen when the server stops, even if its service does not know that, what waits when its caller's
     /// pass ends, and any call when the grace period is over.
     closing: BoxFuture<Option<Event>>,
@@ -147,7 +154,7 @@ struct Call {
     log: Arc<Log>,
     /// Where its reply goes; a listen of a session has none.
     tally: Option<Arc<Tally>>,
-    asks: Asks,
+    asks: OpenClientRequests,
     /// What it said last, whose memory is used for what it says next.
     message: Vec<u8>,
 }
@@ -190,7 +197,7 @@ impl Call {
         // Whether the client reads nothing but the reply.
         let quiet = self.tally.as_ref().is_some_and(|tally| tally.quiet);
         match event {
-            Event::Ask(id, ask) if quiet => {
+            Event::ClientRequest(id, ask) if quiet => {
                 self.exchange.refuse(id, &ask);
                 false
             }
@@ -200,7 +207,7 @@ impl Call {
                 self.codec.notify(&notification, message)
                     && !(is_change(&notification) && self.log.has_unread(message))
             }
-            Event::Ask(id, ask) => {
+            Event::ClientRequest(id, ask) => {
                 let answers = self.exchange.answers();
                 self.asks.put(flight, answers, &self.codec, id, &ask, message)
             }
@@ -213,7 +220,7 @@ impl Call {
             },
             Event::LetGo => {
                 if self.session.polls {
-                    self.log.let_go();
+                    self.log.release_connection();
                 }
                 false
             }

@@ -237,7 +237,7 @@ impl Log {
     }
 
     /// Lets the reader go with what has been said so far.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn release_connection(&self) {
         let mut state = self.lock();
         let newest = state.newest;
         let Some(reader) = &mut state.reader else { return };

@@ -6,7 +6,9 @@ use std::{
     task::Poll,
 };
 
-use wharf_model::{Event, Exchange, Filter, LiveFilter, Notification, Scope};
+use wharf_model::{
+    ActiveCall, Event, LiveSubscriptionFilter, Notification, RequestExtensions, SubscriptionFilter,
+};
 use wharf_wire::Codec;
 
 use crate::server::http::cluster::LOOK;
@@ -14,17 +16,17 @@ use crate::server::http::session::session::Session;
 
 /// What feeds a session's own stream for as long as somebody follows it.
 pub(crate) struct Listening {
-    scope: Scope,
+    scope: RequestExtensions,
     /// None while the client is not ready for it, or the service not willing.
-    begun: Option<(Exchange, Codec)>,
+    begun: Option<(ActiveCall, Codec)>,
     /// What may have happened while nobody listened.
     supposed: VecDeque<Notification>,
     /// What the session follows, and the resources that it followed when the listen began.
-    followed: Option<(LiveFilter, BTreeSet<String>)>,
+    followed: Option<(LiveSubscriptionFilter, BTreeSet<String>)>,
 }
 
 impl Listening {
-    pub(crate) fn new(scope: Scope) -> Self {
+    pub(crate) fn new(scope: RequestExtensions) -> Self {
         Listening { scope, begun: None, supposed: VecDeque::new(), followed: None }
     }
 
@@ -57,7 +59,7 @@ impl Listening {
                 Event::Notify(notification) if codec.notify(&notification, &mut message) => {
                     return message;
                 }
-                Event::Ask(id, ask) => exchange.refuse(id, &ask),
+                Event::ClientRequest(id, ask) => exchange.refuse(id, &ask),
                 Event::Done(_) => {
                     self.begun = None;
                     tokio::time::sleep(LOOK).await;
@@ -81,11 +83,11 @@ impl Listening {
             // Who cannot look back must suppose that everything has changed.
             self.supposed = filter.read(everything);
         }
-        let uris = |filter: &LiveFilter| filter.read(|filter| filter.uris.clone());
+        let uris = |filter: &LiveSubscriptionFilter| filter.read(|filter| filter.uris.clone());
         self.followed = request.filter.clone().map(|filter| (filter.clone(), uris(&filter)));
         request.scope = self.scope.clone();
         let timer = host.timer.clone();
-        let exchange = Exchange::start(&*host.service, request, timer, host.deadlines);
+        let exchange = ActiveCall::start(&*host.service, request, timer, host.deadlines);
         self.begun = Some((exchange, codec));
     }
 
@@ -97,7 +99,7 @@ impl Listening {
 }
 
 /// All that a listener with this filter could be told.
-fn everything(filter: &Filter) -> VecDeque<Notification> {
+fn everything(filter: &SubscriptionFilter) -> VecDeque<Notification> {
     use Notification::{PromptsChanged, ResourcesChanged, ToolsChanged};
     let lists = [ToolsChanged, PromptsChanged, ResourcesChanged];
     let updates =

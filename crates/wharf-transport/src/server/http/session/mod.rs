@@ -27,14 +27,14 @@ use std::{
 
 use bytes::Bytes;
 use http::HeaderValue;
-use wharf_model::{Caller, Error, Exchange, Outcome, Request, Scope};
-use wharf_wire::{Codec, Connection, Field, Received};
+use wharf_model::{ActiveCall, Caller, Error, Outcome, Request, RequestExtensions};
+use wharf_wire::{Codec, Connection, HeaderField, Received};
 
 use crate::server::http::session::{
     session::{Common, Session, Visit},
     table::Table,
 };
-use crate::{Host, Shutdown, server::jsonl::in_flight::no_place};
+use crate::{ServerContext, Shutdown, server::jsonl::in_flight::no_place};
 use crate::{
     server::http::{
         HttpLimits,
@@ -67,7 +67,7 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     pub(crate) fn new(
-        host: Arc<Host>,
+        host: Arc<ServerContext>,
         limits: HttpLimits,
         tasks: Arc<Tasks>,
         shutdown: Shutdown,
@@ -83,9 +83,9 @@ impl Sessions {
         self: &'a Arc<Self>,
         seen: &'a Seen<'_>,
         message: Bytes,
-        scope: Scope,
+        scope: RequestExtensions,
     ) -> Due<'a> {
-        if seen.session == Field::Absent {
+        if seen.session == HeaderField::Absent {
             return Due::later(self.open(seen, message, scope));
         }
         if let Some(fleet) = &self.fleet {
@@ -98,7 +98,7 @@ impl Sessions {
     }
 
     /// Opens the session's own stream, or resumes any of its streams.
-    pub(crate) async fn get(self: &Arc<Self>, seen: &Seen<'_>, scope: Scope) -> Reply {
+    pub(crate) async fn get(self: &Arc<Self>, seen: &Seen<'_>, scope: RequestExtensions) -> Reply {
         if !seen.accept.events {
             return response::refuse(406, "Accept must allow text/event-stream");
         }
@@ -116,7 +116,7 @@ impl Sessions {
         let own = visit.own_stream();
         let listening = self.listen(visit.session(), &scope, true);
         match seen.last_event {
-            Field::Absent => match (Follower::of(visit, own), listening) {
+            HeaderField::Absent => match (Follower::of(visit, own), listening) {
                 (Some(follower), Ok(())) => post::stream(follower),
                 (Some(_), Err(error)) => post::unheard(&error),
                 (None, _) => response::refuse(409, "The session's own stream is open already"),
@@ -132,7 +132,11 @@ impl Sessions {
     }
 
     /// Ends a session.
-    pub(crate) async fn delete(self: &Arc<Self>, seen: &Seen<'_>, scope: Scope) -> Reply {
+    pub(crate) async fn delete(
+        self: &Arc<Self>,
+        seen: &Seen<'_>,
+        scope: RequestExtensions,
+    ) -> Reply {
         if let Some(fleet) = &self.fleet {
             let reply = async {
                 let visit = self.enter_shared(fleet, seen, &scope).await?;
@@ -154,16 +158,16 @@ impl Sessions {
         }
     }
 
-    fn visit(&self, seen: &Seen<'_>, scope: &Scope) -> Result<Visit, Box<Reply>> {
+    fn visit(&self, seen: &Seen<'_>, scope: &RequestExtensions) -> Result<Visit, Box<Reply>> {
         let refuse = |problem| Err(Box::new(response::refuse(400, problem)));
         match seen.session {
-            Field::One(id) => {
+            HeaderField::One(id) => {
                 let visit = self.find(id, scope).ok_or_else(|| Box::new(Sessions::gone()))?;
-                visit.hear_as(scope);
+                visit.set_principal(scope);
                 Ok(visit)
             }
-            Field::Absent => refuse("There is no Mcp-Session-Id header"),
-            Field::Several => refuse("There is more than one Mcp-Session-Id header"),
+            HeaderField::Absent => refuse("There is no Mcp-Session-Id header"),
+            HeaderField::Several => refuse("There is more than one Mcp-Session-Id header"),
         }
     }
 
@@ -173,7 +177,12 @@ impl Sessions {
     }
 
     /// Answers a message without a session, which may open one.
-    async fn open(self: &Arc<Self>, seen: &Seen<'_>, message: Bytes, scope: Scope) -> Reply {
+    async fn open(
+        self: &Arc<Self>,
+        seen: &Seen<'_>,
+        message: Bytes,
+        scope: RequestExtensions,
+    ) -> Reply {
         let mut connection = Connection::new(self.common.host.wire.clone());
         match connection.receive_http(message, &seen.message) {
             Received::Call(mut request, codec) => {
@@ -205,7 +214,8 @@ impl Sessions {
     /// Runs a call to its end. If the client goes away before, nothing is left of it.
     async fn run(&self, request: Request, codec: Codec) -> (CallStream, Outcome) {
         let host = &self.common.host;
-        let exchange = Exchange::start(&*host.service, request, host.timer.clone(), host.deadlines);
+        let exchange =
+            ActiveCall::start(&*host.service, request, host.timer.clone(), host.deadlines);
         let mut call = CallStream::new(exchange, codec, &self.common.shutdown, None);
         // Nobody need be woken: one that goes on is polled again at once.
         let first = call.poll_end(&mut Context::from_waker(Waker::noop()));

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::time::timeout;
-use wharf_model::{Error, Event, Outcome, Request, Scope};
+use wharf_model::{Error, Event, Outcome, Request, RequestExtensions};
 use wharf_wire::{Codec, Received, sse};
 
 use crate::server::http::session::{
@@ -33,7 +33,7 @@ use crate::server::{
 /// What was posted at once.
 pub(super) struct Posted {
     pub(super) visit: Visit,
-    pub(super) scope: Scope,
+    pub(super) scope: RequestExtensions,
     pub(super) accept: Accept,
     pub(super) length: usize,
 }
@@ -45,7 +45,7 @@ impl Sessions {
         visit: Visit,
         seen: &Seen<'_>,
         message: Bytes,
-        scope: Scope,
+        scope: RequestExtensions,
     ) -> Due<'static> {
         let (accept, length) = (seen.accept, message.len());
         // Its own statement, so that the next message can be read while this one is answered.
@@ -179,7 +179,7 @@ impl Sessions {
     pub(super) fn listen(
         &self,
         session: &Arc<Session>,
-        scope: &Scope,
+        scope: &RequestExtensions,
         is_heard: bool,
     ) -> Result<(), Box<Error>> {
         // Where several processes serve the session, whoever follows its stream listens.

@@ -12,7 +12,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use tokio::time::{Instant, timeout};
-use wharf_model::{Caller, Principal, Scope};
+use wharf_model::{Caller, Principal, RequestExtensions};
 use wharf_wire::Connection;
 
 use crate::server::http::session::{
@@ -21,7 +21,7 @@ use crate::server::http::session::{
     replay_budget::Kept,
 };
 use crate::{
-    Host, Shutdown,
+    ServerContext, Shutdown,
     server::{
         http::{HttpLimits, session::id},
         jsonl::in_flight::Flight,
@@ -38,7 +38,7 @@ pub(crate) const OWN: u64 = 0;
 
 /// What all sessions of one endpoint share.
 pub(crate) struct Common {
-    pub(crate) host: Arc<Host>,
+    pub(crate) host: Arc<ServerContext>,
     pub(crate) limits: HttpLimits,
     pub(crate) shutdown: Shutdown,
     pub(crate) kept: Kept,
@@ -46,7 +46,11 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    pub(crate) fn new(host: Arc<Host>, limits: HttpLimits, shutdown: Shutdown) -> Arc<Self> {
+    pub(crate) fn new(
+        host: Arc<ServerContext>,
+        limits: HttpLimits,
+        shutdown: Shutdown,
+    ) -> Arc<Self> {
         let kept = Kept::new(limits.replay_total, limits.replay_time);
         Arc::new(Common { host, limits, shutdown, kept, begun: Instant::now() })
     }
@@ -125,7 +129,7 @@ impl Session {
     }
 
     /// Whether whoever sent this request opened the session.
-    pub(crate) fn belongs_to(&self, scope: &Scope) -> bool {
+    pub(crate) fn belongs_to(&self, scope: &RequestExtensions) -> bool {
         let opener = match &self.caller {
             Caller::Principal(id) => Some(&**id),
             Caller::Address(_) | Caller::Local => None,
@@ -150,9 +154,9 @@ impl Session {
     }
 
     /// Lets the session hear what whoever sent this request may hear: a new token may be good for less.
-    pub(crate) fn hear_as(&self, scope: &Scope) {
+    pub(crate) fn set_principal(&self, scope: &RequestExtensions) {
         if let Some(caller) = scope.get() {
-            self.connection().hear_as(caller);
+            self.connection().set_principal(caller);
         }
     }
 
@@ -387,6 +391,6 @@ impl Drop for Visit {
 }
 
 /// Who sent a request, if anybody authenticated them.
-pub(crate) fn principal(scope: &Scope) -> Option<&str> {
+pub(crate) fn principal(scope: &RequestExtensions) -> Option<&str> {
     scope.get::<Principal>().map(Principal::id)
 }

@@ -8,7 +8,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use tokio::time::sleep;
-use wharf_model::{LogThrottle, Scope};
+use wharf_model::{LogThrottle, RequestExtensions};
 
 use crate::server::http::{
     HttpLimits,
@@ -99,7 +99,7 @@ impl Sessions {
     }
 
     /// The session of this id, for whoever opened it. There is no telling apart why there is none.
-    pub(crate) fn find(&self, name: &[u8], scope: &Scope) -> Option<Visit> {
+    pub(crate) fn find(&self, name: &[u8], scope: &RequestExtensions) -> Option<Visit> {
         let id = id(name)?;
         let mut table = self.lock();
         let session = table.sessions.get(&id).filter(|session| session.belongs_to(scope))?;

@@ -19,14 +19,14 @@ use tokio::{
     time::{Instant, Sleep, sleep, sleep_until, timeout},
 };
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control};
-use wharf_model::Scope;
+use wharf_model::RequestExtensions;
 
 use crate::server::http::websocket::{
     frames,
     frames::{Frames, Piece},
 };
 use crate::{
-    Host, Shutdown, serve_lines,
+    ServerContext, Shutdown, serve_lines,
     server::http::{HttpLimits, auth::Until},
 };
 
@@ -53,8 +53,8 @@ enum Note {
 
 /// Serves one client until it is gone or `shutdown` stops.
 pub(super) async fn serve<S>(
-    host: Arc<Host>,
-    scope: Scope,
+    host: Arc<ServerContext>,
+    scope: RequestExtensions,
     stream: S,
     limits: HttpLimits,
     shutdown: Shutdown,

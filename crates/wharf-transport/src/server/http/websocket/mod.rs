@@ -13,7 +13,7 @@ use http::{
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use wharf_model::Scope;
+use wharf_model::RequestExtensions;
 
 use crate::server::http::{response, response::Reply, service::Site};
 use crate::server::limits::connection_slots::Seat;
@@ -32,7 +32,7 @@ pub(crate) fn is_asked(parts: &Parts) -> bool {
 }
 
 /// Answers the handshake, and serves the client once the connection is a WebSocket.
-pub(crate) fn upgrade(site: &Arc<Site>, parts: &Parts, mut scope: Scope) -> Reply {
+pub(crate) fn upgrade(site: &Arc<Site>, parts: &Parts, mut scope: RequestExtensions) -> Reply {
     let headers = &parts.headers;
     if headers.get(header::SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
         let mut reply = response::refuse(426, "The version of WebSocket spoken here is 13");

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::Keep;
+use wharf_model::Retention;
 use wharf_wire::CallId;
 
 use crate::server::http::session::{
@@ -162,7 +162,7 @@ impl Journal {
         let keep = keep(&self.limits, event.len());
         // Calls may be silent for longer than sessions may be idle.
         let ttl = if kind == Kind::End { keep.ttl } else { keep.ttl.max(UNENDED) };
-        let keep = Keep { ttl, ..keep };
+        let keep = Retention { ttl, ..keep };
         self.fleet.ask(self.fleet.stores.events.append(&self.name(), event, keep)).await
     }
 
@@ -172,8 +172,8 @@ impl Journal {
 }
 
 /// How much of a stream is kept whose newest event is so long: it, at least.
-pub(crate) fn keep(limits: &HttpLimits, length: usize) -> Keep {
-    Keep {
+pub(crate) fn keep(limits: &HttpLimits, length: usize) -> Retention {
+    Retention {
         // One more than clients see, which says that there is a stream.
         events: limits.replay_events.max(1) + 1,
         bytes: limits.replay_bytes.max(length),

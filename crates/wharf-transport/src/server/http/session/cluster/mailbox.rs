@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
-use wharf_model::{Error, ErrorKind, Events, Keep};
+use wharf_model::{Error, ErrorKind, Events, Retention};
 use wharf_wire::{CallId, Received};
 
 use crate::server::http::cluster::{Away, EVERYBODY, Fleet, Hearing, LOOK, Word};
@@ -18,7 +18,7 @@ use crate::server::http::session::{
 };
 
 /// How much of its mail a process finds, at least as long as it may take to look.
-const KEEP: Keep = Keep { events: 4096, bytes: 64 << 20, ttl: LOOK.saturating_mul(12) };
+const KEEP: Retention = Retention { events: 4096, bytes: 64 << 20, ttl: LOOK.saturating_mul(12) };
 /// How long a letter may be.
 const LONGEST: usize = 1 << 20;
 /// How often a process writes to itself, so that its mailbox is not forgotten for want of mail and

@@ -10,8 +10,8 @@ use std::{
 
 use bytes::Bytes;
 use tokio::sync::{Mutex as AsyncMutex, Notify};
-use wharf_model::{Moment, Record, Service};
-use wharf_wire::{Connection, Heads, Received};
+use wharf_model::{ChangeVersion, Record, Service};
+use wharf_wire::{Connection, McpHeaders, Received};
 
 use crate::server::http::cluster::{Away, Fleet, Word};
 use crate::server::http::session::session::{OWN, Session};
@@ -152,7 +152,7 @@ impl Member {
         &self,
         session: &Session,
         message: Bytes,
-        heads: &Heads<'_>,
+        heads: &McpHeaders<'_>,
     ) -> Result<Received, Unkept> {
         let (received, edited) = {
             let mut connection = session.connection();
@@ -333,7 +333,7 @@ impl Member {
 fn put_off(connection: &mut Connection, received: &mut Received, service: &dyn Service) {
     match received {
         Received::Call(_, codec) if codec.is_silent() => {
-            connection.put_off_listen(service.moment().unwrap_or(Moment::FIRST));
+            connection.put_off_listen(service.moment().unwrap_or(ChangeVersion::FIRST));
             *received = Received::Ignore;
         }
         Received::Batch(members) => {

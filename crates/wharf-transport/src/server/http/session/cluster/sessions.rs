@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use wharf_model::{Caller, Error, Record, Scope};
-use wharf_wire::{Connection, Field};
+use wharf_model::{Caller, Error, Record, RequestExtensions};
+use wharf_wire::{Connection, HeaderField};
 
 use crate::server::http::session::{
     Sessions,
@@ -93,7 +93,7 @@ impl Sessions {
         self: &Arc<Self>,
         fleet: &Arc<Fleet>,
         seen: &Seen<'_>,
-        scope: &Scope,
+        scope: &RequestExtensions,
     ) -> Refused<Visit> {
         self.check_version(seen)?;
         self.visit_shared(fleet, seen, scope).await
@@ -104,20 +104,20 @@ impl Sessions {
         self: &Arc<Self>,
         fleet: &Arc<Fleet>,
         seen: &Seen<'_>,
-        scope: &Scope,
+        scope: &RequestExtensions,
     ) -> Refused<Visit> {
         self.join(fleet);
         let refuse = |problem| Err(Box::new(response::refuse(400, problem)));
         let name = match seen.session {
-            Field::One(name) if name.len() == 32 => name,
-            Field::One(_) => return Err(Box::new(Sessions::gone())),
-            Field::Absent => return refuse("There is no Mcp-Session-Id header"),
-            Field::Several => return refuse("There is more than one Mcp-Session-Id header"),
+            HeaderField::One(name) if name.len() == 32 => name,
+            HeaderField::One(_) => return Err(Box::new(Sessions::gone())),
+            HeaderField::Absent => return refuse("There is no Mcp-Session-Id header"),
+            HeaderField::Several => return refuse("There is more than one Mcp-Session-Id header"),
         };
         let found = self.find_shared(fleet, digest(name), scope).await;
         let visit = found.map_err(refusal)?;
         visit.touch();
-        visit.hear_as(scope);
+        visit.set_principal(scope);
         Ok(visit)
     }
 
@@ -125,7 +125,7 @@ impl Sessions {
         self: &Arc<Self>,
         fleet: &Arc<Fleet>,
         id: [u8; 32],
-        scope: &Scope,
+        scope: &RequestExtensions,
     ) -> Result<Visit, Unkept> {
         if let Some((visit, idle)) = self.known(&id) {
             if !visit.belongs_to(scope) {
@@ -164,7 +164,7 @@ impl Sessions {
         fleet: &Arc<Fleet>,
         seen: &Seen<'_>,
         message: Bytes,
-        scope: Scope,
+        scope: RequestExtensions,
     ) -> Reply {
         let posted = self.take_shared(fleet, seen, message, scope).await;
         match posted {
@@ -179,7 +179,7 @@ impl Sessions {
         fleet: &Arc<Fleet>,
         seen: &Seen<'_>,
         message: Bytes,
-        scope: Scope,
+        scope: RequestExtensions,
     ) -> Refused<Due<'static>> {
         let visit = self.visit_shared(fleet, seen, &scope).await?;
         let (accept, length) = (seen.accept, message.len());
@@ -201,10 +201,10 @@ impl Sessions {
         &self,
         visit: Visit,
         seen: &Seen<'_>,
-        scope: Scope,
+        scope: RequestExtensions,
     ) -> Refused<Reply> {
         let (stream, after) = match seen.last_event {
-            Field::Absent => (OWN, None),
+            HeaderField::Absent => (OWN, None),
             last => {
                 let named = last.one().and_then(stream_reader::parse);
                 let (stream, event) = named.ok_or_else(|| Box::new(unknown_event()))?;

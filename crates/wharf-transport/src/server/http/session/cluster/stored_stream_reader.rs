@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until};
-use wharf_model::{BoxFuture, Scope};
+use wharf_model::{BoxFuture, RequestExtensions};
 use wharf_wire::sse;
 
 use crate::server::http::cluster::{Away, Fleet, LOOK};
@@ -43,7 +43,7 @@ impl Stored {
         visit: Visit,
         stream: u64,
         after: Option<u64>,
-        scope: Scope,
+        scope: RequestExtensions,
     ) -> Result<Option<Self>, Away> {
         let Some(member) = &visit.member else { return Ok(None) };
         let (fleet, name) = (member.fleet.clone(), member.stream(stream));
