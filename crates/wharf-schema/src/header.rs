@@ -12,17 +12,17 @@ pub const ANNOTATION: &str = "x-mcp-header";
 /// What is wrong with the annotations of a tool's input schema, in words.
 #[must_use]
 pub fn problems(schema: &Value, depth: usize) -> Vec<String> {
-    let mut survey = Survey { seen: BTreeSet::new(), found: Vec::new() };
-    survey.visit(schema, &[], true, depth);
-    survey.found
+    let mut check = AnnotationCheck { seen: BTreeSet::new(), found: Vec::new() };
+    check.visit(schema, &[], true, depth);
+    check.found
 }
 
-struct Survey {
+struct AnnotationCheck {
     seen: BTreeSet<String>,
     found: Vec<String>,
 }
 
-impl Survey {
+impl AnnotationCheck {
     /// `reachable`: whether only `properties` lead here.
     fn visit(&mut self, schema: &Value, path: &[&str], reachable: bool, depth: usize) {
         let Some(map) = schema.as_object().filter(|_| depth > 0) else { return };

@@ -9,7 +9,7 @@ use serde::{
 use serde_json::{Map, Number, Value};
 
 /// Beyond this, a float no longer names one integer.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// Whether a tree of `json` has at most `most` values. A tree takes many times the memory of its
 /// text, so this only looks at what stands between the values.
@@ -59,18 +59,18 @@ fn again<T: DeserializeOwned>(
 /// # Errors
 /// If it is no JSON, or a key is written twice.
 pub fn unambiguous(json: &str) -> Result<Value, serde_json::Error> {
-    serde_json::from_str(json).map(|Unambiguous(value)| value)
+    serde_json::from_str(json).map(|UniqueKeysValue(value)| value)
 }
 
-struct Unambiguous(Value);
+struct UniqueKeysValue(Value);
 
-impl<'de> Deserialize<'de> for Unambiguous {
+impl<'de> Deserialize<'de> for UniqueKeysValue {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(UnambiguousVisitor).map(Unambiguous)
+        from.deserialize_any(UniqueKeysVisitor).map(UniqueKeysValue)
     }
 }
 
-struct UnambiguousVisitor;
+struct UniqueKeysVisitor;
 
 macro_rules! leaves {
     ($($visit:ident $T:ty;)*) => {
@@ -80,7 +80,7 @@ macro_rules! leaves {
     };
 }
 
-impl<'de> Visitor<'de> for UnambiguousVisitor {
+impl<'de> Visitor<'de> for UniqueKeysVisitor {
     type Value = Value;
 
     leaves! { visit_bool bool; visit_i64 i64; visit_u64 u64; visit_f64 f64; visit_str &str; visit_string String; }
@@ -95,7 +95,7 @@ impl<'de> Visitor<'de> for UnambiguousVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(Unambiguous(item)) = from.next_element()? {
+        while let Some(UniqueKeysValue(item)) = from.next_element()? {
             items.push(item);
         }
         Ok(items.into())
@@ -107,7 +107,7 @@ impl<'de> Visitor<'de> for UnambiguousVisitor {
             if fields.contains_key(&*key) {
                 return Err(A::Error::custom(format_args!("`{key}` is written twice")));
             }
-            let Unambiguous(field) = from.next_value()?;
+            let UniqueKeysValue(field) = from.next_value()?;
             fields.insert(key.into_owned(), field);
         }
         Ok(fields.into())
@@ -138,7 +138,7 @@ pub fn whole_numbers(value: &mut Value) -> bool {
 #[allow(clippy::cast_possible_truncation)]
 fn integer(number: &Number) -> Option<Number> {
     let float = number.as_f64().filter(|_| number.is_f64())?;
-    (float.fract() == 0.0 && float.abs() <= EXACT).then(|| Number::from(float as i64))
+    (float.fract() == 0.0 && float.abs() <= MAX_EXACT_INTEGER).then(|| Number::from(float as i64))
 }
 
 #[cfg(test)]

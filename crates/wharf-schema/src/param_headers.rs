@@ -88,7 +88,8 @@ impl Mirrors {
         if !json.trim_start().starts_with('{') {
             return Ok(vec![None; self.inside.len()]);
         }
-        let values = serde_json::Deserializer::from_str(json).deserialize_map(Values(&self.inside));
+        let values =
+            serde_json::Deserializer::from_str(json).deserialize_map(PropertyVisitor(&self.inside));
         // Two readers of a key that is written twice might read two things.
         values.map_err(|_| {
             let (_, inner) = &self.inside[0];
@@ -116,9 +117,9 @@ fn inside(schema: &Value, depth: usize) -> Vec<(String, Mirrors)> {
     properties.into_iter().flatten().filter_map(annotated).collect()
 }
 
-struct Values<'m>(&'m [(String, Mirrors)]);
+struct PropertyVisitor<'m>(&'m [(String, Mirrors)]);
 
-impl<'de> Visitor<'de> for Values<'_> {
+impl<'de> Visitor<'de> for PropertyVisitor<'_> {
     type Value = Vec<Option<&'de RawValue>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -127,7 +128,7 @@ impl<'de> Visitor<'de> for Values<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
         let mut values = vec![None; self.0.len()];
-        while let Some(Key(key)) = from.next_key()? {
+        while let Some(BorrowedKey(key)) = from.next_key()? {
             match self.0.iter().position(|(name, _)| *name == key) {
                 None => drop(from.next_value::<IgnoredAny>()?),
                 Some(at) if values[at].is_some() => return Err(A::Error::duplicate_field("")),
@@ -140,7 +141,7 @@ impl<'de> Visitor<'de> for Values<'_> {
 
 /// A key, borrowed where it is spelt plainly.
 #[derive(serde::Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct BorrowedKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 fn compare(header: &str, json: Option<&str>, mirrored: &Mirrored) -> Result<(), Error> {
     let mut values = mirrored.of(header);

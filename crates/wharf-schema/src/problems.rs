@@ -3,30 +3,30 @@
 use std::fmt;
 
 /// How many problems are told at once, and how long each may be: values come from callers.
-pub(crate) const TOLD: usize = 8;
-pub(crate) const LENGTH: usize = 300;
+pub(crate) const MAX_PROBLEMS: usize = 8;
+pub(crate) const MAX_PROBLEM_CHARS: usize = 300;
 
 /// Where in a value something is.
-pub(crate) struct Path<'a> {
-    outer: Option<&'a Path<'a>>,
-    last: Segment<'a>,
+pub(crate) struct ValuePath<'a> {
+    outer: Option<&'a ValuePath<'a>>,
+    last: PathSegment<'a>,
 }
 
-enum Segment<'a> {
+enum PathSegment<'a> {
     Root,
     Key(&'a str),
     Index(usize),
 }
 
-impl<'a> Path<'a> {
-    pub(crate) const ROOT: Path<'static> = Path { outer: None, last: Segment::Root };
+impl<'a> ValuePath<'a> {
+    pub(crate) const ROOT: ValuePath<'static> = ValuePath { outer: None, last: PathSegment::Root };
 
-    pub(crate) fn key(&'a self, key: &'a str) -> Path<'a> {
-        Path { outer: Some(self), last: Segment::Key(key) }
+    pub(crate) fn key(&'a self, key: &'a str) -> ValuePath<'a> {
+        ValuePath { outer: Some(self), last: PathSegment::Key(key) }
     }
 
-    pub(crate) fn index(&'a self, index: usize) -> Path<'a> {
-        Path { outer: Some(self), last: Segment::Index(index) }
+    pub(crate) fn index(&'a self, index: usize) -> ValuePath<'a> {
+        ValuePath { outer: Some(self), last: PathSegment::Index(index) }
     }
 
     /// The keys and indices on the way, with dots between them.
@@ -35,9 +35,9 @@ impl<'a> Path<'a> {
         let mut at = Some(self);
         while let Some(path) = at {
             match path.last {
-                Segment::Root => {}
-                Segment::Key(key) => segments.push(tame(key)),
-                Segment::Index(index) => segments.push(index.to_string()),
+                PathSegment::Root => {}
+                PathSegment::Key(key) => segments.push(sanitize(key)),
+                PathSegment::Index(index) => segments.push(index.to_string()),
             }
             at = path.outer;
         }
@@ -48,7 +48,7 @@ impl<'a> Path<'a> {
 
 /// What kind of problem it is, as far as it says which schema was meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ProblemKind {
     Type,
     Constant,
     Other,
@@ -56,15 +56,15 @@ pub(crate) enum Kind {
 
 /// One problem.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) kind: Kind,
+pub(crate) struct ValueProblem {
+    pub(crate) kind: ProblemKind,
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ValueProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem { path, text, .. } = self;
+        let ValueProblem { path, text, .. } = self;
         if path.is_empty() { write!(f, "- {text}") } else { write!(f, "- `{path}`: {text}") }
     }
 }
@@ -77,7 +77,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    pub(crate) fn new(problems: Vec<Problem>, is_cut_short: bool) -> Self {
+    pub(crate) fn new(problems: Vec<ValueProblem>, is_cut_short: bool) -> Self {
         let lines = problems.iter().map(|it| shorten(it.to_string())).collect();
         Problems { lines, is_cut_short }
     }
@@ -110,15 +110,15 @@ impl fmt::Display for Problems {
 
 /// As much of a caller's text as may stand in a problem. One with a line end in it could pass for
 /// another problem.
-pub(crate) fn tame(text: &str) -> String {
+pub(crate) fn sanitize(text: &str) -> String {
     let visible = |char: char| if char.is_control() { '\u{FFFD}' } else { char };
-    text.chars().take(LENGTH).map(visible).collect()
+    text.chars().take(MAX_PROBLEM_CHARS).map(visible).collect()
 }
 
 /// As much of a text as one problem may take.
 #[must_use]
 pub fn shorten(text: String) -> String {
-    match text.char_indices().nth(LENGTH) {
+    match text.char_indices().nth(MAX_PROBLEM_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

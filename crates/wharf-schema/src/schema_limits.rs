@@ -4,39 +4,39 @@ use std::{collections::HashSet, fmt};
 
 use serde_json::{Map, Value};
 
-use crate::validate::{dialect::Draft, document::LONGEST_ADDRESS, metaschema, uri};
+use crate::validate::{dialect::Draft, document::MAX_URI_BYTES, metaschema, uri};
 
 /// How a keyword holds subschemas.
-enum Holds {
+enum SubschemaShape {
     One,
     List,
     Named,
     OneOrList,
 }
 
-const SUBSCHEMAS: &[(&str, Holds)] = &[
-    ("properties", Holds::Named),
-    ("patternProperties", Holds::Named),
-    ("dependentSchemas", Holds::Named),
-    ("dependencies", Holds::Named),
-    ("$defs", Holds::Named),
-    ("definitions", Holds::Named),
-    ("allOf", Holds::List),
-    ("anyOf", Holds::List),
-    ("oneOf", Holds::List),
-    ("prefixItems", Holds::List),
-    ("items", Holds::OneOrList),
-    ("additionalItems", Holds::One),
-    ("additionalProperties", Holds::One),
-    ("unevaluatedItems", Holds::One),
-    ("unevaluatedProperties", Holds::One),
-    ("contains", Holds::One),
-    ("contentSchema", Holds::One),
-    ("propertyNames", Holds::One),
-    ("not", Holds::One),
-    ("if", Holds::One),
-    ("then", Holds::One),
-    ("else", Holds::One),
+const SUBSCHEMAS: &[(&str, SubschemaShape)] = &[
+    ("properties", SubschemaShape::Named),
+    ("patternProperties", SubschemaShape::Named),
+    ("dependentSchemas", SubschemaShape::Named),
+    ("dependencies", SubschemaShape::Named),
+    ("$defs", SubschemaShape::Named),
+    ("definitions", SubschemaShape::Named),
+    ("allOf", SubschemaShape::List),
+    ("anyOf", SubschemaShape::List),
+    ("oneOf", SubschemaShape::List),
+    ("prefixItems", SubschemaShape::List),
+    ("items", SubschemaShape::OneOrList),
+    ("additionalItems", SubschemaShape::One),
+    ("additionalProperties", SubschemaShape::One),
+    ("unevaluatedItems", SubschemaShape::One),
+    ("unevaluatedProperties", SubschemaShape::One),
+    ("contains", SubschemaShape::One),
+    ("contentSchema", SubschemaShape::One),
+    ("propertyNames", SubschemaShape::One),
+    ("not", SubschemaShape::One),
+    ("if", SubschemaShape::One),
+    ("then", SubschemaShape::One),
+    ("else", SubschemaShape::One),
 ];
 
 /// The schemas directly inside `schema`: keyword, name where there is one, and schema.
@@ -48,13 +48,15 @@ pub fn subschemas(
         let known = SUBSCHEMAS.iter().find(|(keyword, _)| keyword == key);
         let Some((keyword, holds)) = known else { return found };
         match (holds, value) {
-            (Holds::Named, Value::Object(map)) => {
+            (SubschemaShape::Named, Value::Object(map)) => {
                 found.extend(map.iter().map(|(name, it)| (*keyword, Some(name.as_str()), it)));
             }
-            (Holds::List | Holds::OneOrList, Value::Array(list)) => {
+            (SubschemaShape::List | SubschemaShape::OneOrList, Value::Array(list)) => {
                 found.extend(list.iter().map(|it| (*keyword, None, it)));
             }
-            (Holds::One | Holds::OneOrList, one) => found.push((*keyword, None, one)),
+            (SubschemaShape::One | SubschemaShape::OneOrList, one) => {
+                found.push((*keyword, None, one))
+            }
             _ => {}
         }
         found
@@ -109,10 +111,10 @@ impl fmt::Display for Problem {
 /// What is wrong with a schema that was not made here.
 #[must_use]
 pub fn problems(schema: &Value, bounds: Bounds) -> Vec<Problem> {
-    let mut survey =
-        Survey { bounds, count: 0, ids: HashSet::new(), refs: Vec::new(), found: vec![] };
-    survey.visit(schema, "", 1);
-    let Survey { ids, refs, mut found, .. } = survey;
+    let mut check =
+        LimitCheck { bounds, count: 0, ids: HashSet::new(), refs: Vec::new(), found: vec![] };
+    check.visit(schema, "", 1);
+    let LimitCheck { ids, refs, mut found, .. } = check;
     let is_known =
         |address: &String| ids.contains(address) || metaschema::dialect_at(address).is_some();
     let outside = refs.into_iter().filter(|(address, _)| !is_known(address));
@@ -147,7 +149,7 @@ pub(crate) fn has_longer_name(schema: &Value, most: usize) -> bool {
     })
 }
 
-struct Survey<'a> {
+struct LimitCheck<'a> {
     bounds: Bounds,
     count: usize,
     ids: HashSet<String>,
@@ -156,7 +158,7 @@ struct Survey<'a> {
     found: Vec<Problem>,
 }
 
-impl<'a> Survey<'a> {
+impl<'a> LimitCheck<'a> {
     fn visit(&mut self, schema: &'a Value, base: &str, depth: usize) {
         self.count += 1;
         // Each is told once, at the first schema that is too many.
@@ -177,16 +179,16 @@ impl<'a> Survey<'a> {
         };
         let text = |keyword| map.get(keyword).and_then(Value::as_str);
         let mut addresses = ["$id", "id", "$ref", "$dynamicRef"].into_iter().filter_map(text);
-        if addresses.any(|it| it.len() > LONGEST_ADDRESS) {
-            return self.found.push(Problem::LongAddress(LONGEST_ADDRESS));
+        if addresses.any(|it| it.len() > MAX_URI_BYTES) {
+            return self.found.push(Problem::LongAddress(MAX_URI_BYTES));
         }
         if let Some(dialect) = text("$schema").filter(|it| Draft::at(it).is_none()) {
             self.found.push(Problem::Dialect(dialect.to_owned()));
         }
         let whole = |to: &str| uri::resolve(base, uri::split(to).0);
         let base = text("$id").or_else(|| text("id")).map_or_else(|| base.to_owned(), whole);
-        if base.len() > LONGEST_ADDRESS {
-            return self.found.push(Problem::LongAddress(LONGEST_ADDRESS));
+        if base.len() > MAX_URI_BYTES {
+            return self.found.push(Problem::LongAddress(MAX_URI_BYTES));
         }
         let refs = text("$ref").into_iter().chain(text("$dynamicRef"));
         self.refs.extend(refs.map(|to| (uri::resolve(&base, uri::split(to).0), to)));

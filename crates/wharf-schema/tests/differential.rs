@@ -44,9 +44,9 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 /// A keyword with what belongs to it.
-type Entry = (&'static str, Value);
+type KeywordSample = (&'static str, Value);
 
-fn plain_keyword() -> impl Strategy<Value = Entry> {
+fn plain_keyword() -> impl Strategy<Value = KeywordSample> {
     let types = select(vec!["null", "boolean", "integer", "number", "string", "array", "object"]);
     let count = || (0_u64..4).prop_map(Value::from);
     let names = || {
@@ -94,11 +94,11 @@ fn by_pattern(schema: impl Strategy<Value = Value>) -> impl Strategy<Value = Val
     })
 }
 
-fn reference() -> impl Strategy<Value = Entry> {
+fn reference() -> impl Strategy<Value = KeywordSample> {
     select(vec!["#/$defs/x", "#/$defs/y", "#", "#named"]).prop_map(|to| ("$ref", json!(to)))
 }
 
-fn keyword(inner: BoxedStrategy<Value>) -> impl Strategy<Value = Entry> {
+fn keyword(inner: BoxedStrategy<Value>) -> impl Strategy<Value = KeywordSample> {
     let list = || vec(inner.clone(), 1..4).prop_map(Value::from);
     prop_oneof![
         6 => plain_keyword(),
@@ -133,7 +133,7 @@ fn schema() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 24, 3, |inner| vec(keyword(inner.boxed()), 1..4).prop_map(object))
 }
 
-fn object(entries: Vec<Entry>) -> Value {
+fn object(entries: Vec<KeywordSample>) -> Value {
     entries.into_iter().map(|(name, it)| (name.to_owned(), it)).collect::<Map<_, _>>().into()
 }
 

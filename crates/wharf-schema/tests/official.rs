@@ -20,9 +20,9 @@ const DRAFTS: [(&str, &str); 5] = [
 ];
 
 /// What the suite expects to be fetched, put into the schema instead: nothing is ever fetched.
-struct Remotes(Vec<(String, Value)>);
+struct RemoteSchemas(Vec<(String, Value)>);
 
-impl Remotes {
+impl RemoteSchemas {
     fn read(suite: &Path, draft: &str) -> Self {
         let root = suite.join("remotes");
         let remote = |path: PathBuf| {
@@ -33,7 +33,7 @@ impl Remotes {
             let is_own = !name.starts_with(['d', 'v']) || name.starts_with(&format!("{draft}/"));
             (is_own || is_named).then(|| (format!("http://localhost:1234/{name}"), json))
         };
-        Remotes(json_files(&root).into_iter().filter_map(remote).collect())
+        RemoteSchemas(json_files(&root).into_iter().filter_map(remote).collect())
     }
 
     fn bundle(&self, schema: &Value, dialect: &str) -> Value {
@@ -81,12 +81,12 @@ fn json_files(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[derive(Default)]
-struct Score {
+struct TestScore {
     right: usize,
     wrong: Vec<String>,
 }
 
-fn judge(case: &Value, schema: &Value, score: &mut Score) {
+fn judge(case: &Value, schema: &Value, score: &mut TestScore) {
     let compiled = Schema::compile(schema);
     for test in case["tests"].as_array().unwrap() {
         let found = match &compiled {
@@ -107,9 +107,9 @@ fn judge(case: &Value, schema: &Value, score: &mut Score) {
 fn the_official_suite() {
     let suite = PathBuf::from(std::env::var("JSON_SCHEMA_TEST_SUITE").unwrap());
     for (draft, dialect) in DRAFTS {
-        let remotes = Remotes::read(&suite, draft);
+        let remotes = RemoteSchemas::read(&suite, draft);
         let root = suite.join("tests").join(draft);
-        let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
+        let mut scores: BTreeMap<&str, TestScore> = BTreeMap::new();
         for file in json_files(&root) {
             let name = file.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
             let group = match name {
@@ -119,7 +119,7 @@ fn the_official_suite() {
             };
             let cases: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
             for case in cases.as_array().unwrap() {
-                let mut score = Score::default();
+                let mut score = TestScore::default();
                 judge(case, &remotes.bundle(&case["schema"], dialect), &mut score);
                 let sum = scores.entry(group).or_default();
                 sum.right += score.right;

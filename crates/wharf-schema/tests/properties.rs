@@ -71,7 +71,7 @@ fn by_v8(all: &[String]) -> String {
 }
 
 /// What V8 was asked about.
-struct Asked {
+struct PropertyQuery {
     all: Vec<char>,
     /// Whether V8's version of Unicode is ours.
     is_same: bool,
@@ -88,7 +88,7 @@ fn members(ranges: &str, length: usize) -> Vec<bool> {
     members
 }
 
-impl Asked {
+impl PropertyQuery {
     /// The first character about which a property and V8 do not agree, where a later version of
     /// Unicode is no reason for it.
     fn difference(&self, name: &str, property: &Property, members: &[bool]) -> Option<char> {
@@ -142,7 +142,7 @@ fn names_and_characters_are_those_of_v8() {
     let lines: Vec<(&str, &str)> = lines.map(|line| line.split_once('\t').unwrap()).collect();
     let assigned = lines.iter().find(|(names, _)| *names == "Assigned").unwrap().1;
     let is_assigned = members(assigned, all.len());
-    let asked = Asked { all, is_same: version == UNICODE, is_assigned };
+    let asked = PropertyQuery { all, is_same: version == UNICODE, is_assigned };
     for (names, ranges) in lines {
         let members = members(ranges, asked.all.len());
         let mut names = names.split(' ');

@@ -5,79 +5,79 @@ use serde_json::{Number, Value};
 use crate::validate::{content::Content, format::Format, pattern::Pattern};
 
 /// Where a compiled schema is in the list of all.
-pub(super) type Id = usize;
+pub(super) type SchemaId = usize;
 
 /// Names, and what belongs to each.
-pub(super) type Names = Box<[Box<str>]>;
-pub(super) type Named<T> = Box<[(Box<str>, T)]>;
+pub(super) type NameList = Box<[Box<str>]>;
+pub(super) type NamedList<T> = Box<[(Box<str>, T)]>;
 
 /// The schemas `false` and `true`.
-pub(super) const NEVER: Id = 0;
-pub(super) const ANY: Id = 1;
+pub(super) const NEVER: SchemaId = 0;
+pub(super) const ANY: SchemaId = 1;
 
 /// One schema: all of its rules must hold.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct SchemaNode {
     /// The resource that it belongs to.
     pub(super) resource: usize,
     pub(super) rules: Box<[Rule]>,
     /// Whether its last rules are about what the others did not look at.
-    pub(super) wants_marks: bool,
+    pub(super) needs_marks: bool,
 }
 
 /// One rule, of one keyword or of some that belong together.
 #[derive(Debug)]
 pub(super) enum Rule {
     Never,
-    Type(Types),
+    Type(TypeSet),
     Enum(Box<[Value]>),
     Const(Value),
-    Bound(Bound, Number),
+    Bound(BoundKeyword, Number),
     MultipleOf(Number),
-    Count(Count, usize),
+    Count(CountKeyword, usize),
     Pattern(Pattern),
     Format(&'static Format),
     Content(Content),
     UniqueItems,
-    Required(Names),
-    DependentRequired(Named<Names>),
+    Required(NameList),
+    DependentRequired(NamedList<NameList>),
     Properties(Box<Properties>),
-    PropertyNames(Id),
-    DependentSchemas(Named<Id>),
+    PropertyNames(SchemaId),
+    DependentSchemas(NamedList<SchemaId>),
     Items {
-        prefix: Box<[Id]>,
-        rest: Option<Id>,
+        prefix: Box<[SchemaId]>,
+        rest: Option<SchemaId>,
     },
     Contains(Contains),
-    AllOf(Box<[Id]>),
-    AnyOf(Box<[Id]>),
-    OneOf(Box<[Id]>),
+    AllOf(Box<[SchemaId]>),
+    AnyOf(Box<[SchemaId]>),
+    OneOf(Box<[SchemaId]>),
     /// With the schema as it was written, to be told.
-    Not(Id, Box<str>),
+    Not(SchemaId, Box<str>),
     If {
-        condition: Id,
-        then: Id,
-        otherwise: Id,
+        condition: SchemaId,
+        then: SchemaId,
+        otherwise: SchemaId,
     },
-    Reference(Id),
+    Reference(SchemaId),
     /// To the outermost schema with this anchor; the first is the one that the text names.
-    DynamicReference(Id, Box<str>),
-    UnevaluatedItems(Id),
-    UnevaluatedProperties(Id),
+    DynamicReference(SchemaId, Box<str>),
+    UnevaluatedItems(SchemaId),
+    UnevaluatedProperties(SchemaId),
 }
 
 /// Which schema is for which property.
 #[derive(Debug)]
 pub(super) struct Properties {
     /// Sorted by name.
-    pub(super) named: Named<Id>,
-    pub(super) patterns: Box<[(Pattern, Id)]>,
+    pub(super) named: NamedList<SchemaId>,
+    pub(super) patterns: Box<[(Pattern, SchemaId)]>,
     /// For those that have none; without it, they are not looked at.
-    pub(super) rest: Option<Id>,
+    pub(super) rest: Option<SchemaId>,
 }
 
 impl Properties {
-    pub(super) fn named(&self, name: &str) -> Option<Id> {
+    pub(super) fn named(&self, name: &str) -> Option<SchemaId> {
         let at = self.named.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
         Some(self.named[at].1)
     }
@@ -86,7 +86,7 @@ impl Properties {
 /// How many items must fit a schema.
 #[derive(Debug)]
 pub(super) struct Contains {
-    pub(super) schema: Id,
+    pub(super) schema: SchemaId,
     pub(super) least: usize,
     pub(super) most: usize,
     /// Whether the items that fit count as evaluated.
@@ -95,7 +95,7 @@ pub(super) struct Contains {
 
 /// What a number may not go beyond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(super) enum BoundKeyword {
     Minimum,
     ExclusiveMinimum,
     Maximum,
@@ -104,7 +104,7 @@ pub(super) enum Bound {
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Count {
+pub(super) enum CountKeyword {
     MinLength,
     MaxLength,
     MinItems,
@@ -118,16 +118,16 @@ const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "obje
 
 /// A set of types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Types(u8);
+pub(super) struct TypeSet(u8);
 
-impl Types {
+impl TypeSet {
     /// The type with this name.
     pub(super) fn named(name: &str) -> Option<Self> {
-        TYPES.iter().position(|it| *it == name).map(|at| Types(1 << at))
+        TYPES.iter().position(|it| *it == name).map(|at| TypeSet(1 << at))
     }
 
-    pub(super) fn and(self, other: Types) -> Types {
-        Types(self.0 | other.0)
+    pub(super) fn and(self, other: TypeSet) -> TypeSet {
+        TypeSet(self.0 | other.0)
     }
 
     /// The types that a value has.
@@ -136,17 +136,17 @@ impl Types {
             Value::Array(_) => 0,
             Value::Bool(_) => 1,
             Value::Number(number) if crate::validate::number::is_whole(number) => {
-                return Types(0b1_0100);
+                return TypeSet(0b1_0100);
             }
             Value::Null => 3,
             Value::Number(_) => 4,
             Value::Object(_) => 5,
             Value::String(_) => 6,
         };
-        Types(1 << at)
+        TypeSet(1 << at)
     }
 
-    pub(super) fn meet(self, other: Types) -> bool {
+    pub(super) fn meet(self, other: TypeSet) -> bool {
         self.0 & other.0 != 0
     }
 

@@ -13,7 +13,7 @@ pub(crate) enum Draft {
 }
 
 /// By their addresses, without scheme and empty fragment.
-const ADDRESSES: [(&str, Draft); 5] = [
+const DIALECT_URIS: [(&str, Draft); 5] = [
     ("json-schema.org/draft/2020-12/schema", Draft::Y2020),
     ("json-schema.org/draft/2019-09/schema", Draft::Y2019),
     ("json-schema.org/draft-07/schema", Draft::Seven),
@@ -26,7 +26,7 @@ impl Draft {
     pub(crate) fn at(address: &str) -> Option<Self> {
         let bare = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"))?;
         let bare = bare.trim_end_matches('#');
-        ADDRESSES.iter().find(|(known, _)| *known == bare).map(|(_, draft)| *draft)
+        DIALECT_URIS.iter().find(|(known, _)| *known == bare).map(|(_, draft)| *draft)
     }
 
     /// The dialect that a schema says it is written in.

@@ -27,9 +27,9 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::validate::compiled::{Id, Named, Node};
-use crate::validate::evaluate::Check;
-use crate::validate::step_budget::Stop;
+use crate::validate::compiled::{NamedList, SchemaId, SchemaNode};
+use crate::validate::evaluate::ValueCheck;
+use crate::validate::step_budget::StopReason;
 
 use crate::problems::{Problems, shorten};
 
@@ -82,10 +82,10 @@ impl std::error::Error for TooMuch {}
 /// # Ok::<(), String>(())
 /// ```
 pub struct Schema {
-    root: Id,
-    nodes: Box<[Node]>,
+    root: SchemaId,
+    nodes: Box<[SchemaNode]>,
     /// The dynamic anchors of each resource; empty if nothing refers to one.
-    anchors: Vec<Named<Id>>,
+    anchors: Vec<NamedList<SchemaId>>,
 }
 
 impl Schema {
@@ -114,16 +114,16 @@ impl Schema {
     /// # Errors
     /// If finding out takes more than `steps`.
     pub fn fits(&self, value: &Value, steps: usize) -> Result<bool, TooMuch> {
-        Check::silent(self, steps).run(value).map_err(|_| TooMuch)
+        ValueCheck::fits_only(self, steps).run(value).map_err(|_| TooMuch)
     }
 
     /// What is wrong with a value: what is found within `steps`, and no more than a few problems.
     /// `quotes`: whether they may quote the value.
     #[must_use]
     pub fn problems(&self, value: &Value, steps: usize, quotes: bool) -> Problems {
-        let mut check = Check::telling(self, steps, quotes);
+        let mut check = ValueCheck::collecting(self, steps, quotes);
         let outcome = check.run(value);
-        Problems::new(check.told(), outcome == Err(Stop::TooMuch))
+        Problems::new(check.problems(), outcome == Err(StopReason::BudgetExceeded))
     }
 }
 

@@ -5,25 +5,25 @@ use std::{cmp::Ordering, io::Write};
 use serde_json::Number;
 
 /// 2¹²⁷: what is below it fits an `i128`.
-const WIDE: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
+const TWO_POW_127: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
 
 /// A number without loss.
 #[derive(Clone, Copy, PartialEq)]
-enum Exact {
+enum ExactNumber {
     Whole(i128),
     /// With a fraction, or beyond every integer type.
     Float(f64),
 }
 
-fn exact(number: &Number) -> Exact {
+fn exact(number: &Number) -> ExactNumber {
     if let Some(whole) = number.as_i128() {
-        return Exact::Whole(whole);
+        return ExactNumber::Whole(whole);
     }
     let float = number.as_f64().unwrap_or(f64::NAN);
-    if float.fract() == 0.0 && float.abs() < WIDE {
-        return Exact::Whole(float as i128);
+    if float.fract() == 0.0 && float.abs() < TWO_POW_127 {
+        return ExactNumber::Whole(float as i128);
     }
-    Exact::Float(float)
+    ExactNumber::Float(float)
 }
 
 /// Whether it has no fraction: `1.0` has none.
@@ -34,17 +34,17 @@ pub(super) fn is_whole(number: &Number) -> bool {
 /// Which of two numbers is greater.
 pub(super) fn compare(one: &Number, other: &Number) -> Ordering {
     match (exact(one), exact(other)) {
-        (Exact::Whole(one), Exact::Whole(other)) => one.cmp(&other),
-        (Exact::Float(one), Exact::Float(other)) => {
+        (ExactNumber::Whole(one), ExactNumber::Whole(other)) => one.cmp(&other),
+        (ExactNumber::Float(one), ExactNumber::Float(other)) => {
             one.partial_cmp(&other).unwrap_or(Ordering::Equal)
         }
-        (Exact::Whole(one), Exact::Float(other)) => compare_mixed(one, other),
-        (Exact::Float(one), Exact::Whole(other)) => compare_mixed(other, one).reverse(),
+        (ExactNumber::Whole(one), ExactNumber::Float(other)) => compare_mixed(one, other),
+        (ExactNumber::Float(one), ExactNumber::Whole(other)) => compare_mixed(other, one).reverse(),
     }
 }
 
 fn compare_mixed(whole: i128, float: f64) -> Ordering {
-    if float.abs() >= WIDE {
+    if float.abs() >= TWO_POW_127 {
         return if float > 0.0 { Ordering::Less } else { Ordering::Greater };
     }
     let by_fraction = || if float.fract() > 0.0 { Ordering::Less } else { Ordering::Greater };
@@ -54,21 +54,21 @@ fn compare_mixed(whole: i128, float: f64) -> Ordering {
 /// What two numbers have in common exactly if they are equal.
 pub(super) fn identity(number: &Number) -> (i128, u64) {
     match exact(number) {
-        Exact::Whole(whole) => (whole, 0),
-        Exact::Float(float) => (i128::MIN, float.to_bits()),
+        ExactNumber::Whole(whole) => (whole, 0),
+        ExactNumber::Float(float) => (i128::MIN, float.to_bits()),
     }
 }
 
 /// The size of a number as it is written: `digits × 10^exponent`.
 #[derive(Clone, Copy)]
-struct Decimal {
+struct DecimalNumber {
     digits: u128,
     exponent: i32,
 }
 
-fn decimal(number: &Number) -> Decimal {
+fn decimal(number: &Number) -> DecimalNumber {
     if let Some(whole) = number.as_i128() {
-        return Decimal { digits: whole.unsigned_abs(), exponent: 0 };
+        return DecimalNumber { digits: whole.unsigned_abs(), exponent: 0 };
     }
     // The shortest text that reads as this float: what people mean by `0.1`.
     let mut text = [0; 32];
@@ -77,11 +77,11 @@ fn decimal(number: &Number) -> Decimal {
     let left = rest.len();
     let text = std::str::from_utf8(&text[..32 - left]).unwrap_or_default();
     let (Ok(()), Some((digits, exponent))) = (written, text.split_once('e')) else {
-        return Decimal { digits: 0, exponent: 0 };
+        return DecimalNumber { digits: 0, exponent: 0 };
     };
     let fraction = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len());
     let digit = |sum: u128, it: u8| sum * 10 + u128::from(it - b'0');
-    Decimal {
+    DecimalNumber {
         digits: digits.bytes().filter(u8::is_ascii_digit).fold(0, digit),
         exponent: exponent.parse::<i32>().unwrap_or_default() - fraction as i32,
     }

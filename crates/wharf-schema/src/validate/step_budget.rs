@@ -2,50 +2,50 @@
 
 /// Why a check ended before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum StopReason {
     /// It was too much work, or went too deep.
-    TooMuch,
+    BudgetExceeded,
     /// Enough problems are known.
-    Enough,
+    EnoughProblems,
 }
 
 /// Bytes of text that are looked at in one step.
-const TEXT: usize = 32;
+const TEXT_BYTES_PER_STEP: usize = 32;
 
 /// Steps that are left.
 #[derive(Debug)]
-pub(super) struct Fuel {
-    budget: usize,
+pub(super) struct StepBudget {
+    total: usize,
     left: usize,
 }
 
-impl Fuel {
+impl StepBudget {
     pub(super) fn new(steps: usize) -> Self {
-        Fuel { budget: steps, left: steps }
+        StepBudget { total: steps, left: steps }
     }
 
     #[inline]
-    pub(super) fn spend(&mut self, steps: usize) -> Result<(), Stop> {
-        self.left = self.left.checked_sub(steps).ok_or(Stop::TooMuch)?;
+    pub(super) fn spend(&mut self, steps: usize) -> Result<(), StopReason> {
+        self.left = self.left.checked_sub(steps).ok_or(StopReason::BudgetExceeded)?;
         Ok(())
     }
 
     /// For one look over a text.
-    pub(super) fn spend_on_text(&mut self, text: &str) -> Result<(), Stop> {
-        self.spend(text.len() / TEXT)
+    pub(super) fn spend_on_text(&mut self, text: &str) -> Result<(), StopReason> {
+        self.spend(text.len() / TEXT_BYTES_PER_STEP)
     }
 
     /// For the lookup of a name in an object, which reads the whole name.
-    pub(super) fn spend_on_lookup(&mut self, name: &str) -> Result<(), Stop> {
-        self.spend(1 + name.len() / TEXT)
+    pub(super) fn spend_on_lookup(&mut self, name: &str) -> Result<(), StopReason> {
+        self.spend(1 + name.len() / TEXT_BYTES_PER_STEP)
     }
 
     /// For a list of `count` references to values.
-    pub(super) fn spend_on_list(&mut self, count: usize) -> Result<(), Stop> {
-        self.spend(count / TEXT)
+    pub(super) fn spend_on_list(&mut self, count: usize) -> Result<(), StopReason> {
+        self.spend(count / TEXT_BYTES_PER_STEP)
     }
 
     pub(super) fn spent(&self) -> usize {
-        self.budget - self.left
+        self.total - self.left
     }
 }

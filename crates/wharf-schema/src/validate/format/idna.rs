@@ -14,21 +14,22 @@ use idna::{
 
 /// The longest label in ASCII, and the most bytes of a whole name in UTF-8: a name of 253 bytes in
 /// ASCII has fewer characters, each of at most four bytes.
-const LABEL: usize = 63;
-pub(super) const NAME: usize = 4 * 253;
+const MAX_LABEL_BYTES: usize = 63;
+pub(super) const MAX_NAME_BYTES: usize = 4 * 253;
 
 /// These are dots too.
-pub(super) const DOTS: [char; 4] = ['.', '\u{3002}', '\u{FF0E}', '\u{FF61}'];
+pub(super) const DOT_CHARACTERS: [char; 4] = ['.', '\u{3002}', '\u{FF0E}', '\u{FF61}'];
 
 /// What RFC 5892 decides by name, in its section 2.6.
-const ALLOWED: &[char] = &['\u{DF}', '\u{3C2}', '\u{6FD}', '\u{6FE}', '\u{F0B}', '\u{3007}'];
-const REFUSED: &[char] = &[
+const ALLOWED_EXCEPTIONS: &[char] =
+    &['\u{DF}', '\u{3C2}', '\u{6FD}', '\u{6FE}', '\u{F0B}', '\u{3007}'];
+const DISALLOWED_EXCEPTIONS: &[char] = &[
     '\u{640}', '\u{7FA}', '\u{302E}', '\u{302F}', '\u{3031}', '\u{3032}', '\u{3033}', '\u{3034}',
     '\u{3035}', '\u{303B}',
 ];
 
 /// Letters, digits and the marks that belong to them.
-const LETTERS: [GeneralCategory; 7] = [
+const LETTER_CATEGORIES: [GeneralCategory; 7] = [
     GeneralCategory::LowercaseLetter,
     GeneralCategory::UppercaseLetter,
     GeneralCategory::OtherLetter,
@@ -40,10 +41,10 @@ const LETTERS: [GeneralCategory; 7] = [
 
 /// Whether a name is one of labels in ASCII or in any script.
 pub(super) fn is_name(text: &str) -> bool {
-    if text.len() > NAME {
+    if text.len() > MAX_NAME_BYTES {
         return false;
     }
-    let labels: Option<Vec<String>> = text.split(DOTS).map(in_ascii).collect();
+    let labels: Option<Vec<String>> = text.split(DOT_CHARACTERS).map(in_ascii).collect();
     let Some(ascii) = labels.map(|labels| labels.join(".")) else { return false };
     // This normalizes, and looks at joiners, at the first mark and at the direction of the whole
     // name. What it changes was not written as it must be.
@@ -59,7 +60,7 @@ pub(super) fn is_name(text: &str) -> bool {
 /// A label in ASCII and lower case; none if it is not one.
 fn in_ascii(label: &str) -> Option<String> {
     if !label.is_ascii() {
-        let is_right = is_unicode_label(label) && label.chars().count() < LABEL;
+        let is_right = is_unicode_label(label) && label.chars().count() < MAX_LABEL_BYTES;
         return is_right
             .then(|| punycode::encode_str(label))
             .flatten()
@@ -67,7 +68,7 @@ fn in_ascii(label: &str) -> Option<String> {
     }
     let lower = label.to_ascii_lowercase();
     let is_right = match lower.strip_prefix("xn--") {
-        Some(encoded) => lower.len() <= LABEL && is_encoded_label(encoded),
+        Some(encoded) => lower.len() <= MAX_LABEL_BYTES && is_encoded_label(encoded),
         None => true,
     };
     is_right.then_some(lower)
@@ -112,7 +113,7 @@ fn is_right_at(label: &[char], at: usize) -> bool {
 }
 
 fn is_valid(char: char) -> bool {
-    if ALLOWED.contains(&char) {
+    if ALLOWED_EXCEPTIONS.contains(&char) {
         return true;
     }
     let is_old_jamo = [
@@ -127,9 +128,9 @@ fn is_valid(char: char) -> bool {
         || matches!(char, '\u{20D0}'..='\u{20FF}' | '\u{1D100}'..='\u{1D24F}');
     let is_unstable = CodePointSetData::new::<ChangesWhenNfkcCasefolded>().contains(char);
     let category = CodePointMapData::<GeneralCategory>::new().get(char);
-    !REFUSED.contains(&char)
+    !DISALLOWED_EXCEPTIONS.contains(&char)
         && !is_old_jamo
         && !is_ignorable
         && !is_unstable
-        && LETTERS.contains(&category)
+        && LETTER_CATEGORIES.contains(&category)
 }

@@ -49,16 +49,16 @@ static FORMATS: [Format; 20] = [
 ];
 
 /// The steps that a byte of an internationalized name takes: it is decoded, looked up and encoded again.
-const NAME_STEPS: usize = 8;
+const IDN_STEPS_PER_BYTE: usize = 8;
 
 impl Format {
     /// The steps that it takes to check a text.
     pub(super) fn cost(&self, text: &str) -> usize {
         // A longer one is refused at once.
         let is_international =
-            || text.len() <= idna::NAME && (!text.is_ascii() || text.contains("--"));
+            || text.len() <= idna::MAX_NAME_BYTES && (!text.is_ascii() || text.contains("--"));
         match self.name.ends_with("hostname") && is_international() {
-            true => NAME_STEPS * text.len(),
+            true => IDN_STEPS_PER_BYTE * text.len(),
             false => text.len(),
         }
     }

@@ -46,7 +46,7 @@ fn is_mail_domain(text: &str) -> bool {
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
-    text.split(idna::DOTS).all(is_label)
+    text.split(idna::DOT_CHARACTERS).all(is_label)
 }
 
 pub(super) fn is_email(text: &str) -> bool {

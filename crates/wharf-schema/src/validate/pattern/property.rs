@@ -12,11 +12,11 @@ use icu_properties::{
 #[derive(Clone, Debug)]
 pub(super) struct Property {
     name: Box<str>,
-    kind: Kind,
+    kind: PropertyKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum PropertyKind {
     Any,
     Ascii,
     Assigned,
@@ -32,8 +32,10 @@ impl Property {
     pub(super) fn named(name: &str) -> Option<Self> {
         let kind = match name.split_once('=') {
             Some(("General_Category" | "gc", value)) => category(value)?,
-            Some(("Script" | "sc", value)) => Kind::Script(script(value)?),
-            Some(("Script_Extensions" | "scx", value)) => Kind::ScriptExtensions(script(value)?),
+            Some(("Script" | "sc", value)) => PropertyKind::Script(script(value)?),
+            Some(("Script_Extensions" | "scx", value)) => {
+                PropertyKind::ScriptExtensions(script(value)?)
+            }
             Some(_) => return None,
             None => lone(name)?,
         };
@@ -43,19 +45,21 @@ impl Property {
     pub(super) fn has(&self, char: char) -> bool {
         let category = || CodePointMapData::<GeneralCategory>::new().get(char);
         match self.kind {
-            Kind::Any => true,
-            Kind::Ascii => char.is_ascii(),
-            Kind::Assigned => category() != GeneralCategory::Unassigned,
-            Kind::Category(group) => group.contains(category()),
-            Kind::Script(script) => CodePointMapData::<Script>::new().get(char) == script,
-            Kind::ScriptExtensions(script) => ScriptWithExtensions::new().has_script(char, script),
-            Kind::Binary(set) => set.contains(char),
+            PropertyKind::Any => true,
+            PropertyKind::Ascii => char.is_ascii(),
+            PropertyKind::Assigned => category() != GeneralCategory::Unassigned,
+            PropertyKind::Category(group) => group.contains(category()),
+            PropertyKind::Script(script) => CodePointMapData::<Script>::new().get(char) == script,
+            PropertyKind::ScriptExtensions(script) => {
+                ScriptWithExtensions::new().has_script(char, script)
+            }
+            PropertyKind::Binary(set) => set.contains(char),
         }
     }
 }
 
-fn category(name: &str) -> Option<Kind> {
-    PropertyParser::<GeneralCategoryGroup>::new().get_strict(name).map(Kind::Category)
+fn category(name: &str) -> Option<PropertyKind> {
+    PropertyParser::<GeneralCategoryGroup>::new().get_strict(name).map(PropertyKind::Category)
 }
 
 /// The scripts that some character has: the other codes of ISO 15924 are no values of the property.
@@ -68,15 +72,15 @@ fn script(name: &str) -> Option<Script> {
 }
 
 /// A property without a value: one that characters have or not, or a general category.
-fn lone(name: &str) -> Option<Kind> {
+fn lone(name: &str) -> Option<PropertyKind> {
     Some(match name {
-        "Any" => Kind::Any,
-        "ASCII" => Kind::Ascii,
-        "Assigned" => Kind::Assigned,
+        "Any" => PropertyKind::Any,
+        "ASCII" => PropertyKind::Ascii,
+        "Assigned" => PropertyKind::Assigned,
         // ICU4X knows only its other short name.
-        "space" => Kind::Binary(CodePointSetData::new::<WhiteSpace>()),
+        "space" => PropertyKind::Binary(CodePointSetData::new::<WhiteSpace>()),
         _ => match CodePointSetData::new_for_ecma262(name.as_bytes()) {
-            Some(set) => Kind::Binary(set),
+            Some(set) => PropertyKind::Binary(set),
             None => category(name)?,
         },
     })
