@@ -1,12 +1,12 @@
-//! What is wrong with a value, and where in it.
+//! Validation problems of a value, with their paths.
 
 use std::fmt;
 
-/// How many problems are told at once, and how long each may be: values come from callers.
+/// Maximum number of reported problems and of characters in each, because values come from callers.
 pub(crate) const MAX_PROBLEMS: usize = 8;
 pub(crate) const MAX_PROBLEM_CHARS: usize = 300;
 
-/// Where in a value something is.
+/// Path to a part of a value.
 pub(crate) struct ValuePath<'a> {
     outer: Option<&'a ValuePath<'a>>,
     last: PathSegment<'a>,
@@ -29,7 +29,7 @@ impl<'a> ValuePath<'a> {
         ValuePath { outer: Some(self), last: PathSegment::Index(index) }
     }
 
-    /// The keys and indices on the way, with dots between them.
+    /// Keys and indices from the root, joined by dots.
     pub(crate) fn dotted(&self) -> String {
         let mut segments = Vec::new();
         let mut at = Some(self);
@@ -46,7 +46,7 @@ impl<'a> ValuePath<'a> {
     }
 }
 
-/// What kind of problem it is, as far as it says which schema was meant.
+/// Kind of a problem, used to guess the intended schema among alternatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProblemKind {
     Type,
@@ -54,7 +54,7 @@ pub(crate) enum ProblemKind {
     Other,
 }
 
-/// One problem.
+/// A single validation problem.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ValueProblem {
     pub(crate) kind: ProblemKind,
@@ -69,7 +69,7 @@ impl fmt::Display for ValueProblem {
     }
 }
 
-/// The problems of a value. Shown, they are a line each.
+/// Validation problems of a value; `Display` writes one line for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
     lines: Vec<String>,
@@ -82,13 +82,13 @@ impl Problems {
         Problems { lines, is_cut_short }
     }
 
-    /// Whether none were found.
+    /// True if there are no problems.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// The first of them, without the mark of a line.
+    /// The first problem, without its list marker.
     #[must_use]
     pub fn first(&self) -> Option<&str> {
         self.lines.first().map(|line| line.trim_start_matches("- "))
@@ -100,22 +100,22 @@ impl fmt::Display for Problems {
         f.write_str(&self.lines.join("\n"))?;
         match (self.is_cut_short, self.lines.is_empty()) {
             (false, _) => Ok(()),
-            (true, true) => {
-                f.write_str("- they do not match the schema; finding out where would take too long")
-            }
-            (true, false) => f.write_str("\n- finding out what else is wrong would take too long"),
+            (true, true) => f.write_str(
+                "- they do not match the schema; locating the problem would take too long",
+            ),
+            (true, false) => f.write_str("\n- checking for further problems would take too long"),
         }
     }
 }
 
-/// As much of a caller's text as may stand in a problem. One with a line end in it could pass for
+/// Caller-supplied text, shortened and without control characters. A line break in it could imitate
 /// another problem.
 pub(crate) fn sanitize(text: &str) -> String {
     let visible = |char: char| if char.is_control() { '\u{FFFD}' } else { char };
     text.chars().take(MAX_PROBLEM_CHARS).map(visible).collect()
 }
 
-/// As much of a text as one problem may take.
+/// Shortens a text to the length limit of a problem.
 #[must_use]
 pub fn shorten(text: String) -> String {
     match text.char_indices().nth(MAX_PROBLEM_CHARS) {

@@ -1,4 +1,4 @@
-//! What is inside a schema, and whether it can be used as it is.
+//! Walks subschemas and checks a foreign schema's size, dialect and references.
 
 use std::{collections::HashSet, fmt};
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::validate::{dialect::Draft, document::MAX_URI_BYTES, metaschema, uri};
 
-/// How a keyword holds subschemas.
+/// Form in which a keyword contains subschemas.
 enum SubschemaShape {
     One,
     List,
@@ -39,7 +39,7 @@ const SUBSCHEMAS: &[(&str, SubschemaShape)] = &[
     ("else", SubschemaShape::One),
 ];
 
-/// The schemas directly inside `schema`: keyword, name where there is one, and schema.
+/// Direct subschemas of `schema`: keyword, name if any, schema.
 pub fn subschemas(
     schema: &Map<String, Value>,
 ) -> impl Iterator<Item = (&'static str, Option<&str>, &Value)> {
@@ -63,30 +63,30 @@ pub fn subschemas(
     })
 }
 
-/// How much a schema may hold.
+/// Size limits of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// How deep it may nest.
+    /// Maximum nesting depth.
     pub depth: usize,
-    /// How many subschemas it may have.
+    /// Maximum number of subschemas.
     pub subschemas: usize,
 }
 
-/// Why a schema cannot be used as it is.
+/// Reason to reject a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
     /// It has more subschemas than this.
     TooMany(usize),
-    /// It nests deeper than this.
+    /// It is nested deeper than this.
     TooDeep(usize),
-    /// Something in it is neither an object nor a boolean.
+    /// A subschema is neither an object nor a boolean.
     NoSchema,
-    /// It is written in this dialect, which nobody here knows.
+    /// Its `$schema` names this dialect, which is not supported.
     Dialect(String),
-    /// An address in it, also one resolved against those around it, has more bytes than this.
+    /// A URI in it, as written or resolved, has more bytes than this.
     LongAddress(usize),
-    /// It refers to this, which would have to be fetched.
+    /// It refers to this URI, which would have to be fetched.
     Outside(String),
 }
 
@@ -102,13 +102,13 @@ impl fmt::Display for Problem {
             }
             Problem::Outside(to) => write!(
                 f,
-                "`$ref` to `{to}` leads outside the schema, where nothing is fetched from"
+                "`$ref` to `{to}` points outside the schema, and remote schemas are not fetched"
             ),
         }
     }
 }
 
-/// What is wrong with a schema that was not made here.
+/// Checks a foreign schema against `bounds`; never fetches a reference.
 #[must_use]
 pub fn problems(schema: &Value, bounds: Bounds) -> Vec<Problem> {
     let mut check =
@@ -122,9 +122,9 @@ pub fn problems(schema: &Value, bounds: Bounds) -> Vec<Problem> {
     found
 }
 
-/// Whether a name in a schema is longer than `most` bytes: a key of any object, also in `enum` and
-/// `const`, a required property, or an anchor. Each of them is looked up again and again in a check.
-/// Patterns have a limit of their own.
+/// True if a name in the schema is longer than `most` bytes: a key of any object, also in `enum`
+/// and `const`, a required property, or an anchor. Validation looks each of them up repeatedly.
+/// Patterns have their own limit.
 #[must_use]
 pub(crate) fn has_longer_name(schema: &Value, most: usize) -> bool {
     let is_long = |it: &Value| it.as_str().is_some_and(|it| it.len() > most);
@@ -153,7 +153,7 @@ struct LimitCheck<'a> {
     bounds: Bounds,
     count: usize,
     ids: HashSet<String>,
-    /// What references lead to, made whole, and as they are written.
+    /// Reference targets: resolved, and as written.
     refs: Vec<(String, &'a str)>,
     found: Vec<Problem>,
 }
@@ -161,7 +161,7 @@ struct LimitCheck<'a> {
 impl<'a> LimitCheck<'a> {
     fn visit(&mut self, schema: &'a Value, base: &str, depth: usize) {
         self.count += 1;
-        // Each is told once, at the first schema that is too many.
+        // Reported once, at the first schema beyond the limit.
         if self.count == self.bounds.subschemas + 1 {
             self.found.push(Problem::TooMany(self.bounds.subschemas));
         }
@@ -173,7 +173,7 @@ impl<'a> LimitCheck<'a> {
         }
         let map = match schema {
             Value::Object(map) => map,
-            // `dependencies` may name properties instead of schemas.
+            // `dependencies` may list property names instead of schemas.
             Value::Bool(_) | Value::Array(_) => return,
             _ => return self.found.push(Problem::NoSchema),
         };

@@ -1,4 +1,4 @@
-//! The official JSON-Schema-Test-Suite, for whoever has a copy of it:
+//! The official JSON-Schema-Test-Suite; requires a local copy:
 //! `JSON_SCHEMA_TEST_SUITE=… cargo test -p wharf-schema --test official -- --ignored --nocapture`.
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ const DRAFTS: [(&str, &str); 5] = [
     ("draft4", "http://json-schema.org/draft-04/schema#"),
 ];
 
-/// What the suite expects to be fetched, put into the schema instead: nothing is ever fetched.
+/// Remote schemas of the suite, embedded into the schema because nothing is fetched.
 struct RemoteSchemas(Vec<(String, Value)>);
 
 impl RemoteSchemas {
@@ -28,7 +28,7 @@ impl RemoteSchemas {
         let remote = |path: PathBuf| {
             let name = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
             let json: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-            // What does not say its dialect is of the one that is tested.
+            // Schemas without a dialect are in the dialect under test.
             let is_named = json.get("$schema").is_some_and(|it| it.to_string().contains(".org/"));
             let is_own = !name.starts_with(['d', 'v']) || name.starts_with(&format!("{draft}/"));
             (is_own || is_named).then(|| (format!("http://localhost:1234/{name}"), json))
@@ -86,7 +86,7 @@ struct TestScore {
     wrong: Vec<String>,
 }
 
-fn judge(case: &Value, schema: &Value, score: &mut TestScore) {
+fn run_case(case: &Value, schema: &Value, score: &mut TestScore) {
     let compiled = Schema::compile(schema);
     for test in case["tests"].as_array().unwrap() {
         let found = match &compiled {
@@ -120,7 +120,7 @@ fn the_official_suite() {
             let cases: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
             for case in cases.as_array().unwrap() {
                 let mut score = TestScore::default();
-                judge(case, &remotes.bundle(&case["schema"], dialect), &mut score);
+                run_case(case, &remotes.bundle(&case["schema"], dialect), &mut score);
                 let sum = scores.entry(group).or_default();
                 sum.right += score.right;
                 sum.wrong.extend(score.wrong.into_iter().map(|it| format!("{name}: {it}")));

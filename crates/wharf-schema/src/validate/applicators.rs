@@ -1,4 +1,4 @@
-//! Rules about the items of a list and the properties of an object.
+//! Applicator keywords for array items and object properties.
 
 use serde_json::Value;
 
@@ -11,11 +11,11 @@ use crate::validate::{
     step_budget::StopReason,
 };
 
-/// What the schemas for properties say about one of them.
+/// Result of applying the property schemas to one property.
 enum PropertyOutcome {
-    /// None is for it.
+    /// No schema applies to it.
     NotCovered,
-    /// There must be none that others are not for.
+    /// No schema applies to it, and additional properties are not allowed.
     Unexpected,
     Fits(bool),
 }
@@ -107,7 +107,7 @@ impl ValueCheck<'_> {
         Ok(fits)
     }
 
-    /// Names are told even where values are not.
+    /// Property names are reported even if values may not be quoted.
     fn unexpected(&mut self, what: &str, names: &[&str], part: ValuePart<'_>) -> StepResult {
         if names.is_empty() {
             return Ok(true);

@@ -1,4 +1,4 @@
-//! Rules that a value meets by itself.
+//! Assertion keywords without subschemas: type, enum, bounds, pattern, format.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use crate::validate::{
     step_budget::StepBudget,
 };
 
-/// Whether a rule without schemas in it holds; it does where it is about another type.
+/// True if the value satisfies a rule without subschemas, or if the rule concerns another type.
 pub(super) fn holds(rule: &Rule, value: &Value, budget: &mut StepBudget) -> StepResult {
     match (rule, value) {
         (Rule::Never, _) => Ok(false),

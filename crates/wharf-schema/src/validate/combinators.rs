@@ -1,4 +1,4 @@
-//! Rules that hold one value against several schemas.
+//! Applicator keywords that apply several schemas to the same value.
 
 use crate::problems::{ProblemKind, ValueProblem};
 use crate::validate::{
@@ -25,7 +25,7 @@ impl ValueCheck<'_> {
         Ok(fits)
     }
 
-    /// Looks whether a schema fits that need not; only then it counts what it looked at.
+    /// Evaluates an alternative silently; its marks count only if it matches.
     fn try_node(
         &mut self,
         id: SchemaId,
@@ -87,8 +87,8 @@ impl ValueCheck<'_> {
         self.node(if is_so { then } else { otherwise }, part, marks)
     }
 
-    /// Tells what is wrong by the one schema of several that was meant, if that can be told: by
-    /// the type of the value, such as an object where it may also be null, or by its tag.
+    /// Reports the problems of the intended alternative if exactly one is recognizable: by the type
+    /// of the value, such as object or null, or by its tag (`const`).
     fn report_no_match(
         &mut self,
         ids: &[SchemaId],
@@ -126,7 +126,7 @@ impl ValueCheck<'_> {
         }
     }
 
-    /// The problems of a part by one schema alone.
+    /// Problems of a part under one schema alone.
     fn problems_by(
         &mut self,
         id: SchemaId,

@@ -1,4 +1,4 @@
-//! From a document to a list of schemas that refer to each other by number.
+//! Compiles a schema document into a list of schemas that refer to each other by index.
 
 use std::collections::HashMap;
 
@@ -15,26 +15,26 @@ use super::{
 };
 use crate::validate::compiled::{ANY, NEVER, NamedList, Rule, SchemaId, SchemaNode};
 
-/// How many operations the patterns of one schema may become.
+/// Maximum number of operations for all patterns of one schema.
 const OPERATIONS: usize = 65_536;
 
-/// What is being compiled.
+/// State of a compilation.
 pub(super) struct SchemaCompiler<'d> {
     document: SchemaDocument<'d>,
     nodes: Vec<SchemaNode>,
     ids: HashMap<*const Value, SchemaId>,
     pending: Vec<PendingSchema<'d>>,
-    /// For patterns.
+    /// Remaining operations for patterns.
     pattern_budget: usize,
-    /// Whether some reference leads elsewhere by who follows it.
+    /// True if a `$dynamicRef` is used, whose target depends on the dynamic scope.
     is_dynamic: bool,
 }
 
-/// A schema that has a number, but no rules yet.
+/// A schema with an id whose rules are not compiled yet.
 struct PendingSchema<'d> {
     id: SchemaId,
     at: SchemaLocation<'d>,
-    /// Where it stands, as a JSON pointer.
+    /// Its location, as a JSON pointer.
     pointer: String,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn compile(root: &Value) -> Result<Schema, String> {
 }
 
 impl<'d> SchemaCompiler<'d> {
-    /// The number of a schema.
+    /// Id of the schema at this location; queues it for compilation if it is new.
     fn node(&mut self, at: SchemaLocation<'d>, pointer: String) -> Result<SchemaId, String> {
         match at.schema {
             Value::Bool(false) => return Ok(NEVER),
@@ -103,7 +103,7 @@ impl<'d> SchemaCompiler<'d> {
         Ok(())
     }
 
-    /// The dynamic anchors of each resource, if anything refers to one.
+    /// Dynamic anchors of each schema resource; empty without dynamic references.
     fn anchors(&mut self) -> Result<Vec<NamedList<SchemaId>>, String> {
         if !self.is_dynamic {
             return Ok(Vec::new());
@@ -121,7 +121,8 @@ impl<'d> SchemaCompiler<'d> {
         Ok(anchors)
     }
 
-    /// A schema that is held against a value only if it already was would never be done.
+    /// Rejects reference cycles that do not descend into the value, because evaluation would not
+    /// end.
     fn reject_cycles(&self) -> Result<(), String> {
         let mut into = vec![0_usize; self.nodes.len()];
         for node in &self.nodes {
@@ -141,11 +142,11 @@ impl<'d> SchemaCompiler<'d> {
         if seen == self.nodes.len() {
             return Ok(());
         }
-        Err("the schema refers to itself in a circle, without going into the value".into())
+        Err("the schema has a reference cycle that never descends into the value".into())
     }
 }
 
-/// The schemas that judge the same value.
+/// Subschemas that apply to the same value.
 fn in_place(node: &SchemaNode) -> impl Iterator<Item = SchemaId> {
     node.rules.iter().flat_map(|rule| match rule {
         Rule::AllOf(ids) | Rule::AnyOf(ids) | Rule::OneOf(ids) => ids.to_vec(),
@@ -156,7 +157,7 @@ fn in_place(node: &SchemaNode) -> impl Iterator<Item = SchemaId> {
     })
 }
 
-/// One schema that is read.
+/// Reads the keywords of one schema.
 pub(super) struct SchemaReader<'c, 'd> {
     compiler: &'c mut SchemaCompiler<'d>,
     pub(super) map: &'d Map<String, Value>,
@@ -185,7 +186,7 @@ impl<'d> SchemaReader<'_, 'd> {
         self.map.get(keyword)
     }
 
-    /// The number of a schema in this one, under a keyword or a keyword and a name.
+    /// Id of a subschema under a keyword, or under a keyword and a name.
     pub(super) fn node(&mut self, schema: &'d Value, under: &str) -> Result<SchemaId, String> {
         let resource = self.compiler.document.resource_of(schema, self.resource);
         self.compiler.node(
@@ -194,10 +195,10 @@ impl<'d> SchemaReader<'_, 'd> {
         )
     }
 
-    /// What a reference leads to.
+    /// Resolves a reference.
     pub(super) fn target(&mut self, keyword: &str, to: &str) -> Result<ReferenceTarget, String> {
         let Some(at) = self.compiler.document.locate(self.resource, to) else {
-            return Err(format!("`{keyword}` to `{to}` leads nowhere in the schema"));
+            return Err(format!("`{keyword}` to `{to}` has no target in the schema"));
         };
         let dynamic = &self.compiler.document.resources[at.resource].dynamic;
         let anchor = dynamic.iter().find(|(_, schema)| std::ptr::eq(*schema, at.schema));
@@ -208,7 +209,7 @@ impl<'d> SchemaReader<'_, 'd> {
         })
     }
 
-    /// Notes that references lead elsewhere by who follows them.
+    /// Records that the schema contains a dynamic reference.
     pub(super) fn is_dynamic(&mut self) {
         self.compiler.is_dynamic = true;
     }
@@ -218,9 +219,9 @@ impl<'d> SchemaReader<'_, 'd> {
     }
 }
 
-/// What a reference leads to.
+/// Target of a reference.
 pub(super) struct ReferenceTarget {
     pub(super) id: SchemaId,
-    /// The dynamic anchor that it has.
+    /// Dynamic anchor of the target.
     pub(super) anchor: Option<Box<str>>,
 }

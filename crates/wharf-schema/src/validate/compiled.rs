@@ -1,31 +1,31 @@
-//! A schema, compiled.
+//! Compiled form of a schema.
 
 use serde_json::{Number, Value};
 
 use crate::validate::{content::Content, format::Format, pattern::Pattern};
 
-/// Where a compiled schema is in the list of all.
+/// Index of a compiled schema.
 pub(super) type SchemaId = usize;
 
-/// Names, and what belongs to each.
+/// Lists of names, without and with a value for each.
 pub(super) type NameList = Box<[Box<str>]>;
 pub(super) type NamedList<T> = Box<[(Box<str>, T)]>;
 
-/// The schemas `false` and `true`.
+/// Ids of the schemas `false` and `true`.
 pub(super) const NEVER: SchemaId = 0;
 pub(super) const ANY: SchemaId = 1;
 
-/// One schema: all of its rules must hold.
+/// A single schema: all its rules must hold.
 #[derive(Debug, Default)]
 pub(super) struct SchemaNode {
-    /// The resource that it belongs to.
+    /// Schema resource that it belongs to.
     pub(super) resource: usize,
     pub(super) rules: Box<[Rule]>,
-    /// Whether its last rules are about what the others did not look at.
+    /// True if its last rules are `unevaluated…` keywords, which need the marks of the other rules.
     pub(super) needs_marks: bool,
 }
 
-/// One rule, of one keyword or of some that belong together.
+/// Rule of a keyword, or of several keywords that belong together.
 #[derive(Debug)]
 pub(super) enum Rule {
     Never,
@@ -52,7 +52,7 @@ pub(super) enum Rule {
     AllOf(Box<[SchemaId]>),
     AnyOf(Box<[SchemaId]>),
     OneOf(Box<[SchemaId]>),
-    /// With the schema as it was written, to be told.
+    /// With the schema's JSON for the message.
     Not(SchemaId, Box<str>),
     If {
         condition: SchemaId,
@@ -60,19 +60,19 @@ pub(super) enum Rule {
         otherwise: SchemaId,
     },
     Reference(SchemaId),
-    /// To the outermost schema with this anchor; the first is the one that the text names.
+    /// Refers to the outermost schema with this anchor, or else to the given schema.
     DynamicReference(SchemaId, Box<str>),
     UnevaluatedItems(SchemaId),
     UnevaluatedProperties(SchemaId),
 }
 
-/// Which schema is for which property.
+/// Schemas of an object's properties.
 #[derive(Debug)]
 pub(super) struct Properties {
     /// Sorted by name.
     pub(super) named: NamedList<SchemaId>,
     pub(super) patterns: Box<[(Pattern, SchemaId)]>,
-    /// For those that have none; without it, they are not looked at.
+    /// For all other properties; `None` if they are unrestricted.
     pub(super) rest: Option<SchemaId>,
 }
 
@@ -83,17 +83,17 @@ impl Properties {
     }
 }
 
-/// How many items must fit a schema.
+/// Minimum and maximum number of items that match a schema.
 #[derive(Debug)]
 pub(super) struct Contains {
     pub(super) schema: SchemaId,
     pub(super) least: usize,
     pub(super) most: usize,
-    /// Whether the items that fit count as evaluated.
+    /// True if matching items count as evaluated.
     pub(super) marks: bool,
 }
 
-/// What a number may not go beyond.
+/// Keyword of a numeric bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BoundKeyword {
     Minimum,
@@ -102,7 +102,7 @@ pub(super) enum BoundKeyword {
     ExclusiveMaximum,
 }
 
-/// What is counted.
+/// Keyword of a length or size bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CountKeyword {
     MinLength,
@@ -113,15 +113,15 @@ pub(super) enum CountKeyword {
     MaxProperties,
 }
 
-/// The types of JSON; a whole number is of two.
+/// JSON types; a whole number has two of them.
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// A set of types.
+/// Set of JSON types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TypeSet(u8);
 
 impl TypeSet {
-    /// The type with this name.
+    /// Type with this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         TYPES.iter().position(|it| *it == name).map(|at| TypeSet(1 << at))
     }
@@ -130,7 +130,7 @@ impl TypeSet {
         TypeSet(self.0 | other.0)
     }
 
-    /// The types that a value has.
+    /// Types of a value.
     pub(super) fn of(value: &Value) -> Self {
         let at = match value {
             Value::Array(_) => 0,

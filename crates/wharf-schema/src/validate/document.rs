@@ -1,4 +1,4 @@
-//! A schema and what has a name in it, so that references find their way.
+//! Index of a schema document: schema resources and anchors, for resolving references.
 
 use std::collections::HashMap;
 
@@ -7,36 +7,36 @@ use serde_json::{Map, Value};
 use super::{dialect::Draft, metaschema, uri};
 use crate::schema_limits::subschemas;
 
-/// How deep schemas may nest before anything of them is compiled.
+/// Maximum nesting depth of a schema that is compiled.
 const MAX_SCHEMA_DEPTH: usize = 256;
 
-/// How long the address of a schema may be once it is resolved: each `$id` below it is resolved
-/// against it, so that the lengths of nested ones add up.
+/// Maximum length of a resolved schema URI. Each nested `$id` is resolved against the outer one, so
+/// lengths of nested URIs would add up.
 pub(crate) const MAX_URI_BYTES: usize = 2048;
 
-/// A schema with an address of its own.
+/// A schema with its own URI (schema resource).
 pub(super) struct SchemaResource<'d> {
     pub(super) draft: Draft,
-    /// By which a reference finds it from elsewhere in the dynamic scope.
+    /// Dynamic anchors, which references find through the dynamic scope.
     pub(super) dynamic: Vec<(&'d str, &'d Value)>,
     uri: String,
     root: &'d Value,
     anchors: HashMap<&'d str, &'d Value>,
 }
 
-/// Where in a document something stands.
+/// Location of a schema in a document.
 #[derive(Clone, Copy)]
 pub(super) struct SchemaLocation<'d> {
     pub(super) schema: &'d Value,
     pub(super) resource: usize,
 }
 
-/// A schema and all the schemas in it that have an address.
+/// A schema with all schema resources inside it.
 pub(super) struct SchemaDocument<'d> {
     pub(super) resources: Vec<SchemaResource<'d>>,
     by_root: HashMap<*const Value, usize>,
     by_uri: HashMap<String, usize>,
-    /// The schemas of schemas that something refers to.
+    /// Metaschemas that the document refers to.
     built_in: Vec<Draft>,
 }
 
@@ -49,7 +49,7 @@ impl<'d> SchemaDocument<'d> {
         document.add(root, String::new(), draft);
         document.walk(SchemaLocation { schema: root, resource: 0 }, 0)?;
         for draft in std::mem::take(&mut document.built_in) {
-            // What the document has under the same address comes first.
+            // A schema of the document with the same URI takes precedence.
             let (address, schema) = metaschema::of(draft);
             let resource = document.add(schema, address.into(), draft);
             document.walk(SchemaLocation { schema, resource }, 0)?;
@@ -60,7 +60,7 @@ impl<'d> SchemaDocument<'d> {
     fn add(&mut self, root: &'d Value, uri: String, draft: Draft) -> usize {
         let at = self.resources.len();
         self.by_root.insert(root, at);
-        // Of two with one address, the first is found.
+        // The first of several schemas with one URI wins.
         self.by_uri.entry(uri.clone()).or_insert(at);
         let (dynamic, anchors) = (Vec::new(), HashMap::new());
         self.resources.push(SchemaResource { draft, dynamic, uri, root, anchors });
@@ -81,7 +81,7 @@ impl<'d> SchemaDocument<'d> {
         Ok(())
     }
 
-    /// Notes the address of a schema; says which resource it belongs to.
+    /// Registers the URI of a schema; returns the schema resource that it belongs to.
     fn note_id(
         &mut self,
         at: SchemaLocation<'d>,
@@ -133,12 +133,12 @@ impl<'d> SchemaDocument<'d> {
         }
         let is_recursive = map.get("$recursiveAnchor") == Some(&Value::Bool(true));
         if resource.draft == Draft::Y2019 && is_recursive {
-            // The older way is the newer one with an anchor that has no name.
+            // `$recursiveAnchor` equals a dynamic anchor without a name.
             resource.dynamic.push(("", at.schema));
         }
     }
 
-    /// Notes the schema of schemas that a reference leads to.
+    /// Registers the metaschema that a reference names.
     fn note_built_in(&mut self, resource: usize, map: &'d Map<String, Value>) {
         let base = &self.resources[resource].uri;
         let refs = ["$ref", "$dynamicRef"].into_iter().filter_map(|it| map.get(it)?.as_str());
@@ -151,12 +151,12 @@ impl<'d> SchemaDocument<'d> {
         }
     }
 
-    /// The resource that `schema` belongs to where `outer` is the one around it.
+    /// Schema resource of `schema`, whose enclosing resource is `outer`.
     pub(super) fn resource_of(&self, schema: &Value, outer: usize) -> usize {
         self.by_root.get(&std::ptr::from_ref(schema)).copied().unwrap_or(outer)
     }
 
-    /// What a reference in `resource` leads to.
+    /// Resolves a reference in `resource`.
     pub(super) fn locate(&self, resource: usize, reference: &str) -> Option<SchemaLocation<'d>> {
         let (address, fragment) = uri::split(reference);
         let resource = match address {
@@ -190,5 +190,5 @@ impl<'d> SchemaDocument<'d> {
 }
 
 fn too_long() -> String {
-    format!("a `$id`, resolved against those around it, is longer than {MAX_URI_BYTES} bytes")
+    format!("a resolved `$id` is longer than {MAX_URI_BYTES} bytes")
 }

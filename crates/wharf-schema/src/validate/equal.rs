@@ -1,4 +1,4 @@
-//! Whether values are the same: `1` is `1.0`, and the order of keys does not matter.
+//! JSON equality: `1` equals `1.0`, and the order of keys is ignored.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::number;
 use crate::validate::step_budget::{StepBudget, StopReason};
 
-/// Up to so many items, each is held against each.
+/// Up to this many items, all pairs are compared.
 const PAIRWISE_LIMIT: usize = 8;
 
-/// Whether two values are the same.
+/// True if two values are equal.
 pub(super) fn equal(
     one: &Value,
     other: &Value,
@@ -47,7 +47,7 @@ pub(super) fn equal(
     }
 }
 
-/// Whether something is so of all.
+/// True if the predicate holds for all pairs.
 fn all<T>(
     items: impl Iterator<Item = T>,
     mut is_so: impl FnMut(T) -> Result<bool, StopReason>,
@@ -60,7 +60,7 @@ fn all<T>(
     Ok(true)
 }
 
-/// Whether no two items are the same.
+/// True if no two items are equal.
 pub(super) fn are_unique(items: &[Value], budget: &mut StepBudget) -> Result<bool, StopReason> {
     if items.len() > PAIRWISE_LIMIT {
         return are_many_unique(items, budget);
@@ -92,7 +92,7 @@ fn are_many_unique(items: &[Value], budget: &mut StepBudget) -> Result<bool, Sto
     Ok(true)
 }
 
-/// The same for values that are the same.
+/// Hash that is the same for equal values.
 fn digest(value: &Value, state: &RandomState, budget: &mut StepBudget) -> Result<u64, StopReason> {
     budget.spend(1)?;
     let mut hasher = state.build_hasher();
@@ -111,7 +111,7 @@ fn digest(value: &Value, state: &RandomState, budget: &mut StepBudget) -> Result
             }
         }
         Value::Object(map) => {
-            // A sum has no order.
+            // Addition is independent of the order of keys.
             let mut sum = 0_u64;
             for (key, value) in map {
                 budget.spend_on_text(key)?;

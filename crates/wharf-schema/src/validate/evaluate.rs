@@ -1,4 +1,4 @@
-//! A value held against a schema.
+//! Evaluates a value against a compiled schema.
 
 use std::collections::HashMap;
 
@@ -14,22 +14,22 @@ use crate::validate::{
     step_budget::{StepBudget, StopReason},
 };
 
-/// How many schemas within schemas one value within values may be held against: the stack ends.
+/// Maximum recursion depth of schemas and values, because the stack is limited.
 const MAX_DEPTH: usize = 640;
 
-/// What it takes to remember how a part was judged, in steps.
+/// Steps that a memo entry costs.
 const MEMO_STEPS: usize = 8;
 
-/// After so many steps it is worth remembering what references led to.
+/// Steps after which results of references are memoized.
 const MEMO_AFTER_STEPS: usize = 4096;
 
-/// The steps that it takes to put a problem into words.
+/// Steps that the text of a problem costs.
 pub(super) const MESSAGE_STEPS: usize = 64;
 
-/// Whether a value fits; the check may stop before that is known.
+/// True if the value matches; the evaluation may stop early.
 pub(super) type StepResult = Result<bool, StopReason>;
 
-/// A part of the value, and how the check came there.
+/// Part of the value, with its path and dynamic scope.
 #[derive(Clone, Copy)]
 pub(super) struct ValuePart<'a> {
     pub(super) value: &'a Value,
@@ -37,27 +37,27 @@ pub(super) struct ValuePart<'a> {
     pub(super) scope: &'a DynamicScope<'a>,
 }
 
-/// The resources that references led through, the innermost first.
+/// Schema resources that references passed through, innermost first.
 pub(super) struct DynamicScope<'a> {
     resource: usize,
     outer: Option<&'a DynamicScope<'a>>,
 }
 
-/// One check under way.
+/// State of one evaluation.
 pub(super) struct ValueCheck<'s> {
     pub(super) schema: &'s Schema,
     pub(super) budget: StepBudget,
-    /// The problems found, if they are wanted.
+    /// Problems found; `None` if they are not collected.
     pub(super) problems: Option<Vec<ValueProblem>>,
     pub(super) messages: MessageStyle,
-    /// What references led to; none where parts of the value do not stay where they are.
+    /// Memoized results of references; `None` for parts without a stable address.
     memo: Option<HashMap<(SchemaId, *const Value), bool, RandomState>>,
     depth: usize,
 }
 
 impl<'s> ValueCheck<'s> {
     pub(super) fn fits_only(schema: &'s Schema, steps: usize) -> Self {
-        // Where references lead hangs on more than the part if any of them is dynamic.
+        // With dynamic references, a result depends on the dynamic scope as well as on the part.
         let memo = schema.anchors.is_empty().then(HashMap::default);
         let (budget, messages) = (StepBudget::new(steps), MessageStyle { quotes: false });
         ValueCheck { schema, budget, problems: None, messages, memo, depth: 0 }
@@ -77,12 +77,12 @@ impl<'s> ValueCheck<'s> {
         )
     }
 
-    /// The problems that were found.
+    /// Problems that were found.
     pub(super) fn problems(self) -> Vec<ValueProblem> {
         self.problems.unwrap_or_default()
     }
 
-    /// Holds a part of the value against a schema; `marks` are for those who ask what was looked at.
+    /// Evaluates a part against a schema; `marks` receives the evaluated items or properties.
     pub(super) fn node(
         &mut self,
         id: SchemaId,
@@ -134,7 +134,8 @@ impl<'s> ValueCheck<'s> {
         let mut fits = true;
         for rule in rules {
             fits &= match rule {
-                // What the failed rules would have looked at is not known.
+                // The marks of failed rules are incomplete, so the `unevaluated…` keywords cannot
+                // be checked.
                 Rule::UnevaluatedItems(_) | Rule::UnevaluatedProperties(_) if !fits => false,
                 rule => self.rule(rule, part, marks.as_deref_mut())?,
             };
@@ -183,7 +184,7 @@ impl<'s> ValueCheck<'s> {
         }
     }
 
-    /// The schema with this anchor that the check came through first.
+    /// Outermost schema in the dynamic scope with this anchor.
     fn outermost(
         &mut self,
         scope: &DynamicScope<'_>,
@@ -203,7 +204,7 @@ impl<'s> ValueCheck<'s> {
         Ok(found)
     }
 
-    /// Follows a reference. A part that references lead to again and again is judged once.
+    /// Follows a reference. Results are memoized, so that a part is evaluated once per schema.
     fn follow_reference(
         &mut self,
         id: SchemaId,
@@ -227,7 +228,7 @@ impl<'s> ValueCheck<'s> {
         Ok(fits)
     }
 
-    /// Looks without telling what is found.
+    /// Evaluates without collecting problems.
     pub(super) fn without_problems(
         &mut self,
         look: impl FnOnce(&mut Self) -> StepResult,
@@ -238,7 +239,7 @@ impl<'s> ValueCheck<'s> {
         fits
     }
 
-    /// Looks at what is no part of the value: its address may be another's later.
+    /// Evaluates a temporary value without the memo, because its address may be reused.
     pub(super) fn without_memo(
         &mut self,
         look: impl FnOnce(&mut Self) -> StepResult,
@@ -259,7 +260,7 @@ impl<'s> ValueCheck<'s> {
         self.report(kind, part, || messages.of(rule, part.value))
     }
 
-    /// Notes a problem, if problems are wanted.
+    /// Adds a problem, if problems are collected.
     pub(super) fn report(
         &mut self,
         kind: ProblemKind,
@@ -274,7 +275,7 @@ impl<'s> ValueCheck<'s> {
     }
 }
 
-/// Schemas that repeat themselves find the same problem again and again; it is told once.
+/// Adds a problem once, because recursive schemas find the same problem repeatedly.
 pub(super) fn add_problem(problems: &mut Vec<ValueProblem>, problem: ValueProblem) -> StepResult {
     if !problems.contains(&problem) {
         problems.push(problem);

@@ -1,8 +1,8 @@
-//! Which parts of a value were looked at, for the keywords that ask.
+//! Marks of evaluated items and properties, for the `unevaluated…` keywords.
 
 use serde_json::Value;
 
-/// A mark for each item or property of one value.
+/// One mark per item or property of a value.
 #[derive(Debug)]
 pub(super) struct EvaluatedMarks(Vec<bool>);
 
@@ -16,7 +16,7 @@ impl EvaluatedMarks {
         EvaluatedMarks(vec![false; parts])
     }
 
-    /// None set, for the same value.
+    /// Empty marks for the same value.
     pub(super) fn fresh(&self) -> Self {
         EvaluatedMarks(vec![false; self.0.len()])
     }

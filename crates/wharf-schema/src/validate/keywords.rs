@@ -1,4 +1,4 @@
-//! The keywords of JSON Schema, and how each is read.
+//! JSON Schema keywords and the functions that compile them.
 
 use std::ops::RangeInclusive;
 
@@ -21,13 +21,13 @@ use crate::validate::{
     messages::as_json,
 };
 
-/// Reads the keyword that it is given, and those that belong to it.
+/// Compiles a keyword together with the keywords that belong to it.
 type ReadKeyword = fn(&mut SchemaReader<'_, '_>, &'static str) -> Result<(), String>;
 
 const ALL_DRAFTS: RangeInclusive<Draft> = Four..=Y2020;
 
-/// Which dialects know which keyword. Their order is the order in which values are checked: what
-/// is cheap first, what hangs on the others last.
+/// Keywords and the dialects that define them, in the order of evaluation: cheap ones first, those
+/// that depend on others last.
 pub(super) const KEYWORDS: &[(&[&str], RangeInclusive<Draft>, ReadKeyword)] = &[
     (&["type"], ALL_DRAFTS, types),
     (&["const"], Six..=Y2020, constant),
@@ -41,7 +41,7 @@ pub(super) const KEYWORDS: &[(&[&str], RangeInclusive<Draft>, ReadKeyword)] = &[
     (&["maxLength"], ALL_DRAFTS, count),
     (&["pattern"], ALL_DRAFTS, pattern),
     (&["format"], ALL_DRAFTS, format_of),
-    // Later dialects only say what content is.
+    // In later dialects these keywords are annotations.
     (&["contentEncoding", "contentMediaType"], Seven..=Seven, content),
     (&["minItems"], ALL_DRAFTS, count),
     (&["maxItems"], ALL_DRAFTS, count),
@@ -153,7 +153,7 @@ fn bound(reader: &mut SchemaReader<'_, '_>, keyword: &'static str) -> Result<(),
     let is_exclusive = |of: &str| {
         reader.draft == Four && reader.get(of).is_some_and(|it| *it == Value::Bool(true))
     };
-    // The oldest dialect has two keywords for one bound.
+    // Draft 4 has a number and a boolean keyword for each bound.
     let name = match keyword {
         "minimum" if is_exclusive("exclusiveMinimum") => "exclusiveMinimum",
         "maximum" if is_exclusive("exclusiveMaximum") => "exclusiveMaximum",
@@ -250,7 +250,7 @@ fn dependent_schemas(
     Ok(())
 }
 
-/// One keyword for the two that came after it.
+/// Draft 7's keyword that was later split into `dependentRequired` and `dependentSchemas`.
 fn dependencies(reader: &mut SchemaReader<'_, '_>, keyword: &'static str) -> Result<(), String> {
     let (mut names, mut schemas) = (Vec::new(), Vec::new());
     for (name, it) in named(reader, keyword)? {

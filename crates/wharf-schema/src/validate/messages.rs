@@ -1,4 +1,4 @@
-//! Problems in words.
+//! Texts of validation problems.
 
 use std::{
     fmt::Write as _,
@@ -10,21 +10,21 @@ use serde_json::Value;
 use crate::problems::{MAX_PROBLEM_CHARS, sanitize};
 use crate::validate::compiled::{BoundKeyword, Contains, CountKeyword, Rule};
 
-/// How many choices, and how many names, are told.
+/// Maximum number of choices, and of names, in a message.
 const MAX_LISTED_CHOICES: usize = 3;
 const MAX_LISTED_NAMES: usize = 8;
 
-/// How problems are told.
+/// Message options.
 #[derive(Clone, Copy)]
 pub(super) struct MessageStyle {
-    /// Whether they may quote the value.
+    /// True if messages may quote the value.
     pub(super) quotes: bool,
 }
 
-/// A value as JSON, as far as it may be told.
+/// JSON of a value, shortened.
 pub(super) fn as_json(value: &Value) -> String {
     let mut text = BoundedBuffer(Vec::new());
-    // It fails when there is no more room.
+    // Writing fails at the length limit.
     let cut = serde_json::to_writer(&mut text, value).is_err();
     let text = String::from_utf8_lossy(&text.0);
     if cut { format!("{}…", text.trim_end_matches('\u{FFFD}')) } else { text.into_owned() }
@@ -53,7 +53,7 @@ impl MessageStyle {
         if self.quotes { as_json(value) } else { "value".into() }
     }
 
-    /// What is wrong with a value that does not keep to a rule.
+    /// Message for a value that violates a rule.
     pub(super) fn of(self, rule: &Rule, value: &Value) -> String {
         let it = || self.value(value);
         match rule {
@@ -97,9 +97,9 @@ impl MessageStyle {
         let Contains { least, most, .. } = contains;
         match (found < *least, *least) {
             (true, 1) => format!("None of {it} are valid under the given schema"),
-            (true, _) => format!("{it} has less than {least} items that 'contains' is about"),
+            (true, _) => format!("{it} has less than {least} items that match 'contains'"),
             (false, _) => {
-                format!("{it} has more than {most} item{} that 'contains' is about", ending(*most))
+                format!("{it} has more than {most} item{} that match 'contains'", ending(*most))
             }
         }
     }
@@ -128,7 +128,7 @@ impl MessageStyle {
 fn were(shown: &[String], count: usize) -> String {
     let mut text = shown.join(", ");
     if count > shown.len() {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, " and {} other{}", count - shown.len(), ending(count - shown.len()));
     }
     text + if count == 1 { " was" } else { " were" }
@@ -145,7 +145,7 @@ fn listed(choices: &[Value]) -> String {
     match all.split_last() {
         Some((last, first)) if !first.is_empty() => format!("{} or {last}", first.join(", ")),
         Some((only, _)) => only.clone(),
-        None => "nothing at all".into(),
+        None => "no value".into(),
     }
 }
 

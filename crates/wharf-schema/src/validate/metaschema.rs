@@ -1,7 +1,7 @@
-//! The schemas of schemas: a reference to one of them needs nothing fetched.
+//! Built-in metaschemas, so that references to them need no fetch.
 //!
-//! Each is built from tables of keywords and what belongs to them. The definitions in them have the
-//! names that the published ones have, so that pointers into them lead to the same.
+//! Each is built from tables of keywords and value shapes. Definitions have the names of the
+//! published metaschemas, so that JSON pointers into them resolve to the same schemas.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::Draft::{self, Four, Seven, Six, Y2019, Y2020};
 
-/// What keywords must have for values.
+/// Required shape of a keyword's value.
 #[derive(Clone, Copy)]
 enum ValueShape {
     Any,
@@ -21,12 +21,12 @@ enum ValueShape {
     Positive,
     CountKeyword,
     Schema,
-    /// What is left over: the oldest dialect knows booleans only here.
+    /// Schema for all other items or properties; draft 4 allows booleans only here.
     Rest,
     Schemas,
     SchemaOrSchemas,
     NamedSchemas,
-    /// By pattern.
+    /// Schemas by pattern.
     PatternSchemas,
     Dependencies,
     NameList,
@@ -37,7 +37,7 @@ enum ValueShape {
     Vocabulary,
 }
 
-/// Keywords, with spaces between them.
+/// Space-separated keywords and their value shapes.
 type KeywordTable = &'static [(&'static str, ValueShape)];
 
 const DESCRIPTIONS: KeywordTable =
@@ -53,7 +53,7 @@ const LIMITS: KeywordTable = &[
     ("type", ValueShape::TypeSet),
 ];
 
-/// What drafts 4, 6 and 7 have beside.
+/// Keywords that drafts 4, 6 and 7 have in addition.
 const DRAFTS_4_TO_7: KeywordTable = &[
     ("format", ValueShape::Text),
     ("items", ValueShape::SchemaOrSchemas),
@@ -140,14 +140,14 @@ const CONTENT: KeywordTable = &[
     ("contentSchema", ValueShape::Schema),
 ];
 
-/// What newer dialects took from older ones, only so that it is used in no other way.
+/// Deprecated keywords of older dialects, defined only to validate their values.
 const DEPRECATED: KeywordTable =
     &[("definitions", ValueShape::NamedSchemas), ("dependencies", ValueShape::Dependencies)];
 
 const DEPRECATED_2020: KeywordTable =
     &[("$recursiveAnchor", ANCHOR), ("$recursiveRef", ValueShape::Format("uri-reference"))];
 
-/// The vocabularies of the two newest dialects: they are schemas with addresses of their own.
+/// Vocabularies of 2019-09 and 2020-12, which are metaschemas with their own URIs.
 type VocabularyList = &'static [(&'static str, &'static [KeywordTable])];
 
 const VOCABULARIES_2019: VocabularyList = &[
@@ -170,7 +170,7 @@ const VOCABULARIES_2020: VocabularyList = &[
     ("meta/content", &[CONTENT]),
 ];
 
-/// All that is built in: where it is published, its dialect and its vocabularies.
+/// Built-in metaschemas: URI, dialect and vocabularies.
 const METASCHEMAS: [(&str, Draft, VocabularyList); 5] = [
     ("http://json-schema.org/draft-04/", Four, &[]),
     ("http://json-schema.org/draft-06/", Six, &[]),
@@ -179,7 +179,7 @@ const METASCHEMAS: [(&str, Draft, VocabularyList); 5] = [
     ("https://json-schema.org/draft/2020-12/", Y2020, VOCABULARIES_2020),
 ];
 
-/// The dialect whose schema, or a vocabulary of it, has this address without a fragment.
+/// Dialect whose metaschema, or one of its vocabularies, has this URI without a fragment.
 pub(crate) fn dialect_at(address: &str) -> Option<Draft> {
     let is_here = |(directory, _, vocabularies): &&(&str, Draft, VocabularyList)| {
         let rest = address.strip_prefix(directory);
@@ -188,7 +188,7 @@ pub(crate) fn dialect_at(address: &str) -> Option<Draft> {
     METASCHEMAS.iter().find(is_here).map(|(_, draft, _)| *draft)
 }
 
-/// The schema of schemas of a dialect, with its address.
+/// Metaschema of a dialect, with its URI.
 pub(super) fn of(draft: Draft) -> (&'static str, &'static Value) {
     static ALL: LazyLock<[(String, Value); 5]> = LazyLock::new(|| {
         METASCHEMAS.map(|(directory, draft, vocabularies)| {
@@ -225,7 +225,7 @@ impl MetaschemaBuilder {
         schema
     }
 
-    /// One schema with an address.
+    /// Builds a schema with its own URI.
     fn part(&self, address: &str, tables: &[KeywordTable]) -> Value {
         let mut properties = Map::new();
         for (keywords, is) in tables.iter().copied().flatten() {
@@ -249,7 +249,7 @@ impl MetaschemaBuilder {
         if self.0 <= Seven { "definitions" } else { "$defs" }
     }
 
-    /// What several keywords have for values.
+    /// Definitions that several keywords share.
     fn defined(&self) -> Value {
         let count = self.count();
         let mut names = json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true});

@@ -1,17 +1,17 @@
-//! Numbers compared as the numbers they are, whichever way they are written.
+//! Exact comparison of JSON numbers, independent of their notation.
 
 use std::{cmp::Ordering, io::Write};
 
 use serde_json::Number;
 
-/// 2¹²⁷: what is below it fits an `i128`.
+/// 2¹²⁷: smaller numbers fit an `i128`.
 const TWO_POW_127: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
 
-/// A number without loss.
+/// A number without loss of precision.
 #[derive(Clone, Copy, PartialEq)]
 enum ExactNumber {
     Whole(i128),
-    /// With a fraction, or beyond every integer type.
+    /// With a fraction, or outside of all integer types.
     Float(f64),
 }
 
@@ -26,12 +26,12 @@ fn exact(number: &Number) -> ExactNumber {
     ExactNumber::Float(float)
 }
 
-/// Whether it has no fraction: `1.0` has none.
+/// True if the number has no fraction; `1.0` has none.
 pub(super) fn is_whole(number: &Number) -> bool {
     number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|it| it.fract() == 0.0)
 }
 
-/// Which of two numbers is greater.
+/// Compares two numbers.
 pub(super) fn compare(one: &Number, other: &Number) -> Ordering {
     match (exact(one), exact(other)) {
         (ExactNumber::Whole(one), ExactNumber::Whole(other)) => one.cmp(&other),
@@ -51,7 +51,7 @@ fn compare_mixed(whole: i128, float: f64) -> Ordering {
     whole.cmp(&(float.trunc() as i128)).then_with(by_fraction)
 }
 
-/// What two numbers have in common exactly if they are equal.
+/// Key that is equal for exactly the numbers that are equal.
 pub(super) fn identity(number: &Number) -> (i128, u64) {
     match exact(number) {
         ExactNumber::Whole(whole) => (whole, 0),
@@ -59,7 +59,7 @@ pub(super) fn identity(number: &Number) -> (i128, u64) {
     }
 }
 
-/// The size of a number as it is written: `digits × 10^exponent`.
+/// Magnitude of a number as written: `digits × 10^exponent`.
 #[derive(Clone, Copy)]
 struct DecimalNumber {
     digits: u128,
@@ -70,7 +70,7 @@ fn decimal(number: &Number) -> DecimalNumber {
     if let Some(whole) = number.as_i128() {
         return DecimalNumber { digits: whole.unsigned_abs(), exponent: 0 };
     }
-    // The shortest text that reads as this float: what people mean by `0.1`.
+    // The shortest text that parses as this float, so that `0.1` is taken as written.
     let mut text = [0; 32];
     let mut rest = &mut text[..];
     let written = write!(rest, "{:e}", number.as_f64().unwrap_or_default());
@@ -87,7 +87,7 @@ fn decimal(number: &Number) -> DecimalNumber {
     }
 }
 
-/// Whether `number` is a multiple of `step`, both as they are written: 0.3 is one of 0.1.
+/// True if `number` is a multiple of `step`, both as written: 0.3 is a multiple of 0.1.
 pub(super) fn is_multiple(number: &Number, step: &Number) -> bool {
     let (number, step) = (decimal(number), decimal(step));
     if number.digits == 0 || step.digits == 0 {
@@ -138,7 +138,7 @@ mod tests {
         ] {
             let (one, other) = (number(less), number(more));
             let expected = if less == "-9223372036854775808" {
-                // The float is the nearest one, which is this very integer.
+                // The float is the nearest one and equals this integer exactly.
                 Ordering::Equal
             } else {
                 Ordering::Less

@@ -1,18 +1,18 @@
-//! How much work a check may be: schemas and values may come from somebody who means harm.
+//! Step budget of a validation, because schemas and values may be malicious.
 
-/// Why a check ended before its end.
+/// Reason for which an evaluation stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StopReason {
-    /// It was too much work, or went too deep.
+    /// The step budget or the recursion depth is exceeded.
     BudgetExceeded,
-    /// Enough problems are known.
+    /// Enough problems are found.
     EnoughProblems,
 }
 
-/// Bytes of text that are looked at in one step.
+/// Bytes of text that are processed in one step.
 const TEXT_BYTES_PER_STEP: usize = 32;
 
-/// Steps that are left.
+/// Remaining steps.
 #[derive(Debug)]
 pub(super) struct StepBudget {
     total: usize,
@@ -30,17 +30,17 @@ impl StepBudget {
         Ok(())
     }
 
-    /// For one look over a text.
+    /// Spends the steps for one pass over a text.
     pub(super) fn spend_on_text(&mut self, text: &str) -> Result<(), StopReason> {
         self.spend(text.len() / TEXT_BYTES_PER_STEP)
     }
 
-    /// For the lookup of a name in an object, which reads the whole name.
+    /// Spends the steps for looking up a name in an object, which reads the whole name.
     pub(super) fn spend_on_lookup(&mut self, name: &str) -> Result<(), StopReason> {
         self.spend(1 + name.len() / TEXT_BYTES_PER_STEP)
     }
 
-    /// For a list of `count` references to values.
+    /// Spends the steps for a list of `count` references to values.
     pub(super) fn spend_on_list(&mut self, count: usize) -> Result<(), StopReason> {
         self.spend(count / TEXT_BYTES_PER_STEP)
     }

@@ -1,6 +1,6 @@
-//! Addresses of schemas: relative ones made whole, as RFC 3986 says.
+//! Schema URIs: reference resolution of RFC 3986.
 
-/// The parts of an address; the fragment is not one of them.
+/// Components of a URI, without the fragment.
 struct UriParts<'u> {
     scheme: Option<&'u str>,
     authority: Option<&'u str>,
@@ -24,12 +24,12 @@ fn parts(uri: &str) -> UriParts<'_> {
     UriParts { scheme, authority: Some(authority), path, query }
 }
 
-/// An address and what follows its `#`.
+/// Splits a URI at its `#`.
 pub(crate) fn split(uri: &str) -> (&str, &str) {
     uri.split_once('#').unwrap_or((uri, ""))
 }
 
-/// What `reference`, which has no fragment, is an address of where `base` is the address.
+/// Resolves `reference`, which has no fragment, against `base`.
 pub(crate) fn resolve(base: &str, reference: &str) -> String {
     let (from, to) = (parts(base), parts(reference));
     if to.scheme.is_some() {
@@ -87,7 +87,7 @@ fn without_dots(path: &str) -> String {
     kept.join("/")
 }
 
-/// A fragment with its `%` escapes undone.
+/// Percent-decodes a fragment.
 pub(super) fn decoded(fragment: &str) -> String {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.as_bytes();
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relative_addresses_are_made_whole() {
+    fn relative_uris_are_resolved() {
         for (base, reference, whole) in [
             ("http://a/b/c/d?q", "g", "http://a/b/c/g"),
             ("http://a/b/c/d?q", "./g/../h", "http://a/b/c/h"),

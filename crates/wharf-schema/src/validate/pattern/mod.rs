@@ -1,8 +1,8 @@
-//! Regular expressions of schemas: those of ECMAScript, matched in steps that are counted.
+//! ECMAScript regular expressions, matched in linear time with counted steps.
 //!
-//! A schema only asks whether a pattern is found in a text. So all ways through the pattern are
-//! walked at once, one character after the other: no pattern takes more steps than its size times
-//! the length of the text, and none more than it may.
+//! A schema only tests for a match. All alternatives are therefore followed at once, one character
+//! at a time. The number of steps is at most the pattern's size times the text's length, and is
+//! limited by the step budget.
 
 mod parse;
 mod program;
@@ -21,14 +21,14 @@ pub(super) struct Pattern {
     program: Program,
 }
 
-/// How many characters of a pattern that cannot be used are shown.
+/// Maximum number of characters of an unsupported pattern in a message.
 const MAX_SHOWN_CHARS: usize = 100;
 
 impl Pattern {
-    /// Compiles a pattern into at most `budget` operations, which it takes away.
+    /// Compiles a pattern into at most `budget` operations, and subtracts them from it.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// Contains the reason for which the pattern is rejected.
     pub(super) fn new(source: &str, budget: &mut usize) -> Result<Self, String> {
         let program = parse::parse(source).and_then(|parsed| Program::new(&parsed, budget));
         let program = program.map_err(|reason| {
@@ -39,12 +39,12 @@ impl Pattern {
         Ok(Pattern { source: source.into(), program })
     }
 
-    /// As its author wrote it.
+    /// The pattern as written.
     pub(super) fn source(&self) -> &str {
         &self.source
     }
 
-    /// Whether it is found in a text.
+    /// True if the text contains a match.
     pub(super) fn is_in(&self, text: &str, budget: &mut StepBudget) -> Result<bool, StopReason> {
         let ops = &*self.program.ops;
         let from = SearchStart { entry: 0, at: 0, is_fixed: self.program.is_anchored };
@@ -58,18 +58,18 @@ impl fmt::Debug for Pattern {
     }
 }
 
-/// Whether a text could be a pattern.
+/// True if the text is a valid ECMAScript pattern.
 pub(super) fn is_pattern(text: &str) -> bool {
     parse::parse(text).is_ok_and(|it| it.is_ecma)
 }
 
-/// Where a walk begins.
+/// Start of a search.
 struct SearchStart {
-    /// In the program.
+    /// Index in the program.
     entry: usize,
-    /// In the text.
+    /// Byte offset in the text.
     at: usize,
-    /// Whether it may begin there only, not later.
+    /// True if the match must begin at `at`, not later.
     is_fixed: bool,
 }
 
@@ -77,13 +77,13 @@ struct PatternSearch<'w> {
     ops: &'w [PatternOp],
     text: &'w str,
     budget: &'w mut StepBudget,
-    /// What is yet to be reached; kept for the sake of its memory.
+    /// Operations still to visit; the vector is kept to reuse its allocation.
     ahead: Vec<usize>,
 }
 
-/// The places in a program that are reached at one place in the text, each once.
+/// Operations reached at one position of the text, each once.
 struct ReachedOps {
-    /// Those that wait for a character.
+    /// Operations that wait for a character.
     waiting: Vec<usize>,
     seen: Vec<bool>,
     is_match: bool,
@@ -102,7 +102,7 @@ impl ReachedOps {
 }
 
 impl PatternSearch<'_> {
-    /// Whether a match is found, if `end` is given: one that ends there.
+    /// Searches for a match; one that ends at `end`, if given.
     fn finds(&mut self, from: SearchStart, end: Option<usize>) -> Result<bool, StopReason> {
         self.budget.spend(self.ops.len() / 16)?;
         let (mut now, mut next) =
@@ -121,7 +121,7 @@ impl PatternSearch<'_> {
                 return Ok(false);
             };
             at += char.len_utf8();
-            // Clearing is quick, but it is done for each character.
+            // Clearing is cheap, but it happens for each character.
             self.budget.spend(1 + self.ops.len() / 64)?;
             for op in &now.waiting {
                 self.budget.spend(self.ops[*op].cost())?;
@@ -134,7 +134,7 @@ impl PatternSearch<'_> {
         }
     }
 
-    /// Notes what can be reached from `op` without another character.
+    /// Marks the operations that are reachable from `op` without consuming a character.
     fn reach(&mut self, op: usize, at: usize, reached: &mut ReachedOps) -> Result<(), StopReason> {
         let mut ahead = std::mem::take(&mut self.ahead);
         ahead.push(op);

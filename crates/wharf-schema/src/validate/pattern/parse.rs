@@ -1,4 +1,4 @@
-//! The syntax of patterns.
+//! Parser for pattern syntax.
 
 use std::{iter::Peekable, str::Chars, sync::Arc};
 
@@ -7,27 +7,27 @@ use super::{
     set::{CharClass, CharSet, DIGIT, LINE_END, SPACE, WORD},
 };
 
-/// How deep groups may nest.
+/// Maximum nesting depth of groups.
 const MAX_GROUP_DEPTH: usize = 64;
 
-/// How long a pattern may be, in bytes.
+/// Maximum length of a pattern.
 const MAX_PATTERN_BYTES: usize = 16 * 1024;
 
-/// The most characters between the braces that say how often something comes.
+/// Maximum number of characters between the braces of a quantifier.
 const MAX_COUNT_CHARS: usize = 24;
 
-/// How a group begins that only looks: whether it looks behind, and whether it must find something.
+/// Prefixes of lookaround groups: true if it is a lookbehind, true if it is positive.
 const LOOKAROUNDS: [(&str, bool, bool); 4] =
     [("?=", false, true), ("?!", false, false), ("?<=", true, true), ("?<!", true, false)];
 
-/// A part of a pattern. Groups are not kept: nothing asks what they matched.
+/// Syntax tree of a pattern. Groups are dropped, because captures are not used.
 #[derive(Debug)]
 pub(super) enum SyntaxNode {
     Char(char),
     Set(Arc<CharSet>),
     Start,
     End,
-    /// Whether one is wanted or must not be.
+    /// True for `\b`, false for `\B`.
     Boundary(bool),
     Sequence(Vec<SyntaxNode>),
     Either(Vec<SyntaxNode>),
@@ -39,20 +39,20 @@ pub(super) enum SyntaxNode {
     },
 }
 
-/// A pattern.
+/// A parsed pattern.
 #[derive(Debug)]
 pub(super) struct ParsedPattern {
     pub(super) piece: SyntaxNode,
-    /// Whether ECMAScript has all that is in it: a little of what others have is let pass.
+    /// True if it is valid ECMAScript; some constructs of other dialects are tolerated.
     pub(super) is_ecma: bool,
-    /// Whether it refers back to what a group matched, which takes another way to match.
+    /// True if it contains a backreference, which this matcher does not support.
     pub(super) refers_back: bool,
 }
 
-/// Reads a pattern.
+/// Parses a pattern.
 ///
 /// # Errors
-/// What in it is no ECMAScript.
+/// Describes the part that is not valid ECMAScript.
 pub(super) fn parse(pattern: &str) -> Result<ParsedPattern, String> {
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(format!("it is longer than {MAX_PATTERN_BYTES} bytes"));
@@ -66,14 +66,14 @@ pub(super) fn parse(pattern: &str) -> Result<ParsedPattern, String> {
     let PatternParser { is_ecma, refers_back, .. } = parser;
     match parser.rest.next() {
         None => Ok(ParsedPattern { piece, is_ecma, refers_back }),
-        Some(_) => Err("a group is closed that was not opened".into()),
+        Some(_) => Err("a `)` has no matching `(`".into()),
     }
 }
 
-/// What an escape stands for.
+/// Meaning of an escape sequence.
 enum ParsedEscape {
     Char(char),
-    /// With whether those that have it are meant.
+    /// A character class; false if it is negated.
     Class(CharClass, bool),
     Boundary(bool),
 }
@@ -166,7 +166,7 @@ impl PatternParser<'_> {
         })
     }
 
-    /// The name of a group, if it has one.
+    /// Parses the name of a group, if it has one.
     fn name(&mut self) -> Result<(), String> {
         let is_python = self.takes_all("?P<");
         self.is_ecma &= !is_python;
@@ -174,15 +174,19 @@ impl PatternParser<'_> {
             let name: String = self.rest.by_ref().take_while(|it| *it != '>').collect();
             let is_char = |it: char| it.is_alphanumeric() || it == '_' || it == '$';
             let is_name = !name.is_empty() && name.chars().all(is_char);
-            return if is_name { Ok(()) } else { Err(format!("`{name}` is no name of a group")) };
+            return if is_name {
+                Ok(())
+            } else {
+                Err(format!("`{name}` is not a valid group name"))
+            };
         }
         match self.rest.peek() {
-            Some('?') => Err("ECMAScript knows no group that begins like that".into()),
+            Some('?') => Err("ECMAScript has no group that begins like this".into()),
             _ => Ok(()),
         }
     }
 
-    /// A piece, as often as what follows it says.
+    /// Applies the quantifier that follows, if any.
     fn repeated(&mut self, piece: SyntaxNode) -> Result<SyntaxNode, String> {
         let count = match self.rest.peek() {
             Some('*') => Some((0, None)),
@@ -193,18 +197,18 @@ impl PatternParser<'_> {
         };
         let Some((least, most)) = count else { return Ok(piece) };
         self.rest.next();
-        // Whether as few as possible are wanted does not matter to whether there is a match.
+        // Lazy quantifiers do not change the existence of a match.
         self.takes('?');
         if most.is_some_and(|most| most < least) {
-            return Err("what may be repeated has a minimum above its maximum".into());
+            return Err("the minimum of a quantifier is above its maximum".into());
         }
         if matches!(self.rest.peek(), Some('*' | '+' | '?')) {
-            return Err("what is repeated cannot be repeated again without a group".into());
+            return Err("a quantifier cannot follow a quantifier without a group".into());
         }
         Ok(SyntaxNode::Repeat(piece.into(), least, most))
     }
 
-    /// How often, up to the closing brace; none if the brace means itself.
+    /// Parses the counts up to the closing brace; `None` if the brace is a literal.
     fn count(&mut self) -> Result<Option<(u32, Option<u32>)>, String> {
         let inside = self.rest.clone().skip(1).take(MAX_COUNT_CHARS);
         let inside: String = inside.take_while(|it| it.is_ascii_digit() || *it == ',').collect();
@@ -216,7 +220,7 @@ impl PatternParser<'_> {
         if !is_closed || least.is_empty() || most.is_some_and(|it| it.contains(',')) {
             return Ok(None);
         }
-        // The closing brace is left for the caller, as `*` is.
+        // The caller consumes the closing brace, as it does `*`.
         self.rest.nth(inside.len());
         let number = |text: &str| text.parse::<u32>().map_err(|_| "it is too large".to_owned());
         let most = most.filter(|it| !it.is_empty()).map(number).transpose()?;
@@ -243,11 +247,11 @@ impl PatternParser<'_> {
             '0' if !self.rest.peek().is_some_and(char::is_ascii_digit) => ParsedEscape::Char('\0'),
             '1'..='9' | 'k' if !in_class => {
                 self.refers_back = true;
-                // Whatever is made of it is not used.
+                // The result is not used.
                 ParsedEscape::Char(next)
             }
             other if other.is_ascii_alphanumeric() => {
-                return Err(format!("ECMAScript knows no `\\{other}`"));
+                return Err(format!("ECMAScript has no escape `\\{other}`"));
             }
             other => ParsedEscape::Char(other),
         })
@@ -268,7 +272,8 @@ impl PatternParser<'_> {
         })
     }
 
-    /// After `\u`: four digits, two times four for a surrogate pair, or any number in braces.
+    /// Parses the digits after `\u`: four, a surrogate pair of two times four, or any number in
+    /// braces.
     fn unicode(&mut self) -> Result<char, String> {
         if self.takes('{') {
             let code: String = self.rest.by_ref().take_while(|it| *it != '}').collect();
@@ -280,7 +285,7 @@ impl PatternParser<'_> {
         }
         let pair = [first as u16, self.digits(4)? as u16];
         let found = char::decode_utf16(pair).next().and_then(Result::ok);
-        found.ok_or_else(|| "half of a character is missing".into())
+        found.ok_or_else(|| "half of a surrogate pair is missing".into())
     }
 
     fn property(&mut self) -> Result<CharClass, String> {
@@ -289,10 +294,10 @@ impl PatternParser<'_> {
         }
         let name: String = self.rest.by_ref().take_while(|it| *it != '}').collect();
         let found = Property::named(&name).map(CharClass::Property);
-        found.ok_or_else(|| format!("the property `{name}` of characters is not known"))
+        found.ok_or_else(|| format!("the property `{name}` of characters is unknown"))
     }
 
-    /// After `[`.
+    /// Parses a character class after `[`.
     fn class(&mut self) -> Result<CharSet, String> {
         let is_negated = self.takes('^');
         let (mut ranges, mut classes) = (Vec::new(), Vec::new());
@@ -302,7 +307,7 @@ impl PatternParser<'_> {
             ParsedEscape::Boundary(_) => {}
         };
         while let Some(from) = self.member()? {
-            // A hyphen between two characters makes them a range; any other is itself.
+            // A hyphen between two characters forms a range; any other hyphen is a literal.
             let mut ahead = self.rest.clone();
             let is_range = ahead.next() == Some('-') && ahead.next().is_some_and(|it| it != ']');
             let (ParsedEscape::Char(first), true) = (&from, is_range) else {
@@ -325,7 +330,7 @@ impl PatternParser<'_> {
         Ok(CharSet { is_negated, ignores_case: self.ignores_case, ..CharSet::new(ranges, classes) })
     }
 
-    /// The next member of a class; none at its end.
+    /// Parses the next member of a class; `None` at its end.
     fn member(&mut self) -> Result<Option<ParsedEscape>, String> {
         match self.rest.next() {
             None => Err("a class is not closed".into()),

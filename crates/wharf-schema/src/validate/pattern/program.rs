@@ -1,4 +1,4 @@
-//! A pattern as a list of operations.
+//! A pattern compiled to a list of operations.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use super::{
     set::CharSet,
 };
 
-/// One operation. Where it says nothing else, the next one follows.
+/// A single operation. Unless noted otherwise, the next one follows.
 #[derive(Debug)]
 pub(super) enum PatternOp {
     Char(char),
-    /// Shared, because a repetition repeats it.
+    /// Shared between the copies that a quantifier makes.
     Set(Arc<CharSet>),
     Start,
     End,
     Boundary {
         is_wanted: bool,
     },
-    /// What stands at `entry` is, or is not, found ahead or behind.
+    /// Lookaround: the program at `entry` must, or must not, match ahead or behind.
     Look {
         entry: usize,
         after: usize,
@@ -31,7 +31,7 @@ pub(super) enum PatternOp {
 }
 
 impl PatternOp {
-    /// The steps that it takes beyond the first one to look at a character.
+    /// Additional steps for testing a character.
     pub(super) fn cost(&self) -> usize {
         match self {
             PatternOp::Set(set) => set.cost(),
@@ -52,15 +52,15 @@ impl PatternOp {
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) ops: Vec<PatternOp>,
-    /// Whether it can only be found at the start of a text.
+    /// True if it can match only at the start of the text.
     pub(super) is_anchored: bool,
 }
 
 impl Program {
-    /// Compiles into at most `budget` operations, which it takes away.
+    /// Compiles into at most `budget` operations, and subtracts them from it.
     pub(super) fn new(parsed: &ParsedPattern, budget: &mut usize) -> Result<Self, String> {
         if parsed.refers_back {
-            return Err("it refers back to a group, which is not supported".into());
+            return Err("it contains a backreference, which is not supported".into());
         }
         let mut writer = ProgramWriter { ops: Vec::new(), budget };
         writer.piece(&parsed.piece)?;
@@ -77,7 +77,7 @@ struct ProgramWriter<'r> {
 }
 
 impl ProgramWriter<'_> {
-    /// Says where the operation is.
+    /// Appends an operation and returns its index.
     fn push(&mut self, op: PatternOp) -> Result<usize, String> {
         *self.budget = self.budget.checked_sub(1).ok_or("it is too large")?;
         self.ops.push(op);
@@ -85,7 +85,7 @@ impl ProgramWriter<'_> {
     }
 
     fn piece(&mut self, piece: &SyntaxNode) -> Result<(), String> {
-        // Even what becomes no operation takes time, and may be repeated.
+        // A node without operations takes time as well, and may be repeated.
         *self.budget = self.budget.checked_sub(1).ok_or("it is too large")?;
         match piece {
             SyntaxNode::Char(char) => drop(self.push(PatternOp::Char(*char))?),
@@ -131,7 +131,7 @@ impl ProgramWriter<'_> {
             let before = self.ops.len();
             self.piece(inner)?;
             if self.ops.len() == before {
-                // Nothing, however often.
+                // Repetitions of an empty node have no effect.
                 return Ok(());
             }
         }

@@ -1,4 +1,4 @@
-//! Properties of characters, by the names that ECMAScript has for them in `\p{…}`.
+//! Unicode properties by their ECMAScript names in `\p{…}`.
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::LazyLock};
 
@@ -8,7 +8,7 @@ use icu_properties::{
     script::ScriptWithExtensions,
 };
 
-/// A property of characters, as it is named in a pattern.
+/// A Unicode property, as named in a pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Property {
     name: Box<str>,
@@ -27,8 +27,8 @@ enum PropertyKind {
 }
 
 impl Property {
-    /// The property with this name. Names are matched exactly, as ECMAScript has it: no other
-    /// case, no spaces, no hyphens for underscores.
+    /// Property with this name. As in ECMAScript, names match exactly: case, spaces and hyphens are
+    /// significant.
     pub(super) fn named(name: &str) -> Option<Self> {
         let kind = match name.split_once('=') {
             Some(("General_Category" | "gc", value)) => category(value)?,
@@ -62,7 +62,7 @@ fn category(name: &str) -> Option<PropertyKind> {
     PropertyParser::<GeneralCategoryGroup>::new().get_strict(name).map(PropertyKind::Category)
 }
 
-/// The scripts that some character has: the other codes of ISO 15924 are no values of the property.
+/// Scripts that some character has; other ISO 15924 codes are not values of the property.
 static SCRIPTS: LazyLock<BTreeSet<Script>> = LazyLock::new(|| {
     CodePointMapData::<Script>::new().iter_ranges().map(|range| range.value).collect()
 });
@@ -71,13 +71,13 @@ fn script(name: &str) -> Option<Script> {
     PropertyParser::<Script>::new().get_strict(name).filter(|script| SCRIPTS.contains(script))
 }
 
-/// A property without a value: one that characters have or not, or a general category.
+/// Property without a value: a binary property or a general category.
 fn lone(name: &str) -> Option<PropertyKind> {
     Some(match name {
         "Any" => PropertyKind::Any,
         "ASCII" => PropertyKind::Ascii,
         "Assigned" => PropertyKind::Assigned,
-        // ICU4X knows only its other short name.
+        // ICU4X has only its other short name.
         "space" => PropertyKind::Binary(CodePointSetData::new::<WhiteSpace>()),
         _ => match CodePointSetData::new_for_ecma262(name.as_bytes()) {
             Some(set) => PropertyKind::Binary(set),

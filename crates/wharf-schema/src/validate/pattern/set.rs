@@ -2,7 +2,7 @@
 
 use super::property::Property;
 
-/// What is special about a character.
+/// A class of characters, by ranges or by Unicode property.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CharClass {
     Ranges(&'static [(char, char)]),
@@ -31,17 +31,17 @@ pub(super) fn is_word(char: char) -> bool {
     char.is_ascii_alphanumeric() || char == '_'
 }
 
-/// How many traits are looked at in one step.
+/// Number of classes that are tested in one step.
 const CLASSES_PER_STEP: usize = 4;
 
 /// A set of characters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CharSet {
-    /// Sorted, none within another.
+    /// Sorted, without overlaps.
     pub(super) ranges: Vec<(char, char)>,
-    /// With whether those that have it are meant, or those that do not.
+    /// Classes; false selects the characters outside of the class.
     pub(super) classes: Vec<(CharClass, bool)>,
-    /// Whether all but these are meant.
+    /// True if the set is complemented.
     pub(super) is_negated: bool,
     pub(super) ignores_case: bool,
 }
@@ -61,12 +61,12 @@ impl CharSet {
         CharSet { ranges, classes, ..CharSet::default() }
     }
 
-    /// Those that have a trait, or those that do not.
+    /// Characters in a class, or outside of it.
     pub(super) fn of(one: CharClass, has: bool) -> Self {
         CharSet { classes: vec![(one, has)], ..CharSet::default() }
     }
 
-    /// The steps that it takes beyond the first one to look for a character.
+    /// Additional steps for testing a character.
     pub(super) fn cost(&self) -> usize {
         let looks = if self.ignores_case { 3 } else { 1 };
         self.classes.len() * looks / CLASSES_PER_STEP
