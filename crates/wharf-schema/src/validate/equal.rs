@@ -47,7 +47,7 @@ pub(super) fn equal(
     }
 }
 
-/// True if the predicate holds for all pairs.
+/// True if the predicate holds for all items.
 fn all<T>(
     items: impl Iterator<Item = T>,
     mut is_so: impl FnMut(T) -> Result<bool, StopReason>,

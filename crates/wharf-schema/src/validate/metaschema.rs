@@ -19,7 +19,7 @@ enum ValueShape {
     Like(&'static str),
     Number,
     Positive,
-    CountKeyword,
+    Count,
     Schema,
     /// Schema for all other items or properties; draft 4 allows booleans only here.
     Rest,
@@ -29,11 +29,11 @@ enum ValueShape {
     /// Schemas by pattern.
     PatternSchemas,
     Dependencies,
-    NameList,
+    Names,
     NamedNames,
     Values,
     Choices,
-    TypeSet,
+    Types,
     Vocabulary,
 }
 
@@ -46,11 +46,11 @@ const DESCRIPTIONS: KeywordTable =
 const LIMITS: KeywordTable = &[
     ("multipleOf", ValueShape::Positive),
     ("maximum minimum", ValueShape::Number),
-    ("maxLength minLength maxItems minItems maxProperties minProperties", ValueShape::CountKeyword),
+    ("maxLength minLength maxItems minItems maxProperties minProperties", ValueShape::Count),
     ("pattern", ValueShape::Format("regex")),
     ("uniqueItems", ValueShape::Boolean),
-    ("required", ValueShape::NameList),
-    ("type", ValueShape::TypeSet),
+    ("required", ValueShape::Names),
+    ("type", ValueShape::Types),
 ];
 
 /// Keywords that drafts 4, 6 and 7 have in addition.
@@ -124,7 +124,7 @@ const UNEVALUATED: KeywordTable = &[("unevaluatedItems unevaluatedProperties", V
 
 const VALIDATION: KeywordTable = &[
     ("exclusiveMaximum exclusiveMinimum", ValueShape::Number),
-    ("maxContains minContains", ValueShape::CountKeyword),
+    ("maxContains minContains", ValueShape::Count),
     ("dependentRequired", ValueShape::NamedNames),
     ("const", ValueShape::Any),
     ("enum", ValueShape::Values),
@@ -298,7 +298,7 @@ impl MetaschemaBuilder {
                 json!({"type": "number", "minimum": 0, "exclusiveMinimum": true})
             }
             ValueShape::Positive => json!({"type": "number", "exclusiveMinimum": 0}),
-            ValueShape::CountKeyword => self.named(self.count()),
+            ValueShape::Count => self.named(self.count()),
             ValueShape::Rest if self.0 == Four => {
                 json!({"anyOf": [{"type": "boolean"}, self.itself()]})
             }
@@ -316,11 +316,11 @@ impl MetaschemaBuilder {
             ValueShape::Dependencies => {
                 object(json!({"anyOf": [self.itself(), self.named("stringArray")]}))
             }
-            ValueShape::NameList => self.named("stringArray"),
+            ValueShape::Names => self.named("stringArray"),
             ValueShape::NamedNames => object(self.named("stringArray")),
             ValueShape::Values => json!({"type": "array"}),
             ValueShape::Choices => json!({"type": "array", "minItems": 1, "uniqueItems": true}),
-            ValueShape::TypeSet => {
+            ValueShape::Types => {
                 let list = json!({"type": "array", "items": self.named("simpleTypes"),
                     "minItems": 1, "uniqueItems": true});
                 json!({"anyOf": [self.named("simpleTypes"), list]})

@@ -5,7 +5,7 @@ pub(super) fn is_date_time(text: &str) -> bool {
     parts.is_some_and(|(date, time)| is_date(date) && is_time(time))
 }
 
-/// Value of the first `count` digits.
+/// Value of a text of exactly `count` digits.
 fn digits(bytes: &[u8], count: usize) -> Option<u32> {
     let all = bytes.iter().all(u8::is_ascii_digit) && bytes.len() == count;
     all.then(|| bytes.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')))
