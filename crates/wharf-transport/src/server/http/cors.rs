@@ -3,7 +3,9 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
 use wharf_wire::HeaderField;
 
-use crate::server::http::{Http, request_headers::Seen, response, response::Reply};
+use crate::server::http::{
+    Http, request_headers::RequestHeaders, response, response::HttpResponse,
+};
 
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "DPoP-Nonce, Mcp-Session-Id, MCP-Protocol-Version, Retry-After, WWW-Authenticate",
@@ -26,8 +28,12 @@ static ALLOWED: [&str; 9] = [
 ];
 
 /// Answers a browser that asks before it sends; none if it asks nothing, or in vain.
-pub(crate) fn preflight(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Option<Reply> {
-    granted(http, seen)?;
+pub(crate) fn preflight(
+    http: &Http,
+    parts: &Parts,
+    parsed: &RequestHeaders<'_>,
+) -> Option<HttpResponse> {
+    granted(http, parsed)?;
     parts.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
     let mut reply = response::status(204);
     let headers = reply.headers_mut();
@@ -51,20 +57,20 @@ fn wanted(headers: &HeaderMap) -> Option<HeaderValue> {
 }
 
 /// Lets the page read the reply, if its origin may.
-pub(crate) fn expose(http: &Http, seen: &Seen<'_>, reply: &mut Reply) {
+pub(crate) fn expose(http: &Http, parsed: &RequestHeaders<'_>, reply: &mut HttpResponse) {
     if http.cors.is_empty() {
         return;
     }
     let headers = reply.headers_mut();
     headers.append(header::VARY, VARY);
-    if let Some(origin) = granted(http, seen) {
+    if let Some(origin) = granted(http, parsed) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     }
 }
 
-fn granted(http: &Http, seen: &Seen<'_>) -> Option<HeaderValue> {
-    let HeaderField::One(origin) = seen.origin else { return None };
+fn granted(http: &Http, parsed: &RequestHeaders<'_>) -> Option<HeaderValue> {
+    let HeaderField::One(origin) = parsed.origin else { return None };
     let granted = |allowed: &String| allowed.as_bytes().eq_ignore_ascii_case(origin);
     let known = http.cors.iter().any(granted);
     known.then(|| HeaderValue::from_bytes(origin).ok()).flatten()

@@ -81,13 +81,13 @@ impl std::error::Error for InvalidNetwork {}
 
 /// The two headers name different clients, so one of them may be a forgery.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Contradiction;
+pub(crate) struct ForwardedMismatch;
 
 /// The reverse proxies whose word about the client's address counts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Proxies(Vec<Network>);
+pub(crate) struct TrustedProxies(Vec<Network>);
 
-impl Proxies {
+impl TrustedProxies {
     pub(crate) fn extend(&mut self, networks: impl IntoIterator<Item = Network>) {
         self.0.extend(networks);
     }
@@ -101,11 +101,11 @@ impl Proxies {
     }
 
     /// Puts the client's address in the place of the proxy's, if the request came from a trusted proxy.
-    pub(crate) fn locate(
+    pub(crate) fn set_client_address(
         &self,
         headers: &HeaderMap,
         scope: &mut RequestExtensions,
-    ) -> Result<(), Contradiction> {
+    ) -> Result<(), ForwardedMismatch> {
         let Some(RemoteAddress(peer)) = scope.get().copied() else { return Ok(()) };
         if !self.trusts(peer.ip()) {
             return Ok(());
@@ -114,7 +114,7 @@ impl Proxies {
             list(headers, "forwarded").map(|hops| self.client(peer, hops, forwarded_for));
         let plain = list(headers, "x-forwarded-for").map(|hops| self.client(peer, hops, address));
         let client = match (forwarded, plain) {
-            (Some(one), Some(other)) if one.ip() != other.ip() => return Err(Contradiction),
+            (Some(one), Some(other)) if one.ip() != other.ip() => return Err(ForwardedMismatch),
             (Some(client), _) | (None, Some(client)) => client,
             (None, None) => return Ok(()),
         };
@@ -193,8 +193,8 @@ mod tests {
         trusted: &[&str],
         peer: &str,
         lines: &[(&'static str, &str)],
-    ) -> Result<String, Contradiction> {
-        let mut proxies = Proxies::default();
+    ) -> Result<String, ForwardedMismatch> {
+        let mut proxies = TrustedProxies::default();
         proxies.extend(trusted.iter().map(|it| it.parse().unwrap()));
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
@@ -202,7 +202,7 @@ mod tests {
         }
         let mut scope = RequestExtensions::new();
         scope.insert(RemoteAddress(SocketAddr::new(peer.parse().unwrap(), 1)));
-        proxies.locate(&headers, &mut scope)?;
+        proxies.set_client_address(&headers, &mut scope)?;
         Ok(scope.get::<RemoteAddress>().unwrap().0.ip().to_string())
     }
 
@@ -265,7 +265,7 @@ mod tests {
         }
         // A proxy that sets one of them passes the client's own on in the other.
         let forged = [("forwarded", "for=6.6.6.6"), ("x-forwarded-for", "192.0.2.1")];
-        assert_eq!(located(OURS, "10.0.0.1", &forged), Err(Contradiction));
+        assert_eq!(located(OURS, "10.0.0.1", &forged), Err(ForwardedMismatch));
         assert_eq!(located(OURS, "192.0.2.9", &forged).as_deref(), Ok("192.0.2.9"));
     }
 }

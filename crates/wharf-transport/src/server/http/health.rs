@@ -5,13 +5,13 @@ use http::{Method, request::Parts};
 use crate::server::http::{
     options::{LIVE, READY},
     response,
-    response::Reply,
-    service::Site,
+    response::HttpResponse,
+    service::HttpEndpoint,
 };
 
-impl Site {
+impl HttpEndpoint {
     /// Answers a balancer. None if it is not one who asks.
-    pub(crate) async fn health(&self, parts: &Parts) -> Option<Reply> {
+    pub(crate) async fn health(&self, parts: &Parts) -> Option<HttpResponse> {
         let path = parts.uri.path();
         let (live, ready) = (path.ends_with(LIVE), path.ends_with(READY));
         // The endpoint itself may be called so.
@@ -35,10 +35,10 @@ impl Site {
         if stores.is_some_and(|stores| !stores.health.is_ready()) {
             return false;
         }
-        match &self.fleet {
-            Some(fleet) => {
-                fleet.start();
-                fleet.is_ready().await
+        match &self.cluster {
+            Some(cluster) => {
+                cluster.start();
+                cluster.is_ready().await
             }
             None => true,
         }

@@ -3,12 +3,17 @@
 use http::{HeaderValue, Uri, Version, header, request::Parts};
 use wharf_wire::HeaderField;
 
-use crate::server::http::{Http, request_headers::Seen, response, response::Reply};
+use crate::server::http::{
+    Http, request_headers::RequestHeaders, response, response::HttpResponse,
+};
 
 /// Refuses what is not HTTP as its standard has it, and what servers in a row may read differently: a request without
 /// exactly one host, and a body in another transfer coding than one `chunked`.
-pub(crate) fn check_form(parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
-    let problem = match (seen.host, seen.transfer_encoding) {
+pub(crate) fn check_framing(
+    parts: &Parts,
+    parsed: &RequestHeaders<'_>,
+) -> Result<(), Box<HttpResponse>> {
+    let problem = match (parsed.host, parsed.transfer_encoding) {
         (HeaderField::Several, _) => (400, "There is more than one Host header"),
         (HeaderField::Absent, _)
             if parts.uri.authority().is_none() && parts.version != Version::HTTP_10 =>
@@ -28,14 +33,14 @@ pub(crate) fn check_form(parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply
 }
 
 /// A refusal after which nothing on the connection can be trusted to be a request.
-pub(crate) fn malformed(status: u16, problem: &str) -> Reply {
+pub(crate) fn malformed(status: u16, problem: &str) -> HttpResponse {
     let mut reply = response::refuse(status, problem);
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     reply
 }
 
 /// A refusal of a body that is compressed or the like: RFC 9110 has the client told what is read.
-pub(crate) fn encoded() -> Reply {
+pub(crate) fn unsupported_encoding() -> HttpResponse {
     let mut reply =
         response::refuse(415, "The body must not be encoded: send it without Content-Encoding");
     reply.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -43,9 +48,13 @@ pub(crate) fn encoded() -> Reply {
 }
 
 /// Refuses requests that a page of somebody else's may have made a browser send.
-pub(crate) fn check(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
-    let host = check_host(http, parts, seen)?;
-    let origin = match seen.origin {
+pub(crate) fn check(
+    http: &Http,
+    parts: &Parts,
+    parsed: &RequestHeaders<'_>,
+) -> Result<(), Box<HttpResponse>> {
+    let host = check_host(http, parts, parsed)?;
+    let origin = match parsed.origin {
         HeaderField::Absent => return Ok(()),
         HeaderField::One(origin) => std::str::from_utf8(origin).ok(),
         HeaderField::Several => None,
@@ -64,10 +73,10 @@ pub(crate) fn check(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Result<(), B
 pub(crate) fn check_host<'a>(
     http: &Http,
     parts: &'a Parts,
-    seen: &Seen<'a>,
-) -> Result<Option<&'a str>, Box<Reply>> {
+    parsed: &RequestHeaders<'a>,
+) -> Result<Option<&'a str>, Box<HttpResponse>> {
     let authority = Uri::authority(&parts.uri).map(|it| it.as_str());
-    let host = match (seen.host, authority) {
+    let host = match (parsed.host, authority) {
         (HeaderField::One(host), None) => std::str::from_utf8(host).ok(),
         (HeaderField::Absent, authority) => authority,
         (HeaderField::One(host), Some(authority)) => {
@@ -83,7 +92,7 @@ pub(crate) fn check_host<'a>(
     Ok(host)
 }
 
-fn refuse(problem: &str) -> Box<Reply> {
+fn refuse(problem: &str) -> Box<HttpResponse> {
     Box::new(response::refuse(403, problem))
 }
 
@@ -111,11 +120,11 @@ fn name_of(host: &str) -> &str {
 }
 
 /// The names of the loopback that nearly everybody uses.
-static USUAL: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+static USUAL_LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Names that no name server answers for.
 fn is_loopback(name: &str) -> bool {
-    if USUAL.iter().any(|usual| same(usual, name)) {
+    if USUAL_LOOPBACK_NAMES.iter().any(|usual| same(usual, name)) {
         return true;
     }
     match name.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
@@ -132,8 +141,12 @@ mod tests {
         let request = http::Request::get("/mcp").body(()).unwrap();
         let field = |it: Option<&'static [u8]>| it.map_or(HeaderField::Absent, HeaderField::One);
         let leak = |text: Option<&str>| text.map(|it| &*it.to_owned().leak()).map(str::as_bytes);
-        let seen = Seen { host: field(leak(host)), origin: field(leak(origin)), ..Seen::default() };
-        check(http, &request.into_parts().0, &seen).is_ok()
+        let parsed = RequestHeaders {
+            host: field(leak(host)),
+            origin: field(leak(origin)),
+            ..RequestHeaders::default()
+        };
+        check(http, &request.into_parts().0, &parsed).is_ok()
     }
 
     #[test]

@@ -27,8 +27,8 @@ pub(crate) mod stateless;
 #[cfg(feature = "websocket")]
 pub(crate) mod websocket;
 
-pub(crate) use crate::server::http::connection::http1_state::Turns;
-pub(crate) use crate::server::http::connection::http2_streams::StreamsSeen;
+pub(crate) use crate::server::http::connection::http1_state::Http1State;
+pub(crate) use crate::server::http::connection::http2_streams::Http2StreamsObserver;
 
 pub use crate::server::http::connection::serve;
 #[cfg(feature = "tls")]

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use wharf_model::{Authenticator, Stores};
 
-use crate::server::http::forwarded::{InvalidNetwork, Proxies};
+use crate::server::http::forwarded::{InvalidNetwork, TrustedProxies};
 
 /// When a reply is a stream of events instead of one JSON object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub struct Http {
     pub(crate) limits: HttpLimits,
     pub(crate) stores: Option<Stores>,
     pub(crate) health: bool,
-    pub(crate) authority: Option<Guarded>,
-    pub(crate) proxies: Proxies,
+    pub(crate) authority: Option<AuthConfig>,
+    pub(crate) proxies: TrustedProxies,
     #[cfg(feature = "websocket")]
     pub(crate) websocket: bool,
     #[cfg(feature = "tls")]
@@ -71,7 +71,7 @@ impl Http {
             stores: None,
             health: false,
             authority: None,
-            proxies: Proxies::default(),
+            proxies: TrustedProxies::default(),
             #[cfg(feature = "websocket")]
             websocket: true,
             #[cfg(feature = "tls")]
@@ -148,7 +148,7 @@ impl Http {
     }
 
     /// Keeps legacy sessions and their streams in these stores, if they are a
-    /// [fleet's](wharf_model::Reach::Fleet): then every process that shares them serves every
+    /// [cluster's](wharf_model::Sharing::Fleet): then every process that shares them serves every
     /// session. Otherwise sessions end with this process, and cost it nothing more.
     pub fn stores(mut self, stores: Stores) -> Self {
         self.stores = Some(stores);
@@ -167,7 +167,7 @@ impl Http {
     /// Lets nobody in whom this authority does not let in. Its own pages are served beside the endpoint.
     pub fn authority(mut self, authority: impl Authenticator) -> Self {
         let pages = authority.paths();
-        self.authority = Some(Guarded { authority: Arc::new(authority), pages });
+        self.authority = Some(AuthConfig { authority: Arc::new(authority), pages });
         self
     }
 
@@ -267,19 +267,19 @@ impl Http {
 
 /// Who decides who may come in, and which pages are its own.
 #[derive(Clone)]
-pub(crate) struct Guarded {
+pub(crate) struct AuthConfig {
     pub(crate) authority: Arc<dyn Authenticator>,
     pages: Vec<String>,
 }
 
-impl Guarded {
+impl AuthConfig {
     /// Whether this path is that of one of its pages.
     pub(crate) fn has_page(&self, path: &str) -> bool {
         self.pages.iter().any(|page| page == path)
     }
 }
 
-impl fmt::Debug for Guarded {
+impl fmt::Debug for AuthConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.pages).finish()
     }

@@ -6,7 +6,7 @@ use wharf_wire::{HeaderField, McpHeaders};
 
 /// What the headers say that matters here.
 #[derive(Debug, Default)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct RequestHeaders<'a> {
     /// What they say about the message.
     pub(crate) message: McpHeaders<'a>,
     pub(crate) host: HeaderField<'a>,
@@ -14,25 +14,25 @@ pub(crate) struct Seen<'a> {
     pub(crate) content_type: HeaderField<'a>,
     pub(crate) content_encoding: HeaderField<'a>,
     pub(crate) transfer_encoding: HeaderField<'a>,
-    pub(crate) accept: Accept,
+    pub(crate) accept: AcceptHeader,
     pub(crate) session: HeaderField<'a>,
     pub(crate) last_event: HeaderField<'a>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> RequestHeaders<'a> {
     pub(crate) fn of(headers: &'a HeaderMap) -> Self {
-        let mut seen = Seen::default();
-        let mut accept: Option<Ranges> = None;
+        let mut parsed = RequestHeaders::default();
+        let mut accept: Option<MediaRanges> = None;
         for (name, value) in headers {
-            seen.add(name.as_str(), value.as_bytes(), &mut accept);
+            parsed.add(name.as_str(), value.as_bytes(), &mut accept);
         }
-        seen.accept = accept.map(Accept::from).unwrap_or_default();
-        seen
+        parsed.accept = accept.map(AcceptHeader::from).unwrap_or_default();
+        parsed
     }
 
     /// Notes one header. The length is matched first: comparing with each name in turn would cost every request more.
     #[inline(always)]
-    fn add(&mut self, name: &'a str, value: &'a [u8], accept: &mut Option<Ranges>) {
+    fn add(&mut self, name: &'a str, value: &'a [u8], accept: &mut Option<MediaRanges>) {
         match (name.len(), name) {
             (4, "host") => self.host.add(value),
             (6, "accept") => accept.get_or_insert_default().add(value),
@@ -66,7 +66,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl Seen<'_> {
+impl RequestHeaders<'_> {
     /// Whether the body is as it is written, not compressed or the like.
     pub(crate) fn is_plain(&self) -> bool {
         match self.content_encoding {
@@ -79,39 +79,39 @@ impl Seen<'_> {
 
 /// What a client can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Accept {
+pub(crate) struct AcceptHeader {
     pub(crate) json: bool,
     pub(crate) events: bool,
 }
 
 /// A client that does not say can read anything.
-impl Default for Accept {
+impl Default for AcceptHeader {
     fn default() -> Self {
-        Accept { json: true, events: true }
+        AcceptHeader { json: true, events: true }
     }
 }
 
 /// The media ranges that a client names. The narrowest that fits a type decides.
 #[derive(Default)]
-struct Ranges([Option<bool>; 5]);
+struct MediaRanges([Option<bool>; 5]);
 
 const JSON: &str = "application/json";
-/// The value of `Accept` that the official SDKs send.
-const USUAL: &[u8] = b"application/json, text/event-stream";
+/// The value of `AcceptHeader` that the official SDKs send.
+const USUAL_ACCEPT: &[u8] = b"application/json, text/event-stream";
 
 /// What counts here, the narrowest first.
-static MEDIA: [&str; 5] = [JSON, "text/event-stream", "application/*", "text/*", "*/*"];
+static MEDIA_RANGES: [&str; 5] = [JSON, "text/event-stream", "application/*", "text/*", "*/*"];
 
-impl Ranges {
+impl MediaRanges {
     fn add(&mut self, value: &[u8]) {
-        if value == USUAL {
+        if value == USUAL_ACCEPT {
             (self.0[0], self.0[1]) = (Some(true), Some(true));
             return;
         }
         for range in split(value, b',') {
             let mut parts = split(range, b';');
             let name = parts.next().unwrap_or_default();
-            let named = MEDIA.iter().position(|it| name.eq_ignore_ascii_case(it.as_bytes()));
+            let named = MEDIA_RANGES.iter().position(|it| name.eq_ignore_ascii_case(it.as_bytes()));
             if let Some(index) = named {
                 self.0[index] = Some(!parts.any(is_refusal));
             }
@@ -130,9 +130,9 @@ fn split(text: &[u8], mark: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-impl From<Ranges> for Accept {
-    fn from(Ranges([json, events, application, text, any]): Ranges) -> Self {
-        Accept {
+impl From<MediaRanges> for AcceptHeader {
+    fn from(MediaRanges([json, events, application, text, any]): MediaRanges) -> Self {
+        AcceptHeader {
             json: json.or(application).or(any).unwrap_or_default(),
             events: events.or(text).or(any).unwrap_or_default(),
         }
@@ -150,9 +150,9 @@ mod tests {
     use super::*;
 
     fn accept(value: &str) -> (bool, bool) {
-        let mut ranges = Ranges::default();
+        let mut ranges = MediaRanges::default();
         ranges.add(value.as_bytes());
-        let accept = Accept::from(ranges);
+        let accept = AcceptHeader::from(ranges);
         (accept.json, accept.events)
     }
 
@@ -186,9 +186,12 @@ mod tests {
             ("text/plain", false),
             ("", false),
         ] {
-            let seen = Seen { content_type: HeaderField::One(value.as_bytes()), ..Seen::default() };
-            assert_eq!(seen.is_json(), expected, "{value}");
+            let parsed = RequestHeaders {
+                content_type: HeaderField::One(value.as_bytes()),
+                ..RequestHeaders::default()
+            };
+            assert_eq!(parsed.is_json(), expected, "{value}");
         }
-        assert!(!Seen::default().is_json());
+        assert!(!RequestHeaders::default().is_json());
     }
 }

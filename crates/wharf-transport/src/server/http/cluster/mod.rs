@@ -24,71 +24,73 @@ use tokio::{
 use wharf_model::{Error, ErrorKind, Sharing, Stored, Stores};
 
 use crate::Shutdown;
-use crate::task_set::Tasks;
+use crate::task_set::TaskSet;
 
-pub(crate) use crate::server::http::cluster::message::{EVERYBODY, Hearing, Word};
+pub(crate) use crate::server::http::cluster::message::{ALL_NODES, BusReceiver, ClusterMessage};
 
 /// How long a store may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 /// After how long what somebody waits for is looked for, if nobody tells.
-pub(crate) const LOOK: Duration = Duration::from_secs(5);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// When a client may try again that needs a store which is gone.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How many bits of a question's number count the questions; the others name the process.
-const COUNTED: u32 = 20;
+const REQUEST_COUNTER_BITS: u32 = 20;
 
 /// This process among others.
-pub(crate) struct Fleet {
+pub(crate) struct Cluster {
     pub(crate) stores: Stores,
     /// Names this process among those that are alive.
     pub(crate) node: u32,
     /// Since when the stores answer; none while they do not.
     health: watch::Sender<Option<Instant>>,
     /// Told when a store failed somebody.
-    doubt: Notify,
+    check_now: Notify,
     /// Told when there may be something in this process's mailbox.
-    pub(crate) mail: Notify,
+    pub(crate) mail_arrived: Notify,
     tickets: AtomicU64,
     started: AtomicBool,
     /// What is spawned there knows this, and must not keep it alive.
-    tasks: Weak<Tasks>,
+    tasks: Weak<TaskSet>,
     pub(crate) shutdown: Shutdown,
 }
 
 /// The stores cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Away;
+pub(crate) struct StoreUnavailable;
 
-impl Away {
+impl StoreUnavailable {
     /// What a client is told whose call needs the stores.
     pub(crate) fn error(self) -> Error {
         let millis = RETRY_AFTER.as_millis() as u64;
         let data = serde_json::json!({ "retryAfterMs": millis });
-        Error::new(ErrorKind::TemporarilyUnavailable).with_message(GONE).with_data(data)
+        Error::new(ErrorKind::TemporarilyUnavailable)
+            .with_message(STORE_UNAVAILABLE)
+            .with_data(data)
     }
 }
 
 /// Why something is refused for want of a store.
-pub(crate) const GONE: &str =
+pub(crate) const STORE_UNAVAILABLE: &str =
     "The store that this needs cannot be reached, or is full: try again later";
 
-impl Fleet {
+impl Cluster {
     /// None unless the stores are shared, or if the system has no randomness to give.
     pub(crate) fn new(
         stores: Option<&Stores>,
-        tasks: &Arc<Tasks>,
+        tasks: &Arc<TaskSet>,
         shutdown: &Shutdown,
     ) -> Option<Arc<Self>> {
         let stores = stores.filter(|stores| stores.reach == Sharing::Fleet)?.clone();
         let mut node = [0; 4];
         getrandom::fill(&mut node).ok()?;
-        Some(Arc::new(Fleet {
+        Some(Arc::new(Cluster {
             stores,
             // Zero is nobody's: questions of servers without a fleet are numbered from one.
             node: u32::from_ne_bytes(node).max(1),
             health: watch::Sender::new(Some(Instant::now())),
-            doubt: Notify::new(),
-            mail: Notify::new(),
+            check_now: Notify::new(),
+            mail_arrived: Notify::new(),
             tickets: AtomicU64::new(0),
             started: AtomicBool::new(false),
             tasks: Arc::downgrade(tasks),
@@ -100,15 +102,15 @@ impl Fleet {
     pub(crate) fn start(self: &Arc<Self>) -> bool {
         let first = !self.started.swap(true, Ordering::AcqRel);
         if first {
-            self.attend(heartbeat::run(self.clone()));
+            self.spawn_background(heartbeat::run(self.clone()));
         }
         first
     }
 
     /// Runs something for as long as calls may be under way.
-    pub(crate) fn attend(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn_background(&self, task: impl Future<Output = ()> + Send + 'static) {
         if let Some(tasks) = self.tasks.upgrade() {
-            tasks.attend(task);
+            tasks.spawn_background(task);
         }
     }
 
@@ -120,53 +122,56 @@ impl Fleet {
     }
 
     /// What a store says, unless it is gone, or takes too long.
-    pub(crate) async fn ask<T>(&self, asked: Stored<T>) -> Result<T, Away> {
-        if self.is_away() {
-            return Err(Away);
+    pub(crate) async fn store_call<T>(&self, operation: Stored<T>) -> Result<T, StoreUnavailable> {
+        if self.stores_unavailable() {
+            return Err(StoreUnavailable);
         }
-        match timeout(PATIENCE, asked).await {
+        match timeout(STORE_TIMEOUT, operation).await {
             Ok(Ok(answer)) => Ok(answer),
             _ => {
-                self.doubt.notify_one();
-                Err(Away)
+                self.check_now.notify_one();
+                Err(StoreUnavailable)
             }
         }
     }
 
     /// Whether the stores were gone when somebody last looked.
-    pub(crate) fn is_away(&self) -> bool {
+    pub(crate) fn stores_unavailable(&self) -> bool {
         self.health.borrow().is_none()
     }
 
     /// Whether the stores answer now.
     pub(crate) async fn is_ready(&self) -> bool {
-        !self.is_away() && self.ask(self.stores.sessions.now()).await.is_ok()
+        !self.stores_unavailable() && self.store_call(self.stores.sessions.now()).await.is_ok()
     }
 
     /// Waits a while, and until the stores are back.
-    pub(crate) async fn back(&self) {
+    pub(crate) async fn wait_until_available(&self) {
         tokio::time::sleep(jitter(RETRY_AFTER / 4)).await;
         let _ = self.health.subscribe().wait_for(Option::is_some).await;
     }
 
     /// Tells the other processes something. Nothing is lost if they do not hear it but time.
-    pub(crate) async fn say(&self, word: &Word<'_>) -> Result<(), Away> {
-        self.ask(self.stores.bus.publish(message::TOPIC, word.to_bytes())).await
+    pub(crate) async fn publish(
+        &self,
+        message: &ClusterMessage<'_>,
+    ) -> Result<(), StoreUnavailable> {
+        self.store_call(self.stores.bus.publish(message::TOPIC, message.to_bytes())).await
     }
 
     /// A number that no other process gives, and that this one gives once.
-    pub(crate) fn ticket(&self) -> u64 {
+    pub(crate) fn next_ticket(&self) -> u64 {
         u64::from(self.node) << 32 | self.tickets.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff
     }
 
     /// From where on this process numbers its questions: whoever gets the answer knows whose it is.
-    pub(crate) fn first_question(&self) -> u64 {
-        u64::from(self.node) << COUNTED
+    pub(crate) fn first_request_number(&self) -> u64 {
+        u64::from(self.node) << REQUEST_COUNTER_BITS
     }
 
     /// The process that asked the question of this number, if it is another.
-    pub(crate) fn asked_elsewhere(&self, question: u64) -> Option<u32> {
-        let node = u32::try_from(question >> COUNTED).ok()?;
+    pub(crate) fn request_owner(&self, question: u64) -> Option<u32> {
+        let node = u32::try_from(question >> REQUEST_COUNTER_BITS).ok()?;
         (node != 0 && node != self.node).then_some(node)
     }
 }

@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 /// The turns of one connection, which alternate. The client has the first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Turns(Arc<Table>);
+pub(crate) struct Http1State(Arc<Http1Shared>);
 
 #[derive(Debug, Default)]
-struct Table {
-    whose: Mutex<Whose>,
+struct Http1Shared {
+    phase: Mutex<Http1Phase>,
     /// Whether the request line of the client's turn is over.
     past_line: AtomicBool,
     /// Whether that line's target has a fragment.
@@ -21,36 +21,36 @@ struct Table {
 }
 
 #[derive(Debug)]
-enum Whose {
-    Ours,
+enum Http1Phase {
+    Responding,
     /// The client's, since it was told all that it asked for, if anybody looked at the clock.
-    Theirs(Option<Instant>),
+    Waiting(Option<Instant>),
 }
 
-impl Default for Whose {
+impl Default for Http1Phase {
     fn default() -> Self {
-        Whose::Theirs(None)
+        Http1Phase::Waiting(None)
     }
 }
 
-impl Turns {
+impl Http1State {
     /// Begins our turn.
-    pub(crate) fn take(&self) -> Turn {
-        *self.lock() = Whose::Ours;
-        Turn(Some(self.clone()))
+    pub(crate) fn begin_response(&self) -> ResponseGuard {
+        *self.lock() = Http1Phase::Responding;
+        ResponseGuard(Some(self.clone()))
     }
 
     /// Since when it is the client's turn; `now` if nobody knows.
-    pub(crate) fn theirs(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn waiting_since(&self, now: Instant) -> Option<Instant> {
         match &mut *self.lock() {
-            Whose::Ours => None,
-            Whose::Theirs(since) => Some(*since.get_or_insert(now)),
+            Http1Phase::Responding => None,
+            Http1Phase::Waiting(since) => Some(*since.get_or_insert(now)),
         }
     }
 
     /// Notes that the client was told something: a turn that has ended begins for it here.
-    pub(crate) fn told(&self) {
-        if let Whose::Theirs(since) = &mut *self.lock() {
+    pub(crate) fn on_written(&self) {
+        if let Http1Phase::Waiting(since) = &mut *self.lock() {
             *since = Some(Instant::now());
         }
     }
@@ -74,27 +74,27 @@ impl Turns {
         self.0.fragment.load(Ordering::Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Whose> {
-        self.0.whose.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Http1Phase> {
+        self.0.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Our turn, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn(Option<Turns>);
+pub(crate) struct ResponseGuard(Option<Http1State>);
 
-impl Turn {
+impl ResponseGuard {
     /// Never gives the turn back: what the client sends from now on are no requests.
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Turn {
+impl Drop for ResponseGuard {
     fn drop(&mut self) {
-        if let Some(turns) = &self.0 {
-            turns.0.past_line.store(false, Ordering::Relaxed);
-            *turns.lock() = Whose::Theirs(None);
+        if let Some(state) = &self.0 {
+            state.0.past_line.store(false, Ordering::Relaxed);
+            *state.lock() = Http1Phase::Waiting(None);
         }
     }
 }

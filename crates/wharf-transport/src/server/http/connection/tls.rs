@@ -20,7 +20,7 @@ use tokio_rustls::{
 };
 use wharf_model::ClientCertificate;
 
-use crate::server::http::connection::Agreed;
+use crate::server::http::connection::NegotiatedProtocol;
 
 /// A certificate and its key, and what clients are asked for.
 #[derive(Clone)]
@@ -51,12 +51,14 @@ impl Tls {
     /// # Errors
     /// If there is no certificate or no key, or they do not belong together.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> io::Result<Tls> {
-        let chain: Vec<_> =
-            CertificateDer::pem_slice_iter(certificates).collect::<Result<_, _>>().map_err(bad)?;
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(certificates)
+            .collect::<Result<_, _>>()
+            .map_err(invalid_data)?;
         if chain.is_empty() {
-            return Err(bad("there is no certificate"));
+            return Err(invalid_data("there is no certificate"));
         }
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| bad("there is no private key"))?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|_| invalid_data("there is no private key"))?;
         Tls::assemble(chain, Arc::new(key), None)
     }
 
@@ -71,11 +73,11 @@ impl Tls {
     pub fn trust_clients(self, roots: &[u8]) -> io::Result<Tls> {
         let mut store = RootCertStore::empty();
         for root in CertificateDer::pem_slice_iter(roots) {
-            store.add(root.map_err(bad)?).map_err(bad)?;
+            store.add(root.map_err(invalid_data)?).map_err(invalid_data)?;
         }
         let provider = Arc::new(ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider);
-        let verifier = verifier.allow_unauthenticated().build().map_err(bad)?;
+        let verifier = verifier.allow_unauthenticated().build().map_err(invalid_data)?;
         Tls::assemble(self.chain, self.key, Some(verifier))
     }
 
@@ -85,8 +87,8 @@ impl Tls {
     /// # Errors
     /// Never, unless the certificate and the key of the server do not belong together.
     pub fn ask_clients(self) -> io::Result<Tls> {
-        let anybody = Anybody(ring::default_provider().signature_verification_algorithms);
-        Tls::assemble(self.chain, self.key, Some(Arc::new(anybody)))
+        let any_client = AnyClientCert(ring::default_provider().signature_verification_algorithms);
+        Tls::assemble(self.chain, self.key, Some(Arc::new(any_client)))
     }
 
     fn assemble(
@@ -96,12 +98,13 @@ impl Tls {
     ) -> io::Result<Tls> {
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(bad)?;
+            .map_err(invalid_data)?;
         let builder = match clients {
             Some(verifier) => builder.with_client_cert_verifier(verifier),
             None => builder.with_no_client_auth(),
         };
-        let mut config = builder.with_single_cert(chain.clone(), key.clone_key()).map_err(bad)?;
+        let mut config =
+            builder.with_single_cert(chain.clone(), key.clone_key()).map_err(invalid_data)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Tls { chain, key, config: Arc::new(config) })
     }
@@ -112,25 +115,25 @@ impl Tls {
 }
 
 /// The certificate that a client showed, if it did.
-pub(crate) fn certificate(stream: &TlsStream<TcpStream>) -> Option<ClientCertificate> {
+pub(crate) fn client_certificate(stream: &TlsStream<TcpStream>) -> Option<ClientCertificate> {
     let certificate = stream.get_ref().1.peer_certificates()?.first()?;
     Some(ClientCertificate(certificate.as_ref().into()))
 }
 
 /// The version of HTTP that the handshake ended with.
-pub(crate) fn agreed(stream: &TlsStream<TcpStream>) -> Agreed {
+pub(crate) fn negotiated(stream: &TlsStream<TcpStream>) -> NegotiatedProtocol {
     match stream.get_ref().1.alpn_protocol() {
-        Some(b"h2") => Agreed::Http2,
-        Some(_) => Agreed::Http1,
-        None => Agreed::Any,
+        Some(b"h2") => NegotiatedProtocol::Http2,
+        Some(_) => NegotiatedProtocol::Http1,
+        None => NegotiatedProtocol::Any,
     }
 }
 
 /// Takes every certificate, of whoever has its key.
 #[derive(Debug)]
-struct Anybody(WebPkiSupportedAlgorithms);
+struct AnyClientCert(WebPkiSupportedAlgorithms);
 
-impl ClientCertVerifier for Anybody {
+impl ClientCertVerifier for AnyClientCert {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -176,7 +179,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-fn bad(problem: impl fmt::Display) -> io::Error {
+fn invalid_data(problem: impl fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, problem.to_string())
 }
 

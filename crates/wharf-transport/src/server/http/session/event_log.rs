@@ -13,36 +13,36 @@ use std::{
 use tokio::{sync::Notify, time::timeout};
 use wharf_model::Error;
 
-use crate::server::http::call_stream::FULL;
-use crate::server::http::session::event_log::persist::Storing;
-pub(crate) use crate::server::http::session::event_log::persist::Unstored;
+use crate::server::http::call_stream::MAX_CHUNK_BYTES;
+use crate::server::http::session::event_log::persist::PersistState;
+pub(crate) use crate::server::http::session::event_log::persist::UnstoredEvent;
 use crate::server::http::session::{
-    cluster::event_writer::Journal,
-    session::{Common, Session},
+    cluster::event_writer::EventWriter,
+    session::{Session, SessionContext},
 };
 
 /// What an event takes beside its message: its place in the queue, which has up to as many free, what the allocator
 /// adds, and what is not worth giving back.
-const OVERHEAD: usize = 128;
+const EVENT_OVERHEAD_BYTES: usize = 128;
 /// How much of a message's memory may be unused before it is given back.
-const UNUSED: usize = 64;
+const MAX_UNUSED_BYTES: usize = 64;
 /// What a stream takes beside its events.
-const STREAM: usize = 512;
+const STREAM_OVERHEAD_BYTES: usize = 512;
 
 /// One stream of a session. Its events are numbered from 1.
-pub(crate) struct Log {
+pub(crate) struct EventLog {
     pub(crate) number: u64,
-    common: Arc<Common>,
-    state: Mutex<State>,
+    common: Arc<SessionContext>,
+    state: Mutex<LogState>,
     room: Notify,
     /// Where its events go before anybody reads them, where several processes serve the session.
-    journal: Option<Box<Journal>>,
+    writer: Option<Box<EventWriter>>,
     /// The session that has it among the streams of its calls.
     session: Weak<Session>,
 }
 
 #[derive(Default)]
-struct State {
+struct LogState {
     /// The newest events.
     events: VecDeque<Vec<u8>>,
     /// How many bytes they take.
@@ -51,80 +51,80 @@ struct State {
     newest: u64,
     /// The number of the newest event that anybody has read.
     sent: u64,
-    reader: Option<Reader>,
-    readers: u64,
+    reader: Option<LogReader>,
+    last_ticket: u64,
     ended: bool,
-    ending: Option<Ending>,
+    reply_status: Option<ReplyStatus>,
     /// Its place among the streams that have ended.
-    place: Option<u64>,
+    queue_position: Option<u64>,
     /// Set when nothing of it can be had any more.
-    forgotten: bool,
+    discarded: bool,
     /// How far it is in the store, once it is kept there.
-    storing: Option<Storing>,
+    persist_state: Option<PersistState>,
 }
 
 /// Who reads the stream right now.
-struct Reader {
+struct LogReader {
     ticket: u64,
     /// The number of the event that was read last.
     at: u64,
     /// How many bytes the events after it take.
     unread: usize,
     /// After which event the reader goes, although the stream goes on.
-    leaves: Option<u64>,
+    release_after: Option<u64>,
     waker: Option<Waker>,
 }
 
 /// How a stream's reply would be answered if it were all there is to say.
 #[derive(Clone, Debug)]
-pub(crate) struct Ending {
+pub(crate) struct ReplyStatus {
     pub(crate) status: u16,
     /// Why the call may be tried again later, and when.
     pub(crate) refused: Option<Box<Error>>,
 }
 
 /// What a stream begins with.
-pub(crate) enum First {
+pub(crate) enum FirstEvent {
     /// The reply, so that there is no need for a stream.
-    Reply(Ending),
+    Reply(ReplyStatus),
     /// Something else, or an early end of the response.
-    Said,
+    Message,
     /// Nothing will be said.
     Nothing,
 }
 
 /// What a reader gets.
-pub(crate) enum Read {
+pub(crate) enum ReadResult {
     /// Events, which have been written.
     Events,
     /// The rest is for those who come back.
-    LetGo,
+    Released,
     End,
 }
 
-impl Log {
+impl EventLog {
     pub(crate) fn new(
         number: u64,
-        common: Arc<Common>,
-        journal: Option<Journal>,
+        common: Arc<SessionContext>,
+        writer: Option<EventWriter>,
         session: Weak<Session>,
     ) -> Arc<Self> {
-        common.kept.add(STREAM);
-        let (state, room, journal) = (Mutex::default(), Notify::new(), journal.map(Box::new));
-        Arc::new(Log { number, common, state, room, journal, session })
+        common.replay_budget.add(STREAM_OVERHEAD_BYTES);
+        let (state, room, writer) = (Mutex::default(), Notify::new(), writer.map(Box::new));
+        Arc::new(EventLog { number, common, state, room, writer, session })
     }
 
     /// Appends a message as soon as the reader, if there is one, has read enough.
     pub(crate) async fn send(self: &Arc<Self>, message: &[u8]) {
         if !self.has_room() {
             // Boxed, or every call would keep the memory for what few need.
-            Box::pin(self.room()).await;
+            Box::pin(self.wait_for_room()).await;
         }
         self.push(message.to_vec());
     }
 
     /// Waits for the reader. One that reads nothing for too long is sent away.
-    async fn room(&self) {
+    async fn wait_for_room(&self) {
         while !self.has_room() {
             let mut room = pin!(self.room.notified());
             room.as_mut().enable();
@@ -133,19 +133,22 @@ impl Log {
             }
             if timeout(self.common.limits.write, room).await.is_err() {
                 let reader = self.lock().late_reader();
-                self.part(reader);
+                self.notify_detached(reader);
             }
         }
     }
 
     fn has_room(&self) -> bool {
         // Half of it: the other half may be on its way to the client.
-        let most = self.common.host.limits.output.div_ceil(2);
+        let most = self.common.context.limits.output.div_ceil(2);
         // Readers that keep up still get every event, one after the other.
-        let unread = if self.common.kept.is_full() { 1 } else { most };
+        let unread = if self.common.replay_budget.is_full() { 1 } else { most };
         let state = self.lock();
         state.reader.as_ref().is_none_or(|reader| reader.unread < unread)
-            && state.storing.as_ref().is_none_or(|storing| storing.waiting < most)
+            && state
+                .persist_state
+                .as_ref()
+                .is_none_or(|persist_state| persist_state.unstored_bytes < most)
     }
 
     /// Returns true if the same message waits here to be read.
@@ -153,7 +156,7 @@ impl Log {
         let state = self.lock();
         let unread = (state.newest - state.sent) as usize;
         let same = |event: &Vec<u8>| event == message;
-        state.storing.is_none() && state.events.iter().rev().take(unread).any(same)
+        state.persist_state.is_none() && state.events.iter().rev().take(unread).any(same)
     }
 
     /// Appends a message, whether there is room or not.
@@ -163,8 +166,8 @@ impl Log {
         let waker = state.waker();
         drop(state);
         wake(waker);
-        self.store();
-        if !self.common.kept.make_room() {
+        self.persist_pending();
+        if !self.common.replay_budget.reserve_for() {
             // All that could be dropped elsewhere is dropped.
             let mut state = self.lock();
             let least = usize::from(state.ended || state.reader.is_some());
@@ -172,36 +175,36 @@ impl Log {
         }
     }
 
-    fn append(&self, state: &mut State, mut message: Vec<u8>) {
+    fn append(&self, state: &mut LogState, mut message: Vec<u8>) {
         if state.ended {
             return;
         }
-        if message.capacity() - message.len() > UNUSED {
+        if message.capacity() - message.len() > MAX_UNUSED_BYTES {
             message.shrink_to_fit();
         }
-        let size = message.len() + OVERHEAD;
+        let size = message.len() + EVENT_OVERHEAD_BYTES;
         state.events.push_back(message);
         state.newest += 1;
         state.bytes += size;
-        self.common.kept.add(size);
-        self.bound(state);
+        self.common.replay_budget.add(size);
+        self.trim_to_limits(state);
         if let Some(reader) = &mut state.reader {
             reader.unread += size;
         }
-        if let Some(storing) = &mut state.storing {
-            storing.waiting += size;
+        if let Some(persist_state) = &mut state.persist_state {
+            persist_state.unstored_bytes += size;
         }
     }
 
     /// Drops what is too old to be kept.
-    fn bound(&self, state: &mut State) {
+    fn trim_to_limits(&self, state: &mut LogState) {
         // The newest may be what the client waits for.
         self.trim(state, 1, self.common.limits.replay_events, self.common.limits.replay_bytes);
     }
 
     /// Drops the oldest events beyond `events` and `bytes`, but neither what the reader has yet to
     /// read nor the newest `least`.
-    fn trim(&self, state: &mut State, least: usize, events: usize, bytes: usize) {
+    fn trim(&self, state: &mut LogState, least: usize, events: usize, bytes: usize) {
         let before = state.bytes;
         while state.events.len() > least && (state.events.len() > events || state.bytes > bytes) {
             let oldest = state.oldest();
@@ -211,29 +214,29 @@ impl Log {
                 break;
             }
             let dropped = state.events.pop_front().unwrap_or_default();
-            state.bytes -= dropped.len() + OVERHEAD;
+            state.bytes -= dropped.len() + EVENT_OVERHEAD_BYTES;
         }
         if state.events.capacity() > 4 * state.events.len() + 16 {
             state.events.shrink_to(2 * state.events.len());
         }
-        self.common.kept.remove(before - state.bytes);
+        self.common.replay_budget.remove(before - state.bytes);
     }
 
     /// Ends the stream, with a reply if there is one.
-    pub(crate) fn end(self: &Arc<Self>, reply: Option<(Vec<u8>, Ending)>) {
+    pub(crate) fn end(self: &Arc<Self>, reply: Option<(Vec<u8>, ReplyStatus)>) {
         let mut state = self.lock();
-        if let Some((message, ending)) = reply {
-            state.ending = Some(ending);
+        if let Some((message, reply_status)) = reply {
+            state.reply_status = Some(reply_status);
             self.append(&mut state, message);
         }
         state.ended = true;
-        self.line_up(&mut state);
+        self.enqueue_ended(&mut state);
         let waker = state.waker();
         drop(state);
         wake(waker);
-        self.store();
-        self.common.kept.expire(self.common.now());
-        self.common.kept.make_room();
+        self.persist_pending();
+        self.common.replay_budget.expire(self.common.now());
+        self.common.replay_budget.reserve_for();
     }
 
     /// Lets the reader go with what has been said so far.
@@ -241,7 +244,7 @@ impl Log {
         let mut state = self.lock();
         let newest = state.newest;
         let Some(reader) = &mut state.reader else { return };
-        reader.leaves.get_or_insert(newest);
+        reader.release_after.get_or_insert(newest);
         let waker = state.waker();
         drop(state);
         wake(waker);
@@ -254,15 +257,16 @@ impl Log {
         self.clear(&mut state);
         let reader = state.reader.take();
         drop(state);
-        self.part(reader);
+        self.notify_detached(reader);
     }
 
     /// Drops all that is kept of a stream that has ended, unless somebody reads it or the store has
     /// yet to get it.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn discard(&self) {
         let mut state = self.lock();
-        state.place = None;
-        let is_stored = state.storing.as_ref().is_none_or(|storing| storing.ended);
+        state.queue_position = None;
+        let is_stored =
+            state.persist_state.as_ref().is_none_or(|persist_state| persist_state.ended);
         if state.reader.is_none() && is_stored {
             self.clear(&mut state);
             drop(state);
@@ -273,51 +277,52 @@ impl Log {
         }
     }
 
-    fn clear(&self, state: &mut State) {
-        state.forgotten = true;
+    fn clear(&self, state: &mut LogState) {
+        state.discarded = true;
         state.events = VecDeque::new();
-        self.common.kept.remove(mem::take(&mut state.bytes));
+        self.common.replay_budget.remove(mem::take(&mut state.bytes));
     }
 
-    fn line_up(self: &Arc<Self>, state: &mut State) {
-        if state.ended && !state.forgotten && state.place.is_none() {
+    fn enqueue_ended(self: &Arc<Self>, state: &mut LogState) {
+        if state.ended && !state.discarded && state.queue_position.is_none() {
             let now = self.common.now();
-            state.place = Some(self.common.kept.line_up(Arc::downgrade(self), now));
+            state.queue_position =
+                Some(self.common.replay_budget.enqueue(Arc::downgrade(self), now));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The reader's side. A reader is known by its ticket, and gone when another has come.
-impl Log {
+impl EventLog {
     /// Begins to read where the last reader stopped. None if that one is still there.
     pub(crate) fn attach(&self) -> Option<u64> {
         let mut state = self.lock();
         let sent = state.sent;
-        state.reader.is_none().then(|| state.seat(sent))
+        state.reader.is_none().then(|| state.attach_reader(sent))
     }
 
     /// Begins to read after the event of this number, instead of whoever reads. None if there
     /// never was such an event, or the stream has been forgotten.
     pub(crate) fn resume(&self, after: u64) -> Option<u64> {
         let mut state = self.lock();
-        if after > state.visible() || state.forgotten {
+        if after > state.visible() || state.discarded {
             return None;
         }
         // The store may have what is dropped here.
-        if state.storing.is_some() && after + 1 < state.oldest() {
+        if state.persist_state.is_some() && after + 1 < state.oldest() {
             return None;
         }
-        if let Some(storing) = &mut state.storing {
-            storing.followed = false;
+        if let Some(persist_state) = &mut state.persist_state {
+            persist_state.read_from_store = false;
         }
         let reader = state.reader.take();
-        let ticket = state.seat(after);
+        let ticket = state.attach_reader(after);
         drop(state);
-        self.part(reader);
+        self.notify_detached(reader);
         Some(ticket)
     }
 
@@ -327,15 +332,15 @@ impl Log {
     }
 
     /// What the stream begins with.
-    pub(crate) fn poll_first(&self, ticket: u64, cx: &mut Context<'_>) -> Poll<First> {
+    pub(crate) fn poll_first(&self, ticket: u64, cx: &mut Context<'_>) -> Poll<FirstEvent> {
         let mut state = self.lock();
-        let (newest, ended, ending) = (state.newest, state.ended, state.ending.clone());
-        let Some(reader) = state.reader(ticket) else { return Poll::Ready(First::Nothing) };
-        match (newest, ending) {
-            (1, Some(ending)) => Poll::Ready(First::Reply(ending)),
-            (1.., ..) => Poll::Ready(First::Said),
-            _ if reader.leaves.is_some() => Poll::Ready(First::Said),
-            _ if ended => Poll::Ready(First::Nothing),
+        let (newest, ended, reply_status) = (state.newest, state.ended, state.reply_status.clone());
+        let Some(reader) = state.reader(ticket) else { return Poll::Ready(FirstEvent::Nothing) };
+        match (newest, reply_status) {
+            (1, Some(reply_status)) => Poll::Ready(FirstEvent::Reply(reply_status)),
+            (1.., ..) => Poll::Ready(FirstEvent::Message),
+            _ if reader.release_after.is_some() => Poll::Ready(FirstEvent::Message),
+            _ if ended => Poll::Ready(FirstEvent::Nothing),
             _ => {
                 reader.waker = Some(cx.waker().clone());
                 Poll::Pending
@@ -354,22 +359,23 @@ impl Log {
         ticket: u64,
         cx: &mut Context<'_>,
         mut write: impl FnMut(u64, &[u8]),
-    ) -> Poll<Read> {
+    ) -> Poll<ReadResult> {
         let mut state = self.lock();
         let visible = state.visible();
-        let State { events, newest, sent, ended, reader, .. } = &mut *state;
+        let LogState { events, newest, sent, ended, reader, .. } = &mut *state;
         let Some(reader) = reader.as_mut().filter(|reader| reader.ticket == ticket) else {
-            return Poll::Ready(Read::End);
+            return Poll::Ready(ReadResult::End);
         };
-        let until = reader.leaves.map_or(visible, |leaves| leaves.min(visible));
+        let until =
+            reader.release_after.map_or(visible, |release_after| release_after.min(visible));
         if reader.at < until {
             let first = events.len() - (*newest - reader.at) as usize;
             let mut size = 0;
             for event in events.range(first..).take((until - reader.at) as usize) {
                 reader.at += 1;
                 write(reader.at, event);
-                size += event.len() + OVERHEAD;
-                if size >= FULL {
+                size += event.len() + EVENT_OVERHEAD_BYTES;
+                if size >= MAX_CHUNK_BYTES {
                     break;
                 }
             }
@@ -377,13 +383,13 @@ impl Log {
             *sent = reader.at.max(*sent);
             drop(state);
             self.room.notify_waiters();
-            return Poll::Ready(Read::Events);
+            return Poll::Ready(ReadResult::Events);
         }
-        if reader.leaves.is_some_and(|leaves| leaves <= reader.at) {
-            return Poll::Ready(Read::LetGo);
+        if reader.release_after.is_some_and(|release_after| release_after <= reader.at) {
+            return Poll::Ready(ReadResult::Released);
         }
         if *ended && visible == *newest {
-            return Poll::Ready(Read::End);
+            return Poll::Ready(ReadResult::End);
         }
         reader.waker = Some(cx.waker().clone());
         Poll::Pending
@@ -394,28 +400,28 @@ impl Log {
         let mut state = self.lock();
         if state.reader(ticket).is_some() {
             state.reader = None;
-            self.bound(&mut state);
-            self.line_up(&mut state);
+            self.trim_to_limits(&mut state);
+            self.enqueue_ended(&mut state);
             drop(state);
             self.room.notify_waiters();
         }
     }
 
     /// Tells a reader that was sent away, and those who waited for it.
-    fn part(&self, reader: Option<Reader>) {
+    fn notify_detached(&self, reader: Option<LogReader>) {
         wake(reader.and_then(|reader| reader.waker));
         self.room.notify_waiters();
     }
 }
 
-impl State {
+impl LogState {
     /// The number of the newest event that may be read.
     fn visible(&self) -> u64 {
-        self.storing.as_ref().map_or(self.newest, |storing| storing.stored)
+        self.persist_state.as_ref().map_or(self.newest, |persist_state| persist_state.stored)
     }
 
     /// Takes the reader out that has read too little, unless it waits for the store itself.
-    fn late_reader(&mut self) -> Option<Reader> {
+    fn late_reader(&mut self) -> Option<LogReader> {
         let visible = self.visible();
         self.reader.take_if(|reader| reader.at < visible)
     }
@@ -425,7 +431,7 @@ impl State {
         self.newest + 1 - self.events.len() as u64
     }
 
-    fn reader(&mut self, ticket: u64) -> Option<&mut Reader> {
+    fn reader(&mut self, ticket: u64) -> Option<&mut LogReader> {
         self.reader.as_mut().filter(|reader| reader.ticket == ticket)
     }
 
@@ -435,24 +441,30 @@ impl State {
     }
 
     /// Seats a reader who has read all up to the event of this number. Gives its ticket.
-    fn seat(&mut self, at: u64) -> u64 {
+    fn attach_reader(&mut self, at: u64) -> u64 {
         // What is dropped cannot be read.
         let at = at.max(self.oldest() - 1);
         let left = (self.newest - at) as usize;
-        let unread = self.events.iter().rev().take(left).map(|event| event.len() + OVERHEAD).sum();
-        self.readers += 1;
-        let ticket = self.readers;
-        self.reader = Some(Reader { ticket, at, unread, leaves: None, waker: None });
+        let unread = self
+            .events
+            .iter()
+            .rev()
+            .take(left)
+            .map(|event| event.len() + EVENT_OVERHEAD_BYTES)
+            .sum();
+        self.last_ticket += 1;
+        let ticket = self.last_ticket;
+        self.reader = Some(LogReader { ticket, at, unread, release_after: None, waker: None });
         ticket
     }
 }
 
-impl Drop for Log {
+impl Drop for EventLog {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.common.kept.remove(state.bytes + STREAM);
-        if let Some(place) = state.place {
-            self.common.kept.strike(place);
+        self.common.replay_budget.remove(state.bytes + STREAM_OVERHEAD_BYTES);
+        if let Some(queue_position) = state.queue_position {
+            self.common.replay_budget.dequeue(queue_position);
         }
     }
 }

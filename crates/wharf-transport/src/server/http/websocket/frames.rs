@@ -11,14 +11,14 @@ use tokio_tungstenite::tungstenite::protocol::frame::{
     coding::{CloseCode, Control, Data, OpCode},
 };
 
-use crate::server::jsonl::unbreak;
+use crate::server::jsonl::replace_line_breaks;
 
 /// The longest payload of a control frame.
-const CONTROL: u64 = 125;
+const MAX_CONTROL_BYTES: u64 = 125;
 
-/// What [`Frames::next`] found.
+/// What [`FrameParser::next`] found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum FramePiece {
     /// A part of a message, without line breaks.
     Text(BytesMut),
     /// The end of a message.
@@ -31,22 +31,22 @@ pub(super) enum Piece {
 
 /// Takes frames apart.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(super) struct FrameParser {
     /// Whether a message has begun and not ended.
     open: bool,
-    payload: Option<Payload>,
-    text: Text,
+    payload: Option<FramePayload>,
+    text: Utf8Check,
 }
 
 /// What is to come of a frame.
 #[derive(Debug)]
-struct Payload {
+struct FramePayload {
     left: u64,
     mask: [u8; 4],
     last: bool,
 }
 
-impl Frames {
+impl FrameParser {
     /// The next piece in `input`, at most `room` bytes of text. None if more must come first.
     ///
     /// # Errors
@@ -55,21 +55,21 @@ impl Frames {
         &mut self,
         input: &mut BytesMut,
         room: usize,
-    ) -> Result<Option<Piece>, CloseCode> {
+    ) -> Result<Option<FramePiece>, CloseCode> {
         loop {
             match &mut self.payload {
                 None => match self.begin(input)? {
-                    Begun::Nothing => return Ok(None),
-                    Begun::Control(piece) => return Ok(Some(piece)),
-                    Begun::Data => {}
+                    FrameStart::Nothing => return Ok(None),
+                    FrameStart::Control(piece) => return Ok(Some(piece)),
+                    FrameStart::Data => {}
                 },
-                Some(Payload { left: 0, last, .. }) => {
+                Some(FramePayload { left: 0, last, .. }) => {
                     let last = *last;
                     self.payload = None;
                     if last {
                         self.open = false;
                         self.text.end()?;
-                        return Ok(Some(Piece::End));
+                        return Ok(Some(FramePiece::End));
                     }
                 }
                 Some(payload) => {
@@ -82,17 +82,17 @@ impl Frames {
                     payload.mask.rotate_left(part.len() % 4);
                     payload.left -= part.len() as u64;
                     self.text.check(&part)?;
-                    unbreak(&mut part);
-                    return Ok(Some(Piece::Text(part)));
+                    replace_line_breaks(&mut part);
+                    return Ok(Some(FramePiece::Text(part)));
                 }
             }
         }
     }
 
-    fn begin(&mut self, input: &mut BytesMut) -> Result<Begun, CloseCode> {
+    fn begin(&mut self, input: &mut BytesMut) -> Result<FrameStart, CloseCode> {
         let mut cursor = Cursor::new(&input[..]);
         let parsed = FrameHeader::parse(&mut cursor).map_err(|_| CloseCode::Protocol)?;
-        let Some((header, length)) = parsed else { return Ok(Begun::Nothing) };
+        let Some((header, length)) = parsed else { return Ok(FrameStart::Nothing) };
         let size = cursor.position() as usize;
         let FrameHeader { is_final: last, rsv1, rsv2, rsv3, opcode, mask } = header;
         // No extension was agreed on, and clients must mask.
@@ -100,42 +100,42 @@ impl Frames {
             return Err(CloseCode::Protocol);
         };
         match opcode {
-            OpCode::Control(kind) if last && length <= CONTROL => {
+            OpCode::Control(kind) if last && length <= MAX_CONTROL_BYTES => {
                 let end = size + length as usize;
                 if input.len() < end {
-                    return Ok(Begun::Nothing);
+                    return Ok(FrameStart::Nothing);
                 }
                 let mut payload = input.split_to(end).split_off(size);
                 unmask(&mut payload, mask);
-                control_piece(kind, &payload).map(Begun::Control)
+                control_piece(kind, &payload).map(FrameStart::Control)
             }
             OpCode::Data(Data::Binary) => Err(CloseCode::Unsupported),
             OpCode::Data(kind) if self.open == (kind == Data::Continue) && length >> 63 == 0 => {
                 input.advance(size);
                 self.open = true;
-                self.payload = Some(Payload { left: length, mask, last });
-                Ok(Begun::Data)
+                self.payload = Some(FramePayload { left: length, mask, last });
+                Ok(FrameStart::Data)
             }
             _ => Err(CloseCode::Protocol),
         }
     }
 }
 
-enum Begun {
+enum FrameStart {
     Nothing,
-    Control(Piece),
+    Control(FramePiece),
     Data,
 }
 
-fn control_piece(kind: Control, payload: &[u8]) -> Result<Piece, CloseCode> {
+fn control_piece(kind: Control, payload: &[u8]) -> Result<FramePiece, CloseCode> {
     match (kind, payload) {
-        (Control::Ping, data) => Ok(Piece::Ping(Bytes::copy_from_slice(data))),
-        (Control::Pong, _) => Ok(Piece::Pong),
-        (Control::Close, []) => Ok(Piece::Close(None)),
+        (Control::Ping, data) => Ok(FramePiece::Ping(Bytes::copy_from_slice(data))),
+        (Control::Pong, _) => Ok(FramePiece::Pong),
+        (Control::Close, []) => Ok(FramePiece::Close(None)),
         (Control::Close, [high, low, reason @ ..]) => {
             let code = CloseCode::from(u16::from_be_bytes([*high, *low]));
             let valid = code.is_allowed() && str::from_utf8(reason).is_ok();
-            valid.then_some(Piece::Close(Some(code))).ok_or(CloseCode::Protocol)
+            valid.then_some(FramePiece::Close(Some(code))).ok_or(CloseCode::Protocol)
         }
         _ => Err(CloseCode::Protocol),
     }
@@ -149,13 +149,13 @@ fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
 
 /// Checks that the parts of a message are UTF-8 in the end.
 #[derive(Debug, Default)]
-struct Text {
+struct Utf8Check {
     /// A character of which only some bytes have come.
     begun: [u8; 4],
     length: usize,
 }
 
-impl Text {
+impl Utf8Check {
     fn check(&mut self, mut part: &[u8]) -> Result<(), CloseCode> {
         while self.length > 0
             && let Some((byte, rest)) = part.split_first()
@@ -235,16 +235,16 @@ mod tests {
         bytes: &[u8],
         step: usize,
         room: usize,
-    ) -> (Vec<u8>, Vec<Piece>, Result<(), CloseCode>) {
-        let (mut frames, mut input) = (Frames::default(), BytesMut::new());
+    ) -> (Vec<u8>, Vec<FramePiece>, Result<(), CloseCode>) {
+        let (mut frames, mut input) = (FrameParser::default(), BytesMut::new());
         let (mut lines, mut others) = (Vec::new(), Vec::new());
         for chunk in bytes.chunks(step) {
             input.extend_from_slice(chunk);
             loop {
                 match frames.next(&mut input, room) {
                     Ok(None) => break,
-                    Ok(Some(Piece::Text(part))) => lines.extend_from_slice(&part),
-                    Ok(Some(Piece::End)) => lines.push(b'\n'),
+                    Ok(Some(FramePiece::Text(part))) => lines.extend_from_slice(&part),
+                    Ok(Some(FramePiece::End)) => lines.push(b'\n'),
                     Ok(Some(piece)) => others.push(piece),
                     Err(code) => return (lines, others, Err(code)),
                 }
@@ -269,8 +269,11 @@ mod tests {
         ]
         .concat();
         let lines = format!("{{\"a\":\t\t\"grüße 🦀\"}}\n½🦀\n{long}\n");
-        let others =
-            [Piece::Ping("alive?".into()), Piece::Pong, Piece::Close(Some(CloseCode::Normal))];
+        let others = [
+            FramePiece::Ping("alive?".into()),
+            FramePiece::Pong,
+            FramePiece::Close(Some(CloseCode::Normal)),
+        ];
         for step in 1..40 {
             for room in [1, 3, 1000] {
                 let seen = read(&bytes, step, room);

@@ -15,16 +15,16 @@ use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use wharf_model::RequestExtensions;
 
-use crate::server::http::{response, response::Reply, service::Site};
-use crate::server::limits::connection_slots::Seat;
+use crate::server::http::{response, response::HttpResponse, service::HttpEndpoint};
+use crate::server::limits::connection_slots::ConnectionSlot;
 
 /// The subprotocol that clients must offer.
-const MCP: &str = "mcp";
+const MCP_SUBPROTOCOL: &str = "mcp";
 const WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
 const VERSION: HeaderValue = HeaderValue::from_static("13");
 
 /// Whether the client wants a WebSocket.
-pub(crate) fn is_asked(parts: &Parts) -> bool {
+pub(crate) fn is_upgrade_request(parts: &Parts) -> bool {
     let lists = |name, token: &str| {
         tokens(&parts.headers, name).any(|listed| listed.eq_ignore_ascii_case(token))
     };
@@ -32,18 +32,22 @@ pub(crate) fn is_asked(parts: &Parts) -> bool {
 }
 
 /// Answers the handshake, and serves the client once the connection is a WebSocket.
-pub(crate) fn upgrade(site: &Arc<Site>, parts: &Parts, mut scope: RequestExtensions) -> Reply {
+pub(crate) fn upgrade(
+    endpoint: &Arc<HttpEndpoint>,
+    parts: &Parts,
+    mut scope: RequestExtensions,
+) -> HttpResponse {
     let headers = &parts.headers;
     if headers.get(header::SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
         let mut reply = response::refuse(426, "The version of WebSocket spoken here is 13");
         reply.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, VERSION);
-        switch(&mut reply);
+        set_upgrade_headers(&mut reply);
         return reply;
     }
     let Some(key) = key(headers) else {
         return response::refuse(400, "Sec-WebSocket-Key must be 16 bytes in Base64");
     };
-    if !tokens(headers, header::SEC_WEBSOCKET_PROTOCOL).any(|offered| offered == MCP) {
+    if !tokens(headers, header::SEC_WEBSOCKET_PROTOCOL).any(|offered| offered == MCP_SUBPROTOCOL) {
         return response::refuse(400, "The subprotocol spoken here is mcp: offer it");
     }
     let Some(upgraded) = scope.remove::<OnUpgrade>() else {
@@ -52,26 +56,27 @@ pub(crate) fn upgrade(site: &Arc<Site>, parts: &Parts, mut scope: RequestExtensi
     let Ok(accept) = HeaderValue::try_from(derive_accept_key(key)) else {
         return response::status(500);
     };
-    let (host, limits, shutdown) = (site.host.clone(), site.http.limits, site.shutdown.clone());
-    scope.insert(site.room.clone());
-    let seat = scope.get::<Arc<Seat>>().cloned();
-    let serving = site.tasks.spawn(async move {
+    let (context, limits, shutdown) =
+        (endpoint.context.clone(), endpoint.http.limits, endpoint.shutdown.clone());
+    scope.insert(endpoint.budget.clone());
+    let slot = scope.get::<Arc<ConnectionSlot>>().cloned();
+    let serving = endpoint.tasks.spawn(async move {
         if let Ok(stream) = upgraded.await {
-            connection::serve(host, scope, TokioIo::new(stream), limits, shutdown).await;
+            connection::serve(context, scope, TokioIo::new(stream), limits, shutdown).await;
         }
     });
-    if let Some(seat) = seat {
-        seat.ends_with(serving);
+    if let Some(slot) = slot {
+        slot.set_task(serving);
     }
     let mut reply = response::status(101);
-    switch(&mut reply);
+    set_upgrade_headers(&mut reply);
     reply.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-    let spoken = HeaderValue::from_static(MCP);
+    let spoken = HeaderValue::from_static(MCP_SUBPROTOCOL);
     reply.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, spoken);
     reply
 }
 
-fn switch(reply: &mut Reply) {
+fn set_upgrade_headers(reply: &mut HttpResponse) {
     let headers = reply.headers_mut();
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, WEBSOCKET);

@@ -8,38 +8,39 @@ use wharf_wire::Connection;
 /// those of a call's stream in their order, as clients know them; the session's own, which go by the
 /// numbers that the store gives, with tickets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry<'a> {
-    pub(crate) kind: Kind,
+pub(crate) struct EventRecord<'a> {
+    pub(crate) kind: EventKind,
     /// The process that wrote it.
     pub(crate) node: u32,
     pub(crate) number: u64,
     /// The id of the call whose reply ends the stream, or an array of them for a batch.
-    pub(crate) owed: &'a str,
+    pub(crate) reply_ids: &'a str,
     /// Empty if there is none.
     pub(crate) message: &'a [u8],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     /// There is such a stream. It has no message.
     Open,
-    Said,
+    Message,
     /// Whatever comes later was written by somebody whom the others thought dead.
     End,
 }
 
 /// What the letters stand for.
-const KINDS: [(u8, Kind); 3] = [(b'o', Kind::Open), (b's', Kind::Said), (b'e', Kind::End)];
+const KINDS: [(u8, EventKind); 3] =
+    [(b'o', EventKind::Open), (b's', EventKind::Message), (b'e', EventKind::End)];
 
-impl<'a> Entry<'a> {
+impl<'a> EventRecord<'a> {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let letter = KINDS.iter().find(|(_, kind)| *kind == self.kind).map_or(b's', |it| it.0);
-        let mut bytes = Vec::with_capacity(17 + self.owed.len() + self.message.len());
+        let mut bytes = Vec::with_capacity(17 + self.reply_ids.len() + self.message.len());
         bytes.push(letter);
         bytes.extend_from_slice(&self.node.to_be_bytes());
         bytes.extend_from_slice(&self.number.to_be_bytes());
-        bytes.extend_from_slice(&(self.owed.len() as u32).to_be_bytes());
-        bytes.extend_from_slice(self.owed.as_bytes());
+        bytes.extend_from_slice(&(self.reply_ids.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(self.reply_ids.as_bytes());
         bytes.extend_from_slice(self.message);
         bytes
     }
@@ -50,28 +51,28 @@ impl<'a> Entry<'a> {
         let (node, rest) = rest.split_first_chunk()?;
         let (number, rest) = rest.split_first_chunk()?;
         let (length, rest) = rest.split_first_chunk()?;
-        let (owed, message) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-        Some(Entry {
+        let (reply_ids, message) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        Some(EventRecord {
             kind: KINDS.iter().find(|it| it.0 == *letter)?.1,
             node: u32::from_be_bytes(*node),
             number: u64::from_be_bytes(*number),
-            owed: std::str::from_utf8(owed).ok()?,
+            reply_ids: std::str::from_utf8(reply_ids).ok()?,
             message,
         })
     }
 }
 
 /// The replies to calls whose process is gone.
-pub(crate) fn last_words(connection: &Connection, owed: &str) -> Vec<u8> {
+pub(crate) fn lost_call_replies(connection: &Connection, reply_ids: &str) -> Vec<u8> {
     let error = Error::new(ErrorKind::InternalError).with_message(
         "The process that ran this call is gone: nobody knows how far it came, or whether it ended",
     );
     let mut replies = Vec::new();
-    if !owed.starts_with('[') {
-        connection.fail(owed, &error, &mut replies);
+    if !reply_ids.starts_with('[') {
+        connection.fail(reply_ids, &error, &mut replies);
         return replies;
     }
-    let ids: Vec<&RawValue> = serde_json::from_str(owed).unwrap_or_default();
+    let ids: Vec<&RawValue> = serde_json::from_str(reply_ids).unwrap_or_default();
     for id in ids {
         replies.push(if replies.is_empty() { b'[' } else { b',' });
         connection.fail(id.get(), &error, &mut replies);
@@ -88,14 +89,20 @@ mod tests {
     fn what_is_written_is_what_is_read() {
         for (_, kind) in KINDS {
             for message in [&b""[..], b"{}", &[0; 300]] {
-                let entry = Entry { kind, node: 7, number: u64::MAX, owed: r#"[1,"a"]"#, message };
+                let entry = EventRecord {
+                    kind,
+                    node: 7,
+                    number: u64::MAX,
+                    reply_ids: r#"[1,"a"]"#,
+                    message,
+                };
                 let bytes = entry.to_bytes();
-                assert_eq!(Entry::parse(&bytes), Some(entry));
+                assert_eq!(EventRecord::parse(&bytes), Some(entry));
                 for end in 0..bytes.len() - message.len() {
-                    assert_eq!(Entry::parse(&bytes[..end]), None);
+                    assert_eq!(EventRecord::parse(&bytes[..end]), None);
                 }
             }
         }
-        assert_eq!(Entry::parse(b"x0000000000000000"), None);
+        assert_eq!(EventRecord::parse(b"x0000000000000000"), None);
     }
 }
