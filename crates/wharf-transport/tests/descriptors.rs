@@ -32,17 +32,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Records every error event as text.
 #[derive(Clone, Default)]
-struct Record(Arc<Mutex<Vec<String>>>);
+struct ErrorRecorder(Arc<Mutex<Vec<String>>>);
 
-struct Line(String);
+struct FieldVisitor(String);
 
-impl Visit for Line {
+impl Visit for FieldVisitor {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.0 += &format!(" {field}={value:?}");
     }
 }
 
-impl Subscriber for Record {
+impl Subscriber for ErrorRecorder {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("wharf_transport") && *metadata.level() == Level::ERROR
     }
@@ -52,7 +52,7 @@ impl Subscriber for Record {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(String::new());
+        let mut line = FieldVisitor(String::new());
         event.record(&mut line);
         self.0.lock().unwrap().push(line.0);
     }
@@ -63,9 +63,9 @@ impl Subscriber for Record {
     fn exit(&self, _: &span::Id) {}
 }
 
-struct Toy;
+struct NowService;
 
-impl Service for Toy {
+impl Service for NowService {
     fn call(&self, _: Request, _: Outbox) -> BoxFuture<Outcome> {
         Box::pin(async { Reply::Discover(Box::default()).into() })
     }
@@ -82,11 +82,11 @@ async fn status(stream: &mut TcpStream) -> u16 {
 
 #[tokio::test]
 async fn a_shortage_of_descriptors_is_logged_and_reported() {
-    let record = Record::default();
+    let record = ErrorRecorder::default();
     tracing::subscriber::set_global_default(record.clone()).unwrap();
     let host = ServerContext {
         wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-        service: Arc::new(Toy),
+        service: Arc::new(NowService),
         timer: Arc::new(TokioTimer),
         deadlines: Deadlines { idle: None, total: None },
         limits: LineLimits::default(),

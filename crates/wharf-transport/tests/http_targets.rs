@@ -20,9 +20,9 @@ use wharf_wire::ServerProtocol;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Toy;
+struct TargetService;
 
-impl Service for Toy {
+impl Service for TargetService {
     fn call(&self, request: Request, _: Outbox) -> BoxFuture<Outcome> {
         Box::pin(async move {
             match request.method {
@@ -36,7 +36,7 @@ impl Service for Toy {
 fn service() -> HttpService {
     let host = ServerContext {
         wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-        service: Arc::new(Toy),
+        service: Arc::new(TargetService),
         timer: Arc::new(TokioTimer),
         deadlines: Deadlines { idle: None, total: None },
         limits: LineLimits::default(),

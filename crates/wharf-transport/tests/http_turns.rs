@@ -27,9 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Tools that use up the cooperative budget and return a given number of bytes. Its subscription
 /// starts late.
-struct Toy(broadcast::Sender<()>);
+struct TimeoutService(broadcast::Sender<()>);
 
-impl Service for Toy {
+impl Service for TimeoutService {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let changes = self.0.clone();
         Box::pin(async move {
@@ -62,7 +62,7 @@ async fn start(head: Duration, changes: broadcast::Sender<()>) -> SocketAddr {
     (limits.head, limits.write) = (head, PATIENCE);
     let host = ServerContext {
         wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-        service: Arc::new(Toy(changes)),
+        service: Arc::new(TimeoutService(changes)),
         timer: Arc::new(TokioTimer),
         deadlines: Deadlines { idle: None, total: None },
         limits: LineLimits::default(),
@@ -115,7 +115,7 @@ async fn session(address: SocketAddr) -> String {
 
 /// Reading a response has its own timeout, which is longer here than the one for the next request.
 #[tokio::test]
-async fn a_client_that_reads_slowly_is_not_cut_off_for_asking_nothing() {
+async fn a_slow_reader_does_not_hit_the_idle_timeout() {
     let head = Duration::from_millis(300);
     let address = start(head, broadcast::Sender::new(1)).await;
     let session = session(address).await;
@@ -134,7 +134,7 @@ async fn a_client_that_reads_slowly_is_not_cut_off_for_asking_nothing() {
 
 /// The timer must fire even if a handler has used up its cooperative budget.
 #[tokio::test]
-async fn half_a_request_behind_another_does_not_stay() {
+async fn a_partial_pipelined_request_times_out() {
     let address = start(Duration::from_millis(300), broadcast::Sender::new(1)).await;
     let session = session(address).await;
     let mut clients = JoinSet::new();
@@ -153,7 +153,7 @@ async fn half_a_request_behind_another_does_not_stay() {
 
 /// A subscription that has to wait first continues although its stream is not read yet.
 #[tokio::test]
-async fn what_changes_before_anybody_reads_is_heard() {
+async fn a_change_before_the_stream_is_read_is_delivered() {
     let changes = broadcast::Sender::new(16);
     let address = start(PATIENCE, changes.clone()).await;
     let session = session(address).await;

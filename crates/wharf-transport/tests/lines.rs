@@ -22,11 +22,11 @@ use wharf_wire::ServerProtocol;
 /// Replies to `now` at once, to `gate` when the test opens it, and to `ask` when the client has
 /// responded.
 #[derive(Clone)]
-struct Toy {
+struct LineService {
     gate: Arc<Semaphore>,
 }
 
-impl Service for Toy {
+impl Service for LineService {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let gate = self.gate.clone();
         let name = request.target().into_owned();
@@ -87,7 +87,7 @@ impl Service for Toy {
     }
 }
 
-struct Bed {
+struct LineConnection {
     gate: Arc<Semaphore>,
     shutdown: Shutdown,
     serving: JoinHandle<()>,
@@ -102,7 +102,7 @@ fn host(change: impl FnOnce(&mut LineLimits)) -> (Arc<ServerContext>, Arc<Semaph
     change(&mut limits);
     let host = ServerContext {
         wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-        service: Arc::new(Toy { gate: gate.clone() }),
+        service: Arc::new(LineService { gate: gate.clone() }),
         timer: Arc::new(TokioTimer),
         deadlines: Deadlines::default(),
         limits,
@@ -124,14 +124,14 @@ fn tool_call(id: u64, name: &str) -> Value {
     modern(id, "tools/call", json!({"name": name}))
 }
 
-impl Bed {
-    fn new(change: impl FnOnce(&mut LineLimits)) -> Bed {
+impl LineConnection {
+    fn new(change: impl FnOnce(&mut LineLimits)) -> LineConnection {
         let (host, gate) = host(change);
         let shutdown = Shutdown::new();
         let ((reader, writer), serving) =
             in_memory::connect(host, RequestExtensions::new(), shutdown.clone());
         let reader = BufReader::new(reader).lines();
-        Bed { gate, shutdown, serving, reader, writer }
+        LineConnection { gate, shutdown, serving, reader, writer }
     }
 
     async fn send(&mut self, message: Value) {
@@ -185,22 +185,22 @@ impl Bed {
 
 #[tokio::test(start_paused = true)]
 async fn reading_stops_at_the_limit_of_calls_and_goes_on_when_one_ends() {
-    let mut bed = Bed::new(|limits| limits.calls = 2);
-    bed.tool(1, "gate").await;
-    bed.tool(2, "now").await;
-    assert_eq!(bed.id().await, 2);
-    bed.tool(3, "gate").await;
-    bed.tool(4, "now").await;
-    assert!(bed.is_stuck().await);
-    bed.gate.add_permits(1);
-    let mut ids = [bed.id().await, bed.id().await];
+    let mut connection = LineConnection::new(|limits| limits.calls = 2);
+    connection.tool(1, "gate").await;
+    connection.tool(2, "now").await;
+    assert_eq!(connection.id().await, 2);
+    connection.tool(3, "gate").await;
+    connection.tool(4, "now").await;
+    assert!(connection.is_stuck().await);
+    connection.gate.add_permits(1);
+    let mut ids = [connection.id().await, connection.id().await];
     ids.sort_by_key(|id| id.as_u64());
     assert!(ids[1] == 4 && (ids[0] == 1 || ids[0] == 3), "{ids:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_comes_in_one_piece_is_answered_in_order() {
-    let mut bed = Bed::new(|_| {});
+async fn messages_in_one_read_are_answered_in_order() {
+    let mut connection = LineConnection::new(|_| {});
     let hello = json!({
         "protocolVersion": "2025-11-25",
         "capabilities": {},
@@ -216,13 +216,13 @@ async fn a_session_that_comes_in_one_piece_is_answered_in_order() {
     said.insert(50, json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"}));
     said.insert(60, legacy_call("gate", "gate"));
     let piece: String = said.iter().map(|message| format!("{message}\n")).collect();
-    bed.writer.write_all(piece.as_bytes()).await.unwrap();
+    connection.writer.write_all(piece.as_bytes()).await.unwrap();
     let answered = said.iter().filter_map(|message| message.get("id"));
     for id in answered.filter(|id| *id != "gate") {
-        assert_eq!(bed.id().await, *id);
+        assert_eq!(connection.id().await, *id);
     }
-    bed.gate.add_permits(1);
-    assert_eq!(bed.id().await, "gate");
+    connection.gate.add_permits(1);
+    assert_eq!(connection.id().await, "gate");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -238,109 +238,110 @@ async fn a_call_that_blocks_does_not_hold_its_own_reply_back() {
     };
     // Quick calls before it make the server decode ahead.
     for quick in [0, 64] {
-        let mut bed = Bed::new(|_| {});
+        let mut connection = LineConnection::new(|_| {});
         let before: String = (10..10 + quick).map(|id| line(id, "now")).collect();
-        bed.writer.write_all(before.as_bytes()).await.unwrap();
+        connection.writer.write_all(before.as_bytes()).await.unwrap();
         for id in 10..10 + quick {
-            assert_eq!(bed.id().await, id);
+            assert_eq!(connection.id().await, id);
         }
         let piece = line(1, "blocks") + &line(2, "waits");
-        bed.writer.write_all(piece.as_bytes()).await.unwrap();
-        let first = timeout(Duration::from_secs(10), bed.id()).await;
-        bed.gate.add_permits(1);
+        connection.writer.write_all(piece.as_bytes()).await.unwrap();
+        let first = timeout(Duration::from_secs(10), connection.id()).await;
+        connection.gate.add_permits(1);
         assert_eq!(first, Ok(json!(1)), "{quick}");
-        assert_eq!(bed.id().await, 2);
+        assert_eq!(connection.id().await, 2);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancellation_is_not_locked_out_for_long_by_the_limit_of_calls() {
-    let mut bed = Bed::new(|limits| limits.calls = 1);
-    bed.tool(1, "gate").await;
-    bed.tool(2, "now").await;
+async fn a_cancellation_is_read_soon_at_the_limit_of_calls() {
+    let mut connection = LineConnection::new(|limits| limits.calls = 1);
+    connection.tool(1, "gate").await;
+    connection.tool(2, "now").await;
     let cancel =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
-    bed.send(cancel).await;
-    let refused = bed.next().await.unwrap();
+    connection.send(cancel).await;
+    let refused = connection.next().await.unwrap();
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(1008)), "{refused}");
-    bed.tool(3, "now").await;
-    assert_eq!(bed.id().await, 3);
+    connection.tool(3, "now").await;
+    assert_eq!(connection.id().await, 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_is_never_locked_out_by_the_limit_of_calls() {
-    let mut bed = Bed::new(|limits| limits.calls = 1);
-    bed.legacy("2025-11-25").await;
+async fn a_client_response_is_read_at_the_limit_of_calls() {
+    let mut connection = LineConnection::new(|limits| limits.calls = 1);
+    connection.legacy("2025-11-25").await;
     let call = |id: u64, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
-    bed.send(call(1, "ask")).await;
-    let ask = bed.next().await.unwrap();
+    connection.send(call(1, "ask")).await;
+    let ask = connection.next().await.unwrap();
     assert_eq!(ask["method"], "roots/list");
-    bed.send(call(2, "now")).await;
-    let refused = bed.next().await.unwrap();
+    connection.send(call(2, "now")).await;
+    let refused = connection.next().await.unwrap();
     assert_eq!(refused["error"]["code"], 1008, "{refused}");
-    bed.send(json!({"jsonrpc": "2.0", "id": ask["id"], "result": {"roots": []}})).await;
-    assert_eq!(bed.id().await, 1);
-    bed.send(call(3, "now")).await;
-    assert_eq!(bed.id().await, 3);
+    connection.send(json!({"jsonrpc": "2.0", "id": ask["id"], "result": {"roots": []}})).await;
+    assert_eq!(connection.id().await, 1);
+    connection.send(call(3, "now")).await;
+    assert_eq!(connection.id().await, 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_listen_too_many_is_refused_and_takes_no_calls_place() {
-    let mut bed = Bed::new(|limits| (limits.listens, limits.calls) = (2, 1));
+async fn one_subscription_too_many_is_rejected_and_uses_no_call_slot() {
+    let mut connection = LineConnection::new(|limits| (limits.listens, limits.calls) = (2, 1));
     for id in [1, 2] {
-        bed.call(id, "subscriptions/listen", json!({"notifications": {}})).await;
-        let told = bed.next().await.unwrap();
+        connection.call(id, "subscriptions/listen", json!({"notifications": {}})).await;
+        let told = connection.next().await.unwrap();
         assert_eq!(told["method"], "notifications/subscriptions/acknowledged");
     }
-    bed.call(3, "subscriptions/listen", json!({"notifications": {}})).await;
-    let refused = bed.next().await.unwrap();
+    connection.call(3, "subscriptions/listen", json!({"notifications": {}})).await;
+    let refused = connection.next().await.unwrap();
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(3), &json!(1008)));
-    bed.tool(4, "now").await;
-    assert_eq!(bed.id().await, 4);
+    connection.tool(4, "now").await;
+    assert_eq!(connection.id().await, 4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_outlasts_its_grace_is_dropped_and_answered() {
-    let mut bed = Bed::new(|limits| limits.grace = Duration::from_secs(5));
-    bed.tool(1, "gate").await;
-    bed.tool(2, "now").await;
-    assert_eq!(bed.id().await, 2);
-    bed.shutdown.stop();
-    let cut = bed.next().await.unwrap();
+async fn a_call_that_outlasts_the_shutdown_timeout_is_dropped_and_answered() {
+    let mut connection = LineConnection::new(|limits| limits.grace = Duration::from_secs(5));
+    connection.tool(1, "gate").await;
+    connection.tool(2, "now").await;
+    assert_eq!(connection.id().await, 2);
+    connection.shutdown.stop();
+    let cut = connection.next().await.unwrap();
     assert_eq!((&cut["id"], &cut["error"]["code"]), (&json!(1), &json!(1008)));
-    assert_eq!(bed.next().await, None);
-    bed.serving.await.unwrap();
+    assert_eq!(connection.next().await, None);
+    connection.serving.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_ends_within_its_grace_is_answered() {
-    let mut bed = Bed::new(|_| {});
-    bed.tool(1, "gate").await;
-    bed.tool(2, "now").await;
-    assert_eq!(bed.id().await, 2);
-    bed.shutdown.stop();
+async fn a_call_that_ends_within_the_shutdown_timeout_is_answered() {
+    let mut connection = LineConnection::new(|_| {});
+    connection.tool(1, "gate").await;
+    connection.tool(2, "now").await;
+    assert_eq!(connection.id().await, 2);
+    connection.shutdown.stop();
     tokio::time::sleep(Duration::from_secs(4)).await;
-    bed.gate.add_permits(1);
-    assert_eq!(bed.id().await, 1);
-    assert_eq!(bed.next().await, None);
+    connection.gate.add_permits(1);
+    assert_eq!(connection.id().await, 1);
+    assert_eq!(connection.next().await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_neither_blocks_other_calls_nor_survives_its_cancellation() {
-    let mut bed = Bed::new(|_| {});
-    bed.tool(1, "flood").await;
-    assert_eq!(bed.next().await.unwrap()["method"], "notifications/progress");
-    bed.tool(2, "now").await;
-    while bed.next().await.unwrap()["id"] != 2 {}
+    let mut connection = LineConnection::new(|_| {});
+    connection.tool(1, "flood").await;
+    assert_eq!(connection.next().await.unwrap()["method"], "notifications/progress");
+    connection.tool(2, "now").await;
+    while connection.next().await.unwrap()["id"] != 2 {}
     let params = json!({"requestId": 1});
-    bed.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+    connection
+        .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
         .await;
-    bed.tool(3, "now").await;
-    while bed.next().await.unwrap()["id"] != 3 {}
+    connection.tool(3, "now").await;
+    while connection.next().await.unwrap()["id"] != 3 {}
     // Messages that were already queued still arrive, then none.
-    while timeout(Duration::from_secs(1), bed.next()).await.is_ok() {}
-    bed.tool(4, "now").await;
-    assert_eq!(bed.id().await, 4);
+    while timeout(Duration::from_secs(1), connection.next()).await.is_ok() {}
+    connection.tool(4, "now").await;
+    assert_eq!(connection.id().await, 4);
 }
 
 /// Regression: a call whose messages no longer waited for the client never yielded, so it could not
@@ -361,12 +362,12 @@ async fn a_flood_does_not_outlive_its_client() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_server_ends_the_connection() {
-    let mut bed = Bed::new(|_| {});
-    bed.tool(1, "gate").await;
-    bed.tool(2, "now").await;
-    assert_eq!(bed.id().await, 2);
-    bed.serving.abort();
-    assert_eq!(bed.next().await, None);
+    let mut connection = LineConnection::new(|_| {});
+    connection.tool(1, "gate").await;
+    connection.tool(2, "now").await;
+    assert_eq!(connection.id().await, 2);
+    connection.serving.abort();
+    assert_eq!(connection.next().await, None);
 }
 
 fn pings(count: u64) -> Vec<Value> {
@@ -383,29 +384,29 @@ fn cancelled(id: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_sends_batches_and_reads_nothing_is_held_back() {
-    let mut bed = Bed::new(|_| {});
-    bed.legacy("2025-03-26").await;
+    let mut connection = LineConnection::new(|_| {});
+    connection.legacy("2025-03-26").await;
     let batch = Value::from(pings(100));
-    assert!(bed.is_held_back(&format!("{batch}\n")).await);
+    assert!(connection.is_held_back(&format!("{batch}\n")).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_cancels_members_of_batches_and_reads_nothing_is_held_back() {
-    let mut bed = Bed::new(|_| {});
-    bed.legacy("2025-03-26").await;
+    let mut connection = LineConnection::new(|_| {});
+    connection.legacy("2025-03-26").await;
     let mut members = pings(100);
     members.push(legacy_call("late", "gate"));
     let (batch, cancel) = (Value::from(members), cancelled("late"));
-    assert!(bed.is_held_back(&format!("{batch}\n{cancel}\n")).await);
+    assert!(connection.is_held_back(&format!("{batch}\n{cancel}\n")).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_replies_to_one_batch_are_as_much_as_a_message_may_be() {
-    let mut bed = Bed::new(|limits| limits.message = 10_000);
-    bed.legacy("2025-03-26").await;
+async fn the_replies_to_one_batch_are_limited_to_the_message_length() {
+    let mut connection = LineConnection::new(|limits| limits.message = 10_000);
+    connection.legacy("2025-03-26").await;
     let members: Vec<_> = (0..90).map(|id| legacy_call(&format!("{id}"), "echo")).collect();
-    bed.send(members.into()).await;
-    let replies = bed.next().await.unwrap();
+    connection.send(members.into()).await;
+    let replies = connection.next().await.unwrap();
     let refused = |reply: &&Value| reply["error"]["code"] == 1008;
     assert_eq!(replies.as_array().map(Vec::len), Some(90));
     assert!(replies[0]["result"].is_object(), "{}", replies[0]);
@@ -414,121 +415,121 @@ async fn the_replies_to_one_batch_are_as_much_as_a_message_may_be() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_notifications_is_answered_with_nothing() {
-    let mut bed = Bed::new(|_| {});
-    bed.legacy("2025-03-26").await;
-    bed.send(json!([cancelled("a"), cancelled("b")])).await;
-    bed.tool(1, "now").await;
-    assert_eq!(bed.id().await, 1);
+    let mut connection = LineConnection::new(|_| {});
+    connection.legacy("2025-03-26").await;
+    connection.send(json!([cancelled("a"), cancelled("b")])).await;
+    connection.tool(1, "now").await;
+    assert_eq!(connection.id().await, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_waits_for_its_members_but_not_for_one_that_was_cancelled() {
-    let mut bed = Bed::new(|_| {});
-    bed.legacy("2025-03-26").await;
-    bed.send(json!([legacy_call("a", "gate"), legacy_call("b", "now")])).await;
-    assert!(bed.is_stuck().await);
-    bed.send(cancelled("a")).await;
-    let replies = bed.next().await.unwrap();
+    let mut connection = LineConnection::new(|_| {});
+    connection.legacy("2025-03-26").await;
+    connection.send(json!([legacy_call("a", "gate"), legacy_call("b", "now")])).await;
+    assert!(connection.is_stuck().await);
+    connection.send(cancelled("a")).await;
+    let replies = connection.next().await.unwrap();
     assert_eq!(replies.as_array().map(Vec::len), Some(1));
     assert_eq!(replies[0]["id"], "b");
 }
 
 /// Sends a call whose message has `length` bytes of padding.
-async fn long_call(bed: &mut Bed, id: u64, name: &str, length: usize) {
+async fn long_call(connection: &mut LineConnection, id: u64, name: &str, length: usize) {
     let params = json!({"name": name, "arguments": {"text": "x".repeat(length)}});
-    bed.call(id, "tools/call", params).await;
+    connection.call(id, "tools/call", params).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn reading_stops_when_calls_hold_too_much_and_goes_on_when_one_ends() {
-    let mut bed = Bed::new(|limits| limits.held = 10_000);
-    long_call(&mut bed, 1, "gate", 6_000).await;
-    bed.tool(2, "now").await;
-    assert_eq!(bed.id().await, 2);
-    long_call(&mut bed, 3, "gate", 6_000).await;
-    bed.tool(4, "now").await;
-    assert!(bed.is_stuck().await);
-    bed.gate.add_permits(1);
-    let ids = [bed.id().await, bed.id().await];
+    let mut connection = LineConnection::new(|limits| limits.held = 10_000);
+    long_call(&mut connection, 1, "gate", 6_000).await;
+    connection.tool(2, "now").await;
+    assert_eq!(connection.id().await, 2);
+    long_call(&mut connection, 3, "gate", 6_000).await;
+    connection.tool(4, "now").await;
+    assert!(connection.is_stuck().await);
+    connection.gate.add_permits(1);
+    let ids = [connection.id().await, connection.id().await];
     assert!(ids.contains(&json!(4)), "{ids:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_holds_its_message_until_its_last_member_ends() {
-    let mut bed = Bed::new(|limits| limits.held = 10_000);
-    bed.legacy("2025-03-26").await;
+    let mut connection = LineConnection::new(|limits| limits.held = 10_000);
+    connection.legacy("2025-03-26").await;
     let mut members = pings(300);
     members.push(legacy_call("late", "gate"));
-    bed.send(members.into()).await;
-    bed.tool(1, "now").await;
-    assert!(bed.is_stuck().await);
-    bed.gate.add_permits(1);
-    assert!(bed.next().await.unwrap().is_array());
-    assert_eq!(bed.id().await, 1);
+    connection.send(members.into()).await;
+    connection.tool(1, "now").await;
+    assert!(connection.is_stuck().await);
+    connection.gate.add_permits(1);
+    assert!(connection.next().await.unwrap().is_array());
+    assert_eq!(connection.id().await, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn lines_longer_than_what_is_read_at_once_follow_each_other() {
-    let mut bed = Bed::new(|_| {});
+async fn lines_longer_than_one_read_can_follow_each_other() {
+    let mut connection = LineConnection::new(|_| {});
     for id in 1..20 {
-        long_call(&mut bed, id, "now", 200_000).await;
-        bed.tool(100 + id, "now").await;
-        assert_eq!((bed.id().await, bed.id().await), (json!(id), json!(100 + id)));
+        long_call(&mut connection, id, "now", 200_000).await;
+        connection.tool(100 + id, "now").await;
+        assert_eq!((connection.id().await, connection.id().await), (json!(id), json!(100 + id)));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_listen_is_not_said_to_have_ended() {
-    let mut bed = Bed::new(|_| {});
-    bed.gate.close();
-    bed.call(1, "subscriptions/listen", json!({"notifications": {}})).await;
-    assert_eq!(bed.next().await.unwrap()["error"]["code"], 1008);
-    bed.tool(2, "now").await;
-    assert_eq!(bed.id().await, 2);
+async fn a_rejected_subscription_gets_no_final_message() {
+    let mut connection = LineConnection::new(|_| {});
+    connection.gate.close();
+    connection.call(1, "subscriptions/listen", json!({"notifications": {}})).await;
+    assert_eq!(connection.next().await.unwrap()["error"]["code"], 1008);
+    connection.tool(2, "now").await;
+    assert_eq!(connection.id().await, 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reads_nothing_gets_one_grace_not_two() {
+async fn a_client_that_reads_nothing_gets_one_shutdown_timeout() {
     let grace = Duration::from_secs(60);
-    let mut bed = Bed::new(|limits| limits.grace = grace);
+    let mut connection = LineConnection::new(|limits| limits.grace = grace);
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-    assert!(bed.is_held_back(&format!("{ping}\n").repeat(100)).await);
-    bed.shutdown.stop();
-    assert!(timeout(grace * 3 / 2, bed.serving).await.is_ok());
+    assert!(connection.is_held_back(&format!("{ping}\n").repeat(100)).await);
+    connection.shutdown.stop();
+    assert!(timeout(grace * 3 / 2, connection.serving).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_does_not_end_is_not_waited_for() {
+async fn a_message_that_does_not_end_times_out() {
     // Independent of the number of bytes that arrived before.
     for begun in [1, 100, 100_000] {
-        let mut bed = Bed::new(|_| {});
-        bed.tool(1, "now").await;
-        assert_eq!(bed.id().await, 1);
+        let mut connection = LineConnection::new(|_| {});
+        connection.tool(1, "now").await;
+        assert_eq!(connection.id().await, 1);
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        bed.writer.write_all(&vec![b' '; begun]).await.unwrap();
+        connection.writer.write_all(&vec![b' '; begun]).await.unwrap();
         tokio::time::sleep(Duration::from_millis(9_900)).await;
-        let error = timeout(Duration::from_secs(1), bed.next()).await.unwrap().unwrap();
+        let error = timeout(Duration::from_secs(1), connection.next()).await.unwrap().unwrap();
         assert!(
             error["error"]["message"].as_str().unwrap().contains("too long to come"),
             "{error}"
         );
-        assert_eq!(bed.next().await, None);
-        bed.serving.await.unwrap();
+        assert_eq!(connection.next().await, None);
+        connection.serving.await.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_byte_now_and_then_buys_no_time() {
-    let mut bed = Bed::new(|_| {});
-    bed.writer.write_all(&[b' '; 50_000]).await.unwrap();
+async fn slow_bytes_do_not_extend_the_timeout() {
+    let mut connection = LineConnection::new(|_| {});
+    connection.writer.write_all(&[b' '; 50_000]).await.unwrap();
     let began = tokio::time::Instant::now();
     let drip = async {
-        while bed.writer.write_all(b" ").await.is_ok() {
+        while connection.writer.write_all(b" ").await.is_ok() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
     let ended = async {
-        bed.reader.next_line().await.unwrap();
+        connection.reader.next_line().await.unwrap();
         began.elapsed()
     };
     let waited = tokio::select! {
@@ -539,57 +540,57 @@ async fn a_byte_now_and_then_buys_no_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_may_take_the_time_that_it_needs() {
-    let mut bed = Bed::new(|limits| limits.arrival = Duration::from_secs(1));
+async fn a_long_message_gets_time_for_its_length() {
+    let mut connection = LineConnection::new(|limits| limits.arrival = Duration::from_secs(1));
     for _ in 0..100 {
-        bed.writer.write_all(&[b' '; 8 << 10]).await.unwrap();
+        connection.writer.write_all(&[b' '; 8 << 10]).await.unwrap();
         tokio::time::sleep(Duration::from_millis(110)).await;
     }
-    bed.tool(1, "now").await;
-    assert_eq!(bed.id().await, 1);
+    connection.tool(1, "now").await;
+    assert_eq!(connection.id().await, 1);
 }
 
 /// Memory for one long message per caller.
-fn narrow(limits: &mut LineLimits) {
+fn limit_to_one_message(limits: &mut LineLimits) {
     (limits.message, limits.unfinished, limits.messages) = (256 << 10, 0, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_takes_its_room_until_its_last_member_ends() {
-    let mut bed = Bed::new(narrow);
-    bed.legacy("2025-03-26").await;
+async fn a_batch_is_charged_until_its_last_member_ends() {
+    let mut connection = LineConnection::new(limit_to_one_message);
+    connection.legacy("2025-03-26").await;
     let mut first = legacy_call("first", "gate");
     first["params"]["arguments"] = json!({"text": "x".repeat(200_000)});
-    bed.send(json!([first, legacy_call("last", "gate")])).await;
+    connection.send(json!([first, legacy_call("last", "gate")])).await;
     // Both are waiting when the first is admitted.
     tokio::time::sleep(Duration::from_millis(10)).await;
-    bed.gate.add_permits(1);
+    connection.gate.add_permits(1);
     tokio::time::sleep(Duration::from_millis(10)).await;
-    assert_eq!(bed.gate.available_permits(), 0);
-    long_call(&mut bed, 1, "now", 200_000).await;
-    let refused = bed.next().await.unwrap();
+    assert_eq!(connection.gate.available_permits(), 0);
+    long_call(&mut connection, 1, "now", 200_000).await;
+    let refused = connection.next().await.unwrap();
     assert!(refused["error"]["message"].as_str().unwrap().contains("no room"), "{refused}");
-    bed.gate.add_permits(1);
-    assert!(bed.next().await.unwrap().is_array());
-    long_call(&mut bed, 2, "now", 200_000).await;
-    assert_eq!(bed.id().await, 2);
+    connection.gate.add_permits(1);
+    assert!(connection.next().await.unwrap().is_array());
+    long_call(&mut connection, 2, "now", 200_000).await;
+    assert_eq!(connection.id().await, 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_room_of_a_long_message_is_not_kept_by_a_call_behind_it() {
-    let mut bed = Bed::new(narrow);
+async fn a_long_message_is_not_charged_to_the_call_behind_it() {
+    let mut connection = LineConnection::new(limit_to_one_message);
     // Quick calls in one read make the server decode ahead.
     let pings = pings(100).iter().map(|ping| format!("{ping}\n")).collect::<String>();
-    bed.legacy("2025-11-25").await;
-    bed.writer.write_all(pings.as_bytes()).await.unwrap();
+    connection.legacy("2025-11-25").await;
+    connection.writer.write_all(pings.as_bytes()).await.unwrap();
     for _ in 0..100 {
-        bed.next().await.unwrap();
+        connection.next().await.unwrap();
     }
     let mut long = legacy_call("long", "now");
     long["params"]["arguments"] = json!({"text": "x".repeat(200_000)});
     let both = format!("{long}\n{}\n", legacy_call("behind", "gate"));
-    bed.writer.write_all(both.as_bytes()).await.unwrap();
-    assert_eq!(bed.id().await, "long");
-    long_call(&mut bed, 1, "now", 200_000).await;
-    assert_eq!(bed.id().await, 1);
+    connection.writer.write_all(both.as_bytes()).await.unwrap();
+    assert_eq!(connection.id().await, "long");
+    long_call(&mut connection, 1, "now", 200_000).await;
+    assert_eq!(connection.id().await, 1);
 }

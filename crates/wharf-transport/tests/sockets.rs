@@ -14,9 +14,9 @@ use wharf_model::{
 use wharf_transport::{LineLimits, ServerContext, Shutdown, TokioTimer, server::tcp};
 use wharf_wire::ServerProtocol;
 
-struct Hello;
+struct HelloService;
 
-impl Service for Hello {
+impl Service for HelloService {
     fn call(&self, request: Request, _: Outbox) -> BoxFuture<Outcome> {
         Box::pin(async move {
             if request.target() == "never" {
@@ -30,7 +30,7 @@ impl Service for Hello {
 fn host() -> Arc<ServerContext> {
     Arc::new(ServerContext {
         wire: Arc::new(ServerProtocol::new(Implementation::new("sockets", "1"))),
-        service: Arc::new(Hello),
+        service: Arc::new(HelloService),
         timer: Arc::new(TokioTimer),
         deadlines: Deadlines::default(),
         limits: LineLimits::default(),
@@ -38,9 +38,9 @@ fn host() -> Arc<ServerContext> {
 }
 
 /// Timeout after which a test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// A call that does not end.
-const NEVER: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"never\",\"_meta\":{\
+const ENDLESS_CALL: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"never\",\"_meta\":{\
 \"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}}}}\n";
 const PING: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
 
@@ -90,7 +90,7 @@ async fn for_one_client_too_many_the_longest_idle_connection_is_closed() {
             ended = second.read(&mut two) => ended,
         }
     };
-    assert_eq!(timeout(PATIENCE, ended).await.unwrap().unwrap_or(0), 0);
+    assert_eq!(timeout(TEST_TIMEOUT, ended).await.unwrap().unwrap_or(0), 0);
     ping(&mut third).await;
     shutdown.stop();
 }
@@ -101,13 +101,13 @@ async fn a_connection_with_a_call_is_closed_only_for_a_caller_that_has_less_than
     let mut busy = Vec::new();
     for _ in 0..4 {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(NEVER).await.unwrap();
+        stream.write_all(ENDLESS_CALL).await.unwrap();
         ping(&mut stream).await;
         busy.push(stream);
     }
     let mut refused = String::new();
     let mut one_more = TcpStream::connect(address).await.unwrap();
-    timeout(PATIENCE, one_more.read_to_string(&mut refused)).await.unwrap().unwrap();
+    timeout(TEST_TIMEOUT, one_more.read_to_string(&mut refused)).await.unwrap().unwrap();
     assert!(refused.contains("full") && refused.contains("retryAfterMs"), "{refused}");
     for stream in &mut busy {
         ping(stream).await;
@@ -116,14 +116,14 @@ async fn a_connection_with_a_call_is_closed_only_for_a_caller_that_has_less_than
     for _ in 0..2 {
         let mut other = connect_from("127.0.0.2", address).await;
         ping(&mut other).await;
-        other.write_all(NEVER).await.unwrap();
+        other.write_all(ENDLESS_CALL).await.unwrap();
         ping(&mut other).await;
         others.push(other);
     }
     // Each has half now.
     let mut refused = String::new();
     let mut third = connect_from("127.0.0.3", address).await;
-    timeout(PATIENCE, third.read_to_string(&mut refused)).await.unwrap().unwrap();
+    timeout(TEST_TIMEOUT, third.read_to_string(&mut refused)).await.unwrap().unwrap();
     assert!(refused.contains("full"), "{refused}");
     for stream in &mut others {
         ping(stream).await;
@@ -132,7 +132,7 @@ async fn a_connection_with_a_call_is_closed_only_for_a_caller_that_has_less_than
 }
 
 #[tokio::test]
-async fn unfinished_messages_of_one_caller_leave_room_for_those_of_others() {
+async fn partial_messages_of_one_caller_leave_memory_for_others() {
     const MESSAGE: usize = 1 << 20;
     let mut limits = LineLimits::default();
     (limits.message, limits.unfinished) = (MESSAGE, 4 * MESSAGE);
@@ -165,7 +165,7 @@ async fn unfinished_messages_of_one_caller_leave_room_for_those_of_others() {
 }
 
 #[tokio::test]
-async fn a_client_that_has_sent_too_much_can_read_to_the_end_when_the_server_stops() {
+async fn a_client_with_unread_input_receives_all_replies_at_shutdown() {
     let listener = tcp::bind("127.0.0.1:0", tcp::Exposure::Loopback).await.unwrap();
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let shutdown = Shutdown::new();
@@ -201,7 +201,7 @@ async fn a_socket_of_a_server_that_is_busy_is_left_alone() {
 }
 
 #[tokio::test]
-async fn other_machines_are_let_in_only_if_asked_for() {
+async fn remote_addresses_are_bound_only_if_allowed() {
     let refused = tcp::bind("0.0.0.0:0", tcp::Exposure::Loopback).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
     assert!(tcp::bind("0.0.0.0:0", tcp::Exposure::Anyone).await.is_ok());
@@ -239,11 +239,11 @@ async fn a_call_that_outlasts_the_shutdown_timeout_is_answered() {
     limits.grace = Duration::from_millis(100);
     let (address, shutdown) = serving(limits, 2).await;
     let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(NEVER).await.unwrap();
+    stream.write_all(ENDLESS_CALL).await.unwrap();
     ping(&mut stream).await;
     shutdown.stop();
     let mut rest = String::new();
-    timeout(PATIENCE, stream.read_to_string(&mut rest)).await.unwrap().unwrap();
+    timeout(TEST_TIMEOUT, stream.read_to_string(&mut rest)).await.unwrap().unwrap();
     assert_eq!(rest.lines().count(), 1, "{rest}");
     assert!(rest.contains("\"id\":2") && rest.contains("shutting down"), "{rest}");
 }

@@ -27,9 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ROLE: &str = "WHARF_STDIO_SHUTDOWN_SERVER";
 
 /// Service whose tool `hang` never returns.
-struct Toy;
+struct HangService;
 
-impl Service for Toy {
+impl Service for HangService {
     fn call(&self, request: Request, _: Outbox) -> BoxFuture<Outcome> {
         Box::pin(async move {
             match (request.method, &*request.target()) {
@@ -51,7 +51,7 @@ fn as_a_server() {
     limits.grace = Duration::from_millis(200);
     let host = ServerContext {
         wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-        service: Arc::new(Toy),
+        service: Arc::new(HangService),
         timer: Arc::new(TokioTimer),
         deadlines: Deadlines { idle: None, total: None },
         limits,
@@ -63,14 +63,14 @@ fn as_a_server() {
     std::process::exit(0);
 }
 
-struct Server {
+struct ServerProcess {
     child: Child,
     stdin: ChildStdin,
     stdout: Lines<BufReader<ChildStdout>>,
 }
 
-impl Server {
-    fn start() -> Server {
+impl ServerProcess {
+    fn start() -> ServerProcess {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "as_a_server", "--nocapture", "--test-threads=1"])
             .env(ROLE, "1")
@@ -80,7 +80,7 @@ impl Server {
             .spawn()
             .unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Server { child, stdin, stdout: BufReader::new(stdout).lines() }
+        ServerProcess { child, stdin, stdout: BufReader::new(stdout).lines() }
     }
 
     async fn send(&mut self, message: Value) {
@@ -122,7 +122,7 @@ fn call(id: u64, name: &str, is_modern: bool) -> Value {
 #[tokio::test]
 async fn a_call_that_outlasts_the_shutdown_timeout_after_sigterm_is_answered() {
     for is_modern in [true, false] {
-        let mut server = Server::start();
+        let mut server = ServerProcess::start();
         if !is_modern {
             let params = json!({
                 "protocolVersion": "2025-11-25",

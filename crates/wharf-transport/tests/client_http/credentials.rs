@@ -7,15 +7,15 @@ use wharf_model::{AuthFailure, AuthHeaders, BoxFuture, CredentialsProvider, Erro
 use wharf_transport::client::connect_http;
 
 use crate::{
-    bed::{fails, pinned},
-    script::{Site, legacy},
+    scripted_server::{ScriptedServer, legacy},
+    support::{fails, pinned},
 };
 
 /// Attaches no credentials and records authentication failures.
 #[derive(Clone, Default)]
-struct Stranger(Arc<Mutex<Vec<AuthFailure>>>);
+struct RejectedCredentials(Arc<Mutex<Vec<AuthFailure>>>);
 
-impl CredentialsProvider for Stranger {
+impl CredentialsProvider for RejectedCredentials {
     fn show(&self, _: &str, _: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
         Box::pin(async { Ok(AuthHeaders::default()) })
     }
@@ -29,16 +29,16 @@ impl CredentialsProvider for Stranger {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_notification_that_is_refused() {
-    let site = Site::new(|seen, mut wire| async move {
+async fn a_rejected_notification_does_not_wait_for_the_credentials() {
+    let scripted = ScriptedServer::new(|seen, mut wire| async move {
         if !legacy(&seen, &mut wire).await {
             wire.status(401).await;
         }
     })
     .await;
-    let (stranger, mut options) = (Stranger::default(), pinned("2025-11-25"));
+    let (stranger, mut options) = (RejectedCredentials::default(), pinned("2025-11-25"));
     options.credentials = Some(Arc::new(stranger.clone()));
-    let link = connect_http(&site.url(), Vec::new(), options).await.unwrap();
+    let link = connect_http(&scripted.url(), Vec::new(), options).await.unwrap();
     assert!(link.run(ControlRequest::RootsChanged).await.is_err());
     fails(&link, "t").await;
     let waited: Vec<_> = stranger.0.lock().unwrap().iter().map(|it| it.waited).collect();

@@ -5,17 +5,17 @@ use wharf_model::{ErrorKind, Method, Outcome, RequestBuilder};
 use wharf_transport::client::connect_http;
 
 use crate::{
-    bed::{begin, call, connect, fails, options, refused, says, soon},
-    script::{SESSION, Seen, ServerProtocol, Site, legacy, modern},
+    scripted_server::{ResponseWriter, SESSION, ScriptedServer, SeenRequest, legacy, modern},
+    support::{assert_error, begin, call, connect, fails, options, refused, soon},
 };
 
 /// A modern or legacy server whose responses to calls come from `answer`.
-async fn answering<F, R>(is_modern: bool, answer: F) -> Site
+async fn answering_server<F, R>(is_modern: bool, answer: F) -> ScriptedServer
 where
-    F: Fn(Seen, ServerProtocol) -> R + Clone + Send + Sync + 'static,
+    F: Fn(SeenRequest, ResponseWriter) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = ()> + Send,
 {
-    Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+    ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
         let answer = answer.clone();
         async move {
             let said = match is_modern {
@@ -69,17 +69,19 @@ async fn statuses_become_kinds() {
     ];
     for is_modern in [true, false] {
         for (status, heads, body, kind, words) in cases {
-            let site =
-                answering(is_modern, move |seen: Seen, mut wire: ServerProtocol| async move {
+            let scripted = answering_server(
+                is_modern,
+                move |seen: SeenRequest, mut wire: ResponseWriter| async move {
                     let error = serde_json::from_str::<serde_json::Value>(body);
                     let body = error.map_or(String::new(), |error| {
                         json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}).to_string()
                     });
                     wire.answer(status, heads, &body).await;
-                })
-                .await;
-            let error = fails(&connect(&site.url()).await, "x").await;
-            says(&error, kind, &[words]);
+                },
+            )
+            .await;
+            let error = fails(&connect(&scripted.url()).await, "x").await;
+            assert_error(&error, kind, &[words]);
             let data = error.data.unwrap();
             if heads.contains("Bearer") {
                 assert_eq!(data["wwwAuthenticate"], "Bearer scope=\"a\"");
@@ -90,13 +92,13 @@ async fn statuses_become_kinds() {
                 (.., true) => assert_eq!(data["retryAfterMs"], 5),
                 _ => {}
             }
-            assert_eq!(site.count("tools/call"), 1);
+            assert_eq!(scripted.count("tools/call"), 1);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_reply_is_shown() {
+async fn an_invalid_reply_is_quoted_in_the_error() {
     let cases = [
         (200, "content-type: text/html\r\n", "<h1>A\nlogin  page</h1>", "login"),
         (200, "", "no type", "no content type"),
@@ -114,11 +116,11 @@ async fn what_is_no_reply_is_shown() {
     ];
     for is_modern in [true, false] {
         for (status, heads, body, words) in cases {
-            let answer = move |_: Seen, mut wire: ServerProtocol| async move {
+            let answer = move |_: SeenRequest, mut wire: ResponseWriter| async move {
                 wire.answer(status, heads, body).await
             };
-            let site = answering(is_modern, answer).await;
-            let error = soon(fails(&connect(&site.url()).await, "x")).await;
+            let scripted = answering_server(is_modern, answer).await;
+            let error = soon(fails(&connect(&scripted.url()).await, "x")).await;
             assert_eq!(error.kind, ErrorKind::TransportError, "{body:?}: {error:?}");
             assert!(error.message.contains(words), "{words:?} in {error:?}");
             assert!(!error.message.contains('\n'), "{error:?}");
@@ -129,15 +131,15 @@ async fn what_is_no_reply_is_shown() {
 #[tokio::test(start_paused = true)]
 async fn an_error_without_an_id_belongs_to_its_request() {
     for is_modern in [true, false] {
-        let site = answering(is_modern, |_: Seen, mut wire: ServerProtocol| async move {
+        let scripted = answering_server(is_modern, |_: SeenRequest, mut wire: ResponseWriter| async move {
             let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32602, "message": "which?"}});
             wire.json(200, &error).await;
         })
         .await;
-        let link = connect(&site.url()).await;
+        let link = connect(&scripted.url()).await;
         let (one, other) = tokio::join!(fails(&link, "x"), fails(&link, "y"));
-        says(&one, ErrorKind::InvalidParams, &["which?"]);
-        says(&other, ErrorKind::InvalidParams, &["which?"]);
+        assert_error(&one, ErrorKind::InvalidParams, &["which?"]);
+        assert_error(&other, ErrorKind::InvalidParams, &["which?"]);
     }
 }
 
@@ -148,17 +150,18 @@ const MOST: usize = 64 << 20;
 async fn capped(begin: &'static str, again: &'static str, kind: ErrorKind) {
     for is_modern in [true, false] {
         let (told, mut sent) = tokio::sync::mpsc::channel(1);
-        let site = answering(is_modern, move |_: Seen, mut wire: ServerProtocol| {
-            let told = told.clone();
-            async move {
-                wire.raw(begin).await;
-                told.send(wire.flood(again, MOST).await).await.unwrap();
-            }
-        })
-        .await;
+        let scripted =
+            answering_server(is_modern, move |_: SeenRequest, mut wire: ResponseWriter| {
+                let told = told.clone();
+                async move {
+                    wire.raw(begin).await;
+                    told.send(wire.flood(again, MOST).await).await.unwrap();
+                }
+            })
+            .await;
         let mut options = options();
         options.limits.message = LIMIT;
-        let link = connect_http(&site.url(), Vec::new(), options).await.unwrap();
+        let link = connect_http(&scripted.url(), Vec::new(), options).await.unwrap();
         let (error, sent) = tokio::join!(fails(&link, "x"), sent.recv());
         assert_eq!(error.kind, kind, "{error:?}");
         assert!(sent.unwrap() < MOST, "it took {sent:?} bytes");
@@ -197,21 +200,22 @@ async fn an_endless_head() {
 #[tokio::test]
 async fn an_endless_refusal() {
     for status in ["401", "500", "302"] {
-        let site = Site::new(move |_: Seen, mut wire: ServerProtocol| async move {
-            wire.raw(&format!("HTTP/1.1 {status} X\r\ncontent-type: text/html\r\n\r\n")).await;
-            wire.flood(KIBIBYTE, MOST).await;
-        })
-        .await;
-        let error = soon(refused(&site.url(), options())).await;
+        let scripted =
+            ScriptedServer::new(move |_: SeenRequest, mut wire: ResponseWriter| async move {
+                wire.raw(&format!("HTTP/1.1 {status} X\r\ncontent-type: text/html\r\n\r\n")).await;
+                wire.flood(KIBIBYTE, MOST).await;
+            })
+            .await;
+        let error = soon(refused(&scripted.url(), options())).await;
         assert!(error.message.contains(status), "{error:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn sloppy_servers_are_put_up_with() {
+async fn deviations_from_the_specification_are_tolerated() {
     // Bodies for notifications, media types in capitals, status 201 for a reply, a session id in a
     // stateless revision.
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         let json = "Content-Type: Application/JSON; charset=UTF-8\r\n";
         match seen.method() {
             "notifications/initialized" => wire.answer(200, json, r#"{"ok":true}"#).await,
@@ -222,12 +226,12 @@ async fn sloppy_servers_are_put_up_with() {
         }
     })
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     assert_eq!(call(&link, "x").await.unwrap(), "fine");
-    site.came("GET", 1).await;
+    scripted.wait_for("GET", 1).await;
     soon(link.close()).await;
 
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         let heads = format!("content-type: application/json\r\nmcp-session-id: {SESSION}\r\n");
         let reply = match seen.method() {
             "server/discover" => {
@@ -238,21 +242,22 @@ async fn sloppy_servers_are_put_up_with() {
         wire.answer(200, &heads, &reply.to_string()).await;
     })
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     assert_eq!(call(&link, "x").await.unwrap(), "fine");
     soon(link.close()).await;
-    assert_eq!(site.methods(), ["server/discover", "tools/call"]);
-    assert!(site.log().iter().all(|seen| seen.head("mcp-session-id").is_none()));
+    assert_eq!(scripted.methods(), ["server/discover", "tools/call"]);
+    assert!(scripted.log().iter().all(|seen| seen.head("mcp-session-id").is_none()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn results_are_read_by_the_method_that_was_asked() {
-    let site = answering(true, |seen: Seen, mut wire: ServerProtocol| async move {
-        wire.json(200, &seen.reply(json!({"resultType": "magic", "tools": []}))).await;
-    })
-    .await;
-    let link = connect(&site.url()).await;
+    let scripted =
+        answering_server(true, |seen: SeenRequest, mut wire: ResponseWriter| async move {
+            wire.json(200, &seen.reply(json!({"resultType": "magic", "tools": []}))).await;
+        })
+        .await;
+    let link = connect(&scripted.url()).await;
     let outcome = begin(&link, RequestBuilder::new(Method::ListTools).build()).done().await;
     let Outcome::Failed(error) = outcome else { panic!("{outcome:?}") };
-    says(&error, ErrorKind::ValidationFailed, &["magic"]);
+    assert_error(&error, ErrorKind::ValidationFailed, &["magic"]);
 }

@@ -3,18 +3,18 @@
 #![cfg(all(feature = "client", feature = "http"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod bed;
 mod credentials;
 mod errors;
-mod events2024;
-mod listens;
+mod legacy_sse;
 mod modern;
-mod openings;
-mod ours;
+mod negotiation;
+mod own_server;
 mod redirects;
 mod resume;
-mod script;
+mod scripted_server;
 mod sessions;
+mod subscriptions;
+mod support;
+mod test_server;
 #[cfg(feature = "tls")]
 mod tls;
-mod toy;

@@ -11,30 +11,30 @@ use std::{
 use wharf_model::{ErrorKind, Method, Mirrored, RequestBuilder};
 
 use crate::{
-    bed::{MODERN, begin, call, connect, says, soon, text, tool},
-    script::{Seen, ServerProtocol, Site, legacy, modern, progress},
+    scripted_server::{ResponseWriter, ScriptedServer, SeenRequest, legacy, modern, progress},
+    support::{MODERN, assert_error, begin, call, connect, soon, text, tool},
 };
 
 #[tokio::test(start_paused = true)]
-async fn headers_repeat_what_the_message_says() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+async fn headers_mirror_the_message() {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         if !modern(&seen, &mut wire).await {
             wire.json(200, &seen.text("x")).await;
         }
     })
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     let mut request = RequestBuilder::new(Method::CallTool).target("grüß").arguments("{}").build();
     request.mirrored =
         Some([("Region".to_owned(), Some("us".to_owned()))].into_iter().collect::<Mirrored>());
     text(begin(&link, request).done().await).unwrap();
-    for seen in site.log() {
+    for seen in scripted.log() {
         assert_eq!(seen.head("mcp-protocol-version"), Some(MODERN));
         assert_eq!(seen.head("mcp-method"), Some(seen.method()));
         assert_eq!(seen.head("content-type"), Some("application/json"));
         assert_eq!(seen.head("accept"), Some("application/json, text/event-stream"));
     }
-    let call = site.log().pop().unwrap();
+    let call = scripted.log().pop().unwrap();
     assert!(call.head("mcp-name").unwrap().starts_with("=?base64?"), "{call:?}");
     assert_eq!(call.head("mcp-param-region"), Some("us"));
 }
@@ -42,24 +42,25 @@ async fn headers_repeat_what_the_message_says() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_ends_without_a_reply_is_not_resumed() {
     for is_cut in [true, false] {
-        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| async move {
-            if modern(&seen, &mut wire).await {
-                return;
-            }
-            let token = &seen.body["params"]["_meta"]["progressToken"];
-            wire.chunked().await;
-            wire.chunk(&format!("id: 1\ndata: {}\n\n", progress(token, 1))).await;
-            if !is_cut {
-                wire.raw("0\r\n\r\n").await;
-            }
-        })
-        .await;
-        let link = connect(&site.url()).await;
+        let scripted =
+            ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| async move {
+                if modern(&seen, &mut wire).await {
+                    return;
+                }
+                let token = &seen.body["params"]["_meta"]["progressToken"];
+                wire.chunked().await;
+                wire.chunk(&format!("id: 1\ndata: {}\n\n", progress(token, 1))).await;
+                if !is_cut {
+                    wire.raw("0\r\n\r\n").await;
+                }
+            })
+            .await;
+        let link = connect(&scripted.url()).await;
         let mut calling = begin(&link, tool("x", "{}"));
         let error = text(soon(calling.done()).await).unwrap_err();
-        says(&error, ErrorKind::ConnectionClosed, &[]);
+        assert_error(&error, ErrorKind::ConnectionClosed, &[]);
         assert_eq!(calling.progress(), [1.0]);
-        assert_eq!(site.methods(), ["server/discover", "tools/call"]);
+        assert_eq!(scripted.methods(), ["server/discover", "tools/call"]);
     }
 }
 
@@ -68,7 +69,7 @@ async fn dropping_a_call_closes_its_connection() {
     for streams in [true, false] {
         let ended = Arc::new(AtomicUsize::new(0));
         let count = ended.clone();
-        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+        let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
             let count = count.clone();
             async move {
                 if modern(&seen, &mut wire).await {
@@ -82,10 +83,10 @@ async fn dropping_a_call_closes_its_connection() {
             }
         })
         .await;
-        let link = connect(&site.url()).await;
+        let link = connect(&scripted.url()).await;
         let mut calling = begin(&link, tool("x", "{}"));
         calling.run_for(Duration::from_millis(50)).await;
-        site.came("tools/call", 1).await;
+        scripted.wait_for("tools/call", 1).await;
         drop(calling);
         soon(async {
             while ended.load(Ordering::SeqCst) == 0 {
@@ -93,13 +94,13 @@ async fn dropping_a_call_closes_its_connection() {
             }
         })
         .await;
-        assert_eq!(site.methods(), ["server/discover", "tools/call"]);
+        assert_eq!(scripted.methods(), ["server/discover", "tools/call"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn requests_of_the_server_are_not_answered() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         if modern(&seen, &mut wire).await {
             return;
         }
@@ -111,17 +112,17 @@ async fn requests_of_the_server_are_not_answered() {
         wire.hold().await;
     })
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     assert_eq!(soon(call(&link, "x")).await.unwrap(), "x");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(site.methods(), ["server/discover", "tools/call"]);
+    assert_eq!(scripted.methods(), ["server/discover", "tools/call"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_became_another_is_asked_anew() {
+async fn a_changed_server_is_probed_again() {
     let downgraded = Arc::new(AtomicUsize::new(0));
     let state = downgraded.clone();
-    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+    let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
         let is_legacy = state.load(Ordering::SeqCst) == 1;
         async move {
             match (is_legacy, seen.method(), seen.head("mcp-session-id")) {
@@ -134,7 +135,7 @@ async fn a_server_that_became_another_is_asked_anew() {
         }
     })
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     assert_eq!(call(&link, "x").await.unwrap(), "modern");
     assert!(link.mirrors());
     downgraded.store(1, Ordering::SeqCst);

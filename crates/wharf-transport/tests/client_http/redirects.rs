@@ -4,8 +4,8 @@ use wharf_model::ErrorKind;
 use wharf_transport::client::{ClientTransportOptions, connect_http};
 
 use crate::{
-    bed::{call, options, says, traced},
-    script::{Seen, ServerProtocol, Site, legacy, modern},
+    scripted_server::{ResponseWriter, ScriptedServer, SeenRequest, legacy, modern},
+    support::{assert_error, call, options, traced},
 };
 
 fn secret() -> Vec<(String, String)> {
@@ -13,8 +13,8 @@ fn secret() -> Vec<(String, String)> {
 }
 
 /// A server that redirects all requests.
-async fn sending_on(status: u16, to: String) -> Site {
-    Site::new(move |_: Seen, mut wire: ServerProtocol| {
+async fn redirecting_server(status: u16, to: String) -> ScriptedServer {
+    ScriptedServer::new(move |_: SeenRequest, mut wire: ResponseWriter| {
         let location = format!("Location: {to}\r\n");
         async move { wire.answer(status, &location, "moved").await }
     })
@@ -28,19 +28,20 @@ async fn refused(url: &str, options: ClientTransportOptions) -> wharf_model::Err
 #[tokio::test(start_paused = true)]
 async fn within_the_origin_messages_are_repeated() {
     for status in [307, 308] {
-        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| async move {
-            match &*seen.path {
-                "/mcp" => wire.answer(status, "Location: /mcp/\r\n", "moved").await,
-                "/mcp/" => wire.answer(status, "Location: ../there?x=1#y\r\n", "").await,
-                "/there?x=1" if modern(&seen, &mut wire).await => {}
-                "/there?x=1" => wire.json(200, &seen.text("there")).await,
-                other => panic!("{other}"),
-            }
-        })
-        .await;
-        let link = connect_http(&site.url(), secret(), options()).await.unwrap();
+        let scripted =
+            ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| async move {
+                match &*seen.path {
+                    "/mcp" => wire.answer(status, "Location: /mcp/\r\n", "moved").await,
+                    "/mcp/" => wire.answer(status, "Location: ../there?x=1#y\r\n", "").await,
+                    "/there?x=1" if modern(&seen, &mut wire).await => {}
+                    "/there?x=1" => wire.json(200, &seen.text("there")).await,
+                    other => panic!("{other}"),
+                }
+            })
+            .await;
+        let link = connect_http(&scripted.url(), secret(), options()).await.unwrap();
         assert_eq!(call(&link, "x").await.unwrap(), "there");
-        let call = site.log().pop().unwrap();
+        let call = scripted.log().pop().unwrap();
         assert_eq!(
             (call.method(), call.head("authorization")),
             ("tools/call", Some("Bearer secret"))
@@ -49,8 +50,8 @@ async fn within_the_origin_messages_are_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_to_another_origin() {
-    let thief = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+async fn nothing_is_sent_to_another_origin() {
+    let thief = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         _ = modern(&seen, &mut wire).await;
     })
     .await;
@@ -65,11 +66,15 @@ async fn nothing_goes_to_another_origin() {
     ];
     for to in elsewhere {
         for status in [301, 302, 303, 307, 308] {
-            let site = sending_on(status, to.clone()).await;
-            let error = refused(&site.url(), options()).await;
-            says(&error, ErrorKind::TransportError, &["redirects", &status.to_string()]);
+            let scripted = redirecting_server(status, to.clone()).await;
+            let error = refused(&scripted.url(), options()).await;
+            assert_error(&error, ErrorKind::TransportError, &["redirects", &status.to_string()]);
             if to.starts_with("http://127") {
-                says(&error, ErrorKind::TransportError, &[&format!("http://127.0.0.1:{port}")]);
+                assert_error(
+                    &error,
+                    ErrorKind::TransportError,
+                    &[&format!("http://127.0.0.1:{port}")],
+                );
             }
         }
     }
@@ -78,23 +83,29 @@ async fn nothing_goes_to_another_origin() {
 
 #[tokio::test(start_paused = true)]
 async fn loops_and_other_redirects_end() {
-    let site = sending_on(307, "/mcp".into()).await;
-    says(&refused(&site.url(), options()).await, ErrorKind::TransportError, &["5 times"]);
-    assert_eq!(site.log().len(), 6);
+    let scripted = redirecting_server(307, "/mcp".into()).await;
+    assert_error(
+        &refused(&scripted.url(), options()).await,
+        ErrorKind::TransportError,
+        &["5 times"],
+    );
+    assert_eq!(scripted.log().len(), 6);
     for status in [301, 302, 303] {
-        let site = sending_on(status, "/there".into()).await;
-        let error = refused(&site.url(), options()).await;
-        says(&error, ErrorKind::TransportError, &["POST", "/there", "307"]);
-        assert_eq!(site.log().len(), 1);
+        let scripted = redirecting_server(status, "/there".into()).await;
+        let error = refused(&scripted.url(), options()).await;
+        assert_error(&error, ErrorKind::TransportError, &["POST", "/there", "307"]);
+        assert_eq!(scripted.log().len(), 1);
     }
-    let site =
-        Site::new(|_: Seen, mut wire: ServerProtocol| async move { wire.status(307).await }).await;
-    says(&refused(&site.url(), options()).await, ErrorKind::TransportError, &["where"]);
+    let scripted = ScriptedServer::new(|_: SeenRequest, mut wire: ResponseWriter| async move {
+        wire.status(307).await
+    })
+    .await;
+    assert_error(&refused(&scripted.url(), options()).await, ErrorKind::TransportError, &["where"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn headers_of_the_caller_are_sent_and_never_shown() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         match seen.method() {
             "tools/call" => wire.json(200, &seen.text("x")).await,
             _ => _ = legacy(&seen, &mut wire).await,
@@ -114,12 +125,12 @@ async fn headers_of_the_caller_are_sent_and_never_shown() {
         headers.push((name.into(), value.into()));
     }
     let (options, trace) = traced(options());
-    let url = format!("{}?key=secret", site.url());
+    let url = format!("{}?key=secret", scripted.url());
     let link = connect_http(&url, headers, options).await.unwrap();
     call(&link, "x").await.unwrap();
-    site.came("GET", 1).await;
+    scripted.wait_for("GET", 1).await;
     link.close().await;
-    for seen in site.log() {
+    for seen in scripted.log() {
         assert_eq!(seen.head("authorization"), Some("Bearer secret"), "{seen:?}");
         assert_eq!(seen.head("cookie"), Some("secret=1"));
         assert_eq!(seen.head("user-agent"), Some("tug/2"));
@@ -134,9 +145,9 @@ async fn headers_of_the_caller_are_sent_and_never_shown() {
     assert!(!trace.contains("secret"), "{trace}");
 
     let bad = vec![("X Y".to_owned(), "secret".to_owned())];
-    let error = connect_http(&site.url(), bad, crate::bed::options()).await.err().unwrap();
-    says(&error, ErrorKind::InvalidParams, &["X Y"]);
+    let error = connect_http(&scripted.url(), bad, crate::support::options()).await.err().unwrap();
+    assert_error(&error, ErrorKind::InvalidParams, &["X Y"]);
     let bad = vec![("X".to_owned(), "secret\n".to_owned() + "more")];
-    let error = connect_http(&site.url(), bad, crate::bed::options()).await.err().unwrap();
+    let error = connect_http(&scripted.url(), bad, crate::support::options()).await.err().unwrap();
     assert!(error.kind.is_invalid_params() && !error.message.contains("secret"), "{error:?}");
 }

@@ -13,21 +13,22 @@ use tokio::time::Instant;
 use wharf_model::ErrorKind;
 
 use crate::{
-    bed::{begin, connect, says, soon, text, tool},
-    script::{Seen, ServerProtocol, Site, legacy, progress},
+    scripted_server::{ResponseWriter, ScriptedServer, SeenRequest, legacy, progress},
+    support::{assert_error, begin, connect, soon, text, tool},
 };
 
 /// Server behaviour when a stream is resumed: number of earlier resumptions, request, call.
-type Again = dyn Fn(usize, Seen, Value, ServerProtocol) -> wharf_model::BoxFuture<()> + Send + Sync;
+type ResumeHandler =
+    dyn Fn(usize, SeenRequest, Value, ResponseWriter) -> wharf_model::BoxFuture<()> + Send + Sync;
 
 /// A server that sends `first` for each call and cuts the stream, then continues as `again`
 /// decides.
-async fn cutting(
+async fn cutting_server(
     first: impl Fn(Value) -> String + Clone + Send + Sync + 'static,
-    again: Arc<Again>,
-) -> Site {
+    again: Arc<ResumeHandler>,
+) -> ScriptedServer {
     let (call, times) = (Arc::new(Mutex::new(None)), Arc::new(AtomicUsize::new(0)));
-    Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+    ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
         let (call, times, first, again) =
             (call.clone(), times.clone(), first.clone(), again.clone());
         async move {
@@ -51,8 +52,9 @@ async fn cutting(
     .await
 }
 
-fn resumes(site: &Site) -> Vec<String> {
-    let ids = site.log().into_iter().filter_map(|it| it.head("last-event-id").map(str::to_owned));
+fn resumes(scripted: &ScriptedServer) -> Vec<String> {
+    let ids =
+        scripted.log().into_iter().filter_map(|it| it.head("last-event-id").map(str::to_owned));
     ids.collect()
 }
 
@@ -63,7 +65,7 @@ async fn a_cut_within_an_event_loses_and_repeats_nothing() {
         let cut = format!("id: 2\ndata: {}", progress(&token, 2));
         format!("{whole}{cut}")
     };
-    let site = cutting(
+    let scripted = cutting_server(
         first,
         Arc::new(|time, seen, call, mut wire| {
             Box::pin(async move {
@@ -80,19 +82,19 @@ async fn a_cut_within_an_event_loses_and_repeats_nothing() {
         }),
     )
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     let mut calling = begin(&link, tool("x", "{}"));
     assert_eq!(text(soon(calling.done()).await).unwrap(), "done");
     assert_eq!(calling.progress(), [1.0, 2.0, 3.0, 4.0, 5.0]);
-    assert_eq!(resumes(&site), ["1", "3"]);
-    let taken_up = site.log().pop().unwrap();
+    assert_eq!(resumes(&scripted), ["1", "3"]);
+    let taken_up = scripted.log().pop().unwrap();
     assert_eq!(taken_up.head("mcp-protocol-version"), Some("2025-11-25"));
     assert_eq!(taken_up.head("mcp-session-id"), Some("a-session"));
-    assert_eq!(site.count("tools/call"), 1);
+    assert_eq!(scripted.count("tools/call"), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_says_when_to_come_back() {
+async fn the_retry_field_sets_the_reconnect_delay() {
     for (retry, least, most) in [
         ("retry: 30000\n", 30_000, 40_000),
         ("", 1_000, 5_000),
@@ -100,7 +102,7 @@ async fn the_server_says_when_to_come_back() {
         ("retry: 99999999999\n", 60_000, 90_000),
         ("retry: soon\n", 1_000, 5_000),
     ] {
-        let site = cutting(
+        let scripted = cutting_server(
             move |_| format!("id: primer\n{retry}data:\n\n"),
             Arc::new(|_, _, call, mut wire| {
                 Box::pin(async move {
@@ -110,19 +112,19 @@ async fn the_server_says_when_to_come_back() {
             }),
         )
         .await;
-        let link = connect(&site.url()).await;
+        let link = connect(&scripted.url()).await;
         let begun = Instant::now();
         assert_eq!(text(begin(&link, tool("x", "{}")).done().await).unwrap(), "done");
         let waited = begun.elapsed();
         let expected = Duration::from_millis(least)..Duration::from_millis(most);
         assert!(expected.contains(&waited), "{retry:?}: {waited:?}");
-        assert_eq!(resumes(&site), ["primer"]);
+        assert_eq!(resumes(&scripted), ["primer"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_tried_again_while_the_server_is_away_but_not_for_ever() {
-    let site = cutting(
+async fn resumption_is_retried_for_a_limited_time() {
+    let scripted = cutting_server(
         |_| "id: 1\ndata:\n\n".into(),
         Arc::new(|time, _, call, mut wire| {
             Box::pin(async move {
@@ -139,58 +141,59 @@ async fn it_is_tried_again_while_the_server_is_away_but_not_for_ever() {
         }),
     )
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     assert_eq!(text(soon(begin(&link, tool("x", "{}")).done()).await).unwrap(), "done");
-    assert_eq!(resumes(&site), ["1", "1", "1", "1"]);
+    assert_eq!(resumes(&scripted), ["1", "1", "1", "1"]);
 
-    let away = cutting(
+    let away = cutting_server(
         |_| "id: 1\ndata:\n\n".into(),
         Arc::new(|_, _, _, mut wire| Box::pin(async move { wire.status(503).await })),
     )
     .await;
     let link = connect(&away.url()).await;
     let error = text(begin(&link, tool("x", "{}")).done().await).unwrap_err();
-    says(&error, ErrorKind::ConnectionClosed, &["resumed"]);
+    assert_error(&error, ErrorKind::ConnectionClosed, &["resumed"]);
     assert!((5..20).contains(&resumes(&away).len()), "{:?}", resumes(&away));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_resumed_is_closed() {
     // Without an event id, the stream cannot be resumed.
-    let site = cutting(|_| ": hello\n\n".into(), Arc::new(|_, _, _, _| unreachable!())).await;
-    let link = connect(&site.url()).await;
+    let scripted =
+        cutting_server(|_| ": hello\n\n".into(), Arc::new(|_, _, _, _| unreachable!())).await;
+    let link = connect(&scripted.url()).await;
     let error = text(begin(&link, tool("x", "{}")).done().await).unwrap_err();
-    says(&error, ErrorKind::ConnectionClosed, &[]);
+    assert_error(&error, ErrorKind::ConnectionClosed, &[]);
     // The server may not recognize the id, or may not support resumption.
     for status in [400, 405] {
-        let site = cutting(
+        let scripted = cutting_server(
             |_| "id: 1\ndata:\n\n".into(),
             Arc::new(move |_, _, _, mut wire| Box::pin(async move { wire.status(status).await })),
         )
         .await;
-        let link = connect(&site.url()).await;
+        let link = connect(&scripted.url()).await;
         let error = text(begin(&link, tool("x", "{}")).done().await).unwrap_err();
-        says(&error, ErrorKind::ConnectionClosed, &["resumed"]);
-        assert_eq!((resumes(&site).len(), site.count("tools/call")), (1, 1));
+        assert_error(&error, ErrorKind::ConnectionClosed, &["resumed"]);
+        assert_eq!((resumes(&scripted).len(), scripted.count("tools/call")), (1, 1));
     }
     // The session is gone as well; the next call opens another one.
-    let site = cutting(
+    let scripted = cutting_server(
         |_| "id: 1\ndata:\n\n".into(),
         Arc::new(|_, _, _, mut wire| Box::pin(async move { wire.status(404).await })),
     )
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     for opened in [1, 2] {
         let error = text(begin(&link, tool("x", "{}")).done().await).unwrap_err();
-        says(&error, ErrorKind::ConnectionClosed, &[]);
-        assert_eq!(site.count("initialize"), opened);
+        assert_error(&error, ErrorKind::ConnectionClosed, &[]);
+        assert_eq!(scripted.count("initialize"), opened);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_servers_own_stream_is_taken_up_too() {
+async fn the_get_stream_is_resumed_as_well() {
     let times = Arc::new(AtomicUsize::new(0));
-    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+    let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
         let times = times.clone();
         async move {
             if seen.method() != "GET" {
@@ -216,9 +219,9 @@ async fn the_servers_own_stream_is_taken_up_too() {
         }
     })
     .await;
-    let link = connect(&site.url()).await;
-    site.came("answer", 2).await;
-    let answers = site.log().into_iter().filter(|it| it.method() == "answer");
+    let link = connect(&scripted.url()).await;
+    scripted.wait_for("answer", 2).await;
+    let answers = scripted.log().into_iter().filter(|it| it.method() == "answer");
     assert_eq!(answers.map(|it| it.body["id"].clone()).collect::<Vec<_>>(), [1, 2]);
     link.close().await;
 }

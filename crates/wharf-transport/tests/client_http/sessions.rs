@@ -14,26 +14,29 @@ use wharf_client::{ControlRequest, NotificationListener};
 use wharf_model::{ErrorKind, LogLevel, Notification};
 
 use crate::{
-    bed::{begin, call, connect, connect_pinned, fails, options, refused, says, soon, text, tool},
-    script::{SESSION, Seen, ServerProtocol, Site, legacy},
+    scripted_server::{ResponseWriter, SESSION, ScriptedServer, SeenRequest, legacy},
+    support::{
+        assert_error, begin, call, connect, connect_pinned, fails, options, refused, soon, text,
+        tool,
+    },
 };
 
 #[tokio::test(start_paused = true)]
 async fn every_request_names_its_session_and_the_last_one_ends_it() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         if !legacy(&seen, &mut wire).await {
             wire.json(200, &seen.text("x")).await;
         }
     })
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     call(&link, "x").await.unwrap();
-    site.came("GET", 1).await;
+    scripted.wait_for("GET", 1).await;
     link.close().await;
     // Closing twice has no further effect.
     link.close().await;
-    assert_eq!(site.count("DELETE"), 1);
-    for seen in site.log() {
+    assert_eq!(scripted.count("DELETE"), 1);
+    for seen in scripted.log() {
         let is_opening = matches!(seen.method(), "server/discover" | "initialize");
         let expected = (!is_opening).then_some(SESSION);
         assert_eq!(seen.head("mcp-session-id"), expected, "{seen:?}");
@@ -48,20 +51,20 @@ async fn every_request_names_its_session_and_the_last_one_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_link_that_is_only_dropped_ends_its_session_too() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+async fn a_dropped_transport_ends_its_session() {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         _ = legacy(&seen, &mut wire).await;
     })
     .await;
-    drop(connect(&site.url()).await);
-    site.came("DELETE", 1).await;
+    drop(connect(&scripted.url()).await);
+    scripted.wait_for("DELETE", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn strange_session_ids_are_refused() {
     for id in ["with space".to_owned(), "tab\tbed".to_owned(), "ü".to_owned(), "x".repeat(5000)] {
         let shown = id.clone();
-        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+        let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
             let id = id.clone();
             async move {
                 match seen.method() {
@@ -71,17 +74,17 @@ async fn strange_session_ids_are_refused() {
             }
         })
         .await;
-        let error = refused(&site.url(), options()).await;
-        says(&error, ErrorKind::TransportError, &["session id"]);
+        let error = refused(&scripted.url(), options()).await;
+        assert_error(&error, ErrorKind::TransportError, &["session id"]);
         assert!(!error.message.contains(&shown));
     }
 }
 
 /// A server that drops its sessions on demand; session ids are numbers.
-async fn forgetful(how: u16) -> (Site, Arc<AtomicUsize>) {
+async fn session_dropping_server(how: u16) -> (ScriptedServer, Arc<AtomicUsize>) {
     let session = Arc::new(AtomicUsize::new(1));
     let state = session.clone();
-    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+    let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
         let now = state.load(Ordering::SeqCst).to_string();
         async move {
             match seen.method() {
@@ -105,14 +108,14 @@ async fn forgetful(how: u16) -> (Site, Arc<AtomicUsize>) {
         }
     })
     .await;
-    (site, session)
+    (scripted, session)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forgotten_session_is_opened_anew_once_for_all() {
+async fn a_lost_session_is_reopened_once_for_all_calls() {
     for how in [404, 400] {
-        let (site, session) = forgetful(how).await;
-        let link = connect(&site.url()).await;
+        let (scripted, session) = session_dropping_server(how).await;
+        let link = connect(&scripted.url()).await;
         link.run(ControlRequest::LogLevel(LogLevel::Warning)).await.unwrap();
         assert_eq!(call(&link, "x").await.unwrap(), "1");
         session.store(2, Ordering::SeqCst);
@@ -122,9 +125,9 @@ async fn a_forgotten_session_is_opened_anew_once_for_all() {
             (said.0.unwrap(), said.1.unwrap(), said.2.unwrap()),
             ("2".into(), "2".into(), "2".into())
         );
-        assert_eq!(site.count("initialize"), 2);
+        assert_eq!(scripted.count("initialize"), 2);
         // The log level applies to the next session as well.
-        assert_eq!(site.count("logging/setLevel"), 2);
+        assert_eq!(scripted.count("logging/setLevel"), 2);
         session.store(3, Ordering::SeqCst);
         link.run(ControlRequest::Ping).await.unwrap_err();
         link.run(ControlRequest::LogLevel(LogLevel::Error)).await.unwrap();
@@ -133,22 +136,22 @@ async fn a_forgotten_session_is_opened_anew_once_for_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_forgets_at_once_is_given_up() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+async fn a_server_that_drops_sessions_at_once_is_an_error() {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         match seen.method() {
             "tools/call" => wire.status(404).await,
             _ => _ = legacy(&seen, &mut wire).await,
         }
     })
     .await;
-    let link = connect(&site.url()).await;
-    says(&fails(&link, "x").await, ErrorKind::TransportError, &["404"]);
-    assert_eq!((site.count("initialize"), site.count("tools/call")), (2, 2));
+    let link = connect(&scripted.url()).await;
+    assert_error(&fails(&link, "x").await, ErrorKind::TransportError, &["404"]);
+    assert_eq!((scripted.count("initialize"), scripted.count("tools/call")), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_session_404_is_an_error() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         match seen.method() {
             "initialize" => wire.hello(&seen, "2025-06-18", None).await,
             "tools/call" => wire.status(404).await,
@@ -156,16 +159,16 @@ async fn without_a_session_404_is_an_error() {
         }
     })
     .await;
-    let link = connect(&site.url()).await;
-    says(&fails(&link, "x").await, ErrorKind::TransportError, &["404"]);
+    let link = connect(&scripted.url()).await;
+    assert_error(&fails(&link, "x").await, ErrorKind::TransportError, &["404"]);
     link.close().await;
-    assert_eq!((site.count("initialize"), site.count("DELETE")), (1, 0));
+    assert_eq!((scripted.count("initialize"), scripted.count("DELETE")), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_are_answered_by_post() {
+async fn server_to_client_requests_are_answered_by_post() {
     let answered = Arc::new(Notify::new());
-    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+    let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
         let answered = answered.clone();
         async move {
             match seen.method() {
@@ -189,11 +192,11 @@ async fn questions_are_answered_by_post() {
         }
     })
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     let mut calling = begin(&link, tool("x", "{}"));
     assert_eq!(text(soon(calling.done()).await).unwrap(), "thanks");
     assert_eq!(calling.asked, 1);
-    let answers: Vec<_> = site.log().into_iter().filter(|it| it.method() == "answer").collect();
+    let answers: Vec<_> = scripted.log().into_iter().filter(|it| it.method() == "answer").collect();
     for answer in &answers {
         assert_eq!(answer.head("mcp-session-id"), Some(SESSION));
         match answer.body["id"].as_str().unwrap() {
@@ -205,19 +208,19 @@ async fn questions_are_answered_by_post() {
     assert_eq!(answers.len(), 3);
 }
 
-struct ServerNotification(std::sync::Mutex<Vec<String>>);
+struct SessionNotifications(std::sync::Mutex<Vec<String>>);
 
-impl NotificationListener for ServerNotification {
+impl NotificationListener for SessionNotifications {
     fn heard(&self, notification: &Notification) {
         self.0.lock().unwrap().push(format!("{notification:?}"));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_speaks_on_a_stream_of_its_own() {
+async fn notifications_arrive_on_the_get_stream() {
     let speak = Arc::new(Notify::new());
     let may_speak = speak.clone();
-    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+    let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
         let speak = may_speak.clone();
         async move {
             match seen.method() {
@@ -239,17 +242,17 @@ async fn the_server_speaks_on_a_stream_of_its_own() {
         }
     })
     .await;
-    let link = connect(&site.url()).await;
-    let ear = Arc::new(ServerNotification(Default::default()));
-    let heard: Arc<dyn NotificationListener> = ear.clone();
-    link.add_listener(Arc::downgrade(&heard));
-    site.came("GET", 1).await;
+    let link = connect(&scripted.url()).await;
+    let ear = Arc::new(SessionNotifications(Default::default()));
+    let received: Arc<dyn NotificationListener> = ear.clone();
+    link.add_listener(Arc::downgrade(&received));
+    scripted.wait_for("GET", 1).await;
     assert_eq!(
-        site.log().iter().find(|it| it.verb == "GET").unwrap().head("accept"),
+        scripted.log().iter().find(|it| it.verb == "GET").unwrap().head("accept"),
         Some("text/event-stream")
     );
     speak.notify_one();
-    site.came("answer", 1).await;
+    scripted.wait_for("answer", 1).await;
     assert_eq!(*ear.0.lock().unwrap(), ["ToolsChanged"]);
     // A call without a reply ends when the transport is closed.
     let mut calling = begin(&link, tool("x", "{}"));
@@ -260,8 +263,8 @@ async fn the_server_speaks_on_a_stream_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reply_may_come_on_the_other_stream() {
-    let asked: Arc<std::sync::Mutex<Option<Seen>>> = Arc::default();
-    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+    let asked: Arc<std::sync::Mutex<Option<SeenRequest>>> = Arc::default();
+    let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
         let asked = asked.clone();
         async move {
             match seen.method() {
@@ -286,31 +289,32 @@ async fn a_reply_may_come_on_the_other_stream() {
         }
     })
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     assert_eq!(soon(call(&link, "x")).await.unwrap(), "here");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_call_is_cancelled_by_name() {
     for streams in [true, false] {
-        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| async move {
-            match seen.method() {
-                "tools/call" => {
-                    if streams {
-                        wire.stream().await;
+        let scripted =
+            ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| async move {
+                match seen.method() {
+                    "tools/call" => {
+                        if streams {
+                            wire.stream().await;
+                        }
+                        wire.hold().await;
                     }
-                    wire.hold().await;
+                    _ => _ = legacy(&seen, &mut wire).await,
                 }
-                _ => _ = legacy(&seen, &mut wire).await,
-            }
-        })
-        .await;
-        let link = connect_pinned(&site.url(), "2025-11-25").await;
+            })
+            .await;
+        let link = connect_pinned(&scripted.url(), "2025-11-25").await;
         let mut calling = begin(&link, tool("x", "{}"));
         calling.run_for(Duration::from_millis(50)).await;
         drop(calling);
-        site.came("notifications/cancelled", 1).await;
-        let log = site.log();
+        scripted.wait_for("notifications/cancelled", 1).await;
+        let log = scripted.log();
         let of = |method: &str| log.iter().find(|it| it.method() == method).unwrap().clone();
         let cancelled = of("notifications/cancelled");
         assert_eq!(cancelled.body["params"]["requestId"], of("tools/call").body["id"]);
@@ -321,29 +325,29 @@ async fn a_dropped_call_is_cancelled_by_name() {
         drop(calling);
         link.close().await;
         assert_eq!(
-            site.methods()[site.methods().len() - 2..],
+            scripted.methods()[scripted.methods().len() - 2..],
             ["notifications/cancelled", "DELETE"]
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_goodbye_that_nobody_answers_does_not_last() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+async fn an_unanswered_delete_times_out() {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         match seen.method() {
             "DELETE" => wire.hold().await,
             _ => _ = legacy(&seen, &mut wire).await,
         }
     })
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     soon(link.close()).await;
-    assert_eq!(site.count("DELETE"), 1);
+    assert_eq!(scripted.count("DELETE"), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_outlives_a_method_that_the_server_does_not_have() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         match seen.method() {
             "tools/call" => match seen.body["params"]["name"].as_str().unwrap() {
                 "unknown" => wire.json(404, &seen.error(-32601, "Method not found")).await,
@@ -353,17 +357,17 @@ async fn a_session_outlives_a_method_that_the_server_does_not_have() {
         }
     })
     .await;
-    let link = connect(&site.url()).await;
-    says(&fails(&link, "unknown").await, ErrorKind::MethodNotFound, &[]);
-    says(&fails(&link, "wrong").await, ErrorKind::InvalidParams, &["session_name"]);
-    assert_eq!(site.count("initialize"), 1);
+    let link = connect(&scripted.url()).await;
+    assert_error(&fails(&link, "unknown").await, ErrorKind::MethodNotFound, &[]);
+    assert_error(&fails(&link, "wrong").await, ErrorKind::InvalidParams, &["session_name"]);
+    assert_eq!(scripted.count("initialize"), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_does_not_wait_for_an_opening() {
+async fn closing_does_not_wait_for_a_handshake() {
     let is_stuck = Arc::new(AtomicUsize::new(0));
     let state = is_stuck.clone();
-    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+    let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
         let is_stuck = state.load(Ordering::SeqCst) == 1;
         async move {
             match seen.method() {
@@ -374,11 +378,11 @@ async fn closing_does_not_wait_for_an_opening() {
         }
     })
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     is_stuck.store(1, Ordering::SeqCst);
     let mut calling = begin(&link, tool("x", "{}"));
     calling.run_for(Duration::from_millis(100)).await;
-    assert_eq!(site.count("initialize"), 2);
+    assert_eq!(scripted.count("initialize"), 2);
     let begun = tokio::time::Instant::now();
     let (outcome, ()) = tokio::join!(calling.done(), link.close());
     assert_eq!(text(outcome).unwrap_err().kind, ErrorKind::ConnectionClosed);

@@ -10,8 +10,10 @@ use wharf_transport::{
 };
 
 use crate::{
-    bed::{begin, call, connect_pinned, options, refused, says, soon, text, tool, traced},
-    toy::Toy,
+    support::{
+        assert_error, begin, call, connect_pinned, options, refused, soon, text, tool, traced,
+    },
+    test_server::HttpServer,
 };
 
 const CERTIFICATE: &str = "WHARF_TEST_CERTIFICATE";
@@ -21,27 +23,27 @@ fn made() -> (String, String) {
     (made.cert.pem(), made.signing_key.serialize_pem())
 }
 
-async fn encrypted(certificate: &str, key: &str) -> Toy {
+async fn encrypted(certificate: &str, key: &str) -> HttpServer {
     let tls = Tls::from_pem(certificate.as_bytes(), key.as_bytes()).unwrap();
-    Toy::serve(Http::new().tls(tls)).await
+    HttpServer::serve(Http::new().tls(tls)).await
 }
 
 #[tokio::test]
-async fn nobody_is_trusted_without_reason() {
+async fn unknown_certificates_are_rejected() {
     let (certificate, key) = made();
-    let toy = encrypted(&certificate, &key).await;
-    let error = refused(&format!("https://localhost:{}/mcp", toy.port), options()).await;
-    says(&error, ErrorKind::TransportError, &["https://localhost", "trusted"]);
+    let server = encrypted(&certificate, &key).await;
+    let error = refused(&format!("https://localhost:{}/mcp", server.port), options()).await;
+    assert_error(&error, ErrorKind::TransportError, &["https://localhost", "trusted"]);
     // TLS is neither started nor dropped implicitly.
-    let error = refused(&format!("http://localhost:{}/mcp", toy.port), options()).await;
-    assert!(error.message.contains(&format!("http://localhost:{}", toy.port)), "{error:?}");
-    let plain = Toy::serve(Http::new()).await;
+    let error = refused(&format!("http://localhost:{}/mcp", server.port), options()).await;
+    assert!(error.message.contains(&format!("http://localhost:{}", server.port)), "{error:?}");
+    let plain = HttpServer::serve(Http::new()).await;
     let error = refused(&format!("https://localhost:{}/mcp", plain.port), options()).await;
-    says(&error, ErrorKind::TransportError, &["https://localhost"]);
+    assert_error(&error, ErrorKind::TransportError, &["https://localhost"]);
 }
 
 #[test]
-fn whom_the_system_trusts_is_trusted() {
+fn system_root_certificates_are_accepted() {
     let (certificate, key) = made();
     let folder = env::temp_dir().join(format!("wharf-client-tls-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
@@ -65,8 +67,8 @@ async fn trusting() {
     let file = std::path::PathBuf::from(env::var(CERTIFICATE).unwrap());
     let certificate = fs::read_to_string(&file).unwrap();
     let key = fs::read_to_string(file.with_extension("key")).unwrap();
-    let toy = encrypted(&certificate, &key).await;
-    let url = format!("https://localhost:{}/mcp", toy.port);
+    let server = encrypted(&certificate, &key).await;
+    let url = format!("https://localhost:{}/mcp", server.port);
     // Over HTTP/2, which both sides support.
     for revision in ["2025-11-25", "2026-07-28"] {
         let link = connect_pinned(&url, revision).await;
@@ -76,9 +78,9 @@ async fn trusting() {
         assert_eq!(counting.progress(), [1.0, 2.0, 3.0]);
         let mut waiting = begin(&link, tool("gate", "{}"));
         waiting.run_for(std::time::Duration::from_millis(50)).await;
-        toy.has_calls(1).await;
+        server.has_calls(1).await;
         drop(waiting);
-        toy.has_calls(0).await;
+        server.has_calls(0).await;
         let mut calls = tokio::task::JoinSet::new();
         for number in 0..50 {
             let link = link.clone();
@@ -88,8 +90,8 @@ async fn trusting() {
         soon(link.close()).await;
     }
     // The host name must match the certificate.
-    let error = refused(&format!("https://127.0.0.1:{}/mcp", toy.port), options()).await;
-    says(&error, ErrorKind::TransportError, &["trusted"]);
+    let error = refused(&format!("https://127.0.0.1:{}/mcp", server.port), options()).await;
+    assert_error(&error, ErrorKind::TransportError, &["trusted"]);
     let (options, trace) = traced(options());
     connect_http(&url, Vec::new(), options).await.unwrap();
     assert!(trace.lock().unwrap().iter().any(|it| it.contains("HTTP/2.0 200")), "{trace:?}");

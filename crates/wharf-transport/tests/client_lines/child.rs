@@ -12,7 +12,9 @@ use wharf_transport::{
     server::stdio,
 };
 
-use crate::bed::{Bed, CallBuilder, Trail, call, options, pinned, say, tool, until};
+use crate::support::{
+    StreamCall, StreamServer, TraceLog, call, call_text, options, pinned, tool, until,
+};
 
 const ROLE: &str = "WHARF_TEST_ROLE";
 
@@ -24,7 +26,7 @@ fn as_a_server() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         // The test harness has not ended its line.
         println!();
-        runtime.block_on(stdio::serve(Bed::new().host, Shutdown::new())).unwrap();
+        runtime.block_on(stdio::serve(StreamServer::new().host, Shutdown::new())).unwrap();
         std::process::exit(0);
     }
 }
@@ -45,7 +47,7 @@ async fn start(options: ClientTransportOptions) -> Arc<dyn ClientTransport> {
 }
 
 /// Id of the last process that a transport started.
-fn process(trail: &Trail) -> i32 {
+fn process(trail: &TraceLog) -> i32 {
     let started = trail.all().into_iter().rev().find(|line| line.contains("# started")).unwrap();
     started.rsplit(' ').next().unwrap().parse().unwrap()
 }
@@ -59,9 +61,9 @@ fn is_alive(process: i32) -> bool {
 async fn a_child_works_in_every_revision_and_ends_when_the_link_is_closed() {
     for revision in wharf_wire::Revision::ALL {
         let mut options = pinned(revision.as_str());
-        let trail = Trail::on(&mut options);
+        let trail = TraceLog::on(&mut options);
         let link = start(options).await;
-        assert_eq!(say(&link, "now").await.unwrap(), "now {}");
+        assert_eq!(call_text(&link, "now").await.unwrap(), "now {}");
         assert!(is_alive(process(&trail)));
         link.close().await;
         assert!(!is_alive(process(&trail)));
@@ -71,7 +73,7 @@ async fn a_child_works_in_every_revision_and_ends_when_the_link_is_closed() {
 #[tokio::test]
 async fn a_child_ends_when_the_link_is_dropped() {
     let mut options = options();
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let link = start(options).await;
     assert_eq!(link.about().revision, "2026-07-28");
     drop(link);
@@ -82,15 +84,15 @@ async fn a_child_ends_when_the_link_is_dropped() {
 #[tokio::test]
 async fn a_crash_fails_the_call_and_the_next_one_starts_it_again() {
     let mut options = options();
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let link = start(options).await;
     let first = process(&trail);
-    let error = say(&link, "crash").await.unwrap_err();
+    let error = call_text(&link, "crash").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::ConnectionClosed);
     assert!(error.message.contains("exit status: 3"), "{error}");
     assert!(error.message.contains("the toy breaks"), "{error}");
     assert_eq!(trail.count("# stderr: the toy breaks"), 1, "{:?}", trail.all());
-    assert_eq!(say(&link, "now").await.unwrap(), "now {}");
+    assert_eq!(call_text(&link, "now").await.unwrap(), "now {}");
     assert_ne!(process(&trail), first);
     link.close().await;
 }
@@ -117,7 +119,7 @@ async fn a_child_that_ends_at_once_is_an_error_with_its_last_words() {
     for stderr in [Stderr::Note, Stderr::Null] {
         let command = shell("echo 'no config file' >&2; exit 7").stderr(stderr);
         let mut options = options();
-        let trail = Trail::on(&mut options);
+        let trail = TraceLog::on(&mut options);
         let error = connect_child(command, options).await.map(drop).unwrap_err();
         assert!(error.message.contains("exit status: 7"), "{error}");
         assert!(error.message.contains("no config file"), "{error}");
@@ -139,7 +141,7 @@ async fn a_child_that_will_not_end_is_killed_with_all_it_started() {
         here.display()
     );
     let mut options = pinned("2025-11-25");
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let link = connect_child(shell(&script), options).await.unwrap();
     until(|| std::fs::read_to_string(&here).is_ok_and(|it| it.ends_with('\n'))).await;
     let grandchild: i32 = std::fs::read_to_string(&here).unwrap().trim().parse().unwrap();
@@ -169,25 +171,25 @@ async fn a_child_gets_its_directory_and_environment() {
 #[tokio::test]
 async fn a_child_gets_a_short_list_of_variables_unless_told_otherwise() {
     let command = shell("echo \"[${HOME-none}] [${CARGO_MANIFEST_DIR-none}]\" >&2");
-    let heard = async |command: ChildCommand| {
+    let received = async |command: ChildCommand| {
         connect_child(command, options()).await.map(drop).unwrap_err().message.into_owned()
     };
     let variable = |name: &str| std::env::var(name).unwrap();
     let (home, other) = (variable("HOME"), variable("CARGO_MANIFEST_DIR"));
-    let message = heard(command.clone()).await;
+    let message = received(command.clone()).await;
     assert!(message.contains(&format!("[{home}] [none]")), "{message}");
-    let message = heard(command.clone().inherit_env()).await;
+    let message = received(command.clone().inherit_env()).await;
     assert!(message.contains(&format!("[{home}] [{other}]")), "{message}");
-    let message = heard(command.env("CARGO_MANIFEST_DIR", "own")).await;
+    let message = received(command.env("CARGO_MANIFEST_DIR", "own")).await;
     assert!(message.contains(&format!("[{home}] [own]")), "{message}");
 }
 
 #[tokio::test]
 async fn a_call_to_a_child_can_be_cancelled() {
     let mut options = options();
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let link = start(options).await;
-    let mut hanging = CallBuilder::start(&link, tool("hang"));
+    let mut hanging = StreamCall::start(&link, tool("hang"));
     assert!(timeout(Duration::from_millis(50), hanging.next()).await.is_err());
     drop(hanging);
     trail.until("> {\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\"").await;

@@ -3,14 +3,14 @@
 #![cfg(feature = "client")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod bed;
-mod caps;
 mod child;
-mod listen;
-mod peer;
-mod probe;
-mod questions;
+mod limits;
+mod negotiation;
 mod revisions;
+mod scripted_peer;
+mod server_requests;
 mod sockets;
+mod subscriptions;
+mod support;
 #[cfg(all(feature = "tls", feature = "websocket"))]
 mod websocket;

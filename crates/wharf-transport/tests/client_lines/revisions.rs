@@ -14,7 +14,9 @@ use wharf_model::{
 use wharf_transport::TokioTimer;
 use wharf_wire::Revision;
 
-use crate::bed::{Bed, CallBuilder, Trail, call, options, pinned, say, short, tool};
+use crate::support::{
+    StreamCall, StreamServer, TraceLog, call, call_text, options, pinned, short, tool,
+};
 
 fn dates() -> impl Iterator<Item = &'static str> {
     Revision::ALL.into_iter().map(Revision::as_str)
@@ -23,7 +25,7 @@ fn dates() -> impl Iterator<Item = &'static str> {
 #[tokio::test(start_paused = true)]
 async fn a_server_says_who_it_is_in_every_revision() {
     for date in dates() {
-        let about = Bed::new().link(pinned(date)).await.about();
+        let about = StreamServer::new().link(pinned(date)).await.about();
         assert_eq!(about.revision, date);
         assert_eq!(about.info.name, "toy");
         assert_eq!(about.discovery.instructions.as_deref(), Some("be gentle"), "{date}");
@@ -33,7 +35,7 @@ async fn a_server_says_who_it_is_in_every_revision() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_pin_the_newest_is_spoken() {
-    let about = Bed::new().link(options()).await.about();
+    let about = StreamServer::new().link(options()).await.about();
     assert_eq!(about.revision, *dates().last().as_ref().unwrap());
     assert_eq!(about.supported.len(), 5, "{:?}", about.supported);
 }
@@ -41,8 +43,8 @@ async fn without_a_pin_the_newest_is_spoken() {
 #[tokio::test(start_paused = true)]
 async fn calls_end_with_results_and_errors() {
     for date in dates() {
-        let link = Bed::new().link(pinned(date)).await;
-        assert_eq!(say(&link, "now").await.unwrap(), "now {}");
+        let link = StreamServer::new().link(pinned(date)).await;
+        assert_eq!(call_text(&link, "now").await.unwrap(), "now {}");
         let laid_out = RequestBuilder::new(Method::CallTool)
             .target("a\nb")
             .arguments("{\n \"x\":\r\n [1,\t2]}")
@@ -51,7 +53,11 @@ async fn calls_end_with_results_and_errors() {
         let Outcome::Complete(Reply::Tool(result)) = outcome else { panic!("{outcome:?}") };
         let text = serde_json::to_value(&result).unwrap()["content"][0]["text"].to_string();
         assert!(text.contains("a\\nb") && text.contains('2'), "{date} {text}");
-        assert_eq!(say(&link, "fail").await.unwrap_err().kind, ErrorKind::RateLimited, "{date}");
+        assert_eq!(
+            call_text(&link, "fail").await.unwrap_err().kind,
+            ErrorKind::RateLimited,
+            "{date}"
+        );
         let discover = RequestBuilder::new(Method::Discover).build();
         let (_, outcome) = call(&link, discover).await;
         assert!(matches!(outcome, Outcome::Complete(Reply::Discover(_))), "{outcome:?}");
@@ -61,17 +67,17 @@ async fn calls_end_with_results_and_errors() {
 #[tokio::test(start_paused = true)]
 async fn progress_and_logs_reach_the_call_before_its_end() {
     for date in dates() {
-        let link = Bed::new().link(pinned(date)).await;
+        let link = StreamServer::new().link(pinned(date)).await;
         link.run(ControlRequest::LogLevel(LogLevel::Debug)).await.unwrap();
-        let (heard, _) = call(&link, tool("talk")).await;
-        assert_eq!(heard, ["progress 1", "log \"half way\"", "progress 2"], "{date}");
+        let (received, _) = call(&link, tool("talk")).await;
+        assert_eq!(received, ["progress 1", "log \"half way\"", "progress 2"], "{date}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_question_reaches_the_call_it_is_about() {
     for date in dates() {
-        let link = Bed::new().link(pinned(date)).await;
+        let link = StreamServer::new().link(pinned(date)).await;
         let (_, outcome) = call(&link, tool("ask")).await;
         match outcome {
             Outcome::InputRequired(it) => {
@@ -91,37 +97,37 @@ async fn a_question_reaches_the_call_it_is_about() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_dropped_ends_at_the_server_too() {
     for date in dates() {
-        let bed = Bed::new();
+        let server = StreamServer::new();
         let mut options = pinned(date);
-        let trail = Trail::on(&mut options);
-        let link = bed.link(options).await;
-        let mut hanging = CallBuilder::start(&link, tool("hang"));
+        let trail = TraceLog::on(&mut options);
+        let link = server.link(options).await;
+        let mut hanging = StreamCall::start(&link, tool("hang"));
         assert!(timeout(Duration::from_secs(1), hanging.next()).await.is_err());
-        bed.until_calls(1).await;
+        server.until_calls(1).await;
         drop(hanging);
-        bed.until_calls(0).await;
+        server.until_calls(0).await;
         assert_eq!(trail.count("notifications/cancelled"), 1, "{:?}", trail.all());
-        assert_eq!(say(&link, "now").await.unwrap(), "now {}");
+        assert_eq!(call_text(&link, "now").await.unwrap(), "now {}");
         assert_eq!(trail.count("notifications/cancelled"), 1, "{:?}", trail.all());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn time_that_runs_out_cancels() {
-    let bed = Bed::new();
-    let link = bed.link(options()).await;
-    let error = say(&link, "hang").await.unwrap_err();
+    let server = StreamServer::new();
+    let link = server.link(options()).await;
+    let error = call_text(&link, "hang").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::RequestTimeout);
-    bed.until_calls(0).await;
+    server.until_calls(0).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn errands_are_run_as_each_era_does() {
     for date in dates() {
-        let bed = Bed::new();
+        let server = StreamServer::new();
         let mut options = pinned(date);
-        let trail = Trail::on(&mut options);
-        let link = bed.link(options).await;
+        let trail = TraceLog::on(&mut options);
+        let link = server.link(options).await;
         for errand in [
             ControlRequest::Ping,
             ControlRequest::LogLevel(LogLevel::Error),
@@ -145,7 +151,7 @@ async fn errands_are_run_as_each_era_does() {
 #[tokio::test(start_paused = true)]
 async fn any_request_can_be_made_by_its_name() {
     for date in dates() {
-        let link = Bed::new().link(pinned(date)).await;
+        let link = StreamServer::new().link(pinned(date)).await;
         let request = |method: &str, params: Option<&str>| {
             let outbox = Outbox::new(Arc::new(TokioTimer), Deadlines::default());
             let params = params.map(|it| RawValue::from_string(it.into()).unwrap());
@@ -159,9 +165,9 @@ async fn any_request_can_be_made_by_its_name() {
     }
 }
 
-struct ServerNotification(Mutex<Vec<String>>);
+struct NotificationLog(Mutex<Vec<String>>);
 
-impl NotificationListener for ServerNotification {
+impl NotificationListener for NotificationLog {
     fn heard(&self, notification: &Notification) {
         self.0.lock().unwrap().push(short(notification));
     }
@@ -170,13 +176,13 @@ impl NotificationListener for ServerNotification {
 #[tokio::test(start_paused = true)]
 async fn an_ear_hears_what_belongs_to_no_call() {
     for date in dates().filter(|date| *date != "2026-07-28") {
-        let bed = Bed::new();
-        let link = bed.link(pinned(date)).await;
-        let ear = Arc::new(ServerNotification(Mutex::default()));
+        let server = StreamServer::new();
+        let link = server.link(pinned(date)).await;
+        let ear = Arc::new(NotificationLog(Mutex::default()));
         let weak = Arc::downgrade(&ear);
         link.add_listener(weak);
-        bed.change(Notification::ToolsChanged).await;
-        crate::bed::until(|| !ear.0.lock().unwrap().is_empty()).await;
+        server.change(Notification::ToolsChanged).await;
+        crate::support::until(|| !ear.0.lock().unwrap().is_empty()).await;
         assert_eq!(*ear.0.lock().unwrap(), ["ToolsChanged"], "{date}");
     }
 }
@@ -184,25 +190,25 @@ async fn an_ear_hears_what_belongs_to_no_call() {
 #[tokio::test(start_paused = true)]
 async fn a_closed_link_ends_the_connection_and_its_calls() {
     for date in dates() {
-        let bed = Bed::new();
-        let ((reader, writer), serving) = bed.pipe();
+        let server = StreamServer::new();
+        let ((reader, writer), serving) = server.pipe();
         let link =
             wharf_transport::client::connect_stream(reader, writer, pinned(date)).await.unwrap();
-        let mut hanging = CallBuilder::start(&link, tool("hang"));
+        let mut hanging = StreamCall::start(&link, tool("hang"));
         assert!(timeout(Duration::from_secs(1), hanging.next()).await.is_err());
         link.close().await;
         let (_, outcome) = hanging.end().await;
         let Outcome::Failed(error) = outcome else { panic!("{outcome:?}") };
         assert_eq!(error.kind, ErrorKind::ConnectionClosed);
         timeout(Duration::from_secs(60), serving).await.unwrap().unwrap();
-        assert_eq!(say(&link, "now").await.unwrap_err().kind, ErrorKind::ConnectionClosed);
+        assert_eq!(call_text(&link, "now").await.unwrap_err().kind, ErrorKind::ConnectionClosed);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_link_that_is_dropped_ends_the_connection() {
-    let bed = Bed::new();
-    let ((reader, writer), serving) = bed.pipe();
+    let server = StreamServer::new();
+    let ((reader, writer), serving) = server.pipe();
     let link = wharf_transport::client::connect_stream(reader, writer, options()).await.unwrap();
     drop(link);
     timeout(Duration::from_secs(60), serving).await.unwrap().unwrap();

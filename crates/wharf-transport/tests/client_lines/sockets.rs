@@ -11,28 +11,28 @@ use wharf_transport::{
 };
 
 use crate::{
-    bed::{Bed, CallBuilder, Trail, call, options, pinned, say, tool},
-    peer::Port,
+    scripted_peer::ReconnectPort,
+    support::{StreamCall, StreamServer, TraceLog, call, call_text, options, pinned, tool},
 };
 
 pub(crate) async fn works(link: &Arc<dyn ClientTransport>) {
     link.run(ControlRequest::LogLevel(LogLevel::Debug)).await.unwrap();
-    assert_eq!(say(link, "now").await.unwrap(), "now {}");
-    let (heard, _) = call(link, tool("talk")).await;
-    assert_eq!(heard, ["progress 1", "log \"half way\"", "progress 2"]);
+    assert_eq!(call_text(link, "now").await.unwrap(), "now {}");
+    let (received, _) = call(link, tool("talk")).await;
+    assert_eq!(received, ["progress 1", "log \"half way\"", "progress 2"]);
 }
 
-async fn serve(bed: &Bed) -> (String, JoinHandle<()>) {
+async fn serve(server: &StreamServer) -> (String, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let serving = tcp::serve(bed.host.clone(), listener, 100, bed.shutdown.clone());
+    let serving = tcp::serve(server.host.clone(), listener, 100, server.shutdown.clone());
     (address, tokio::spawn(serving))
 }
 
 #[tokio::test]
 async fn tcp_works_in_every_revision() {
-    let bed = Bed::new();
-    let (address, _) = serve(&bed).await;
+    let server = StreamServer::new();
+    let (address, _) = serve(&server).await;
     for revision in wharf_wire::Revision::ALL {
         let link = connect_tcp(address.clone(), pinned(revision.as_str())).await.unwrap();
         works(&link).await;
@@ -43,19 +43,19 @@ async fn tcp_works_in_every_revision() {
 #[cfg(unix)]
 #[tokio::test]
 async fn unix_sockets_work() {
-    let bed = Bed::new();
+    let server = StreamServer::new();
     let path = std::env::temp_dir().join(format!("wharf-link-{}.sock", std::process::id()));
     let socket = unix::bind(&path).await.unwrap();
-    tokio::spawn(unix::serve(bed.host.clone(), socket, 100, bed.shutdown.clone()));
+    tokio::spawn(unix::serve(server.host.clone(), socket, 100, server.shutdown.clone()));
     let link = connect_unix(&path, options()).await.unwrap();
     works(&link).await;
     link.close().await;
-    bed.shutdown.stop();
+    server.shutdown.stop();
 }
 
 #[tokio::test]
 async fn nobody_at_the_address_is_an_error_that_says_where() {
-    let (port, address) = Port::open().await;
+    let (port, address) = ReconnectPort::open().await;
     drop(port);
     let error = connect_tcp(address.clone(), options()).await.map(drop).unwrap_err();
     assert_eq!(error.kind, ErrorKind::TransportError);
@@ -66,14 +66,14 @@ async fn nobody_at_the_address_is_an_error_that_says_where() {
 
 #[tokio::test]
 async fn a_broken_connection_fails_its_calls_and_the_next_call_opens_another() {
-    let (port, address) = Port::open().await;
+    let (port, address) = ReconnectPort::open().await;
     let connecting = tokio::spawn(connect_tcp(address, pinned("2025-06-18")));
     let mut peer = port.accept().await;
     peer.initialize("2025-06-18").await;
     let link = connecting.await.unwrap().unwrap();
     let hanging = [0, 1].map(|_| {
         let link = link.clone();
-        tokio::spawn(async move { say(&link, "x").await })
+        tokio::spawn(async move { call_text(&link, "x").await })
     });
     peer.expect("tools/call").await;
     peer.expect("tools/call").await;
@@ -86,13 +86,13 @@ async fn a_broken_connection_fails_its_calls_and_the_next_call_opens_another() {
     // Two concurrent calls open one connection.
     let calling = [0, 1].map(|_| {
         let link = link.clone();
-        tokio::spawn(async move { say(&link, "x").await })
+        tokio::spawn(async move { call_text(&link, "x").await })
     });
     let mut peer = port.accept().await;
     peer.initialize("2025-06-18").await;
     for _ in 0..2 {
         let call = peer.expect("tools/call").await;
-        peer.say(&call, "again").await;
+        peer.reply_text(&call, "again").await;
     }
     for calling in calling {
         assert_eq!(calling.await.unwrap().unwrap(), "again");
@@ -101,9 +101,9 @@ async fn a_broken_connection_fails_its_calls_and_the_next_call_opens_another() {
 
 #[tokio::test]
 async fn the_log_level_is_said_again_over_another_connection() {
-    let (port, address) = Port::open().await;
+    let (port, address) = ReconnectPort::open().await;
     let mut options = pinned("2025-11-25");
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let connecting = tokio::spawn(connect_tcp(address, options));
     let mut peer = port.accept().await;
     peer.initialize("2025-11-25").await;
@@ -125,14 +125,14 @@ async fn the_log_level_is_said_again_over_another_connection() {
 
 #[tokio::test]
 async fn after_many_failures_calls_fail_at_once_and_say_so() {
-    let (port, address) = Port::open().await;
+    let (port, address) = ReconnectPort::open().await;
     let connecting = tokio::spawn(connect_tcp(address, pinned("2025-11-25")));
     port.accept().await.initialize("2025-11-25").await;
     let link = connecting.await.unwrap().unwrap();
     drop(port);
     let mut refused = None;
     for _ in 0..8 {
-        let error = say(&link, "x").await.unwrap_err();
+        let error = call_text(&link, "x").await.unwrap_err();
         if error.message.contains("in a row") {
             refused = Some(error);
             break;
@@ -145,32 +145,32 @@ async fn after_many_failures_calls_fail_at_once_and_say_so() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_while_a_connection_opens_does_not_stop_it() {
-    let (port, address) = Port::open().await;
+    let (port, address) = ReconnectPort::open().await;
     let mut options = pinned("2025-11-25");
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let connecting = tokio::spawn(connect_tcp(address, options));
     port.accept().await.initialize("2025-11-25").await;
     let link = connecting.await.unwrap().unwrap();
     trail.until("# Connection closed").await;
-    let mut calling = CallBuilder::start(&link, tool("x"));
+    let mut calling = StreamCall::start(&link, tool("x"));
     let mut peer = tokio::select! {
         peer = port.accept() => peer,
         event = calling.next() => panic!("{event:?}"),
     };
     drop(calling);
     peer.initialize("2025-11-25").await;
-    let calling = tokio::spawn(async move { say(&link, "y").await });
+    let calling = tokio::spawn(async move { call_text(&link, "y").await });
     let call = timeout(Duration::from_secs(60), peer.expect("tools/call")).await.unwrap();
     assert_eq!(call["params"]["name"], "y");
-    peer.say(&call, "y").await;
+    peer.reply_text(&call, "y").await;
     calling.await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn calls_that_nobody_polls_hold_up_no_other() {
-    let (port, address) = Port::open().await;
+    let (port, address) = ReconnectPort::open().await;
     let mut options = options();
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let connecting = tokio::spawn(connect_tcp(address, options));
     let mut peer = port.accept().await;
     let probe = peer.read().await;
@@ -178,7 +178,7 @@ async fn calls_that_nobody_polls_hold_up_no_other() {
     let link = connecting.await.unwrap().unwrap();
     drop(peer);
     trail.until("# Connection closed").await;
-    let mut kept: Vec<_> = (0..3).map(|_| CallBuilder::start(&link, tool("x"))).collect();
+    let mut kept: Vec<_> = (0..3).map(|_| StreamCall::start(&link, tool("x"))).collect();
     for calling in &mut kept {
         assert!(timeout(Duration::from_millis(1), calling.next()).await.is_err());
     }
@@ -186,7 +186,7 @@ async fn calls_that_nobody_polls_hold_up_no_other() {
     drop(port.accept().await);
     drop(port.accept().await);
     let calling = tokio::spawn(async move {
-        while say(&link, "x").await.is_err() {
+        while call_text(&link, "x").await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });
@@ -194,6 +194,6 @@ async fn calls_that_nobody_polls_hold_up_no_other() {
     let probe = peer.read().await;
     peer.discover(&probe).await;
     let call = peer.expect("tools/call").await;
-    peer.say(&call, "x").await;
+    peer.reply_text(&call, "x").await;
     timeout(Duration::from_secs(30), calling).await.unwrap().unwrap();
 }

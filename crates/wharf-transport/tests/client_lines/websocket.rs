@@ -23,23 +23,23 @@ use wharf_transport::{
 };
 
 use crate::{
-    bed::{Bed, Trail, options, pinned, say},
     sockets::works,
+    support::{StreamServer, TraceLog, call_text, options, pinned},
 };
 
 /// Starts our own server with WebSocket; returns its port.
-async fn our_own(bed: &Bed, http: Http) -> u16 {
+async fn our_own(server: &StreamServer, http: Http) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let service = HttpService::new(bed.host.clone(), http, bed.shutdown.clone());
+    let service = HttpService::new(server.host.clone(), http, server.shutdown.clone());
     tokio::spawn(serve(service, listener));
     port
 }
 
 #[tokio::test]
 async fn websockets_work_in_every_revision() {
-    let bed = Bed::new();
-    let url = format!("ws://127.0.0.1:{}/mcp", our_own(&bed, Http::new()).await);
+    let server = StreamServer::new();
+    let url = format!("ws://127.0.0.1:{}/mcp", our_own(&server, Http::new()).await);
     for revision in wharf_wire::Revision::ALL {
         let link = connect_websocket(&url, vec![], pinned(revision.as_str())).await.unwrap();
         works(&link).await;
@@ -49,20 +49,20 @@ async fn websockets_work_in_every_revision() {
 
 #[tokio::test]
 async fn a_message_too_long_breaks_the_connection_and_says_why() {
-    let bed = Bed::new();
+    let server = StreamServer::new();
     let mut options = options();
     options.limits.message = 4000;
-    let url = format!("ws://127.0.0.1:{}/mcp", our_own(&bed, Http::new()).await);
+    let url = format!("ws://127.0.0.1:{}/mcp", our_own(&server, Http::new()).await);
     let link = connect_websocket(&url, vec![], options).await.unwrap();
-    let error = say(&link, &"x".repeat(5000)).await.unwrap_err();
+    let error = call_text(&link, &"x".repeat(5000)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::ContentTooLarge, "{error}");
-    assert_eq!(say(&link, "now").await.unwrap(), "now {}");
+    assert_eq!(call_text(&link, "now").await.unwrap(), "now {}");
 }
 
 #[tokio::test]
 async fn what_is_no_websocket_is_an_error_that_says_so() {
-    let bed = Bed::new();
-    let port = our_own(&bed, Http::new()).await;
+    let server = StreamServer::new();
+    let port = our_own(&server, Http::new()).await;
     for (url, part) in [
         (&*format!("ws://127.0.0.1:{port}/elsewhere"), "404"),
         (&*format!("wss://localhost:{port}/mcp"), "wss://localhost"),
@@ -81,12 +81,12 @@ async fn what_is_no_websocket_is_an_error_that_says_so() {
 }
 
 /// The server's end of a WebSocket.
-struct Peer(WebSocketStream<TcpStream>);
+struct WebSocketPeer(WebSocketStream<TcpStream>);
 
-impl Peer {
+impl WebSocketPeer {
     /// Accepts the next client, which must offer `mcp` and send the header `x-key: k`.
     #[expect(clippy::result_large_err, reason = "the answer is tungstenite's own type")]
-    async fn accept(listener: &TcpListener) -> Peer {
+    async fn accept(listener: &TcpListener) -> WebSocketPeer {
         let (stream, _) = listener.accept().await.unwrap();
         let greet = |request: &Request, mut response: Response| {
             assert_eq!(request.headers()["sec-websocket-protocol"], "mcp");
@@ -96,7 +96,7 @@ impl Peer {
             response.headers_mut().insert("sec-websocket-protocol", spoken);
             Ok(response)
         };
-        Peer(accept_hdr_async(stream, greet).await.unwrap())
+        WebSocketPeer(accept_hdr_async(stream, greet).await.unwrap())
     }
 
     async fn read(&mut self) -> Message {
@@ -131,9 +131,9 @@ async fn listen() -> (TcpListener, String, Vec<(String, String)>) {
 }
 
 /// Credentials provider that takes an hour and blocks everything else.
-struct Slow;
+struct SlowCredentials;
 
-impl CredentialsProvider for Slow {
+impl CredentialsProvider for SlowCredentials {
     fn show(&self, _: &str, _: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
         Box::pin(async {
             tokio::time::pause();
@@ -154,11 +154,11 @@ impl CredentialsProvider for Slow {
 async fn the_server_is_not_held_to_the_time_that_a_login_takes() {
     let (listener, url, _) = listen().await;
     let mut options = pinned("2025-11-25");
-    options.credentials = Some(Arc::new(Slow));
+    options.credentials = Some(Arc::new(SlowCredentials));
     let connecting = tokio::spawn(async move {
         connect_websocket(&url, vec![], options).await.map(drop).map_err(|error| error.to_string())
     });
-    let accepted = timeout(Duration::from_secs(7200), Peer::accept(&listener)).await;
+    let accepted = timeout(Duration::from_secs(7200), WebSocketPeer::accept(&listener)).await;
     let mut peer = accepted.expect("somebody connects");
     peer.initialize().await;
     assert_eq!(connecting.await.unwrap(), Ok(()));
@@ -168,10 +168,10 @@ async fn the_server_is_not_held_to_the_time_that_a_login_takes() {
 async fn pings_are_answered_and_a_goodbye_opens_another_connection() {
     let (listener, url, headers) = listen().await;
     let mut options = pinned("2025-11-25");
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let connecting =
         tokio::spawn(async move { connect_websocket(&url, headers, options).await.unwrap() });
-    let mut peer = Peer::accept(&listener).await;
+    let mut peer = WebSocketPeer::accept(&listener).await;
     peer.initialize().await;
     let link = connecting.await.unwrap();
     peer.0.send(Message::Ping("there?".into())).await.unwrap();
@@ -180,8 +180,8 @@ async fn pings_are_answered_and_a_goodbye_opens_another_connection() {
     peer.0.close(None).await.unwrap();
     trail.until("# Connection closed by ws://").await;
     assert_eq!(trail.count("# skipped"), 1, "{:?}", trail.all());
-    let calling = tokio::spawn(async move { say(&link, "x").await });
-    let mut peer = Peer::accept(&listener).await;
+    let calling = tokio::spawn(async move { call_text(&link, "x").await });
+    let mut peer = WebSocketPeer::accept(&listener).await;
     peer.initialize().await;
     let call = peer.request("tools/call").await;
     peer.reply(&call, json!({"content": [{"type": "text", "text": "again"}]})).await;
@@ -193,10 +193,10 @@ async fn pings_are_answered_and_a_goodbye_opens_another_connection() {
 async fn a_server_that_answers_no_pings_is_gone() {
     let (listener, url, headers) = listen().await;
     let mut options = pinned("2025-11-25");
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let connecting =
         tokio::spawn(async move { connect_websocket(&url, headers, options).await.unwrap() });
-    let mut peer = Peer::accept(&listener).await;
+    let mut peer = WebSocketPeer::accept(&listener).await;
     peer.initialize().await;
     let _link = connecting.await.unwrap();
     tokio::time::pause();
@@ -232,8 +232,8 @@ async fn trusting() {
     let file = PathBuf::from(env::var(CERTIFICATE).unwrap());
     let (certificate, key) =
         (fs::read(&file).unwrap(), fs::read(file.with_extension("key")).unwrap());
-    let bed = Bed::new();
-    let port = our_own(&bed, Http::new().tls(Tls::from_pem(&certificate, &key).unwrap())).await;
+    let server = StreamServer::new();
+    let port = our_own(&server, Http::new().tls(Tls::from_pem(&certificate, &key).unwrap())).await;
     let url = format!("wss://localhost:{port}/mcp");
     let link = connect_websocket(&url, vec![], options()).await.unwrap();
     works(&link).await;

@@ -3,7 +3,7 @@
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod bed;
-mod sse2024;
+mod legacy_sse;
+mod support;
 #[cfg(feature = "websocket")]
 mod websocket;

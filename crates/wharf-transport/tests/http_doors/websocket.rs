@@ -26,12 +26,14 @@ use tower_service::Service;
 use wharf_model::Principal;
 use wharf_transport::server::http::Http;
 
-use crate::bed::{Bed, initialize, initialized, legacy_tool, limits, modern, said, tool};
+use crate::support::{
+    TestEndpoint, initialize, initialized, legacy_tool, limits, modern, said, tool,
+};
 
 /// The client's end of a connection to the endpoint.
-fn connect(bed: &Bed) -> DuplexStream {
+fn connect(endpoint_server: &TestEndpoint) -> DuplexStream {
     let (client, server) = duplex(64 << 10);
-    let service = bed.service.clone();
+    let service = endpoint_server.service.clone();
     let answer = service_fn(move |mut request: Request<_>| {
         let mut service = service.clone();
         request.extensions_mut().insert(Principal::new("alice"));
@@ -62,19 +64,19 @@ fn with(name: &'static str, value: &str) -> http::request::Builder {
     request
 }
 
-struct Client<S = DuplexStream>(WebSocketStream<S>);
+struct WebSocketClient<S = DuplexStream>(WebSocketStream<S>);
 
-impl Client {
-    async fn open(bed: &Bed) -> Client {
-        Client::over(connect(bed)).await
+impl WebSocketClient {
+    async fn open(endpoint_server: &TestEndpoint) -> WebSocketClient {
+        WebSocketClient::over(connect(endpoint_server)).await
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
-    async fn over(stream: S) -> Client<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> WebSocketClient<S> {
+    async fn over(stream: S) -> WebSocketClient<S> {
         let (socket, reply) = client_async(offer("mcp").body(()).unwrap(), stream).await.unwrap();
         assert_eq!(reply.headers()["sec-websocket-protocol"], "mcp");
-        Client(socket)
+        WebSocketClient(socket)
     }
 
     async fn send(&mut self, message: impl ToString) {
@@ -109,9 +111,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
 }
 
 /// Response of the endpoint to a handshake, valid or not: tungstenite sends only valid ones.
-async fn answer(bed: &Bed, request: http::request::Builder) -> Response<String> {
+async fn answer(
+    endpoint_server: &TestEndpoint,
+    request: http::request::Builder,
+) -> Response<String> {
     let request = request.body(()).unwrap();
-    let mut stream = connect(bed);
+    let mut stream = connect(endpoint_server);
     let mut head = format!("GET {} HTTP/1.1\r\n", request.uri().path());
     for (name, value) in request.headers() {
         head += &format!("{name}: {}\r\n", value.to_str().unwrap());
@@ -134,10 +139,10 @@ async fn answer(bed: &Bed, request: http::request::Builder) -> Response<String> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_era_is_served_and_questions_are_asked() {
-    let bed = Bed::new(Http::new());
+async fn every_revision_is_served_with_server_to_client_requests() {
+    let endpoint_server = TestEndpoint::new(Http::new());
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
-        let mut client = Client::open(&bed).await;
+        let mut client = WebSocketClient::open(&endpoint_server).await;
         let reply = client.reply_to(initialize(revision)).await;
         assert_eq!(reply["result"]["protocolVersion"], revision);
         client.send(initialized()).await;
@@ -147,7 +152,7 @@ async fn every_era_is_served_and_questions_are_asked() {
         client.send(json!({"jsonrpc": "2.0", "id": ask["id"], "result": {"roots": []}})).await;
         assert_eq!(client.next().await["id"], 1);
     }
-    let mut client = Client::open(&bed).await;
+    let mut client = WebSocketClient::open(&endpoint_server).await;
     assert_eq!(said(&client.reply_to(tool(1, "who")).await), "alice");
     client.send(modern(2, "subscriptions/listen", json!({"notifications": {}}))).await;
     let told = client.next().await;
@@ -157,24 +162,24 @@ async fn every_era_is_served_and_questions_are_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn the_subprotocol_must_be_offered() {
-    let bed = Bed::new(Http::new());
+    let endpoint_server = TestEndpoint::new(Http::new());
     let twice = offer("chat").header("sec-websocket-protocol", "mcp");
     for right in [offer("mcp"), offer("chat, mcp"), offer("mcp,chat"), twice] {
-        let reply = answer(&bed, right).await;
+        let reply = answer(&endpoint_server, right).await;
         assert_eq!(reply.status(), 101);
         assert_eq!(reply.headers()["sec-websocket-protocol"], "mcp");
     }
     for wrong in [handshake(), offer("chat"), offer("MCP"), offer("mcp2"), offer("")] {
-        let reply = answer(&bed, wrong).await;
+        let reply = answer(&endpoint_server, wrong).await;
         assert_eq!(reply.status(), 400);
         assert!(reply.body().contains("mcp"), "{}", reply.body());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handshake_that_is_none_is_refused() {
-    let bed = Bed::new(Http::new());
-    let old = answer(&bed, with("sec-websocket-version", "8")).await;
+async fn an_invalid_handshake_is_rejected() {
+    let endpoint_server = TestEndpoint::new(Http::new());
+    let old = answer(&endpoint_server, with("sec-websocket-version", "8")).await;
     assert_eq!(old.status(), 426);
     assert_eq!(old.headers()["sec-websocket-version"], "13");
     for key in [
@@ -184,24 +189,28 @@ async fn a_handshake_that_is_none_is_refused() {
         "dGhlIHNhbXBsZSBub25j!Q==",
         "dGhlIHNhbXBsZSBub25jZQAA",
     ] {
-        assert_eq!(answer(&bed, with("sec-websocket-key", key)).await.status(), 400, "{key}");
+        assert_eq!(
+            answer(&endpoint_server, with("sec-websocket-key", key)).await.status(),
+            400,
+            "{key}"
+        );
     }
     let twice = offer("mcp").header("sec-websocket-key", generate_key());
-    assert_eq!(answer(&bed, twice).await.status(), 400);
+    assert_eq!(answer(&endpoint_server, twice).await.status(), 400);
     // A connection without upgrade support, such as HTTP/2.
     let request = offer("mcp").uri("/mcp").body(String::new()).unwrap();
-    assert_eq!(bed.service.clone().call(request).await.unwrap().status(), 400);
+    assert_eq!(endpoint_server.service.clone().call(request).await.unwrap().status(), 400);
     // A request that is not a WebSocket handshake is handled by the other routes.
     for (name, value) in [("upgrade", "h2c"), ("connection", "close")] {
-        assert_ne!(answer(&bed, with(name, value)).await.status(), 101);
+        assert_ne!(answer(&endpoint_server, with(name, value)).await.status(), 101);
     }
-    let deaf = Bed::new(Http::new().stateless().websocket(false));
+    let deaf = TestEndpoint::new(Http::new().stateless().websocket(false));
     assert_eq!(answer(&deaf, offer("mcp")).await.status(), 405);
 }
 
 #[tokio::test(start_paused = true)]
-async fn strangers_are_refused_before_the_upgrade() {
-    let bed = Bed::new(Http::new());
+async fn unauthenticated_clients_are_rejected_before_the_upgrade() {
+    let endpoint_server = TestEndpoint::new(Http::new());
     for (name, value) in [
         ("origin", "https://evil.example"),
         ("origin", "http://localhost.evil.example"),
@@ -211,17 +220,25 @@ async fn strangers_are_refused_before_the_upgrade() {
         ("host", "localhost.evil.example"),
         ("host", "[::2]:8000"),
     ] {
-        assert_eq!(answer(&bed, with(name, value)).await.status(), 403, "{name}: {value}");
+        assert_eq!(
+            answer(&endpoint_server, with(name, value)).await.status(),
+            403,
+            "{name}: {value}"
+        );
     }
     for (name, value) in [("origin", "http://localhost:3000"), ("host", "[::1]:8000")] {
-        assert_eq!(answer(&bed, with(name, value)).await.status(), 101, "{name}: {value}");
+        assert_eq!(
+            answer(&endpoint_server, with(name, value)).await.status(),
+            101,
+            "{name}: {value}"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn long_messages_go_both_ways_and_one_too_long_is_answered() {
-    let bed = Bed::with(Http::new(), |limits| limits.message = 2 << 20);
-    let mut client = Client::open(&bed).await;
+    let endpoint_server = TestEndpoint::with(Http::new(), |limits| limits.message = 2 << 20);
+    let mut client = WebSocketClient::open(&endpoint_server).await;
     let call = |id, size| {
         modern(id, "tools/call", json!({"name": "long", "arguments": {"x": "é".repeat(size)}}))
     };
@@ -235,8 +252,8 @@ async fn long_messages_go_both_ways_and_one_too_long_is_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_may_come_in_pieces_with_pings_in_between() {
-    let bed = Bed::new(Http::new());
-    let mut client = Client::open(&bed).await;
+    let endpoint_server = TestEndpoint::new(Http::new());
+    let mut client = WebSocketClient::open(&endpoint_server).await;
     let message = tool(1, "now").to_string().into_bytes();
     let last = message.len() - 1;
     for (at, byte) in message.into_iter().enumerate() {
@@ -254,8 +271,8 @@ async fn a_message_may_come_in_pieces_with_pings_in_between() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_may_have_line_breaks_between_its_parts_but_not_within() {
-    let bed = Bed::new(Http::new());
-    let mut client = Client::open(&bed).await;
+    let endpoint_server = TestEndpoint::new(Http::new());
+    let mut client = WebSocketClient::open(&endpoint_server).await;
     let pretty = serde_json::to_string_pretty(&tool(1, "now")).unwrap();
     client.send(pretty.replace('\n', "\r\n")).await;
     assert_eq!(client.next().await["id"], 1);
@@ -266,7 +283,7 @@ async fn a_message_may_have_line_breaks_between_its_parts_but_not_within() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_text_ends_the_connection() {
+async fn a_binary_message_closes_the_connection() {
     let invalid = Frame::message(vec![0xff], OpCode::Data(Data::Text), true);
     let orphan = Frame::message("x", OpCode::Data(Data::Continue), true);
     for (message, code) in [
@@ -274,13 +291,13 @@ async fn what_is_no_text_ends_the_connection() {
         (Message::Frame(invalid), CloseCode::Invalid),
         (Message::Frame(orphan), CloseCode::Protocol),
     ] {
-        let bed = Bed::new(Http::new());
-        let mut client = Client::open(&bed).await;
+        let endpoint_server = TestEndpoint::new(Http::new());
+        let mut client = WebSocketClient::open(&endpoint_server).await;
         client.send(tool(1, "gate")).await;
-        bed.until_running(1).await;
+        endpoint_server.until_running(1).await;
         client.0.send(message).await.unwrap();
         assert_eq!(client.closed().await, Some(code));
-        bed.until_nothing_is_left().await;
+        endpoint_server.until_nothing_is_left().await;
     }
 }
 
@@ -288,11 +305,11 @@ async fn what_is_no_text_ends_the_connection() {
 async fn a_client_that_closes_is_answered_at_once_and_takes_its_calls_along() {
     let reason = CloseFrame { code: CloseCode::Library(4321), reason: "enough".into() };
     for (reason, code) in [(None, None), (Some(reason), Some(CloseCode::Library(4321)))] {
-        let bed = Bed::new(Http::new());
-        let mut client = Client::open(&bed).await;
+        let endpoint_server = TestEndpoint::new(Http::new());
+        let mut client = WebSocketClient::open(&endpoint_server).await;
         client.send(tool(1, "gate")).await;
         client.send(tool(2, "flood")).await;
-        bed.until_running(2).await;
+        endpoint_server.until_running(2).await;
         client.0.close(reason).await.unwrap();
         let closed = loop {
             match client.0.next().await.unwrap().unwrap() {
@@ -301,43 +318,46 @@ async fn a_client_that_closes_is_answered_at_once_and_takes_its_calls_along() {
             }
         };
         assert_eq!(closed.map(|it| it.code), code);
-        bed.until_nothing_is_left().await;
+        endpoint_server.until_nothing_is_left().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn when_the_server_stops_calls_are_answered_and_the_client_is_told() {
-    let bed = Bed::new(Http::new());
-    let (mut busy, mut idle) = (Client::open(&bed).await, Client::open(&bed).await);
+    let endpoint_server = TestEndpoint::new(Http::new());
+    let (mut busy, mut idle) = (
+        WebSocketClient::open(&endpoint_server).await,
+        WebSocketClient::open(&endpoint_server).await,
+    );
     idle.reply_to(tool(1, "now")).await;
     busy.send(tool(1, "gate")).await;
     busy.send(modern(2, "subscriptions/listen", json!({"notifications": {}}))).await;
     assert!(busy.next().await["method"].is_string());
-    bed.shutdown.stop();
+    endpoint_server.shutdown.stop();
     assert_eq!(idle.closed().await, Some(CloseCode::Away));
     assert_eq!(busy.next().await["id"], 2);
     assert_eq!(busy.next().await["method"], "notifications/cancelled");
-    bed.gate.add_permits(1);
+    endpoint_server.gate.add_permits(1);
     assert_eq!(busy.next().await["id"], 1);
     assert_eq!(busy.closed().await, Some(CloseCode::Away));
-    bed.until_nothing_is_left().await;
+    endpoint_server.until_nothing_is_left().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_reads_nothing_is_dropped() {
-    let bed = Bed::new(Http::new());
-    let mut client = Client::open(&bed).await;
+    let endpoint_server = TestEndpoint::new(Http::new());
+    let mut client = WebSocketClient::open(&endpoint_server).await;
     client.send(tool(1, "flood")).await;
-    bed.until_running(1).await;
+    endpoint_server.until_running(1).await;
     // Earlier than for a client that sends nothing.
-    bed.until_running(0).await;
-    bed.until_nothing_is_left().await;
+    endpoint_server.until_running(0).await;
+    endpoint_server.until_nothing_is_left().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_holds_its_own_calls_back_and_loses_nothing() {
-    let bed = Bed::new(Http::new());
-    let mut client = Client::open(&bed).await;
+    let endpoint_server = TestEndpoint::new(Http::new());
+    let mut client = WebSocketClient::open(&endpoint_server).await;
     for id in 0..5 {
         client.send(tool(id, "long")).await;
     }
@@ -349,21 +369,25 @@ async fn a_slow_reader_holds_its_own_calls_back_and_loses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_answers_pings_stays_and_one_that_does_not_is_dropped() {
-    let bed = Bed::new(Http::new().limits(limits(|it| it.keep_alive = Duration::from_secs(10))));
-    let (mut alive, mut dead) = (Client::open(&bed).await, Client::open(&bed).await);
+    let endpoint_server =
+        TestEndpoint::new(Http::new().limits(limits(|it| it.keep_alive = Duration::from_secs(10))));
+    let (mut alive, mut dead) = (
+        WebSocketClient::open(&endpoint_server).await,
+        WebSocketClient::open(&endpoint_server).await,
+    );
     for client in [&mut alive, &mut dead] {
         client.send(tool(1, "gate")).await;
     }
-    bed.until_running(2).await;
+    endpoint_server.until_running(2).await;
     for _ in 0..5 {
         // tungstenite responds when it reads on.
         assert!(alive.0.next().await.unwrap().unwrap().is_ping());
     }
-    bed.until_running(1).await;
-    bed.gate.add_permits(1);
+    endpoint_server.until_running(1).await;
+    endpoint_server.gate.add_permits(1);
     assert_eq!(alive.next().await["id"], 1);
-    let mut heard = Vec::new();
-    dead.0.get_mut().read_to_end(&mut heard).await.unwrap();
+    let mut received = Vec::new();
+    dead.0.get_mut().read_to_end(&mut received).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -391,8 +415,8 @@ async fn a_client_may_leave_at_any_byte() {
     drop(socket);
     recorded.read_to_end(&mut bytes).await.unwrap();
     for end in 0..=bytes.len() {
-        let bed = Bed::new(Http::new());
-        let mut stream = connect(&bed);
+        let endpoint_server = TestEndpoint::new(Http::new());
+        let mut stream = connect(&endpoint_server);
         stream.write_all(&bytes[..head.min(end)]).await.unwrap();
         if end >= head {
             let mut reply = [0; 1024];
@@ -405,29 +429,33 @@ async fn a_client_may_leave_at_any_byte() {
             tokio::task::yield_now().await;
         }
         drop(stream);
-        bed.until_nothing_is_left().await;
+        endpoint_server.until_nothing_is_left().await;
     }
 }
 
 #[tokio::test]
 async fn our_own_accept_loop_serves_websockets_over_a_real_socket() {
-    let bed = Bed::new(Http::new());
+    let endpoint_server = TestEndpoint::new(Http::new());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let serving = tokio::spawn(wharf_transport::server::http::serve(bed.service.clone(), listener));
-    let mut client = Client::over(tokio::net::TcpStream::connect(address).await.unwrap()).await;
+    let serving = tokio::spawn(wharf_transport::server::http::serve(
+        endpoint_server.service.clone(),
+        listener,
+    ));
+    let mut client =
+        WebSocketClient::over(tokio::net::TcpStream::connect(address).await.unwrap()).await;
     assert_eq!(client.reply_to(initialize("2025-11-25")).await["id"], 0);
     assert_eq!(said(&client.reply_to(legacy_tool(1, "long")).await).len(), 1 << 20);
-    bed.shutdown.stop();
+    endpoint_server.shutdown.stop();
     assert_eq!(client.closed().await, Some(CloseCode::Away));
     serving.await.unwrap();
-    bed.until_nothing_is_left().await;
+    endpoint_server.until_nothing_is_left().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_does_not_end_is_not_waited_for() {
-    let bed = Bed::new(Http::new());
-    let mut client = Client::open(&bed).await;
+async fn a_message_that_does_not_end_times_out() {
+    let endpoint_server = TestEndpoint::new(Http::new());
+    let mut client = WebSocketClient::open(&endpoint_server).await;
     assert_eq!(said(&client.reply_to(tool(1, "now")).await), "now");
     // The first frame of a message, of any length.
     let part = Frame::message("x".repeat(1 << 20), OpCode::Data(Data::Text), false);
@@ -440,41 +468,41 @@ async fn a_message_that_does_not_end_is_not_waited_for() {
     );
     assert_eq!(client.closed().await, Some(CloseCode::Normal));
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
-    bed.until_nothing_is_left().await;
+    endpoint_server.until_nothing_is_left().await;
 }
 
 #[tokio::test]
-async fn a_websocket_keeps_its_place_among_the_connections_while_it_has_calls() {
-    let bed = Bed::new(Http::new().limits(limits(|it| it.connections = 1)));
+async fn a_websocket_keeps_its_connection_slot_while_calls_are_in_flight() {
+    let endpoint_server = TestEndpoint::new(Http::new().limits(limits(|it| it.connections = 1)));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(wharf_transport::server::http::serve(bed.service.clone(), listener));
+    tokio::spawn(wharf_transport::server::http::serve(endpoint_server.service.clone(), listener));
     let connect = || tokio::net::TcpStream::connect(address);
-    let mut first = Client::over(connect().await.unwrap()).await;
+    let mut first = WebSocketClient::over(connect().await.unwrap()).await;
     first.send(tool(1, "gate")).await;
-    bed.until_running(1).await;
+    endpoint_server.until_running(1).await;
     let mut refused = String::new();
     connect().await.unwrap().read_to_string(&mut refused).await.unwrap();
     let (head, body) = refused.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 503") && head.contains("retry-after: 1"), "{head}");
     assert!(head.contains(&format!("content-length: {}", body.len())), "{refused}");
     assert!(body.contains("full") && serde_json::from_str::<Value>(body).is_ok(), "{body}");
-    bed.gate.add_permits(1);
+    endpoint_server.gate.add_permits(1);
     assert_eq!(first.next().await["id"], 1);
     // Now it is idle and is evicted.
-    let mut second = Client::over(connect().await.unwrap()).await;
+    let mut second = WebSocketClient::over(connect().await.unwrap()).await;
     assert_eq!(said(&second.reply_to(tool(2, "now")).await), "now");
     assert!(!matches!(first.0.next().await, Some(Ok(_))));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_with_the_same_ids_hear_only_what_is_theirs() {
-    let bed = std::sync::Arc::new(Bed::new(Http::new()));
+async fn clients_with_the_same_ids_receive_only_their_messages() {
+    let endpoint_server = std::sync::Arc::new(TestEndpoint::new(Http::new()));
     let mut clients = tokio::task::JoinSet::new();
     for number in 0..64 {
-        let bed = bed.clone();
+        let endpoint_server = endpoint_server.clone();
         clients.spawn(async move {
-            let mut client = Client::open(&bed).await;
+            let mut client = WebSocketClient::open(&endpoint_server).await;
             let name = format!("nonce-{number}");
             for id in 0..50 {
                 assert_eq!(said(&client.reply_to(tool(id, &name)).await), name);

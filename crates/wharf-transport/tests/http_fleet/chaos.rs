@@ -6,8 +6,8 @@ use serde_json::json;
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
-    answer::Answer,
-    bed::{BOTH, Bed, Client, EVENTS, JSON, NEWEST, tool},
+    response::TestResponse,
+    support::{BOTH, EVENTS, JSON, NEWEST, SessionClient, SessionServer, tool},
 };
 
 const SEEDS: u64 = 10;
@@ -15,9 +15,9 @@ const SEEDS: u64 = 10;
 const TICKS: u64 = 40;
 
 /// Pseudo-random numbers, the same in every run.
-struct Dice(u64);
+struct SeededRng(u64);
 
-impl Dice {
+impl SeededRng {
     fn below(&mut self, most: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -26,9 +26,9 @@ impl Dice {
 }
 
 /// Retries until a running server with available stores responds.
-async fn insist(client: &Client, last: &str) -> Answer {
+async fn retry_until_answered(client: &SessionClient, last: &str) -> TestResponse {
     loop {
-        let real = client.bed.real(client, last);
+        let real = client.server.real(client, last);
         let request = client.request("GET").header("accept", EVENTS).header("last-event-id", real);
         match client.try_send(request, String::new()).await {
             Some(answer) if answer.status == 200 => return answer,
@@ -41,7 +41,7 @@ async fn insist(client: &Client, last: &str) -> Answer {
 
 /// Makes a call and reads its stream to the end across all cuts. False if it failed, or ended with
 /// the error that its server is gone.
-async fn call(client: &Client, id: u64, dice: &mut Dice) -> bool {
+async fn call(client: &SessionClient, id: u64, dice: &mut SeededRng) -> bool {
     let request = client.request("POST").header("accept", BOTH).header("content-type", JSON);
     let message = tool(id, "tick", json!({ "to": TICKS })).to_string();
     let Some(mut answer) = client.try_send(request, message).await else { return false };
@@ -58,7 +58,7 @@ async fn call(client: &Client, id: u64, dice: &mut Dice) -> bool {
         let cut = dice.below(12) == 0;
         let next = if cut { None } else { answer.message().await };
         let Some(event) = next else {
-            answer = insist(client, &last).await;
+            answer = retry_until_answered(client, &last).await;
             continue;
         };
         seen += 1;
@@ -68,7 +68,7 @@ async fn call(client: &Client, id: u64, dice: &mut Dice) -> bool {
         if event.data["id"] == id {
             assert_eq!(answer.next().await, None);
             // Reading it again yields the same.
-            let again = insist(client, &format!("{stream}-0")).await.messages().await;
+            let again = retry_until_answered(client, &format!("{stream}-0")).await.messages().await;
             assert_eq!(again.len(), seen);
             assert_eq!(again[seen - 1].data, event.data);
             return event.data.get("result").is_some_and(|_| seen as u64 == TICKS + 1);
@@ -77,12 +77,12 @@ async fn call(client: &Client, id: u64, dice: &mut Dice) -> bool {
     }
 }
 
-async fn clients(bed: &Bed, seed: u64) -> (usize, usize) {
+async fn clients(server: &SessionServer, seed: u64) -> (usize, usize) {
     let mut clients = JoinSet::new();
     for number in 0..3 {
-        let client = bed.client(NEWEST).await;
+        let client = server.client(NEWEST).await;
         clients.spawn(async move {
-            let mut dice = Dice(seed * 10 + number);
+            let mut dice = SeededRng(seed * 10 + number);
             let mut whole = 0;
             for id in 1..=4 {
                 whole += usize::from(call(&client, id, &mut dice).await);
@@ -102,20 +102,20 @@ async fn clients(bed: &Bed, seed: u64) -> (usize, usize) {
 async fn no_event_is_lost_or_repeated_when_servers_end() {
     let (mut whole, mut all) = (0, 0);
     for seed in 0..SEEDS {
-        let bed = Bed::new();
+        let server = SessionServer::new();
         let killing = tokio::spawn({
-            let (bed, mut dice) = (bed.clone(), Dice(seed));
+            let (server, mut dice) = (server.clone(), SeededRng(seed));
             async move {
                 sleep(Duration::from_secs(2)).await;
                 loop {
                     sleep(Duration::from_millis(500 + dice.below(8000))).await;
                     let node = dice.below(3) as usize;
-                    bed.kill(node);
-                    bed.restart(node);
+                    server.kill_node(node);
+                    server.restart(node);
                 }
             }
         });
-        let counts = clients(&bed, seed).await;
+        let counts = clients(&server, seed).await;
         (whole, all) = (whole + counts.0, all + counts.1);
         killing.abort();
     }
@@ -124,28 +124,28 @@ async fn no_event_is_lost_or_repeated_when_servers_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_event_is_lost_or_repeated_when_stores_are_gone_now_and_then() {
+async fn no_event_is_lost_or_repeated_during_store_outages() {
     let (mut whole, mut all) = (0, 0);
     for seed in 0..SEEDS {
-        let bed = Bed::new();
+        let server = SessionServer::new();
         let cutting = tokio::spawn({
-            let (bed, mut dice) = (bed.clone(), Dice(seed));
+            let (server, mut dice) = (server.clone(), SeededRng(seed));
             async move {
                 sleep(Duration::from_secs(2)).await;
                 loop {
-                    bed.ports.away(true);
+                    server.ports.away(true);
                     sleep(Duration::from_millis(dice.below(3000))).await;
-                    bed.ports.away(false);
+                    server.ports.away(false);
                     // From half-way on, the outcome is unknown.
                     if dice.below(4) == 0 {
-                        bed.ports.fickle();
+                        server.ports.fickle();
                     }
-                    bed.ports.deaf(dice.below(2) == 0);
+                    server.ports.deaf(dice.below(2) == 0);
                     sleep(Duration::from_millis(dice.below(5000))).await;
                 }
             }
         });
-        let counts = clients(&bed, seed).await;
+        let counts = clients(&server, seed).await;
         (whole, all) = (whole + counts.0, all + counts.1);
         cutting.abort();
     }

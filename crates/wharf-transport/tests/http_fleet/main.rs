@@ -3,20 +3,20 @@
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../http_session/answer.rs"]
-mod answer;
-#[path = "../http_session/bed.rs"]
-#[allow(dead_code, reason = "some of it is for one server")]
-mod bed;
+#[path = "../http_session/access.rs"]
+mod access;
 #[path = "../http_session/calls.rs"]
 mod calls;
 mod chaos;
-mod deaths;
-#[path = "../http_session/doors.rs"]
-mod doors;
-mod moves;
-mod outages;
+mod node_changes;
+mod node_failures;
 mod ports;
+#[path = "../http_session/response.rs"]
+mod response;
+mod store_outages;
+#[path = "../http_session/support.rs"]
+#[allow(dead_code, reason = "part of it is used by one server")]
+mod support;
 
 /// Number of servers that share the sessions.
 const NODES: usize = 3;

@@ -18,15 +18,15 @@ use wharf_model::{
 
 /// All stores of a cluster.
 #[derive(Clone)]
-pub(crate) struct Ports(Arc<Inner>);
+pub(crate) struct Ports(Arc<StoreState>);
 
-struct Inner {
+struct StoreState {
     begun: Instant,
     away: AtomicBool,
     /// True if bus messages are lost.
     pub(crate) deaf: AtomicBool,
     records: Mutex<HashMap<String, Record>>,
-    streams: Mutex<HashMap<String, Stream>>,
+    streams: Mutex<HashMap<String, StoredStream>>,
     ears: Mutex<Vec<(String, Weak<dyn BusSubscriber>)>>,
     operations: AtomicUsize,
     /// True if some successful operations are reported as failed.
@@ -36,7 +36,7 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct Stream {
+struct StoredStream {
     newest: u64,
     /// Expiry, some time after the last event.
     expires: Option<Instant>,
@@ -45,7 +45,7 @@ struct Stream {
 
 impl Ports {
     pub(crate) fn new() -> Self {
-        Ports(Arc::new(Inner {
+        Ports(Arc::new(StoreState {
             begun: Instant::now(),
             away: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
@@ -132,7 +132,7 @@ impl Ports {
     }
 
     /// Streams that have not expired.
-    fn live(&self) -> MutexGuard<'_, HashMap<String, Stream>> {
+    fn live(&self) -> MutexGuard<'_, HashMap<String, StoredStream>> {
         let mut streams = self.0.streams.lock().unwrap();
         streams.retain(|_, stream| stream.expires.is_none_or(|expires| expires > Instant::now()));
         streams
@@ -267,7 +267,7 @@ impl EventStore for Ports {
             stream.expires = Instant::now().checked_add(keep.ttl);
             stream.newest += 1;
             stream.events.insert(stream.newest, event);
-            let bytes = |it: &Stream| it.events.values().map(Vec::len).sum::<usize>();
+            let bytes = |it: &StoredStream| it.events.values().map(Vec::len).sum::<usize>();
             while stream.events.len() > keep.events || bytes(stream) > keep.bytes {
                 stream.events.pop_first();
             }

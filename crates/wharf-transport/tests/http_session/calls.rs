@@ -5,25 +5,25 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::bed::{Bed, EVENTS, JSON, NEWEST, cancelled, tool};
+use crate::support::{EVENTS, JSON, NEWEST, SessionServer, cancelled, tool};
 
 fn text(message: &Value) -> &str {
     message["result"]["content"][0]["text"].as_str().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_without_a_word_is_answered_with_json() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn a_call_without_notifications_is_answered_with_json() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     assert_eq!(text(&client.tool(1, "now").await.json().await), "now");
-    bed.gate.add_permits(1);
+    server.gate.add_permits(1);
     assert_eq!(text(&client.tool(2, "gate").await.json().await), "gate");
     let waiting = tokio::spawn({
         let client = client.clone();
         async move { client.tool(3, "gate").await }
     });
-    bed.settle().await;
-    bed.gate.add_permits(1);
+    server.settle().await;
+    server.gate.add_permits(1);
     assert_eq!(text(&waiting.await.unwrap().json().await), "gate");
     // There is no stream to resume.
     for stream in 1..4 {
@@ -32,9 +32,9 @@ async fn a_call_without_a_word_is_answered_with_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_speaks_is_answered_with_events() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn a_call_with_notifications_is_answered_with_events() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let mut answer = client.post(tool(1, "count", json!({"to": 2}))).await;
     let primed = answer.next().await.unwrap();
     assert_eq!((&*primed.id, primed.retry, &primed.data), ("1-0", Some(1000), &Value::Null));
@@ -47,35 +47,35 @@ async fn a_call_that_speaks_is_answered_with_events() {
 
 #[tokio::test(start_paused = true)]
 async fn streams_are_primed_only_where_clients_expect_it() {
-    let bed = Bed::new();
+    let server = SessionServer::new();
     for revision in ["2025-03-26", "2025-06-18"] {
-        let client = bed.client(revision).await;
+        let client = server.client(revision).await;
         let mut answer = client.post(tool(1, "count", json!({"to": 1}))).await;
         let first = answer.next().await.unwrap();
         assert_eq!((&*first.id, first.retry), ("1-1", None));
         let mut own = client.get(None).await;
-        bed.change(1);
+        server.change(1);
         let first = own.next().await.unwrap();
         assert_eq!((&*first.id, first.retry), ("0-1", None));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_takes_long_becomes_a_stream_that_shows_life() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn a_long_call_becomes_a_stream_with_keep_alive() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let mut answer = client.tool(1, "gate").await;
     assert_eq!(answer.next().await.unwrap().id, "1-0");
     assert!(answer.is_silent().await);
-    bed.gate.add_permits(1);
+    server.gate.add_permits(1);
     assert_eq!(text(&answer.next().await.unwrap().data), "gate");
     assert_eq!(answer.next().await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_reads_only_json_gets_the_reply_alone() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let answer = client.post_as(JSON, tool(1, "count", json!({"to": 3}))).await;
     assert_eq!(text(&answer.json().await), "count");
     let answer = client.post_as(JSON, tool(2, "ask", json!({}))).await.json().await;
@@ -89,25 +89,26 @@ async fn a_client_that_reads_only_json_gets_the_reply_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_reads_only_events_gets_nothing_else() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     for message in [tool(1, "now", json!({})), json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})]
     {
         let events = client.post_as(EVENTS, message).await.messages().await;
         assert_eq!(events.len(), 1);
         assert_eq!(events[0].data["id"], 1);
     }
-    let stranger = bed.stranger(NEWEST);
-    let answer = stranger.post_as(EVENTS, stranger.hello("test")).await;
-    let opened = crate::bed::Client { session: answer.session.clone(), ..stranger };
+    let client_without_session = server.client_without_session(NEWEST);
+    let answer = client_without_session.post_as(EVENTS, client_without_session.hello("test")).await;
+    let opened =
+        crate::support::SessionClient { session: answer.session.clone(), ..client_without_session };
     assert_eq!(answer.messages().await[0].data["id"], 0);
     assert_eq!(text(&opened.tool(1, "now").await.json().await), "now");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_needs_no_reply_is_accepted_without_one() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn messages_without_a_reply_are_accepted_with_202() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     for message in [
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
         json!({"jsonrpc": "2.0", "method": "notifications/unknown"}),
@@ -117,13 +118,13 @@ async fn what_needs_no_reply_is_accepted_without_one() {
         let answer = client.post(message).await;
         assert_eq!((answer.status, answer.whole().await), (202, Vec::new()));
     }
-    assert_eq!(bed.calls(), bed.unheard());
+    assert_eq!(server.calls(), server.unread_subscriptions());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_goes_to_the_stream_of_its_call() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn a_server_to_client_request_goes_to_the_stream_of_its_call() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let mut own = client.get(None).await;
     let mut first = client.tool(1, "ask").await;
     let mut second = client.tool(2, "ask").await;
@@ -139,8 +140,8 @@ async fn a_question_goes_to_the_stream_of_its_call() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_cannot_answer_for_another() {
-    let bed = Bed::new();
-    let (alice, bob) = (bed.client(NEWEST).await, bed.client(NEWEST).await);
+    let server = SessionServer::new();
+    let (alice, bob) = (server.client(NEWEST).await, server.client(NEWEST).await);
     let mut answer = alice.tool(1, "ask").await;
     let ask = answer.message().await.unwrap().data;
     assert_eq!(bob.answer(&ask, json!({"roots": ["bob"]})).await, 202);
@@ -151,14 +152,14 @@ async fn a_session_cannot_answer_for_another() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_cancelled_ends_without_a_reply() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     // Before its response begins.
     let waiting = tokio::spawn({
         let client = client.clone();
         async move { client.tool(1, "gate").await }
     });
-    bed.settle().await;
+    server.settle().await;
     assert_eq!(client.cancel(1).await, 202);
     assert_eq!(waiting.await.unwrap().next().await, None);
     // In the middle of its stream.
@@ -174,43 +175,43 @@ async fn a_call_that_is_cancelled_ends_without_a_reply() {
     assert_eq!(withdrawn["method"], "notifications/cancelled");
     assert_eq!(withdrawn["params"]["requestId"], ask["id"]);
     assert_eq!(answer.next().await, None);
-    bed.settle().await;
-    assert_eq!(bed.calls(), bed.unheard());
+    server.settle().await;
+    assert_eq!(server.calls(), server.unread_subscriptions());
     assert_eq!(text(&client.tool(1, "now").await.json().await), "now");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_cannot_cancel_the_call_of_another() {
-    let bed = Bed::new();
-    let (alice, bob) = (bed.client(NEWEST).await, bed.client(NEWEST).await);
+    let server = SessionServer::new();
+    let (alice, bob) = (server.client(NEWEST).await, server.client(NEWEST).await);
     let mut answer = alice.tool(1, "gate").await;
     assert_eq!(bob.cancel(1).await, 202);
-    bed.gate.add_permits(1);
+    server.gate.add_permits(1);
     assert_eq!(text(&answer.message().await.unwrap().data), "gate");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_is_under_way_is_refused_until_its_call_ends() {
-    let bed = Bed::new();
+async fn an_id_in_flight_is_rejected_until_its_call_ends() {
+    let server = SessionServer::new();
     // If several servers share a session, each has its own calls.
-    bed.only(0);
-    let client = bed.client(NEWEST).await;
+    server.only(0);
+    let client = server.client(NEWEST).await;
     let answer = client.tool(1, "gate").await;
     let refused = client.tool(1, "now").await;
     assert_eq!(refused.status, 400);
     assert_eq!(refused.json().await["error"]["code"], -32600);
-    bed.gate.add_permits(1);
+    server.gate.add_permits(1);
     assert_eq!(answer.messages().await.len(), 1);
     assert_eq!(client.tool(1, "now").await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_refused_late_says_when_to_try_again() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let refused = tokio::join!(client.tool(1, "busy"), async {
-        bed.settle().await;
-        bed.gate.add_permits(1);
+        server.settle().await;
+        server.gate.add_permits(1);
     });
     assert_eq!((refused.0.status, refused.0.retry_after.as_deref()), (503, Some("2")));
     assert_eq!(refused.0.json().await["error"]["code"], 1008);
@@ -218,8 +219,8 @@ async fn a_call_that_is_refused_late_says_when_to_try_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_ends_only_its_own_call() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let answer = client.tool(1, "panic").await.json().await;
     assert_eq!(answer["result"]["isError"], true);
     assert!(!answer.to_string().contains("on purpose"), "{answer}");
@@ -227,10 +228,10 @@ async fn a_panic_ends_only_its_own_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_is_answered_at_once_if_nothing_else_is_said() {
-    let bed = Bed::new();
-    let client = bed.client("2025-03-26").await;
-    bed.gate.add_permits(1);
+async fn a_batch_without_notifications_is_answered_with_json() {
+    let server = SessionServer::new();
+    let client = server.client("2025-03-26").await;
+    server.gate.add_permits(1);
     let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
     let batch = json!([tool(1, "now", json!({})), tool(2, "gate", json!({})), ping, cancelled(9)]);
     let answer = client.post(batch.clone()).await.json().await;
@@ -240,13 +241,13 @@ async fn a_batch_is_answered_at_once_if_nothing_else_is_said() {
     assert_eq!(ids, ["\"p\"", "1", "2"]);
     let accepted = client.post(json!([cancelled(1), cancelled(2)])).await;
     assert_eq!((accepted.status, accepted.whole().await), (202, Vec::new()));
-    assert_eq!(bed.client(NEWEST).await.post(batch).await.status, 400);
+    assert_eq!(server.client(NEWEST).await.post(batch).await.status, 400);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_speaks_is_answered_with_events_on_one_stream() {
-    let bed = Bed::new();
-    let client = bed.client("2025-03-26").await;
+async fn a_batch_with_notifications_is_answered_with_events_on_one_stream() {
+    let server = SessionServer::new();
+    let client = server.client("2025-03-26").await;
     let batch = json!([
         tool(1, "count", json!({"to": 2})),
         tool(2, "ask", json!({})),
@@ -273,8 +274,8 @@ async fn a_batch_that_speaks_is_answered_with_events_on_one_stream() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_for_a_client_that_reads_one_form_only_comes_in_that_form() {
-    let bed = Bed::new();
-    let client = bed.client("2025-03-26").await;
+    let server = SessionServer::new();
+    let client = server.client("2025-03-26").await;
     let batch = json!([tool(1, "count", json!({"to": 2})), tool(2, "now", json!({}))]);
     let answer = client.post_as(JSON, batch.clone()).await.json().await;
     assert_eq!(answer.as_array().unwrap().len(), 2);
@@ -285,8 +286,8 @@ async fn a_batch_for_a_client_that_reads_one_form_only_comes_in_that_form() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_which_every_call_is_cancelled_ends_without_a_reply() {
-    let bed = Bed::new();
-    let client = bed.client("2025-03-26").await;
+    let server = SessionServer::new();
+    let client = server.client("2025-03-26").await;
     let batch = json!([tool(1, "gate", json!({})), tool(2, "gate", json!({}))]);
     let mut answer = client.post(batch).await;
     client.post(json!([cancelled(1), cancelled(2)])).await;
@@ -295,12 +296,12 @@ async fn a_batch_of_which_every_call_is_cancelled_ends_without_a_reply() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_of_the_same_id_in_many_sessions_never_mix() {
-    let bed = Bed::new();
+    let server = SessionServer::new();
     let mut clients = tokio::task::JoinSet::new();
     for number in 0..64_u64 {
-        let bed = bed.clone();
+        let server = server.clone();
         clients.spawn(async move {
-            let client = bed.client(NEWEST).await;
+            let client = server.client(NEWEST).await;
             for id in 0..20 {
                 let nonce = number * 1000 + id;
                 let arguments = json!({"nonce": nonce, "wait": (nonce * 7919) % 4});

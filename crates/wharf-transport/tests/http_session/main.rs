@@ -2,17 +2,17 @@
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod answer;
-#[allow(dead_code, reason = "some of it is for several servers")]
-mod bed;
+mod access;
 mod calls;
-mod doors;
-mod life;
+mod lifetime;
 mod limits;
 #[path = "../http_fleet/ports.rs"]
-#[allow(dead_code, reason = "for several servers, of which there is one here")]
+#[allow(dead_code, reason = "for several servers; this test has one")]
 mod ports;
+mod response;
 mod resume;
+#[allow(dead_code, reason = "part of it is used by several servers")]
+mod support;
 
 /// Number of servers that share the sessions.
 const NODES: usize = 1;

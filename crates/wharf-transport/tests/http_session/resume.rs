@@ -2,34 +2,34 @@
 
 use serde_json::json;
 
-use crate::bed::{Bed, Client, NEWEST, tool};
+use crate::support::{NEWEST, SessionClient, SessionServer, tool};
 
 const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", NEWEST];
 /// Notifications of a call before its reply.
-const SAID: u64 = 6;
+const NOTIFICATIONS: u64 = 6;
 
 fn ids(stream: u64, from: u64, to: u64) -> Vec<String> {
     (from..=to).map(|event| format!("{stream}-{event}")).collect()
 }
 
-async fn rest(client: &Client, last: &str) -> Vec<String> {
+async fn rest(client: &SessionClient, last: &str) -> Vec<String> {
     let messages = client.get(Some(last)).await.messages().await;
     messages.into_iter().map(|event| event.id).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_cut_at_any_event_is_resumed_there() {
-    let bed = Bed::new();
+    let server = SessionServer::new();
     for revision in REVISIONS {
-        let client = bed.client(revision).await;
-        for cut in 0..=SAID as usize + 1 {
-            let mut answer = client.post(tool(1, "count", json!({"to": SAID}))).await;
+        let client = server.client(revision).await;
+        for cut in 0..=NOTIFICATIONS as usize + 1 {
+            let mut answer = client.post(tool(1, "count", json!({"to": NOTIFICATIONS}))).await;
             let stream = cut as u64 + 1;
             let seen = answer.ids(cut).await;
             assert_eq!(seen, ids(stream, 1, cut as u64));
             drop(answer);
             let last = format!("{stream}-{cut}");
-            let expected = ids(stream, cut as u64 + 1, SAID + 1);
+            let expected = ids(stream, cut as u64 + 1, NOTIFICATIONS + 1);
             assert_eq!(rest(&client, &last).await, expected, "{revision} {cut}");
             // It is still available after further cuts.
             assert_eq!(rest(&client, &last).await, expected);
@@ -39,33 +39,36 @@ async fn a_call_cut_at_any_event_is_resumed_there() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_cut_while_it_waits_goes_on_and_is_resumed() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
-    for cut in 0..=SAID as usize {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
+    for cut in 0..=NOTIFICATIONS as usize {
         let stream = cut as u64 + 1;
-        let mut answer = client.post(tool(1, "count_and_wait", json!({"to": SAID}))).await;
+        let mut answer = client.post(tool(1, "count_and_wait", json!({"to": NOTIFICATIONS}))).await;
         answer.ids(cut).await;
         drop(answer);
-        bed.settle().await;
+        server.settle().await;
         // While the call is in flight, and again after its end.
         let mut resumed = client.get(Some(&format!("{stream}-{cut}"))).await;
-        assert_eq!(resumed.ids(SAID as usize - cut).await, ids(stream, cut as u64 + 1, SAID));
-        drop(resumed);
-        bed.gate.add_permits(1);
-        bed.settle().await;
         assert_eq!(
-            rest(&client, &format!("{stream}-{SAID}")).await,
-            ids(stream, SAID + 1, SAID + 1)
+            resumed.ids(NOTIFICATIONS as usize - cut).await,
+            ids(stream, cut as u64 + 1, NOTIFICATIONS)
+        );
+        drop(resumed);
+        server.gate.add_permits(1);
+        server.settle().await;
+        assert_eq!(
+            rest(&client, &format!("{stream}-{NOTIFICATIONS}")).await,
+            ids(stream, NOTIFICATIONS + 1, NOTIFICATIONS + 1)
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_can_be_cut_again_and_again() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     for pieces in [[1, 2, 3], [3, 1, 1], [0, 4, 2], [2, 0, 0]] {
-        let mut answer = client.post(tool(1, "count", json!({"to": SAID}))).await;
+        let mut answer = client.post(tool(1, "count", json!({"to": NOTIFICATIONS}))).await;
         let mut last = answer.next().await.unwrap().id;
         let stream: u64 = last.split_once('-').unwrap().0.parse().unwrap();
         let mut seen = Vec::new();
@@ -76,17 +79,17 @@ async fn a_stream_can_be_cut_again_and_again() {
             answer = client.get(Some(&last)).await;
         }
         seen.extend(answer.messages().await.into_iter().map(|event| event.id));
-        assert_eq!(seen, ids(stream, 1, SAID + 1));
+        assert_eq!(seen, ids(stream, 1, NOTIFICATIONS + 1));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_sessions_own_stream_cut_at_any_event_is_resumed_there() {
     for revision in REVISIONS {
-        let bed = Bed::new();
-        let client = bed.client(revision).await;
+        let server = SessionServer::new();
+        let client = server.client(revision).await;
         let mut own = client.get(None).await;
-        (1..=5).for_each(|number| bed.change(number));
+        (1..=5).for_each(|number| server.change(number));
         let all = own.ids(5).await;
         assert_eq!(all, ids(0, 1, 5));
         drop(own);
@@ -96,10 +99,10 @@ async fn the_sessions_own_stream_cut_at_any_event_is_resumed_there() {
             assert!(resumed.is_silent().await);
         }
         // Events that arrive without a reader are kept as well.
-        bed.change(6);
-        bed.settle().await;
+        server.change(6);
+        server.settle().await;
         let mut resumed = client.get(Some("0-4")).await;
-        bed.change(7);
+        server.change(7);
         let uris = [5, 6, 7].map(|number| format!("toy:{number}"));
         for uri in uris {
             assert_eq!(resumed.message().await.unwrap().data["params"]["uri"], uri);
@@ -109,16 +112,16 @@ async fn the_sessions_own_stream_cut_at_any_event_is_resumed_there() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_comes_back_without_an_id_gets_what_was_never_sent() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
-    bed.change(1);
-    bed.settle().await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
+    server.change(1);
+    server.settle().await;
     let mut own = client.get(None).await;
     assert_eq!(own.next().await.unwrap().id, "0-0");
     assert_eq!(own.ids(1).await, ["0-1"]);
     drop(own);
-    bed.change(2);
-    bed.settle().await;
+    server.change(2);
+    server.settle().await;
     let mut own = client.get(None).await;
     // The first event id is the one to resume from.
     assert_eq!(own.next().await.unwrap().id, "0-1");
@@ -127,16 +130,16 @@ async fn a_client_that_comes_back_without_an_id_gets_what_was_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_nobody_has_read_is_kept_once() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn an_unread_change_is_kept_once() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let mut own = client.get(None).await;
-    bed.change(1);
+    server.change(1);
     let last = own.ids(1).await.remove(0);
     drop(own);
     for number in [1, 2, 1, 1, 2, 3] {
-        bed.change(number);
-        bed.settle().await;
+        server.change(number);
+        server.settle().await;
     }
     let mut own = client.get(Some(&last)).await;
     for number in [1, 2, 3] {
@@ -145,35 +148,35 @@ async fn a_change_that_nobody_has_read_is_kept_once() {
     }
     assert!(own.is_silent().await);
     // A change that was already read is sent again.
-    bed.change(1);
+    server.change(1);
     assert_eq!(own.message().await.unwrap().data["params"]["uri"], "toy:1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_second_stream_is_refused_and_the_first_survives() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let mut first = client.get(None).await;
     for _ in 0..3 {
         assert_eq!(client.get(None).await.status, 409);
     }
-    bed.change(1);
+    server.change(1);
     assert_eq!(first.ids(1).await, ["0-1"]);
     drop(first);
     assert_eq!(client.get(None).await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_resumes_takes_over() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn the_latest_reader_takes_over() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let mut first = client.get(None).await;
-    bed.change(1);
+    server.change(1);
     assert_eq!(first.ids(1).await, ["0-1"]);
     let mut second = client.get(Some("0-1")).await;
     assert_eq!(first.next().await, None);
     drop(first);
-    bed.change(2);
+    server.change(2);
     assert_eq!(second.ids(1).await, ["0-2"]);
     let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 2}))).await;
     assert_eq!(answer.ids(2).await, ids(1, 1, 2));
@@ -181,29 +184,29 @@ async fn whoever_resumes_takes_over() {
     assert_eq!(answer.next().await, None);
     drop(answer);
     assert_eq!(resumed.ids(1).await, ["1-2"]);
-    bed.gate.add_permits(1);
+    server.gate.add_permits(1);
     assert_eq!(resumed.ids(1).await, ["1-3"]);
     assert_eq!(resumed.next().await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_who_waits_is_told_that_another_has_come() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn a_waiting_reader_ends_when_another_takes_over() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let mut first = client.get(None).await;
     first.next().await.unwrap();
     let waiting = tokio::spawn(async move { first.next().await });
-    bed.settle().await;
+    server.settle().await;
     let _second = client.get(Some("0-0")).await;
-    bed.settle().await;
+    server.settle().await;
     assert!(waiting.is_finished());
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_replayed_for_an_id_that_was_never_given() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
-    let other = bed.client(NEWEST).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
+    let other = server.client(NEWEST).await;
     assert_eq!(client.post(tool(1, "count", json!({"to": 2}))).await.messages().await.len(), 3);
     for id in [
         "2-0",
@@ -235,13 +238,13 @@ async fn nothing_is_replayed_for_an_id_that_was_never_given() {
 
 #[tokio::test(start_paused = true)]
 async fn streams_are_replayed_one_at_a_time() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let first = client.post(tool(1, "count", json!({"to": 2}))).await;
     let second = client.post(tool(2, "count", json!({"to": 3}))).await;
-    bed.change(1);
+    server.change(1);
     drop((first, second));
-    bed.settle().await;
+    server.settle().await;
     assert_eq!(rest(&client, "1-0").await, ids(1, 1, 3));
     assert_eq!(rest(&client, "2-0").await, ids(2, 1, 4));
     let mut own = client.get(Some("0-0")).await;
@@ -250,23 +253,23 @@ async fn streams_are_replayed_one_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_before_the_response_has_cancelled_nothing() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn a_disconnect_before_the_response_does_not_cancel_the_call() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let call = tool(1, "wait_and_count", json!({"to": 2}));
     let left = tokio::time::timeout(std::time::Duration::from_secs(1), client.post(call)).await;
     assert!(left.is_err());
-    assert_eq!(bed.calls(), 2);
-    bed.gate.add_permits(1);
-    bed.settle().await;
-    assert_eq!(bed.calls(), 1);
+    assert_eq!(server.calls(), 2);
+    server.gate.add_permits(1);
+    server.settle().await;
+    assert_eq!(server.calls(), 1);
     assert_eq!(client.tool(1, "now").await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_can_be_read_and_answered_after_a_cut() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn a_server_to_client_request_can_be_answered_after_a_reconnect() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let mut answer = client.tool(1, "ask").await;
     assert_eq!(answer.next().await.unwrap().id, "1-0");
     drop(answer);
@@ -279,9 +282,9 @@ async fn a_question_can_be_read_and_answered_after_a_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_may_let_its_client_go_and_come_back() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn a_handler_may_release_the_connection_and_the_client_reconnects() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     for (said, stream) in [(0, 1), (2, 2)] {
         let mut answer = client.post(tool(1, "let_go", json!({"to": said}))).await;
         assert_eq!(answer.next().await.unwrap().id, format!("{stream}-0"));
@@ -293,21 +296,21 @@ async fn a_handler_may_let_its_client_go_and_come_back() {
         // A client that reconnects early waits.
         let mut resumed = client.get(Some(&format!("{stream}-{said}"))).await;
         assert!(resumed.is_silent().await);
-        bed.gate.add_permits(1);
+        server.gate.add_permits(1);
         assert_eq!(resumed.ids(2).await, ids(stream, said + 1, said + 2));
         assert_eq!(resumed.next().await, None);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn older_clients_are_not_let_go() {
-    let bed = Bed::new();
+async fn connections_of_older_clients_are_not_released() {
+    let server = SessionServer::new();
     for revision in ["2025-03-26", "2025-06-18"] {
-        let client = bed.client(revision).await;
+        let client = server.client(revision).await;
         let mut answer = client.post(tool(1, "let_go", json!({"to": 1}))).await;
         assert_eq!(answer.ids(1).await, ["1-1"]);
         assert!(answer.is_silent().await);
-        bed.gate.add_permits(1);
+        server.gate.add_permits(1);
         assert_eq!(answer.messages().await.len(), 2);
     }
 }
@@ -315,12 +318,12 @@ async fn older_clients_are_not_let_go() {
 /// Many clients on many threads, each cut repeatedly while its call runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_that_are_cut_while_they_are_written_lose_nothing() {
-    let bed = Bed::new();
+    let server = SessionServer::new();
     let mut clients = tokio::task::JoinSet::new();
     for seed in 1..=16_usize {
-        let bed = bed.clone();
+        let server = server.clone();
         clients.spawn(async move {
-            let client = bed.client(NEWEST).await;
+            let client = server.client(NEWEST).await;
             let mut answer = client.post(tool(1, "count", json!({"to": 200}))).await;
             let mut last = answer.next().await.unwrap().id;
             let mut seen = Vec::new();

@@ -10,25 +10,25 @@ use wharf_model::{ErrorKind, Outcome, Reply};
 use wharf_transport::client::connect_http;
 
 use crate::{
-    bed::{connect, listen, options, says, soon},
-    script::{Seen, ServerProtocol, Site, legacy, modern},
+    scripted_server::{ResponseWriter, ScriptedServer, SeenRequest, legacy, modern},
+    support::{assert_error, connect, listen, options, soon},
 };
 
-fn told(seen: &Seen, method: &str, mut params: Value) -> Value {
+fn told(seen: &SeenRequest, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": seen.body["id"]});
     json!({"jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": params})
 }
 
-async fn acknowledge(seen: &Seen, wire: &mut ServerProtocol) {
+async fn acknowledge(seen: &SeenRequest, wire: &mut ResponseWriter) {
     let agreed = seen.body["params"]["notifications"].clone();
     let message = told(seen, "subscriptions/acknowledged", json!({"notifications": agreed}));
     wire.event(None, &message).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_listen_goes_on_after_a_cut() {
+async fn a_modern_subscription_survives_a_reconnect() {
     let times = Arc::new(AtomicUsize::new(0));
-    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+    let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
         let times = times.clone();
         async move {
             if modern(&seen, &mut wire).await {
@@ -58,42 +58,43 @@ async fn a_modern_listen_goes_on_after_a_cut() {
         }
     })
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     let mut listening = listen(&link, &["a:b"]);
     let end = soon(listening.done()).await;
     assert!(matches!(end, Outcome::Complete(Reply::Listened)), "{end:?}");
-    let heard: Vec<_> = listening.heard.iter().map(|it| format!("{it:?}")).collect();
-    assert!(heard[0].starts_with("Acknowledged"), "{heard:?}");
+    let received: Vec<_> = listening.received.iter().map(|it| format!("{it:?}")).collect();
+    assert!(received[0].starts_with("Acknowledged"), "{received:?}");
     let updated = r#"ResourceUpdated { uri: "a:b" }"#;
     // Anything may have changed while the connection was down.
-    assert_eq!(heard[1..], [updated, "ToolsChanged", updated, "ToolsChanged"]);
-    assert_eq!(site.count("subscriptions/listen"), 4);
+    assert_eq!(received[1..], [updated, "ToolsChanged", updated, "ToolsChanged"]);
+    assert_eq!(scripted.count("subscriptions/listen"), 4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listen_that_never_began_fails_at_once() {
+async fn a_subscription_that_never_started_fails_at_once() {
     for status in [401, 500] {
-        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| async move {
-            if !modern(&seen, &mut wire).await {
-                wire.status(status).await;
-            }
-        })
-        .await;
-        let link = connect(&site.url()).await;
+        let scripted =
+            ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| async move {
+                if !modern(&seen, &mut wire).await {
+                    wire.status(status).await;
+                }
+            })
+            .await;
+        let link = connect(&scripted.url()).await;
         let end = soon(listen(&link, &[]).done()).await;
         let Outcome::Failed(error) = end else { panic!("{end:?}") };
         let kind =
             if status == 401 { ErrorKind::Unauthenticated } else { ErrorKind::TransportError };
-        says(&error, kind, &[&status.to_string()]);
-        assert_eq!(site.count("subscriptions/listen"), 1);
+        assert_error(&error, kind, &[&status.to_string()]);
+        assert_eq!(scripted.count("subscriptions/listen"), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_played_listen_follows_its_session() {
+async fn an_emulated_subscription_follows_its_session() {
     let session = Arc::new(AtomicUsize::new(1));
     let state = session.clone();
-    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+    let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
         let now = state.load(Ordering::SeqCst).to_string();
         async move {
             match seen.method() {
@@ -116,25 +117,25 @@ async fn a_played_listen_follows_its_session() {
         }
     })
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     let mut listening = listen(&link, &["a:b"]);
-    soon(listening.hear(2)).await;
+    soon(listening.receive(2)).await;
     // The server restarts while no call is in flight; the stream detects it.
     session.store(2, Ordering::SeqCst);
-    soon(listening.hear(5)).await;
-    assert_eq!(site.count("resources/subscribe"), 2);
-    let heard: Vec<_> = listening.heard.iter().map(|it| format!("{it:?}")).collect();
+    soon(listening.receive(5)).await;
+    assert_eq!(scripted.count("resources/subscribe"), 2);
+    let received: Vec<_> = listening.received.iter().map(|it| format!("{it:?}")).collect();
     let updated = r#"ResourceUpdated { uri: "a:b" }"#;
-    assert_eq!(heard[1..5], [updated, "ToolsChanged", updated, updated]);
+    assert_eq!(received[1..5], [updated, "ToolsChanged", updated, updated]);
     link.close().await;
     let end = soon(listening.done()).await;
     assert!(matches!(end, Outcome::Complete(Reply::Listened)), "{end:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_played_listen_goes_on_when_the_servers_own_stream_cannot() {
+async fn an_emulated_subscription_survives_without_the_get_stream() {
     let streams = Arc::new(AtomicUsize::new(0));
-    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+    let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
         let streams = streams.clone();
         async move {
             match seen.method() {
@@ -156,9 +157,9 @@ async fn a_played_listen_goes_on_when_the_servers_own_stream_cannot() {
     .await;
     let mut options = options();
     options.limits.message = 5_000;
-    let link = connect_http(&site.url(), Vec::new(), options).await.unwrap();
+    let link = connect_http(&scripted.url(), Vec::new(), options).await.unwrap();
     let mut listening = listen(&link, &["a:b"]);
     // Acknowledged once, then notified that anything may have changed.
-    soon(listening.hear(2)).await;
-    assert_eq!(site.count("resources/subscribe"), 2);
+    soon(listening.receive(2)).await;
+    assert_eq!(scripted.count("resources/subscribe"), 2);
 }

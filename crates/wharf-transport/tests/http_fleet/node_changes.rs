@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use wharf_model::RemoteAddress;
 
-use crate::bed::{Bed, Client, NEWEST, tool};
+use crate::support::{NEWEST, SessionClient, SessionServer, tool};
 
 const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", NEWEST];
 /// Notifications of a call before its reply.
-const SAID: u64 = 6;
+const NOTIFICATIONS: u64 = 6;
 
 fn ids(stream: &str, from: u64, to: u64) -> Vec<String> {
     (from..=to).map(|event| format!("{stream}-{event}")).collect()
@@ -20,22 +20,22 @@ fn text(message: &Value) -> &str {
     message["result"]["content"][0]["text"].as_str().unwrap()
 }
 
-async fn rest(client: &Client, last: &str) -> Vec<String> {
+async fn rest(client: &SessionClient, last: &str) -> Vec<String> {
     let messages = client.get(Some(last)).await.messages().await;
     messages.into_iter().map(|event| event.id).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_cut_at_any_event_is_resumed_at_any_server() {
-    let bed = Bed::new();
+    let server = SessionServer::new();
     for revision in REVISIONS {
-        let client = bed.client(revision).await;
-        for cut in 1..=SAID as usize + 1 {
-            let mut answer = client.post(tool(1, "count", json!({"to": SAID}))).await;
+        let client = server.client(revision).await;
+        for cut in 1..=NOTIFICATIONS as usize + 1 {
+            let mut answer = client.post(tool(1, "count", json!({"to": NOTIFICATIONS}))).await;
             let stream = cut.to_string();
             assert_eq!(answer.ids(cut).await, ids(&stream, 1, cut as u64));
             drop(answer);
-            let expected = ids(&stream, cut as u64 + 1, SAID + 1);
+            let expected = ids(&stream, cut as u64 + 1, NOTIFICATIONS + 1);
             // It is still available after further cuts, at any server.
             for _ in 0..4 {
                 let last = format!("{stream}-{cut}");
@@ -47,83 +47,83 @@ async fn a_call_cut_at_any_event_is_resumed_at_any_server() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_goes_on_is_followed_from_any_server() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     for node in 0..3 {
-        bed.only(0);
+        server.only(0);
         let stream = (node + 1).to_string();
-        let call = tool(1, "count_and_wait", json!({"to": SAID}));
+        let call = tool(1, "count_and_wait", json!({"to": NOTIFICATIONS}));
         let mut answer = client.post(call).await;
         assert_eq!(answer.next().await.unwrap().id, format!("{stream}-0"));
-        bed.only(node);
+        server.only(node);
         let mut resumed = client.get(Some(&format!("{stream}-0"))).await;
-        assert_eq!(resumed.ids(SAID as usize).await, ids(&stream, 1, SAID));
+        assert_eq!(resumed.ids(NOTIFICATIONS as usize).await, ids(&stream, 1, NOTIFICATIONS));
         // The latest reader takes over.
-        bed.settle().await;
+        server.settle().await;
         let mut left = 0;
         while answer.message().await.is_some() {
             left += 1;
         }
-        assert!(left <= SAID);
-        bed.gate.add_permits(1);
-        assert_eq!(resumed.ids(1).await, ids(&stream, SAID + 1, SAID + 1));
+        assert!(left <= NOTIFICATIONS);
+        server.gate.add_permits(1);
+        assert_eq!(resumed.ids(1).await, ids(&stream, NOTIFICATIONS + 1, NOTIFICATIONS + 1));
         assert_eq!(resumed.next().await, None);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_is_followed_even_if_nobody_tells() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
-    bed.only(0);
+async fn a_stream_is_followed_without_bus_messages() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
+    server.only(0);
     let mut answer = client.tool(1, "gate").await;
     let last = answer.next().await.unwrap().id;
-    bed.ports.deaf(true);
-    bed.only(1);
+    server.ports.deaf(true);
+    server.only(1);
     let mut resumed = client.get(Some(&last)).await;
-    bed.gate.add_permits(1);
+    server.gate.add_permits(1);
     assert_eq!(text(&resumed.message().await.unwrap().data), "gate");
     assert_eq!(resumed.next().await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_last_follows_alone() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
-    bed.only(0);
+async fn the_latest_reader_takes_over_the_stream() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
+    server.only(0);
     let mut first = client.tool(1, "gate").await;
     let last = first.next().await.unwrap().id;
     let mut readers = vec![first];
     for node in [1, 2, 0, 1, 1, 0, 0, 2] {
-        bed.only(node);
+        server.only(node);
         readers.push(client.get(Some(&last)).await);
-        bed.settle().await;
+        server.settle().await;
     }
     let mut newest = readers.pop().unwrap();
     for mut reader in readers {
         assert_eq!(reader.next().await, None);
     }
-    bed.gate.add_permits(1);
+    server.gate.add_permits(1);
     assert_eq!(text(&newest.message().await.unwrap().data), "gate");
     assert_eq!(newest.next().await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_are_answered_at_the_wrong_server() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn client_responses_are_forwarded_to_the_owning_server() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     for deaf in [false, true] {
-        bed.ports.deaf(deaf);
-        bed.only(0);
+        server.ports.deaf(deaf);
+        server.only(0);
         let mut first = client.tool(1, "ask").await;
         let first_ask = first.message().await.unwrap().data;
-        bed.only(1);
+        server.only(1);
         let mut second = client.tool(2, "ask").await;
         let second_ask = second.message().await.unwrap().data;
         assert_ne!(first_ask["id"], second_ask["id"]);
         // JavaScript clients do not support larger integers.
         assert!(first_ask["id"].as_u64().unwrap() < 1 << 53);
-        bed.only(2);
+        server.only(2);
         assert_eq!(client.answer(&second_ask, json!({"roots": [2]})).await, 202);
         assert_eq!(text(&second.message().await.unwrap().data), r#"{"roots":[2]}"#);
         let error = json!({"code": -32000, "message": "no"});
@@ -134,15 +134,15 @@ async fn questions_are_answered_at_the_wrong_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_is_answered_by_mail_after_minutes_of_silence() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn a_client_response_is_forwarded_after_minutes_of_silence() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     for silence in [0, 50, 61, 70, 600, 1200] {
         sleep(Duration::from_secs(silence)).await;
-        bed.only(0);
+        server.only(0);
         let mut call = client.tool(1, "ask").await;
         let ask = call.message().await.unwrap().data;
-        bed.only(1);
+        server.only(1);
         assert_eq!(client.answer(&ask, json!({"roots": [silence]})).await, 202);
         let expected = json!({"roots": [silence]}).to_string();
         assert_eq!(text(&call.message().await.unwrap().data), expected);
@@ -150,90 +150,90 @@ async fn a_question_is_answered_by_mail_after_minutes_of_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_too_long_for_the_mail_ends_the_question() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
-    bed.only(0);
+async fn a_client_response_too_long_for_the_mailbox_fails_the_request() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
+    server.only(0);
     let mut call = client.tool(1, "ask").await;
     let ask = call.message().await.unwrap().data;
-    bed.only(1);
+    server.only(1);
     assert_eq!(client.answer(&ask, json!({"roots": ["x".repeat(1 << 20)]})).await, 202);
     assert_eq!(call.message().await.unwrap().data["result"]["isError"], true);
 }
 
 #[tokio::test(start_paused = true)]
-async fn mail_for_a_process_that_never_was_is_not_kept() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn mailbox_messages_for_an_unknown_process_are_not_stored() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     // By then the liveness of all servers is known.
     sleep(Duration::from_secs(60)).await;
-    let before = bed.ports.mailboxes();
+    let before = server.ports.mailboxes();
     for node in 1..=10_u64 {
         let ask = json!({"id": node << 20});
         assert_eq!(client.answer(&ask, json!({"roots": []})).await, 202);
     }
-    assert_eq!(bed.ports.mailboxes(), before);
+    assert_eq!(server.ports.mailboxes(), before);
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_are_cancelled_at_the_wrong_server() {
-    let bed = Bed::new();
-    let (client, other) = (bed.client(NEWEST).await, bed.client(NEWEST).await);
-    bed.only(0);
+async fn cancellations_are_forwarded_to_the_owning_server() {
+    let server = SessionServer::new();
+    let (client, other) = (server.client(NEWEST).await, server.client(NEWEST).await);
+    server.only(0);
     let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
     let last = answer.message().await.unwrap().id;
-    bed.only(1);
+    server.only(1);
     assert_eq!(other.cancel(1).await, 202);
-    bed.settle().await;
-    assert_eq!(bed.calls(), 1);
+    server.settle().await;
+    assert_eq!(server.calls(), 1);
     assert_eq!(client.cancel(1).await, 202);
     assert_eq!(answer.next().await, None);
-    assert_eq!(bed.calls(), 0);
-    bed.only(2);
+    assert_eq!(server.calls(), 0);
+    server.only(2);
     assert_eq!(rest(&client, &last).await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_are_cancelled_at_the_wrong_server_even_if_nobody_tells() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
-    bed.only(0);
+async fn cancellations_are_forwarded_without_bus_messages() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
+    server.only(0);
     let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
     answer.message().await.unwrap();
-    bed.ports.deaf(true);
-    bed.only(1);
+    server.ports.deaf(true);
+    server.only(1);
     assert_eq!(client.cancel(1).await, 202);
     assert_eq!(timeout(Duration::from_secs(60), answer.message()).await, Ok(None));
-    assert_eq!(bed.calls(), 0);
+    assert_eq!(server.calls(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_id_takes_nothing_from_who_follows_the_stream() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
-    bed.only(0);
+async fn a_wrong_event_id_does_not_replace_the_reader() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
+    server.only(0);
     let mut own = client.get(None).await;
     own.next().await.unwrap();
     let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 1}))).await;
     let last = answer.message().await.unwrap().id;
-    let stream = bed.real(&client, &last).split_once('-').unwrap().0.to_owned();
+    let stream = server.real(&client, &last).split_once('-').unwrap().0.to_owned();
     for node in [0, 1, 0] {
-        bed.only(node);
+        server.only(node);
         for wrong in [format!("{stream}-2"), format!("{stream}-99"), "0-x".into(), "77-1".into()] {
             let request = client.request("GET").header("accept", "text/event-stream");
             let refused = client.send(request.header("last-event-id", &wrong), String::new()).await;
             assert_eq!(refused.status, 400, "{node} {wrong}");
         }
-        bed.settle().await;
+        server.settle().await;
     }
-    bed.change(1);
+    server.change(1);
     assert_eq!(own.ids(1).await, ["0-1"]);
-    bed.gate.add_permits(1);
+    server.gate.add_permits(1);
     assert_eq!(text(&answer.message().await.unwrap().data), "count_and_wait");
 }
 
 /// Reads the session's GET stream until nothing more arrives; returns the changes in order.
-async fn changes(client: &Client, last: &mut Option<String>, most: usize) -> Vec<String> {
+async fn changes(client: &SessionClient, last: &mut Option<String>, most: usize) -> Vec<String> {
     let mut heard = Vec::new();
     loop {
         let mut own = client.get(last.as_deref()).await;
@@ -253,15 +253,15 @@ async fn changes(client: &Client, last: &mut Option<String>, most: usize) -> Vec
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_store_took_twice_on_the_sessions_own_stream_is_told_once() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn events_that_the_store_appended_twice_are_delivered_once() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let mut own = client.get(None).await;
     own.next().await.unwrap();
-    bed.ports.fickle();
+    server.ports.fickle();
     let reading = tokio::spawn(async move { while own.message().await.is_some() {} });
     for number in 1..=40 {
-        bed.change(number);
+        server.change(number);
         sleep(Duration::from_secs(5)).await;
     }
     let told: Vec<_> = (1..=40).map(|number| format!("toy:{number}")).collect();
@@ -281,20 +281,20 @@ async fn what_the_store_took_twice_on_the_sessions_own_stream_is_told_once() {
 
 #[tokio::test(start_paused = true)]
 async fn the_sessions_own_stream_moves_between_servers() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let mut own = client.get(None).await;
     assert_eq!(own.next().await.unwrap().id, "0-0");
     for round in 0..4 {
-        bed.change(round);
+        server.change(round);
         assert_eq!(own.ids(1).await, [format!("0-{}", round + 1)]);
-        assert_eq!(bed.calls(), 1, "one server listens");
+        assert_eq!(server.calls(), 1, "one server listens");
         let moved = match round {
             // Without an id it begins at the current end of the stream.
             1 => client.get(None).await,
             _ => client.get(Some(&format!("0-{}", round + 1))).await,
         };
-        bed.settle().await;
+        server.settle().await;
         assert_eq!(own.next().await, None);
         own = moved;
         if round == 1 {
@@ -307,19 +307,19 @@ async fn the_sessions_own_stream_moves_between_servers() {
 
 #[tokio::test(start_paused = true)]
 async fn the_sessions_own_stream_goes_on_after_a_long_silence() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let mut own = client.get(None).await;
     own.next().await.unwrap();
     for change in 1..=3 {
-        bed.change(change);
+        server.change(change);
         assert_eq!(own.message().await.unwrap().data["params"]["uri"], format!("toy:{change}"));
     }
     for change in 4..=6 {
         // Long enough for the events to expire in the store.
         let reading = tokio::spawn(async move { own.message().await });
         sleep(Duration::from_secs(2 * 3600)).await;
-        bed.change(change);
+        server.change(change);
         let event = reading.await.unwrap().unwrap();
         assert_eq!(
             (event.id.as_str(), event.data["params"]["uri"].as_str()),
@@ -334,49 +334,49 @@ async fn the_sessions_own_stream_goes_on_after_a_long_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_not_ready_hears_nothing_until_it_is() {
-    let bed = Bed::new();
-    let mut client = bed.stranger(NEWEST);
+async fn a_client_receives_nothing_before_initialized() {
+    let server = SessionServer::new();
+    let mut client = server.client_without_session(NEWEST);
     client.session = client.initialize("test").await.session;
     let mut own = client.get(None).await;
     own.next().await.unwrap();
-    bed.change(1);
+    server.change(1);
     assert!(own.is_silent().await);
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(client.post(initialized).await.status, 202);
     let waiting = tokio::spawn(async move { own.message().await });
-    bed.settle().await;
-    bed.change(2);
+    server.settle().await;
+    server.change(2);
     assert_eq!(waiting.await.unwrap().unwrap().data["params"]["uri"], "toy:2");
 }
 
 #[tokio::test(start_paused = true)]
 async fn deleting_a_session_ends_it_everywhere() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
-    bed.only(0);
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
+    server.only(0);
     let mut own = client.get(None).await;
     own.next().await.unwrap();
-    bed.only(1);
+    server.only(1);
     let mut speaking = client.post(tool(2, "count_and_wait", json!({"to": 1}))).await;
     let last = speaking.message().await.unwrap().id;
     let waiting = tokio::spawn({
         let client = client.clone();
         async move { client.tool(3, "gate").await }
     });
-    bed.settle().await;
-    bed.only(2);
+    server.settle().await;
+    server.only(2);
     let mut resumed = client.get(Some(&last)).await;
-    bed.only(0);
+    server.only(0);
     assert_eq!(client.delete().await.status, 204);
     for stream in [&mut own, &mut speaking, &mut resumed] {
         assert_eq!(stream.next().await, None);
     }
     assert_eq!(waiting.await.unwrap().status, 404);
-    bed.settle().await;
-    assert_eq!((bed.calls(), bed.ports.sessions(), bed.ports.streams()), (0, 0, 0));
+    server.settle().await;
+    assert_eq!((server.calls(), server.ports.sessions(), server.ports.streams()), (0, 0, 0));
     for node in 0..3 {
-        bed.only(node);
+        server.only(node);
         assert_eq!(client.tool(1, "now").await.status, 404);
         assert_eq!(client.get(Some(&last)).await.status, 404);
         assert_eq!(client.delete().await.status, 404);
@@ -386,8 +386,8 @@ async fn deleting_a_session_ends_it_everywhere() {
 #[tokio::test(start_paused = true)]
 async fn a_session_lives_while_any_server_uses_it() {
     let minute = Duration::from_secs(60);
-    let bed = Bed::with(|limits| limits.session_idle = 10 * minute);
-    let (client, listening) = (bed.client(NEWEST).await, bed.client(NEWEST).await);
+    let server = SessionServer::with(|limits| limits.session_idle = 10 * minute);
+    let (client, listening) = (server.client(NEWEST).await, server.client(NEWEST).await);
     let mut own = listening.get(None).await;
     let reading = tokio::spawn(async move { while own.next().await.is_some() {} });
     for _ in 0..9 {
@@ -399,7 +399,7 @@ async fn a_session_lives_while_any_server_uses_it() {
     }
     reading.abort();
     sleep(13 * minute).await;
-    assert_eq!(bed.ports.sessions(), 0);
+    assert_eq!(server.ports.sessions(), 0);
     for _ in 0..3 {
         assert_eq!(client.tool(1, "now").await.status, 404);
         assert_eq!(listening.tool(1, "now").await.status, 404);
@@ -407,17 +407,17 @@ async fn a_session_lives_while_any_server_uses_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_answers_nobody_but_its_owner_at_any_server() {
-    let bed = Bed::new();
-    let mut alice = bed.stranger(NEWEST);
+async fn a_session_is_visible_only_to_its_owner_at_any_server() {
+    let server = SessionServer::new();
+    let mut alice = server.client_without_session(NEWEST);
     alice.principal = Some("alice");
     alice.open().await;
     let mut answer = alice.tool(1, "gate").await;
     let last = answer.next().await.unwrap().id;
     for thief in [Some("bob"), None] {
-        let thief = Client { principal: thief, ..alice.clone() };
+        let thief = SessionClient { principal: thief, ..alice.clone() };
         for node in 0..3 {
-            bed.only(node);
+            server.only(node);
             assert_eq!(thief.tool(2, "now").await.status, 404);
             assert_eq!(thief.get(Some(&last)).await.status, 404);
             assert_eq!(thief.get(None).await.status, 404);
@@ -426,19 +426,20 @@ async fn a_session_answers_nobody_but_its_owner_at_any_server() {
         }
     }
     for node in 0..3 {
-        bed.only(node);
+        server.only(node);
         assert_eq!(text(&alice.tool(3, "who").await.json().await), "alice");
     }
-    let kept = bed.ports.text();
+    let kept = server.ports.text();
     let name = alice.session.clone().unwrap();
     assert!(!kept.contains("alice") && !kept.contains(&name), "{kept}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_caller_has_so_many_sessions_and_strangers_have_some_among_them() {
-    let bed = Bed::with(|limits| (limits.sessions, limits.anonymous_sessions) = (2, 5));
+async fn sessions_are_limited_per_caller_and_anonymous_callers_share_a_limit() {
+    let server =
+        SessionServer::with(|limits| (limits.sessions, limits.anonymous_sessions) = (2, 5));
     for (principal, most) in [(Some("alice"), 2), (None, 5), (Some("bob"), 2)] {
-        let mut client = bed.stranger(NEWEST);
+        let mut client = server.client_without_session(NEWEST);
         client.principal = principal;
         for _ in 0..most {
             client.open().await;
@@ -447,17 +448,17 @@ async fn each_caller_has_so_many_sessions_and_strangers_have_some_among_them() {
         let refused = client.initialize("test").await;
         assert_eq!((refused.status, refused.session), (503, None), "{principal:?}");
     }
-    assert_eq!(bed.ports.sessions(), 9);
+    assert_eq!(server.ports.sessions(), 9);
     // Streams that no client resumed expire.
     sleep(Duration::from_secs(3600)).await;
-    bed.client(NEWEST).await;
+    server.client(NEWEST).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_anonymous_caller_leaves_sessions_for_other_addresses() {
-    let bed = Bed::with(|limits| limits.anonymous_sessions = 8);
+    let server = SessionServer::with(|limits| limits.anonymous_sessions = 8);
     let at = |last: u8| {
-        let mut client = bed.stranger(NEWEST);
+        let mut client = server.client_without_session(NEWEST);
         client.address = Some(RemoteAddress(([192, 0, 2, last], 5000).into()));
         client
     };
@@ -471,7 +472,7 @@ async fn an_anonymous_caller_leaves_sessions_for_other_addresses() {
         (hog.session, opened) = (answer.session, opened + 1);
         let session = hog.session.take();
         // An unauthenticated client may reconnect from another address, to any process.
-        let moved = Client { session, ..at(2) };
+        let moved = SessionClient { session, ..at(2) };
         assert_eq!(moved.tool(1, "now").await.status, 200);
     };
     assert_eq!((opened, refused.status), (2, 503));
@@ -485,53 +486,53 @@ async fn an_anonymous_caller_leaves_sessions_for_other_addresses() {
 
 #[tokio::test(start_paused = true)]
 async fn only_the_newest_streams_that_have_ended_are_kept() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     for number in 1..=100 {
         let answer = client.post(tool(number, "count", json!({"to": 1}))).await;
         assert_eq!(answer.messages().await.len(), 2);
     }
-    bed.settle().await;
-    assert_eq!(bed.ports.streams(), 3 * 16);
+    server.settle().await;
+    assert_eq!(server.ports.streams(), 3 * 16);
     // A request without a stream leaves no stream behind.
-    bed.gate.add_permits(10);
+    server.gate.add_permits(10);
     for number in 1..=10 {
         assert_eq!(client.tool(number, "gate").await.json().await["id"], number);
     }
-    assert_eq!(bed.ports.streams(), 3 * 16);
+    assert_eq!(server.ports.streams(), 3 * 16);
     assert_eq!(rest(&client, "100-1").await, ["100-2"]);
     assert_eq!(client.get(Some("1-1")).await.status, 400);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_another_server_follows_is_not_forgotten() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
-    bed.only(0);
-    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": SAID}))).await;
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
+    server.only(0);
+    let mut answer = client.post(tool(1, "count_and_wait", json!({"to": NOTIFICATIONS}))).await;
     let last = answer.next().await.unwrap().id;
-    bed.only(1);
+    server.only(1);
     let resumed = client.get(Some(&last)).await;
-    bed.settle().await;
-    bed.gate.add_permits(1);
-    bed.only(0);
+    server.settle().await;
+    server.gate.add_permits(1);
+    server.only(0);
     for number in 2..=40 {
         let answer = client.post(tool(number, "count", json!({"to": 1}))).await;
         assert_eq!(answer.messages().await.len(), 2);
     }
-    bed.settle().await;
-    assert_eq!(resumed.messages().await.len() as u64, SAID + 1);
+    server.settle().await;
+    assert_eq!(resumed.messages().await.len() as u64, NOTIFICATIONS + 1);
 }
 
 /// Many clients, all cut repeatedly and concurrently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_clients_never_see_each_others_events() {
-    let bed = Bed::new();
+    let server = SessionServer::new();
     let mut clients = tokio::task::JoinSet::new();
     for seed in 1..=8_usize {
-        let bed = bed.clone();
+        let server = server.clone();
         clients.spawn(async move {
-            let client = bed.client(NEWEST).await;
+            let client = server.client(NEWEST).await;
             let mut call = tool(seed as u64, "count", json!({"to": 100}));
             call["params"]["_meta"]["progressToken"] = json!(seed);
             let mut answer = client.post(call).await;

@@ -5,23 +5,23 @@ use wharf_model::{ErrorKind, LogLevel, Notification, Outcome, Reply};
 use wharf_transport::server::http::Http;
 
 use crate::{
-    bed::{
-        LEGACY, MODERN, begin, call, connect, connect_pinned, fails, listen, pinned, refused, says,
-        soon, text, tool,
+    support::{
+        LEGACY, MODERN, assert_error, begin, call, connect, connect_pinned, fails, listen, pinned,
+        refused, soon, text, tool,
     },
-    toy::Toy,
+    test_server::HttpServer,
 };
 
 /// Every revision with a URL that serves it.
-async fn everywhere(toy: &Toy) -> Vec<(&'static str, String)> {
-    let at_one_url = LEGACY.into_iter().chain([MODERN]).map(|revision| (revision, toy.url()));
-    std::iter::once(("2024-11-05", toy.at("/sse"))).chain(at_one_url).collect()
+async fn all_revisions(server: &HttpServer) -> Vec<(&'static str, String)> {
+    let at_one_url = LEGACY.into_iter().chain([MODERN]).map(|revision| (revision, server.url()));
+    std::iter::once(("2024-11-05", server.at("/sse"))).chain(at_one_url).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_in_every_revision() {
-    let toy = Toy::serve(Http::new().sse_2024()).await;
-    for (revision, url) in everywhere(&toy).await {
+    let server = HttpServer::serve(Http::new().sse_2024()).await;
+    for (revision, url) in all_revisions(&server).await {
         let link = connect_pinned(&url, revision).await;
         assert_eq!((&*link.about().revision, &*link.about().info.name), (revision, "toy"));
         assert_eq!(link.mirrors(), revision == MODERN);
@@ -37,14 +37,14 @@ async fn calls_in_every_revision() {
             link.run(errand).await.unwrap();
         }
         link.close().await;
-        says(&fails(&link, "hello").await, ErrorKind::ConnectionClosed, &["closed"]);
+        assert_error(&fails(&link, "hello").await, ErrorKind::ConnectionClosed, &["closed"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_reach_the_call_they_belong_to() {
-    let toy = Toy::serve(Http::new().sse_2024()).await;
-    for (revision, url) in everywhere(&toy).await {
+async fn server_to_client_requests_reach_their_call() {
+    let server = HttpServer::serve(Http::new().sse_2024()).await;
+    for (revision, url) in all_revisions(&server).await {
         if revision == MODERN {
             continue;
         }
@@ -58,36 +58,36 @@ async fn questions_reach_the_call_they_belong_to() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_call_ends_at_the_server() {
-    let toy = Toy::serve(Http::new().sse_2024()).await;
-    for (revision, url) in everywhere(&toy).await {
+    let server = HttpServer::serve(Http::new().sse_2024()).await;
+    for (revision, url) in all_revisions(&server).await {
         let link = connect_pinned(&url, revision).await;
         let mut waiting = begin(&link, tool("gate", "{}"));
         waiting.run_for(std::time::Duration::from_millis(10)).await;
-        toy.has_calls(1).await;
+        server.has_calls(1).await;
         drop(waiting);
-        toy.has_calls(0).await;
+        server.has_calls(0).await;
         assert_eq!(call(&link, "still").await.unwrap(), "still", "{revision}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn listens_hear_what_they_asked_for() {
-    let toy = Toy::serve(Http::new().sse_2024()).await;
-    for (revision, url) in everywhere(&toy).await {
+async fn subscriptions_receive_the_changes_of_their_filter() {
+    let server = HttpServer::serve(Http::new().sse_2024()).await;
+    for (revision, url) in all_revisions(&server).await {
         let link = connect_pinned(&url, revision).await;
         let mut listening = listen(&link, &["toy:1"]);
-        soon(listening.hear(1)).await;
-        let Notification::Acknowledged(agreed) = &listening.heard[0] else { panic!() };
+        soon(listening.receive(1)).await;
+        let Notification::Acknowledged(agreed) = &listening.received[0] else { panic!() };
         assert!(agreed.tools && agreed.uris.contains("toy:1"), "{revision}: {agreed:?}");
         // The session's GET stream is opened in the background.
         listening.run_for(std::time::Duration::from_millis(100)).await;
         for uri in ["toy:2", "toy:1"] {
-            toy.changes.send(Notification::ResourceUpdated { uri: uri.into() }).unwrap();
+            server.changes.send(Notification::ResourceUpdated { uri: uri.into() }).unwrap();
         }
-        toy.changes.send(Notification::ToolsChanged).unwrap();
-        soon(listening.hear(3)).await;
-        let heard = format!("{:?}", &listening.heard[1..]);
-        assert_eq!(heard, r#"[ResourceUpdated { uri: "toy:1" }, ToolsChanged]"#, "{revision}");
+        server.changes.send(Notification::ToolsChanged).unwrap();
+        soon(listening.receive(3)).await;
+        let received = format!("{:?}", &listening.received[1..]);
+        assert_eq!(received, r#"[ResourceUpdated { uri: "toy:1" }, ToolsChanged]"#, "{revision}");
         link.close().await;
         let end = soon(listening.done()).await;
         assert!(matches!(end, Outcome::Complete(Reply::Listened)), "{revision}: {end:?}");
@@ -95,15 +95,15 @@ async fn listens_hear_what_they_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_lets_go_is_met_again() {
-    let toy = Toy::serve(Http::new()).await;
+async fn a_released_connection_is_resumed() {
+    let server = HttpServer::serve(Http::new()).await;
     for revision in ["2025-06-18", "2025-11-25"] {
-        let link = connect_pinned(&toy.url(), revision).await;
+        let link = connect_pinned(&server.url(), revision).await;
         let mut calling = begin(&link, tool("let_go", r#"{"to":3}"#));
-        soon(calling.hear(3)).await;
+        soon(calling.receive(3)).await;
         // Long enough for some streams to be closed and resumed.
         calling.run_for(std::time::Duration::from_secs(20)).await;
-        toy.gate.add_permits(1);
+        server.gate.add_permits(1);
         assert_eq!(text(soon(calling.done()).await).unwrap(), "done");
         assert_eq!(calling.progress(), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0], "{revision}");
     }
@@ -111,23 +111,23 @@ async fn a_server_that_lets_go_is_met_again() {
 
 #[tokio::test(start_paused = true)]
 async fn the_newest_revision_is_found() {
-    let toy = Toy::serve(Http::new().sse_2024()).await;
-    let link = connect(&toy.url()).await;
+    let server = HttpServer::serve(Http::new().sse_2024()).await;
+    let link = connect(&server.url()).await;
     assert_eq!(link.about().revision, MODERN);
     assert!(link.about().supported.iter().any(|it| it == "2025-03-26"));
-    let link = connect(&toy.at("/sse")).await;
+    let link = connect(&server.at("/sse")).await;
     assert!(LEGACY.contains(&&*link.about().revision), "{:?}", link.about());
     assert_eq!(call(&link, "hello").await.unwrap(), "hello");
     // A pinned revision excludes all others.
-    let error = refused(&toy.at("/sse"), pinned(MODERN)).await;
-    says(&error, ErrorKind::UnsupportedProtocolVersion, &[MODERN]);
+    let error = refused(&server.at("/sse"), pinned(MODERN)).await;
+    assert_error(&error, ErrorKind::UnsupportedProtocolVersion, &[MODERN]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn stateless_servers_do_as_well() {
-    let toy = Toy::serve(Http::new().stateless()).await;
+    let server = HttpServer::serve(Http::new().stateless()).await;
     for revision in LEGACY {
-        let link = connect_pinned(&toy.url(), revision).await;
+        let link = connect_pinned(&server.url(), revision).await;
         assert_eq!(call(&link, "hello").await.unwrap(), "hello", "{revision}");
         link.close().await;
     }
@@ -135,9 +135,9 @@ async fn stateless_servers_do_as_well() {
 
 #[tokio::test(start_paused = true)]
 async fn any_request_by_its_name() {
-    let toy = Toy::serve(Http::new()).await;
+    let server = HttpServer::serve(Http::new()).await;
     for revision in LEGACY.into_iter().chain([MODERN]) {
-        let link = connect_pinned(&toy.url(), revision).await;
+        let link = connect_pinned(&server.url(), revision).await;
         let outbox = wharf_model::Outbox::new(
             std::sync::Arc::new(wharf_transport::TokioTimer),
             wharf_model::Deadlines::default(),
@@ -152,9 +152,9 @@ async fn any_request_by_its_name() {
 
 #[tokio::test]
 async fn two_hundred_calls_at_once() {
-    let toy = Toy::serve(Http::new()).await;
+    let server = HttpServer::serve(Http::new()).await;
     for revision in ["2025-11-25", MODERN] {
-        let link = connect_pinned(&toy.url(), revision).await;
+        let link = connect_pinned(&server.url(), revision).await;
         let mut calls = tokio::task::JoinSet::new();
         for number in 0..200 {
             let link = link.clone();
@@ -174,9 +174,9 @@ async fn two_hundred_calls_at_once() {
 
 #[tokio::test]
 async fn one_connection_serves_call_after_call() {
-    let toy = Toy::serve(Http::new()).await;
+    let server = HttpServer::serve(Http::new()).await;
     for revision in ["2025-11-25", MODERN] {
-        let (port, accepted) = counting_proxy(toy.port).await;
+        let (port, accepted) = counting_proxy(server.port).await;
         let link = connect_pinned(&format!("http://127.0.0.1:{port}/mcp"), revision).await;
         for _ in 0..10 {
             let mut counting = begin(&link, tool("count", r#"{"to":3}"#));

@@ -72,16 +72,16 @@ pub(crate) fn traced(
 }
 
 /// A call in flight.
-pub(crate) struct CallBuilder {
+pub(crate) struct HttpCall {
     exchange: ActiveCall,
-    pub(crate) heard: Vec<Notification>,
+    pub(crate) received: Vec<Notification>,
     pub(crate) asked: usize,
 }
 
-pub(crate) fn begin(link: &Arc<dyn ClientTransport>, request: Request) -> CallBuilder {
+pub(crate) fn begin(link: &Arc<dyn ClientTransport>, request: Request) -> HttpCall {
     let deadlines = Deadlines { idle: None, total: None };
     let exchange = ActiveCall::start(&**link, request, Arc::new(TokioTimer), deadlines);
-    CallBuilder { exchange: exchange.for_caller(), heard: Vec::new(), asked: 0 }
+    HttpCall { exchange: exchange.for_caller(), received: Vec::new(), asked: 0 }
 }
 
 pub(crate) fn tool(name: &str, arguments: &str) -> Request {
@@ -91,7 +91,7 @@ pub(crate) fn tool(name: &str, arguments: &str) -> Request {
     request
 }
 
-impl CallBuilder {
+impl HttpCall {
     /// Runs the call to its end. Server-to-client requests are answered with one root.
     pub(crate) async fn done(&mut self) -> Outcome {
         loop {
@@ -102,8 +102,8 @@ impl CallBuilder {
     }
 
     /// Runs the call until this many notifications have arrived.
-    pub(crate) async fn hear(&mut self, count: usize) {
-        while self.heard.len() < count {
+    pub(crate) async fn receive(&mut self, count: usize) {
+        while self.received.len() < count {
             let ended = self.step().await;
             assert!(ended.is_none(), "{ended:?}");
         }
@@ -112,7 +112,7 @@ impl CallBuilder {
     async fn step(&mut self) -> Option<Outcome> {
         match poll_fn(|cx| self.exchange.poll_event(cx)).await {
             Event::Done(outcome) => return Some(outcome),
-            Event::Notify(notification) => self.heard.push(notification),
+            Event::Notify(notification) => self.received.push(notification),
             Event::ClientRequest(id, ClientRequest::Roots) => {
                 self.asked += 1;
                 let answer = r#"{"roots":[{"uri":"file:///here"}]}"#.to_owned();
@@ -129,7 +129,7 @@ impl CallBuilder {
         poll_fn(|cx| {
             while let Poll::Ready(event) = self.exchange.poll_event(cx) {
                 match event {
-                    Event::Notify(notification) => self.heard.push(notification),
+                    Event::Notify(notification) => self.received.push(notification),
                     other => panic!("{other:?}"),
                 }
             }
@@ -144,7 +144,7 @@ impl CallBuilder {
             Notification::Progress { progress, .. } => Some(*progress),
             _ => None,
         };
-        self.heard.iter().filter_map(number).collect()
+        self.received.iter().filter_map(number).collect()
     }
 }
 
@@ -168,7 +168,7 @@ pub(crate) async fn fails(link: &Arc<dyn ClientTransport>, name: &str) -> Error 
     call(link, name).await.unwrap_err()
 }
 
-pub(crate) fn listen(link: &Arc<dyn ClientTransport>, uris: &[&str]) -> CallBuilder {
+pub(crate) fn listen(link: &Arc<dyn ClientTransport>, uris: &[&str]) -> HttpCall {
     let filter = SubscriptionFilter {
         tools: true,
         uris: uris.iter().map(|uri| (*uri).to_owned()).collect(),
@@ -185,7 +185,7 @@ pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
 }
 
 #[track_caller]
-pub(crate) fn says(error: &Error, kind: ErrorKind, words: &[&str]) {
+pub(crate) fn assert_error(error: &Error, kind: ErrorKind, words: &[&str]) {
     assert_eq!(error.kind, kind, "{error:?}");
     for word in words {
         assert!(error.message.contains(word), "{word:?} in {error:?}");

@@ -25,7 +25,7 @@ use wharf_transport::{
 use wharf_wire::ServerProtocol;
 
 #[derive(Clone)]
-pub(crate) struct Toy {
+pub(crate) struct HttpServer {
     pub(crate) gate: Arc<Semaphore>,
     pub(crate) changes: broadcast::Sender<Notification>,
     calls: Arc<AtomicUsize>,
@@ -34,20 +34,20 @@ pub(crate) struct Toy {
 }
 
 /// Counts a call while it is in flight.
-struct Alive(Arc<AtomicUsize>);
+struct HttpCallGuard(Arc<AtomicUsize>);
 
-impl Drop for Alive {
+impl Drop for HttpCallGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl Service for Toy {
+impl Service for HttpServer {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let toy = self.clone();
+        let server = self.clone();
         if request.method == Method::Listen {
             let filter = request.filter.clone().unwrap_or_default();
-            let mut changes = toy.changes.subscribe();
+            let mut changes = server.changes.subscribe();
             return Box::pin(async move {
                 outbox.notify(Notification::Acknowledged(filter.read(Clone::clone)));
                 loop {
@@ -58,8 +58,8 @@ impl Service for Toy {
                 }
             });
         }
-        toy.calls.fetch_add(1, Ordering::SeqCst);
-        let alive = Alive(toy.calls.clone());
+        server.calls.fetch_add(1, Ordering::SeqCst);
+        let alive = HttpCallGuard(server.calls.clone());
         let arguments: Value = serde_json::from_str(request.arguments()).unwrap();
         Box::pin(async move {
             let _alive = alive;
@@ -67,11 +67,11 @@ impl Service for Toy {
             match (request.method, &*request.target()) {
                 (Method::Discover, _) => return Reply::Discover(Box::new(discovery())).into(),
                 (_, "count") => count(&outbox, to).await,
-                (_, "gate") => toy.gate.acquire().await.unwrap().forget(),
+                (_, "gate") => server.gate.acquire().await.unwrap().forget(),
                 (_, "let_go") => {
                     count(&outbox, to).await;
                     outbox.release_connection();
-                    toy.gate.acquire().await.unwrap().forget();
+                    server.gate.acquire().await.unwrap().forget();
                     count(&outbox, to).await;
                 }
                 (_, "ask") => {
@@ -107,10 +107,10 @@ async fn count(outbox: &Outbox, to: u64) {
     }
 }
 
-impl Toy {
-    pub(crate) async fn serve(http: Http) -> Toy {
+impl HttpServer {
+    pub(crate) async fn serve(http: Http) -> HttpServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let toy = Toy {
+        let server = HttpServer {
             gate: Arc::new(Semaphore::new(0)),
             changes: broadcast::Sender::new(64),
             calls: Arc::default(),
@@ -121,14 +121,14 @@ impl Toy {
             ServerProtocol::new(Implementation::new("toy", "1")).default_log_level(LogLevel::Debug);
         let host = ServerContext {
             wire: Arc::new(wire),
-            service: Arc::new(toy.clone()),
+            service: Arc::new(server.clone()),
             timer: Arc::new(TokioTimer),
             deadlines: Deadlines { idle: None, total: None },
             limits: LineLimits::default(),
         };
-        let service = HttpService::new(Arc::new(host), http, toy.shutdown.clone());
+        let service = HttpService::new(Arc::new(host), http, server.shutdown.clone());
         tokio::spawn(serve(service, listener));
-        toy
+        server
     }
 
     pub(crate) fn url(&self) -> String {

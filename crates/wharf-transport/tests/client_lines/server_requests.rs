@@ -14,8 +14,8 @@ use wharf_model::{BoxFuture, ClientRequest, Error};
 use wharf_transport::client::UnsolicitedRequestHandler;
 
 use crate::{
-    bed::{CallBuilder, Trail, options, say, tool, until},
-    peer::{legacy, modern},
+    scripted_peer::{legacy, modern},
+    support::{StreamCall, TraceLog, call_text, options, tool, until},
 };
 
 fn question(id: u64) -> Value {
@@ -23,9 +23,9 @@ fn question(id: u64) -> Value {
 }
 
 /// Responds when the test allows it.
-struct Slow(Arc<Semaphore>);
+struct GatedHandler(Arc<Semaphore>);
 
-impl UnsolicitedRequestHandler for Slow {
+impl UnsolicitedRequestHandler for GatedHandler {
     fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>> {
         assert_eq!(ask, ClientRequest::Roots);
         let gate = self.0.clone();
@@ -43,14 +43,14 @@ fn roots(answer: &Value) -> &Value {
 #[tokio::test(start_paused = true)]
 async fn pings_are_answered_and_unknown_requests_refused_while_a_call_is_under_way() {
     let (mut peer, link) = legacy(options()).await;
-    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let calling = tokio::spawn(async move { call_text(&link, "x").await });
     let call = peer.expect("tools/call").await;
     peer.send(json!({"jsonrpc": "2.0", "id": "a", "method": "ping"})).await;
     assert_eq!(peer.read().await, json!({"jsonrpc": "2.0", "id": "a", "result": {}}));
     peer.send(json!({"jsonrpc": "2.0", "id": call["id"], "method": "no/such"})).await;
     let refused = peer.read().await;
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&call["id"], &json!(-32601)));
-    peer.say(&call, "x").await;
+    peer.reply_text(&call, "x").await;
     calling.await.unwrap().unwrap();
 }
 
@@ -58,13 +58,13 @@ async fn pings_are_answered_and_unknown_requests_refused_while_a_call_is_under_w
 async fn a_question_goes_to_the_only_call_or_else_to_the_orphans() {
     let mut options = options();
     let gate = Arc::new(Semaphore::new(100));
-    options.orphans = Arc::new(Slow(gate));
+    options.orphans = Arc::new(GatedHandler(gate));
     let (mut peer, link) = legacy(options).await;
     peer.send(question(1)).await;
     assert_eq!(roots(&peer.read().await), "file:///orphan");
     let spawn = || {
         let link = link.clone();
-        tokio::spawn(async move { say(&link, "x").await })
+        tokio::spawn(async move { call_text(&link, "x").await })
     };
     let one = spawn();
     let call = peer.expect("tools/call").await;
@@ -74,8 +74,8 @@ async fn a_question_goes_to_the_only_call_or_else_to_the_orphans() {
     let second = peer.expect("tools/call").await;
     peer.send(question(3)).await;
     assert_eq!(roots(&peer.read().await), "file:///orphan");
-    peer.say(&call, "one").await;
-    peer.say(&second, "two").await;
+    peer.reply_text(&call, "one").await;
+    peer.reply_text(&second, "two").await;
     one.await.unwrap().unwrap();
     other.await.unwrap().unwrap();
 }
@@ -85,7 +85,7 @@ async fn a_question_taken_back_is_not_answered_and_makes_room() {
     let mut options = options();
     options.limits.asks = 2;
     let gate = Arc::new(Semaphore::new(0));
-    options.orphans = Arc::new(Slow(gate.clone()));
+    options.orphans = Arc::new(GatedHandler(gate.clone()));
     let (mut peer, _link) = legacy(options).await;
     peer.send(question(1)).await;
     peer.send(question(2)).await;
@@ -107,7 +107,7 @@ async fn a_question_taken_back_is_not_answered_and_makes_room() {
 #[tokio::test(start_paused = true)]
 async fn a_question_of_a_call_that_is_given_up_ends_with_it() {
     let (mut peer, link) = legacy(options()).await;
-    let mut calling = CallBuilder::start(&link, tool("x"));
+    let mut calling = StreamCall::start(&link, tool("x"));
     assert!(timeout(Duration::from_secs(1), calling.next()).await.is_err());
     peer.expect("tools/call").await;
     peer.send(question(1)).await;
@@ -123,7 +123,7 @@ async fn a_question_of_a_call_that_is_given_up_ends_with_it() {
 #[tokio::test(start_paused = true)]
 async fn a_modern_client_answers_no_requests() {
     let mut options = options();
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let (mut peer, _link) = modern(options).await;
     peer.send(question(1)).await;
     peer.send(json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).await;
@@ -134,9 +134,9 @@ async fn a_modern_client_answers_no_requests() {
 
 /// Responds at once, and counts.
 #[derive(Debug, Default)]
-struct Counting(AtomicUsize);
+struct CountingHandler(AtomicUsize);
 
-impl UnsolicitedRequestHandler for Counting {
+impl UnsolicitedRequestHandler for CountingHandler {
     fn ask(&self, _: ClientRequest) -> BoxFuture<Result<String, Error>> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::ready(Ok(format!(r#"{{"roots":[],"x":"{}"}}"#, "x".repeat(10_000)))))
@@ -147,9 +147,9 @@ impl UnsolicitedRequestHandler for Counting {
 async fn a_server_that_takes_no_answers_gets_no_more() {
     let mut options = options();
     (options.limits.asks, options.limits.outgoing) = (4, 4);
-    let counting = Arc::new(Counting::default());
+    let counting = Arc::new(CountingHandler::default());
     options.orphans = counting.clone();
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let (mut peer, _link) = legacy(options).await;
     for id in 1..=200 {
         peer.send(question(id)).await;

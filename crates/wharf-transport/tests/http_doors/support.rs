@@ -23,31 +23,31 @@ use wharf_wire::ServerProtocol;
 /// Replies to `now` at once, to `gate` when the test opens it, to `ask` when the client has
 /// responded, to `long` with a megabyte, to `nonce-…` with its name. `flood` never stops sending,
 /// and `who` returns the caller.
-struct Toy {
+struct EndpointService {
     gate: Arc<Semaphore>,
     running: Arc<AtomicUsize>,
 }
 
 /// Counts a call while it is in flight, however it ends.
-struct Running(Arc<AtomicUsize>);
+struct RunningGuard(Arc<AtomicUsize>);
 
-impl Running {
+impl RunningGuard {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
-        Running(count.clone())
+        RunningGuard(count.clone())
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl Service for Toy {
+impl Service for EndpointService {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let gate = self.gate.clone();
-        let running = Running::new(&self.running);
+        let running = RunningGuard::new(&self.running);
         let name = request.target().into_owned();
         Box::pin(async move {
             let _running = running;
@@ -89,7 +89,7 @@ impl Service for Toy {
 }
 
 /// An endpoint, and handles to control it.
-pub(crate) struct Bed {
+pub(crate) struct TestEndpoint {
     pub(crate) service: HttpService,
     pub(crate) gate: Arc<Semaphore>,
     pub(crate) shutdown: Shutdown,
@@ -97,25 +97,25 @@ pub(crate) struct Bed {
     host: Arc<ServerContext>,
 }
 
-impl Bed {
-    pub(crate) fn new(http: Http) -> Bed {
-        Bed::with(http, |_| {})
+impl TestEndpoint {
+    pub(crate) fn new(http: Http) -> TestEndpoint {
+        TestEndpoint::with(http, |_| {})
     }
 
-    pub(crate) fn with(http: Http, change: impl FnOnce(&mut LineLimits)) -> Bed {
+    pub(crate) fn with(http: Http, change: impl FnOnce(&mut LineLimits)) -> TestEndpoint {
         let (gate, running) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let mut limits = LineLimits::default();
         change(&mut limits);
         let host = Arc::new(ServerContext {
             wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-            service: Arc::new(Toy { gate: gate.clone(), running: running.clone() }),
+            service: Arc::new(EndpointService { gate: gate.clone(), running: running.clone() }),
             timer: Arc::new(TokioTimer),
             deadlines: Deadlines::default(),
             limits,
         });
         let shutdown = Shutdown::new();
         let service = HttpService::new(host.clone(), http, shutdown.clone());
-        Bed { service, gate, shutdown, running, host }
+        TestEndpoint { service, gate, shutdown, running, host }
     }
 
     /// Completes when this many calls are in flight.
@@ -130,7 +130,7 @@ impl Bed {
 
     /// Completes when no connection is left and the endpoint is dropped.
     pub(crate) async fn until_nothing_is_left(self) {
-        let Bed { service, host, running, .. } = self;
+        let TestEndpoint { service, host, running, .. } = self;
         drop(service);
         let gone = async {
             while Arc::strong_count(&host) > 1 {

@@ -6,8 +6,8 @@ use serde_json::json;
 use wharf_model::{ErrorKind, Event, SubscriptionFilter};
 
 use crate::{
-    bed::{CallBuilder, Trail, listening, options, say, tool, until},
-    peer::{legacy, modern},
+    scripted_peer::{legacy, modern},
+    support::{StreamCall, TraceLog, call_text, listening, options, tool, until},
 };
 
 #[tokio::test(start_paused = true)]
@@ -18,7 +18,7 @@ async fn a_line_too_long_fails_the_call_and_not_the_link() {
     for end in ["\n", ""] {
         let calling = tokio::spawn({
             let link = link.clone();
-            async move { say(&link, "x").await }
+            async move { call_text(&link, "x").await }
         });
         peer.expect("tools/call").await;
         peer.print(&format!("{}{end}", "x".repeat(5000))).await;
@@ -31,18 +31,18 @@ async fn a_line_too_long_fails_the_call_and_not_the_link() {
         peer.print(&"x".repeat(50_000)).await;
     }
     peer.print("\n").await;
-    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let calling = tokio::spawn(async move { call_text(&link, "x").await });
     let call = peer.expect("tools/call").await;
-    peer.say(&call, "fits").await;
+    peer.reply_text(&call, "fits").await;
     assert_eq!(calling.await.unwrap().unwrap(), "fits");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_nobody_asked_for_is_skipped() {
     let mut options = options();
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let (mut peer, link) = modern(options).await;
-    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let calling = tokio::spawn(async move { call_text(&link, "x").await });
     let call = peer.expect("tools/call").await;
     peer.print("debug: called\n\u{1b}[2J\n{\"half\n").await;
     peer.reply(&json!({"id": 9999}), json!({})).await;
@@ -51,7 +51,7 @@ async fn what_nobody_asked_for_is_skipped() {
         peer.send(json!({"jsonrpc": "2.0", "method": method, "params": {"progressToken": 1}}))
             .await;
     }
-    peer.say(&call, "found").await;
+    peer.reply_text(&call, "found").await;
     assert_eq!(calling.await.unwrap().unwrap(), "found");
     assert_eq!(trail.count("# skipped"), 3, "{:?}", trail.all());
 }
@@ -59,7 +59,7 @@ async fn what_nobody_asked_for_is_skipped() {
 #[tokio::test(start_paused = true)]
 async fn babble_without_end_breaks_the_connection() {
     let (mut peer, link) = modern(options()).await;
-    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let calling = tokio::spawn(async move { call_text(&link, "x").await });
     peer.expect("tools/call").await;
     for _ in 0..3 {
         peer.print(&"yes\n".repeat(500)).await;
@@ -75,24 +75,24 @@ async fn no_more_calls_than_the_limit_are_under_way() {
     let (mut peer, link) = modern(options).await;
     let hang = || {
         let link = link.clone();
-        tokio::spawn(async move { say(&link, "x").await })
+        tokio::spawn(async move { call_text(&link, "x").await })
     };
     let hanging = [hang(), hang()];
     let first = peer.expect("tools/call").await;
     peer.expect("tools/call").await;
-    assert_eq!(say(&link, "x").await.unwrap_err().kind, ErrorKind::Overloaded);
-    peer.say(&first, "done").await;
+    assert_eq!(call_text(&link, "x").await.unwrap_err().kind, ErrorKind::Overloaded);
+    peer.reply_text(&first, "done").await;
     until(|| hanging.iter().any(|it| it.is_finished())).await;
     let next = hang();
     let call = peer.expect("tools/call").await;
-    peer.say(&call, "next").await;
+    peer.reply_text(&call, "next").await;
     assert_eq!(next.await.unwrap().unwrap(), "next");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_error_without_an_id_fails_the_only_call() {
     let (mut peer, link) = legacy(options()).await;
-    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let calling = tokio::spawn(async move { call_text(&link, "x").await });
     peer.expect("tools/call").await;
     peer.refuse(&json!({"id": null}), -32700).await;
     assert_eq!(calling.await.unwrap().unwrap_err().kind, ErrorKind::ParseError);
@@ -101,23 +101,23 @@ async fn an_error_without_an_id_fails_the_only_call() {
 #[tokio::test(start_paused = true)]
 async fn a_late_reply_is_nobodys() {
     let (mut peer, link) = modern(options()).await;
-    let mut calling = CallBuilder::start(&link, tool("x"));
+    let mut calling = StreamCall::start(&link, tool("x"));
     assert!(tokio::time::timeout(Duration::from_secs(1), calling.next()).await.is_err());
     let call = peer.expect("tools/call").await;
     drop(calling);
     let cancelled = peer.expect("notifications/cancelled").await;
     assert_eq!(cancelled["params"]["requestId"], call["id"]);
-    peer.say(&call, "late").await;
-    let calling = tokio::spawn(async move { say(&link, "y").await });
+    peer.reply_text(&call, "late").await;
+    let calling = tokio::spawn(async move { call_text(&link, "y").await });
     let call = peer.expect("tools/call").await;
-    peer.say(&call, "own").await;
+    peer.reply_text(&call, "own").await;
     assert_eq!(calling.await.unwrap().unwrap(), "own");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_nobody_polls_holds_the_others_up_only_for_a_while() {
     let (mut peer, link) = modern(options()).await;
-    let mut deaf = CallBuilder::start(&link, tool("deaf"));
+    let mut deaf = StreamCall::start(&link, tool("deaf"));
     assert!(tokio::time::timeout(Duration::from_secs(1), deaf.next()).await.is_err());
     let call = peer.expect("tools/call").await;
     let params = json!({"progressToken": call["id"], "progress": 1});
@@ -126,17 +126,17 @@ async fn a_call_that_nobody_polls_holds_the_others_up_only_for_a_while() {
             json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
         peer.send(progress).await;
     }
-    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let calling = tokio::spawn(async move { call_text(&link, "x").await });
     let other = peer.expect("tools/call").await;
-    peer.say(&other, "through").await;
+    peer.reply_text(&other, "through").await;
     assert_eq!(calling.await.unwrap().unwrap(), "through");
-    let mut heard = 0;
+    let mut received = 0;
     while let Ok(Event::Notify(_)) = tokio::time::timeout(Duration::from_secs(1), deaf.next()).await
     {
-        heard += 1;
+        received += 1;
     }
-    assert!((200..500).contains(&heard), "{heard}");
-    peer.say(&call, "heard").await;
+    assert!((200..500).contains(&received), "{received}");
+    peer.reply_text(&call, "heard").await;
     let (_, outcome) = deaf.end().await;
     assert!(matches!(outcome, wharf_model::Outcome::Complete(_)), "{outcome:?}");
 }
@@ -150,7 +150,7 @@ async fn a_server_that_reads_nothing_holds_back_its_callers_only() {
     for id in 0..5000 {
         peer.send(json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).await;
     }
-    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let calling = tokio::spawn(async move { call_text(&link, "x").await });
     let call = loop {
         let message = peer.read().await;
         if message["method"] == "tools/call" {
@@ -158,14 +158,14 @@ async fn a_server_that_reads_nothing_holds_back_its_callers_only() {
         }
         assert_eq!(message["result"], json!({}));
     };
-    peer.say(&call, "read").await;
+    peer.reply_text(&call, "read").await;
     assert_eq!(calling.await.unwrap().unwrap(), "read");
 }
 
 #[tokio::test(start_paused = true)]
 async fn messages_of_the_oddest_shapes_do_no_harm() {
     let (mut peer, link) = legacy(options()).await;
-    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let calling = tokio::spawn(async move { call_text(&link, "x").await });
     let call = peer.expect("tools/call").await;
     let deep = |open: &str, close: &str| open.repeat(100_000) + &close.repeat(100_000);
     peer.print(&format!("{}\n", deep("[", "]"))).await;
@@ -187,7 +187,7 @@ async fn messages_of_the_oddest_shapes_do_no_harm() {
     ] {
         peer.send(odd).await;
     }
-    peer.say(&call, "unharmed").await;
+    peer.reply_text(&call, "unharmed").await;
     let ended = calling.await.unwrap();
     assert!(
         ended.is_ok() || ended.as_ref().is_err_and(|error| !error.message.is_empty()),
@@ -198,17 +198,17 @@ async fn messages_of_the_oddest_shapes_do_no_harm() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_answered_is_not_cancelled() {
     let mut options = options();
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let (mut peer, link) = modern(options).await;
-    let mut calling = CallBuilder::start(&link, tool("x"));
+    let mut calling = StreamCall::start(&link, tool("x"));
     assert!(tokio::time::timeout(Duration::from_secs(1), calling.next()).await.is_err());
     let call = peer.expect("tools/call").await;
-    peer.say(&call, "there already").await;
+    peer.reply_text(&call, "there already").await;
     trail.until("there already").await;
     drop(calling);
-    let calling = tokio::spawn(async move { say(&link, "y").await });
+    let calling = tokio::spawn(async move { call_text(&link, "y").await });
     let call = peer.expect("tools/call").await;
-    peer.say(&call, "y").await;
+    peer.reply_text(&call, "y").await;
     calling.await.unwrap().unwrap();
 }
 
@@ -216,10 +216,10 @@ async fn a_call_that_was_answered_is_not_cancelled() {
 async fn a_text_arrives_as_it_is_whatever_it_holds() {
     let (mut peer, link) = modern(options()).await;
     let text = "tab\t line\n del\u{7f} nul\0 end\u{2028}";
-    let calling = tokio::spawn(async move { say(&link, text).await });
+    let calling = tokio::spawn(async move { call_text(&link, text).await });
     let call = peer.expect("tools/call").await;
     assert_eq!(call["params"]["name"], text);
-    peer.say(&call, text).await;
+    peer.reply_text(&call, text).await;
     assert_eq!(calling.await.unwrap().unwrap(), text);
 }
 
@@ -229,16 +229,16 @@ async fn many_listens_that_nobody_polls_hold_a_call_up_no_longer_than_one() {
     let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
     let mut deaf = Vec::new();
     for _ in 0..20 {
-        let mut calling = CallBuilder::start(&link, listening(filter.clone()));
-        calling.heard().await;
+        let mut calling = StreamCall::start(&link, listening(filter.clone()));
+        calling.next_notification().await;
         deaf.push(calling);
     }
     for _ in 0..300 {
         let method = "notifications/tools/list_changed";
         peer.send(json!({"jsonrpc": "2.0", "method": method})).await;
     }
-    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let calling = tokio::spawn(async move { call_text(&link, "x").await });
     let call = peer.expect("tools/call").await;
-    peer.say(&call, "through").await;
+    peer.reply_text(&call, "through").await;
     assert_eq!(calling.await.unwrap().unwrap(), "through");
 }

@@ -32,23 +32,23 @@ use wharf_transport::{
 use wharf_wire::{ClientIdentity, ServerProtocol};
 
 /// Behaves as the name of the called tool describes.
-pub(crate) struct Toy {
+pub(crate) struct StreamService {
     changes: broadcast::Sender<Notification>,
     under_way: Arc<AtomicUsize>,
     listens: Arc<AtomicUsize>,
 }
 
 /// Counts a call while it is in flight, however it ends.
-struct Counted(Arc<AtomicUsize>);
+struct StreamCallGuard(Arc<AtomicUsize>);
 
-impl Counted {
+impl StreamCallGuard {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
-        Counted(count.clone())
+        StreamCallGuard(count.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for StreamCallGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -75,12 +75,12 @@ fn discovery() -> Discovery {
     Discovery { capabilities, instructions: Some("be gentle".into()), ..Discovery::default() }
 }
 
-impl Service for Toy {
+impl Service for StreamService {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let name = request.target().into_owned();
         let mut changes = self.changes.subscribe();
         let count = if request.method == Method::Listen { &self.listens } else { &self.under_way };
-        let counted = Counted::new(count);
+        let counted = StreamCallGuard::new(count);
         Box::pin(async move {
             let _counted = counted;
             match (request.method, &*name) {
@@ -124,7 +124,7 @@ impl Service for Toy {
 }
 
 /// The server, and handles to control it.
-pub(crate) struct Bed {
+pub(crate) struct StreamServer {
     pub(crate) host: Arc<ServerContext>,
     pub(crate) shutdown: Shutdown,
     changes: broadcast::Sender<Notification>,
@@ -132,23 +132,23 @@ pub(crate) struct Bed {
     listens: Arc<AtomicUsize>,
 }
 
-impl Bed {
-    pub(crate) fn new() -> Bed {
+impl StreamServer {
+    pub(crate) fn new() -> StreamServer {
         let (changes, _) = broadcast::channel(64);
         let (under_way, listens) = (Arc::default(), Arc::default());
-        let toy = Toy {
+        let service = StreamService {
             changes: changes.clone(),
             under_way: Arc::clone(&under_way),
             listens: Arc::clone(&listens),
         };
         let host = Arc::new(ServerContext {
             wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-            service: Arc::new(toy),
+            service: Arc::new(service),
             timer: Arc::new(TokioTimer),
             deadlines: Deadlines::default(),
             limits: LineLimits::default(),
         });
-        Bed { host, shutdown: Shutdown::new(), changes, under_way, listens }
+        StreamServer { host, shutdown: Shutdown::new(), changes, under_way, listens }
     }
 
     /// An in-process connection: the client's end, and the server's task.
@@ -204,11 +204,11 @@ pub(crate) fn pinned(date: &str) -> ClientTransportOptions {
 
 /// Trace of a transport, one event per line: `>` sent, `<` received, `#` noted.
 #[derive(Clone, Default)]
-pub(crate) struct Trail(Arc<Mutex<Vec<String>>>);
+pub(crate) struct TraceLog(Arc<Mutex<Vec<String>>>);
 
-impl Trail {
-    pub(crate) fn on(options: &mut ClientTransportOptions) -> Trail {
-        let trail = Trail::default();
+impl TraceLog {
+    pub(crate) fn on(options: &mut ClientTransportOptions) -> TraceLog {
+        let trail = TraceLog::default();
         let lines = trail.0.clone();
         options.trace = Some(Arc::new(move |what: TraceEvent<'_>| {
             let line = match what {
@@ -251,15 +251,15 @@ pub(crate) fn listening(filter: SubscriptionFilter) -> Request {
 }
 
 /// A call, polled as its user would.
-pub(crate) struct CallBuilder(ActiveCall);
+pub(crate) struct StreamCall(ActiveCall);
 
-impl CallBuilder {
-    pub(crate) fn start(link: &Arc<dyn ClientTransport>, request: Request) -> CallBuilder {
+impl StreamCall {
+    pub(crate) fn start(link: &Arc<dyn ClientTransport>, request: Request) -> StreamCall {
         let deadlines = match request.method {
             Method::Listen => Deadlines { idle: None, total: None },
             _ => Deadlines { idle: Some(Duration::from_secs(60)), ..Deadlines::default() },
         };
-        CallBuilder(
+        StreamCall(
             ActiveCall::start(&**link, request, Arc::new(TokioTimer), deadlines).for_caller(),
         )
     }
@@ -279,7 +279,7 @@ impl CallBuilder {
     }
 
     /// Next notification, abbreviated.
-    pub(crate) async fn heard(&mut self) -> String {
+    pub(crate) async fn next_notification(&mut self) -> String {
         match self.next().await {
             Event::Notify(notification) => short(&notification),
             other => panic!("{other:?}"),
@@ -287,11 +287,11 @@ impl CallBuilder {
     }
 
     pub(crate) async fn end(mut self) -> (Vec<String>, Outcome) {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         loop {
             match self.next().await {
-                Event::Notify(notification) => heard.push(short(&notification)),
-                Event::Done(outcome) => return (heard, outcome),
+                Event::Notify(notification) => received.push(short(&notification)),
+                Event::Done(outcome) => return (received, outcome),
                 _ => {}
             }
         }
@@ -313,11 +313,14 @@ pub(crate) async fn call(
     link: &Arc<dyn ClientTransport>,
     request: Request,
 ) -> (Vec<String>, Outcome) {
-    CallBuilder::start(link, request).end().await
+    StreamCall::start(link, request).end().await
 }
 
 /// Text of a tool's result.
-pub(crate) async fn say(link: &Arc<dyn ClientTransport>, name: &str) -> Result<String, Error> {
+pub(crate) async fn call_text(
+    link: &Arc<dyn ClientTransport>,
+    name: &str,
+) -> Result<String, Error> {
     let (_, outcome) = call(link, tool(name)).await;
     match outcome {
         Outcome::Complete(Reply::Tool(result)) => {

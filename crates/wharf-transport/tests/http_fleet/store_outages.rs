@@ -6,28 +6,28 @@ use http::Request;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::bed::{Bed, NEWEST, tool};
+use crate::support::{NEWEST, SessionServer, tool};
 
-async fn health(bed: &Bed, path: &str) -> u16 {
+async fn health(server: &SessionServer, path: &str) -> u16 {
     let request = Request::builder().uri(path).header("host", "10.1.2.3:80");
-    bed.stranger(NEWEST).send(request, String::new()).await.status
+    server.client_without_session(NEWEST).send(request, String::new()).await.status
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_needs_a_store_is_refused_while_it_is_gone() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn requests_that_need_a_store_are_rejected_during_an_outage() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     for node in 0..3 {
-        bed.only(node);
+        server.only(node);
         assert_eq!(client.post(ping.clone()).await.status, 200);
-        assert_eq!((health(&bed, "/live").await, health(&bed, "/ready").await), (200, 200));
+        assert_eq!((health(&server, "/live").await, health(&server, "/ready").await), (200, 200));
     }
-    bed.ports.away(true);
+    server.ports.away(true);
     for round in 0..2 {
         for node in 0..3 {
-            bed.only(node);
-            let refused = bed.stranger(NEWEST).initialize("test").await;
+            server.only(node);
+            let refused = server.client_without_session(NEWEST).initialize("test").await;
             assert_eq!((refused.status, refused.retry_after.as_deref()), (503, Some("1")));
             assert_eq!(refused.json().await["error"]["code"], 1008);
             // A response that became a stream needs the store.
@@ -39,36 +39,39 @@ async fn what_needs_a_store_is_refused_while_it_is_gone() {
             // A request without a stream still works.
             let answer = client.tool(3, "now").await;
             assert_eq!(answer.status, 200, "{round} {node}");
-            assert_eq!((health(&bed, "/live").await, health(&bed, "/ready").await), (200, 503));
+            assert_eq!(
+                (health(&server, "/live").await, health(&server, "/ready").await),
+                (200, 503)
+            );
         }
-        bed.settle().await;
-        assert_eq!(bed.calls(), 0);
+        server.settle().await;
+        assert_eq!(server.calls(), 0);
         sleep(Duration::from_secs(60)).await;
     }
-    bed.ports.away(false);
+    server.ports.away(false);
     sleep(Duration::from_secs(5)).await;
     for node in 0..3 {
-        bed.only(node);
-        assert_eq!(health(&bed, "/ready").await, 200);
+        server.only(node);
+        assert_eq!(health(&server, "/ready").await, 200);
         assert_eq!(client.tool(3, "now").await.status, 200);
-        bed.client(NEWEST).await;
+        server.client(NEWEST).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_waits_for_the_store_and_loses_nothing() {
-    let bed = Bed::with_all(|_| {}, |lines| lines.output = 2048);
-    let client = bed.client(NEWEST).await;
+    let server = SessionServer::with_all(|_| {}, |lines| lines.output = 2048);
+    let client = server.client(NEWEST).await;
     let mut answer = client.post(tool(1, "wait_and_count", json!({"to": 200}))).await;
     answer.next().await.unwrap();
-    bed.ports.away(true);
-    bed.gate.add_permits(1);
+    server.ports.away(true);
+    server.gate.add_permits(1);
     let reading = tokio::spawn(async move { answer.messages().await });
     sleep(Duration::from_secs(120)).await;
     assert!(!reading.is_finished());
     // Back-pressure: the call waits meanwhile, so output does not accumulate.
-    assert_eq!(bed.calls(), 1);
-    bed.ports.away(false);
+    assert_eq!(server.calls(), 1);
+    server.ports.away(false);
     let messages = reading.await.unwrap();
     let ids: Vec<_> = messages.iter().map(|event| event.id.clone()).collect();
     let expected: Vec<_> = (1..=201).map(|number| format!("1-{number}")).collect();
@@ -76,53 +79,53 @@ async fn a_stream_waits_for_the_store_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_store_has_yet_to_get_is_kept_whatever_it_takes() {
-    let bed = Bed::with(|limits| limits.replay_total = 1);
-    let client = bed.client(NEWEST).await;
-    bed.only(0);
+async fn events_are_kept_until_the_store_has_them() {
+    let server = SessionServer::with(|limits| limits.replay_total = 1);
+    let client = server.client(NEWEST).await;
+    server.only(0);
     let mut answer = client.post(tool(1, "wait_and_count", json!({"to": 5}))).await;
     let last = answer.next().await.unwrap().id;
     drop(answer);
-    bed.ports.away(true);
-    bed.gate.add_permits(1);
+    server.ports.away(true);
+    server.gate.add_permits(1);
     sleep(Duration::from_secs(60)).await;
-    assert_eq!(bed.calls(), 0);
-    bed.ports.away(false);
+    assert_eq!(server.calls(), 0);
+    server.ports.away(false);
     sleep(Duration::from_secs(60)).await;
     for node in 0..3 {
-        bed.only(node);
+        server.only(node);
         assert_eq!(client.get(Some(&last)).await.messages().await.len(), 6, "{node}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_missed_on_the_bus_is_caught_up_with() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
+async fn missed_bus_messages_are_caught_up() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
     for node in 0..3 {
-        bed.only(node);
+        server.only(node);
         assert_eq!(client.tool(1, "now").await.status, 200);
     }
-    bed.ports.deaf(true);
-    bed.only(0);
+    server.ports.deaf(true);
+    server.only(0);
     assert_eq!(client.delete().await.status, 204);
-    bed.ports.deaf(false);
-    bed.ports.missed();
-    bed.settle().await;
+    server.ports.deaf(false);
+    server.ports.missed();
+    server.settle().await;
     for node in 0..3 {
-        bed.only(node);
+        server.only(node);
         assert_eq!(client.tool(1, "now").await.status, 404);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_a_server_knows_is_not_asked_for_again() {
-    let bed = Bed::new();
-    let client = bed.client(NEWEST).await;
-    let before = bed.ports.operations();
+async fn a_loaded_session_is_not_loaded_again() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
+    let before = server.ports.operations();
     for _ in 0..30 {
         assert_eq!(client.tool(1, "now").await.status, 200);
     }
     // Two more servers load the session; after that, it is not loaded again.
-    assert!(bed.ports.operations() - before <= 10, "{}", bed.ports.operations() - before);
+    assert!(server.ports.operations() - before <= 10, "{}", server.ports.operations() - before);
 }

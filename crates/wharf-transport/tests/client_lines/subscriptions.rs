@@ -17,8 +17,8 @@ use wharf_transport::client::connect_tcp;
 use wharf_wire::Revision;
 
 use crate::{
-    bed::{Bed, CallBuilder, Trail, listening, options, pinned, short},
-    peer::{Peer, Port, legacy, modern},
+    scripted_peer::{ReconnectPort, ScriptedPeer, legacy, modern},
+    support::{StreamCall, StreamServer, TraceLog, listening, options, pinned, short},
 };
 
 fn everything() -> SubscriptionFilter {
@@ -47,10 +47,10 @@ fn said(method: &str, params: Value) -> Value {
 #[tokio::test(start_paused = true)]
 async fn changes_are_heard_in_every_revision() {
     for date in Revision::ALL.map(Revision::as_str) {
-        let bed = Bed::new();
-        let link = bed.link(pinned(date)).await;
-        let mut calling = CallBuilder::start(&link, listening(everything()));
-        let agreed = calling.heard().await;
+        let server = StreamServer::new();
+        let link = server.link(pinned(date)).await;
+        let mut calling = StreamCall::start(&link, listening(everything()));
+        let agreed = calling.next_notification().await;
         assert_eq!(agreed, serde_json::to_string(&everything()).unwrap(), "{date}");
         for change in [
             updated("toy://b"),
@@ -59,14 +59,14 @@ async fn changes_are_heard_in_every_revision() {
             Notification::PromptsChanged,
             Notification::ResourcesChanged,
         ] {
-            bed.change(change).await;
+            server.change(change).await;
         }
         for change in ["updated toy://a", "ToolsChanged", "PromptsChanged", "ResourcesChanged"] {
-            assert_eq!(calling.heard().await, change, "{date}");
+            assert_eq!(calling.next_notification().await, change, "{date}");
         }
         if date == "2026-07-28" {
             drop(calling);
-            bed.until_listens(0).await;
+            server.until_listens(0).await;
         } else {
             link.close().await;
             let (_, outcome) = calling.end().await;
@@ -78,7 +78,7 @@ async fn changes_are_heard_in_every_revision() {
 #[tokio::test(start_paused = true)]
 async fn a_played_listen_agrees_to_what_the_server_can() {
     let (mut peer, link) = legacy(options()).await;
-    let mut calling = CallBuilder::start(&link, listening(everything()));
+    let mut calling = StreamCall::start(&link, listening(everything()));
     let answering = tokio::spawn(async move {
         let subscribe = peer.expect("resources/subscribe").await;
         assert_eq!(subscribe["params"]["uri"], "toy://a");
@@ -88,13 +88,13 @@ async fn a_played_listen_agrees_to_what_the_server_can() {
         peer
     });
     let agreed = SubscriptionFilter { prompts: false, resources: false, ..everything() };
-    assert_eq!(calling.heard().await, serde_json::to_string(&agreed).unwrap());
-    assert_eq!(calling.heard().await, "ToolsChanged");
-    assert_eq!(calling.heard().await, "updated toy://a");
+    assert_eq!(calling.next_notification().await, serde_json::to_string(&agreed).unwrap());
+    assert_eq!(calling.next_notification().await, "ToolsChanged");
+    assert_eq!(calling.next_notification().await, "updated toy://a");
     let mut peer = answering.await.unwrap();
     peer.send(said("notifications/prompts/list_changed", json!({}))).await;
     peer.send(said("notifications/tools/list_changed", json!({}))).await;
-    assert_eq!(calling.heard().await, "ToolsChanged");
+    assert_eq!(calling.next_notification().await, "ToolsChanged");
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,8 +103,8 @@ async fn a_resource_is_subscribed_once_and_unsubscribed_with_its_last_listen() {
     let listen = |filter| {
         let link = link.clone();
         tokio::spawn(async move {
-            let mut calling = CallBuilder::start(&link, listening(filter));
-            calling.heard().await;
+            let mut calling = StreamCall::start(&link, listening(filter));
+            calling.next_notification().await;
             calling
         })
     };
@@ -117,7 +117,7 @@ async fn a_resource_is_subscribed_once_and_unsubscribed_with_its_last_listen() {
     drop(first);
     assert!(timeout(Duration::from_secs(60), peer.read()).await.is_err());
     peer.send(said("notifications/resources/updated", json!({"uri": "toy://a"}))).await;
-    assert_eq!(second.heard().await, "updated toy://a");
+    assert_eq!(second.next_notification().await, "updated toy://a");
     drop(second);
     // A listener that follows the last one subscribes after the unsubscription.
     let third = listen(filter("toy://a"));
@@ -132,20 +132,20 @@ async fn a_resource_is_subscribed_once_and_unsubscribed_with_its_last_listen() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_subscription_fails_the_listen() {
     let (mut peer, link) = legacy(options()).await;
-    let calling = CallBuilder::start(&link, listening(everything()));
+    let calling = StreamCall::start(&link, listening(everything()));
     let ended = tokio::spawn(calling.end());
     let subscribe = peer.expect("resources/subscribe").await;
     peer.refuse(&subscribe, -32002).await;
-    let (heard, outcome) = ended.await.unwrap();
+    let (received, outcome) = ended.await.unwrap();
     let Outcome::Failed(error) = outcome else { panic!("{outcome:?}") };
-    assert_eq!((error.kind, heard.len()), (ErrorKind::ResourceNotFound, 0));
+    assert_eq!((error.kind, received.len()), (ErrorKind::ResourceNotFound, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_ends_a_listen_in_either_way() {
     for with_result in [true, false] {
         let (mut peer, link) = modern(options()).await;
-        let calling = CallBuilder::start(&link, listening(everything()));
+        let calling = StreamCall::start(&link, listening(everything()));
         let ended = tokio::spawn(calling.end());
         let listen = peer.expect("subscriptions/listen").await;
         let meta = json!({"io.modelcontextprotocol/subscriptionId": listen["id"]});
@@ -162,8 +162,8 @@ async fn a_server_ends_a_listen_in_either_way() {
             let params = json!({"requestId": listen["id"]});
             peer.send(said("notifications/cancelled", params)).await;
         }
-        let (heard, outcome) = ended.await.unwrap();
-        assert_eq!(heard, [r#"{"toolsListChanged":true}"#, "ToolsChanged"]);
+        let (received, outcome) = ended.await.unwrap();
+        assert_eq!(received, [r#"{"toolsListChanged":true}"#, "ToolsChanged"]);
         assert!(matches!(outcome, Outcome::Complete(Reply::Listened)), "{outcome:?}");
     }
 }
@@ -172,8 +172,8 @@ async fn a_server_ends_a_listen_in_either_way() {
 async fn a_listen_over_a_stream_ends_with_it() {
     let (mut peer, link) = legacy(options()).await;
     let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
-    let mut calling = CallBuilder::start(&link, listening(filter));
-    calling.heard().await;
+    let mut calling = StreamCall::start(&link, listening(filter));
+    calling.next_notification().await;
     peer.print("bye\n").await;
     drop(peer);
     let (_, outcome) = calling.end().await;
@@ -181,16 +181,16 @@ async fn a_listen_over_a_stream_ends_with_it() {
     assert_eq!(error.kind, ErrorKind::ConnectionClosed);
 }
 
-struct ServerNotification(Mutex<Vec<String>>);
+struct RecordedNotifications(Mutex<Vec<String>>);
 
-impl NotificationListener for ServerNotification {
+impl NotificationListener for RecordedNotifications {
     fn heard(&self, notification: &Notification) {
         self.0.lock().unwrap().push(short(notification));
     }
 }
 
 /// Answers two subscription requests.
-async fn subscribe<S: AsyncRead + AsyncWrite>(peer: &mut Peer<S>) {
+async fn subscribe<S: AsyncRead + AsyncWrite>(peer: &mut ScriptedPeer<S>) {
     for _ in 0..2 {
         let subscribe = peer.expect("resources/subscribe").await;
         peer.reply(&subscribe, json!({})).await;
@@ -199,12 +199,12 @@ async fn subscribe<S: AsyncRead + AsyncWrite>(peer: &mut Peer<S>) {
 
 #[tokio::test]
 async fn a_played_listen_goes_on_over_another_connection() {
-    let (port, address) = Port::open().await;
+    let (port, address) = ReconnectPort::open().await;
     let connecting = tokio::spawn(connect_tcp(address, pinned("2025-11-25")));
     let mut peer = port.accept().await;
     peer.initialize("2025-11-25").await;
     let link = connecting.await.unwrap().unwrap();
-    let ear = Arc::new(ServerNotification(Mutex::default()));
+    let ear = Arc::new(RecordedNotifications(Mutex::default()));
     let weak = Arc::downgrade(&ear);
     link.add_listener(weak);
     let filter = SubscriptionFilter {
@@ -212,8 +212,8 @@ async fn a_played_listen_goes_on_over_another_connection() {
         uris: uris(["toy://a", "toy://b"]),
         ..SubscriptionFilter::default()
     };
-    let mut calling = CallBuilder::start(&link, listening(filter.clone()));
-    let (agreed, ()) = tokio::join!(calling.heard(), subscribe(&mut peer));
+    let mut calling = StreamCall::start(&link, listening(filter.clone()));
+    let (agreed, ()) = tokio::join!(calling.next_notification(), subscribe(&mut peer));
     assert_eq!(agreed, serde_json::to_string(&filter).unwrap());
     drop(peer);
     let returning = async {
@@ -223,20 +223,20 @@ async fn a_played_listen_goes_on_over_another_connection() {
         peer
     };
     // Something may have changed while there was no subscription.
-    let (first, mut peer) = tokio::join!(calling.heard(), returning);
-    let missed = [first, calling.heard().await, calling.heard().await];
+    let (first, mut peer) = tokio::join!(calling.next_notification(), returning);
+    let missed = [first, calling.next_notification().await, calling.next_notification().await];
     assert_eq!(missed, ["ToolsChanged", "updated toy://a", "updated toy://b"]);
     peer.send(said("notifications/resources/updated", json!({"uri": "toy://b"}))).await;
-    assert_eq!(calling.heard().await, "updated toy://b");
+    assert_eq!(calling.next_notification().await, "updated toy://b");
     let ears = ear.0.lock().unwrap().clone();
     assert_eq!(ears[..3], ["ToolsChanged", "PromptsChanged", "ResourcesChanged"], "{ears:?}");
 }
 
 #[tokio::test]
 async fn a_listen_of_a_modern_server_goes_on_over_another_connection() {
-    let (port, address) = Port::open().await;
+    let (port, address) = ReconnectPort::open().await;
     let mut options = options();
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let connecting = tokio::spawn(connect_tcp(address, options));
     let acknowledge = |listen: &Value| {
         let meta = json!({"io.modelcontextprotocol/subscriptionId": listen["id"]});
@@ -247,7 +247,7 @@ async fn a_listen_of_a_modern_server_goes_on_over_another_connection() {
     let probe = peer.read().await;
     peer.discover(&probe).await;
     let link = connecting.await.unwrap().unwrap();
-    let mut calling = CallBuilder::start(&link, listening(everything()));
+    let mut calling = StreamCall::start(&link, listening(everything()));
     let asking = async {
         // A disconnect before the acknowledgement is reported to the caller.
         peer.expect("subscriptions/listen").await;
@@ -257,7 +257,7 @@ async fn a_listen_of_a_modern_server_goes_on_over_another_connection() {
     let Event::Done(Outcome::Failed(error)) = event else { panic!("{event:?}") };
     assert_eq!(error.kind, ErrorKind::ConnectionClosed);
 
-    let mut calling = CallBuilder::start(&link, listening(everything()));
+    let mut calling = StreamCall::start(&link, listening(everything()));
     let serving = tokio::spawn(async move {
         for end in [true, false] {
             let mut peer = port.accept().await;
@@ -271,10 +271,10 @@ async fn a_listen_of_a_modern_server_goes_on_over_another_connection() {
             }
         }
     });
-    let agreed = calling.heard().await;
-    let (heard, outcome) = timeout(Duration::from_secs(60), calling.end()).await.unwrap();
+    let agreed = calling.next_notification().await;
+    let (received, outcome) = timeout(Duration::from_secs(60), calling.end()).await.unwrap();
     assert_eq!(agreed, r#"{"toolsListChanged":true}"#);
-    assert_eq!(heard, ["ToolsChanged"], "{:?}", trail.all());
+    assert_eq!(received, ["ToolsChanged"], "{:?}", trail.all());
     assert!(matches!(outcome, Outcome::Complete(Reply::Listened)), "{outcome:?}");
     drop(link);
     serving.await.unwrap();
@@ -282,14 +282,14 @@ async fn a_listen_of_a_modern_server_goes_on_over_another_connection() {
 
 #[tokio::test]
 async fn a_listen_whose_server_is_gone_for_good_ends() {
-    let (port, address) = Port::open().await;
+    let (port, address) = ReconnectPort::open().await;
     let connecting = tokio::spawn(connect_tcp(address, pinned("2025-11-25")));
     let mut peer = port.accept().await;
     peer.initialize("2025-11-25").await;
     let link = connecting.await.unwrap().unwrap();
     let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
-    let mut calling = CallBuilder::start(&link, listening(filter));
-    calling.heard().await;
+    let mut calling = StreamCall::start(&link, listening(filter));
+    calling.next_notification().await;
     drop((peer, port));
     tokio::time::pause();
     let (_, outcome) = calling.end().await;
@@ -302,7 +302,7 @@ async fn a_subscription_that_is_never_answered_holds_up_no_other_for_ever() {
     let (mut peer, link) = legacy(options()).await;
     let follow = |uri: &str| {
         let filter = SubscriptionFilter { uris: uris([uri]), ..SubscriptionFilter::default() };
-        tokio::spawn(CallBuilder::start(&link, listening(filter)).end())
+        tokio::spawn(StreamCall::start(&link, listening(filter)).end())
     };
     let first = follow("toy://a");
     peer.expect("resources/subscribe").await;
@@ -320,7 +320,7 @@ async fn a_listen_that_nobody_polls_holds_up_no_other() {
     let (mut peer, link) = legacy(options()).await;
     let follow = |uri: &str| {
         let filter = SubscriptionFilter { uris: uris([uri]), ..SubscriptionFilter::default() };
-        CallBuilder::start(&link, listening(filter))
+        StreamCall::start(&link, listening(filter))
     };
     let mut kept = follow("toy://a");
     assert!(timeout(Duration::from_secs(1), kept.next()).await.is_err());

@@ -14,28 +14,28 @@ use serde_json::Value;
 use tokio::time::timeout;
 use wharf_transport::server::http::HttpBody;
 
-use crate::bed::{EVENTS, JSON};
+use crate::support::{EVENTS, JSON};
 
 /// A response whose body may still be in transit.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: u16,
     pub(crate) kind: String,
     pub(crate) session: Option<String>,
     pub(crate) retry_after: Option<String>,
     body: HttpBody,
     text: Vec<u8>,
-    events: VecDeque<Event>,
-    names: Names,
+    events: VecDeque<SseEvent>,
+    names: StreamNames,
     of: String,
 }
 
 /// Stream names for tests. Streams of shared sessions have unpredictable ids, so tests number them
 /// in the order of appearance.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names(Arc<Mutex<HashMap<String, Vec<String>>>>);
+pub(crate) struct StreamNames(Arc<Mutex<HashMap<String, Vec<String>>>>);
 
-impl Names {
+impl StreamNames {
     fn told(&self, session: &str, id: &str) -> String {
         let Some((stream, event)) = id.split_once('-').filter(|it| it.0 != "0") else {
             return id.to_owned();
@@ -65,16 +65,16 @@ impl Names {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Event {
+pub(crate) struct SseEvent {
     pub(crate) id: String,
     pub(crate) data: Value,
     pub(crate) retry: Option<u64>,
 }
 
-impl Answer {
-    pub(crate) fn new(reply: Response<HttpBody>, names: Names, of: String) -> Answer {
+impl TestResponse {
+    pub(crate) fn new(reply: Response<HttpBody>, names: StreamNames, of: String) -> TestResponse {
         let header = |name| reply.headers().get(name).map(|it| it.to_str().unwrap().to_owned());
-        Answer {
+        TestResponse {
             status: reply.status().as_u16(),
             kind: header("content-type").unwrap_or_default(),
             session: header("mcp-session-id"),
@@ -108,7 +108,7 @@ impl Answer {
     }
 
     /// Next event; `None` at the end of the stream.
-    pub(crate) async fn next(&mut self) -> Option<Event> {
+    pub(crate) async fn next(&mut self) -> Option<SseEvent> {
         assert_eq!((self.status, &*self.kind), (200, EVENTS), "{self:?}");
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -126,7 +126,7 @@ impl Answer {
         let text = std::str::from_utf8(&self.text).unwrap();
         let whole = text.rfind("\n\n").map_or(0, |end| end + 2);
         for block in text[..whole].split_terminator("\n\n") {
-            let mut event = Event::default();
+            let mut event = SseEvent::default();
             for line in block.lines() {
                 match line.split_once(": ") {
                     Some(("id", id)) => event.id = self.names.told(&self.of, id),
@@ -143,7 +143,7 @@ impl Answer {
     }
 
     /// Next event that carries a message.
-    pub(crate) async fn message(&mut self) -> Option<Event> {
+    pub(crate) async fn message(&mut self) -> Option<SseEvent> {
         loop {
             let event = self.next().await?;
             if !event.data.is_null() {
@@ -153,7 +153,7 @@ impl Answer {
     }
 
     /// Messages up to the end of the stream.
-    pub(crate) async fn messages(mut self) -> Vec<Event> {
+    pub(crate) async fn messages(mut self) -> Vec<SseEvent> {
         let mut messages = Vec::new();
         while let Some(event) = self.message().await {
             messages.push(event);

@@ -11,14 +11,16 @@ use tower_service::Service;
 use wharf_model::Principal;
 use wharf_transport::server::http::{Http, HttpBody};
 
-use crate::bed::{Bed, initialize, initialized, legacy_tool, limits, modern, said, tool};
+use crate::support::{
+    TestEndpoint, initialize, initialized, legacy_tool, limits, modern, said, tool,
+};
 
 fn http() -> Http {
     Http::new().sse_2024()
 }
 
 async fn request(
-    bed: &Bed,
+    endpoint_server: &TestEndpoint,
     request: http::request::Builder,
     who: Option<&str>,
     body: impl Into<String>,
@@ -27,12 +29,17 @@ async fn request(
     if let Some(who) = who {
         request.extensions_mut().insert(Principal::new(who));
     }
-    bed.service.clone().call(request).await.unwrap()
+    endpoint_server.service.clone().call(request).await.unwrap()
 }
 
-async fn post_as(bed: &Bed, who: Option<&str>, path: &str, body: String) -> Response<HttpBody> {
+async fn post_as(
+    endpoint_server: &TestEndpoint,
+    who: Option<&str>,
+    path: &str,
+    body: String,
+) -> Response<HttpBody> {
     let post = Request::post(path).header("content-type", "application/json");
-    request(bed, post, who, body).await
+    request(endpoint_server, post, who, body).await
 }
 
 async fn chunk(body: &mut HttpBody) -> Option<Bytes> {
@@ -50,22 +57,28 @@ async fn whole(reply: Response<HttpBody>) -> (u16, String) {
 }
 
 /// A client with an open event stream.
-struct Client<'a> {
-    bed: &'a Bed,
+struct SseClient<'a> {
+    endpoint_server: &'a TestEndpoint,
     who: Option<&'a str>,
     body: HttpBody,
-    heard: String,
+    received: String,
     endpoint: String,
 }
 
-impl<'a> Client<'a> {
-    async fn open(bed: &'a Bed, who: Option<&'a str>) -> Client<'a> {
+impl<'a> SseClient<'a> {
+    async fn open(endpoint_server: &'a TestEndpoint, who: Option<&'a str>) -> SseClient<'a> {
         let get = Request::get("/sse").header("accept", "text/event-stream");
-        let reply = request(bed, get, who, "").await;
+        let reply = request(endpoint_server, get, who, "").await;
         assert_eq!(reply.status(), 200);
         assert_eq!(reply.headers()["content-type"], "text/event-stream");
         let body = reply.into_body();
-        let mut client = Client { bed, who, body, heard: String::new(), endpoint: String::new() };
+        let mut client = SseClient {
+            endpoint_server,
+            who,
+            body,
+            received: String::new(),
+            endpoint: String::new(),
+        };
         let (event, data) = client.event().await.unwrap();
         assert_eq!(event, "endpoint");
         client.endpoint = format!("/{data}");
@@ -73,7 +86,10 @@ impl<'a> Client<'a> {
     }
 
     async fn post(&self, message: impl ToString) -> u16 {
-        post_as(self.bed, self.who, &self.endpoint, message.to_string()).await.status().as_u16()
+        post_as(self.endpoint_server, self.who, &self.endpoint, message.to_string())
+            .await
+            .status()
+            .as_u16()
     }
 
     async fn send(&self, message: impl ToString) {
@@ -83,15 +99,15 @@ impl<'a> Client<'a> {
     /// Name and data of the next event; `None` at the end of the stream.
     async fn event(&mut self) -> Option<(String, String)> {
         loop {
-            if let Some((event, rest)) = self.heard.split_once("\n\n") {
+            if let Some((event, rest)) = self.received.split_once("\n\n") {
                 let (name, data) = event.split_once('\n').unwrap();
                 let name = name.strip_prefix("event: ").unwrap().to_owned();
                 let data = data.strip_prefix("data: ").unwrap().to_owned();
-                self.heard = rest.to_owned();
+                self.received = rest.to_owned();
                 return Some((name, data));
             }
             let more = chunk(&mut self.body).await?;
-            self.heard.push_str(std::str::from_utf8(&more).unwrap());
+            self.received.push_str(std::str::from_utf8(&more).unwrap());
         }
     }
 
@@ -110,10 +126,10 @@ impl<'a> Client<'a> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_era_is_served_and_questions_are_asked() {
-    let bed = Bed::new(http());
+async fn every_revision_is_served_with_server_to_client_requests() {
+    let endpoint_server = TestEndpoint::new(http());
     for revision in ["2024-11-05", "2025-11-25"] {
-        let mut client = Client::open(&bed, None).await;
+        let mut client = SseClient::open(&endpoint_server, None).await;
         let reply = client.reply_to(initialize(revision)).await;
         assert_eq!(reply["result"]["protocolVersion"], revision);
         client.send(initialized()).await;
@@ -125,7 +141,7 @@ async fn every_era_is_served_and_questions_are_asked() {
         client.send(answer).await;
         assert_eq!(client.next().await.unwrap()["id"], 2);
     }
-    let mut client = Client::open(&bed, None).await;
+    let mut client = SseClient::open(&endpoint_server, None).await;
     assert_eq!(said(&client.reply_to(tool(1, "now")).await), "now");
     client.send(modern(2, "subscriptions/listen", json!({"notifications": {}}))).await;
     let told = client.next().await.unwrap();
@@ -134,8 +150,11 @@ async fn every_era_is_served_and_questions_are_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn ids_are_long_and_never_the_same() {
-    let bed = Bed::new(http());
-    let (one, other) = (Client::open(&bed, None).await, Client::open(&bed, None).await);
+    let endpoint_server = TestEndpoint::new(http());
+    let (one, other) = (
+        SseClient::open(&endpoint_server, None).await,
+        SseClient::open(&endpoint_server, None).await,
+    );
     for client in [&one, &other] {
         let id = client.endpoint.strip_prefix("/messages?session=").unwrap();
         assert!(id.len() == 32 && id.bytes().all(|it| it.is_ascii_hexdigit()), "{id}");
@@ -144,10 +163,10 @@ async fn ids_are_long_and_never_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_is_its_owners_and_nobody_else_can_tell_that_it_is_there() {
-    let bed = Bed::new(http());
-    let mut alice = Client::open(&bed, Some("alice")).await;
-    let nobody = Client::open(&bed, None).await;
+async fn a_session_is_visible_only_to_its_owner() {
+    let endpoint_server = TestEndpoint::new(http());
+    let mut alice = SseClient::open(&endpoint_server, Some("alice")).await;
+    let nobody = SseClient::open(&endpoint_server, None).await;
     let (own, foreign) = (alice.endpoint.clone(), nobody.endpoint.clone());
     let mut refusals = Vec::new();
     for (who, path) in [
@@ -159,7 +178,9 @@ async fn a_session_is_its_owners_and_nobody_else_can_tell_that_it_is_there() {
         (Some("alice"), "/messages?other=1"),
         (Some("alice"), "/messages"),
     ] {
-        refusals.push(whole(post_as(&bed, who, path, tool(1, "now").to_string()).await).await);
+        refusals.push(
+            whole(post_as(&endpoint_server, who, path, tool(1, "now").to_string()).await).await,
+        );
     }
     assert_eq!(refusals[0].0, 404);
     assert!(refusals.iter().all(|it| *it == refusals[0]), "{refusals:?}");
@@ -169,9 +190,9 @@ async fn a_session_is_its_owners_and_nobody_else_can_tell_that_it_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_message_is_refused() {
-    let bed = Bed::with(http(), |limits| limits.message = 1000);
-    let client = Client::open(&bed, None).await;
+async fn an_invalid_message_is_rejected() {
+    let endpoint_server = TestEndpoint::with(http(), |limits| limits.message = 1000);
+    let client = SseClient::open(&endpoint_server, None).await;
     let post = || Request::post(&*client.endpoint);
     let json = "application/json";
     for (builder, body, expected) in [
@@ -186,20 +207,24 @@ async fn what_is_no_message_is_refused() {
         (Request::get("/sse").header("origin", "http://evil.example"), "", 403),
     ] {
         let shown = format!("{builder:?}");
-        assert_eq!(request(&bed, builder, None, body).await.status(), expected, "{shown}");
+        assert_eq!(
+            request(&endpoint_server, builder, None, body).await.status(),
+            expected,
+            "{shown}"
+        );
     }
     let evil = Request::get("/sse").header("host", "evil.example").body(String::new()).unwrap();
-    assert_eq!(bed.service.clone().call(evil).await.unwrap().status(), 403);
+    assert_eq!(endpoint_server.service.clone().call(evil).await.unwrap().status(), 403);
     // The transport is served only if enabled.
-    let modest = Bed::new(Http::new().stateless());
+    let modest = TestEndpoint::new(Http::new().stateless());
     let get = Request::get("/sse").header("accept", "text/event-stream");
     assert_eq!(request(&modest, get, None, "").await.status(), 405);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_may_have_line_breaks_between_its_parts_but_not_within() {
-    let bed = Bed::new(http());
-    let mut client = Client::open(&bed, None).await;
+    let endpoint_server = TestEndpoint::new(http());
+    let mut client = SseClient::open(&endpoint_server, None).await;
     client.send(serde_json::to_string_pretty(&tool(1, "now")).unwrap().replace('\n', "\r\n")).await;
     assert_eq!(client.next().await.unwrap()["id"], 1);
     client.send(tool(2, "n\\no").to_string().replace("\\\\n", "\n")).await;
@@ -208,37 +233,37 @@ async fn a_message_may_have_line_breaks_between_its_parts_but_not_within() {
 
 #[tokio::test(start_paused = true)]
 async fn one_client_too_many_is_refused_until_another_leaves() {
-    let bed = Bed::new(http().limits(limits(|limits| limits.sessions = 2)));
-    let first = Client::open(&bed, None).await;
-    let _second = Client::open(&bed, None).await;
+    let endpoint_server = TestEndpoint::new(http().limits(limits(|limits| limits.sessions = 2)));
+    let first = SseClient::open(&endpoint_server, None).await;
+    let _second = SseClient::open(&endpoint_server, None).await;
     let get = || Request::get("/sse").header("accept", "text/event-stream");
-    let refused = request(&bed, get(), None, "").await;
+    let refused = request(&endpoint_server, get(), None, "").await;
     assert_eq!(
         (refused.status().as_u16(), &refused.headers()["retry-after"]),
         (503, &"1".parse().unwrap())
     );
     drop(first);
-    Client::open(&bed, None).await;
+    SseClient::open(&endpoint_server, None).await;
 }
 
 /// Rule of `fair_eviction.rs`: only a caller with more than half of the slots loses a busy one.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_holds_all_places_does_not_lock_a_newcomer_out() {
-    let bed = Bed::new(http().limits(limits(|limits| limits.sessions = 4)));
+async fn a_caller_with_all_slots_does_not_block_a_new_caller() {
+    let endpoint_server = TestEndpoint::new(http().limits(limits(|limits| limits.sessions = 4)));
     let refused = async |who| {
         let get = Request::get("/sse").header("accept", "text/event-stream");
-        let reply = request(&bed, get, Some(who), "").await;
+        let reply = request(&endpoint_server, get, Some(who), "").await;
         reply.status() == 503 && reply.headers()["retry-after"] == "1"
     };
     let mut mallory = Vec::new();
     for _ in 0..4 {
-        mallory.push(Client::open(&bed, Some("mallory")).await);
+        mallory.push(SseClient::open(&endpoint_server, Some("mallory")).await);
     }
     assert!(refused("mallory").await);
     // One of the streams is evicted for each new caller. The others are still served.
     let mut alice = Vec::new();
     for left in [3, 2] {
-        alice.push(Client::open(&bed, Some("alice")).await);
+        alice.push(SseClient::open(&endpoint_server, Some("alice")).await);
         let mut kept = Vec::new();
         for mut client in mallory {
             match client.post(tool(1, "who")).await {
@@ -261,56 +286,56 @@ async fn a_caller_that_holds_all_places_does_not_lock_a_newcomer_out() {
         assert_eq!(said(&client.reply_to(tool(2, "who")).await), "alice");
     }
     mallory.pop();
-    let mut bob = Client::open(&bed, Some("bob")).await;
+    let mut bob = SseClient::open(&endpoint_server, Some("bob")).await;
     assert_eq!(said(&bob.reply_to(tool(3, "who")).await), "bob");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_takes_its_calls_along() {
-    let bed = Bed::new(http());
-    let client = Client::open(&bed, None).await;
+async fn a_disconnect_cancels_the_calls() {
+    let endpoint_server = TestEndpoint::new(http());
+    let client = SseClient::open(&endpoint_server, None).await;
     client.send(tool(1, "gate")).await;
     client.send(modern(2, "subscriptions/listen", json!({"notifications": {}}))).await;
-    bed.until_running(2).await;
+    endpoint_server.until_running(2).await;
     let endpoint = client.endpoint.clone();
     drop(client);
-    let late = post_as(&bed, None, &endpoint, tool(3, "now").to_string()).await;
+    let late = post_as(&endpoint_server, None, &endpoint, tool(3, "now").to_string()).await;
     assert_eq!(late.status(), 404);
-    bed.until_running(0).await;
-    bed.until_nothing_is_left().await;
+    endpoint_server.until_running(0).await;
+    endpoint_server.until_nothing_is_left().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_response_that_nobody_reads_leaves_nothing_behind() {
-    let bed = Bed::new(http().limits(limits(|limits| limits.sessions = 1)));
+async fn an_unread_response_leaves_nothing_behind() {
+    let endpoint_server = TestEndpoint::new(http().limits(limits(|limits| limits.sessions = 1)));
     for _ in 0..100 {
         let get = Request::get("/sse").header("accept", "text/event-stream");
-        assert_eq!(request(&bed, get, None, "").await.status(), 200);
+        assert_eq!(request(&endpoint_server, get, None, "").await.status(), 200);
     }
-    bed.until_nothing_is_left().await;
+    endpoint_server.until_nothing_is_left().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn when_the_server_stops_calls_are_answered_and_streams_end() {
-    let bed = Bed::new(http());
-    let mut client = Client::open(&bed, None).await;
+    let endpoint_server = TestEndpoint::new(http());
+    let mut client = SseClient::open(&endpoint_server, None).await;
     client.send(tool(1, "gate")).await;
     client.send(modern(2, "subscriptions/listen", json!({"notifications": {}}))).await;
     assert!(client.next().await.unwrap()["method"].is_string());
-    bed.shutdown.stop();
+    endpoint_server.shutdown.stop();
     assert_eq!(client.next().await.unwrap()["id"], 2);
     assert_eq!(client.next().await.unwrap()["method"], "notifications/cancelled");
-    bed.gate.add_permits(1);
+    endpoint_server.gate.add_permits(1);
     assert_eq!(client.next().await.unwrap()["id"], 1);
     assert_eq!(client.next().await, None);
     drop(client);
-    bed.until_nothing_is_left().await;
+    endpoint_server.until_nothing_is_left().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_stream_shows_that_it_is_alive() {
-    let bed = Bed::new(http());
-    let mut client = Client::open(&bed, None).await;
+async fn a_silent_stream_sends_keep_alive_comments() {
+    let endpoint_server = TestEndpoint::new(http());
+    let mut client = SseClient::open(&endpoint_server, None).await;
     for _ in 0..3 {
         let sign = chunk(&mut client.body).await.unwrap();
         assert!(sign.starts_with(b":"), "{sign:?}");
@@ -319,8 +344,8 @@ async fn a_silent_stream_shows_that_it_is_alive() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_reads_nothing_is_held_back_and_served_once_it_reads() {
-    let bed = Bed::with(http(), |limits| limits.output = 64 << 10);
-    let mut client = Client::open(&bed, None).await;
+    let endpoint_server = TestEndpoint::with(http(), |limits| limits.output = 64 << 10);
+    let mut client = SseClient::open(&endpoint_server, None).await;
     let mut sent = 0;
     loop {
         match client.post(tool(sent, "long")).await {
@@ -337,8 +362,8 @@ async fn a_client_that_reads_nothing_is_held_back_and_served_once_it_reads() {
 
 #[tokio::test(start_paused = true)]
 async fn messages_leave_together_but_not_without_bound() {
-    let bed = Bed::new(http());
-    let mut client = Client::open(&bed, None).await;
+    let endpoint_server = TestEndpoint::new(http());
+    let mut client = SseClient::open(&endpoint_server, None).await;
     client.send(tool(1, "flood")).await;
     let mut largest = 0;
     for _ in 0..100 {
@@ -350,8 +375,8 @@ async fn messages_leave_together_but_not_without_bound() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_message_is_one_event() {
-    let bed = Bed::new(http());
-    let mut client = Client::open(&bed, None).await;
+    let endpoint_server = TestEndpoint::new(http());
+    let mut client = SseClient::open(&endpoint_server, None).await;
     let reply = client.reply_to(tool(1, "long")).await;
     assert_eq!(said(&reply).len(), 1 << 20);
     let long =
@@ -360,24 +385,24 @@ async fn a_long_message_is_one_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_share_the_room_of_the_endpoint() {
+async fn messages_share_the_memory_budget_of_the_endpoint() {
     let http = http().limits(limits(|limits| limits.bodies = 1 << 20));
-    let bed = Bed::with(http, |limits| limits.message = 256 << 10);
+    let endpoint_server = TestEndpoint::with(http, |limits| limits.message = 256 << 10);
     let long = |name| {
         let arguments = json!({"text": "x".repeat(200_000)});
         modern(1, "tools/call", json!({"name": name, "arguments": arguments}))
     };
-    let mut first = Client::open(&bed, Some("mallory")).await;
+    let mut first = SseClient::open(&endpoint_server, Some("mallory")).await;
     first.send(long("gate")).await;
-    bed.until_running(1).await;
+    endpoint_server.until_running(1).await;
     // Another connection of the same caller finds its share used up.
-    let mut second = Client::open(&bed, Some("mallory")).await;
+    let mut second = SseClient::open(&endpoint_server, Some("mallory")).await;
     second.send(long("gate")).await;
     let refused = second.next().await.unwrap();
     assert!(refused["error"]["message"].as_str().unwrap().contains("no room"), "{refused}");
-    let mut other = Client::open(&bed, Some("alice")).await;
+    let mut other = SseClient::open(&endpoint_server, Some("alice")).await;
     assert_eq!(said(&other.reply_to(long("now")).await), "now");
-    bed.gate.add_permits(2);
+    endpoint_server.gate.add_permits(2);
     assert_eq!(said(&first.next().await.unwrap()), "open");
     assert_eq!(said(&second.reply_to(long("gate")).await), "open");
 }

@@ -16,7 +16,7 @@ use wharf_model::Error;
 use wharf_transport::client::{ClientTransportOptions, connect_stream};
 
 /// The server's end of a connection.
-pub(crate) struct Peer<S = DuplexStream> {
+pub(crate) struct ScriptedPeer<S = DuplexStream> {
     reader: Lines<BufReader<ReadHalf<S>>>,
     writer: WriteHalf<S>,
 }
@@ -24,16 +24,16 @@ pub(crate) struct Peer<S = DuplexStream> {
 /// An in-process connection: the peer, and the connecting client.
 pub(crate) fn peer(
     options: ClientTransportOptions,
-) -> (Peer, impl Future<Output = Result<Arc<dyn ClientTransport>, Error>>) {
+) -> (ScriptedPeer, impl Future<Output = Result<Arc<dyn ClientTransport>, Error>>) {
     let (client, server) = duplex(64 << 10);
     let (reader, writer) = split(client);
-    (Peer::new(server), connect_stream(reader, writer, options))
+    (ScriptedPeer::new(server), connect_stream(reader, writer, options))
 }
 
 /// A peer and a transport connected to it with 2025-11-25.
 pub(crate) async fn legacy(
     mut options: ClientTransportOptions,
-) -> (Peer, Arc<dyn ClientTransport>) {
+) -> (ScriptedPeer, Arc<dyn ClientTransport>) {
     options.pin = Some("2025-11-25".parse().unwrap());
     let (mut peer, connecting) = peer(options);
     let connecting = tokio::spawn(connecting);
@@ -42,7 +42,9 @@ pub(crate) async fn legacy(
 }
 
 /// A peer and a transport connected to it with 2026-07-28.
-pub(crate) async fn modern(options: ClientTransportOptions) -> (Peer, Arc<dyn ClientTransport>) {
+pub(crate) async fn modern(
+    options: ClientTransportOptions,
+) -> (ScriptedPeer, Arc<dyn ClientTransport>) {
     let (mut peer, connecting) = peer(options);
     let connecting = tokio::spawn(connecting);
     let probe = peer.read().await;
@@ -50,10 +52,10 @@ pub(crate) async fn modern(options: ClientTransportOptions) -> (Peer, Arc<dyn Cl
     (peer, connecting.await.unwrap().unwrap())
 }
 
-impl<S: AsyncRead + AsyncWrite> Peer<S> {
+impl<S: AsyncRead + AsyncWrite> ScriptedPeer<S> {
     pub(crate) fn new(stream: S) -> Self {
         let (reader, writer) = split(stream);
-        Peer { reader: BufReader::new(reader).lines(), writer }
+        ScriptedPeer { reader: BufReader::new(reader).lines(), writer }
     }
 
     /// Next message; fails after a timeout.
@@ -92,7 +94,7 @@ impl<S: AsyncRead + AsyncWrite> Peer<S> {
     }
 
     /// Answers a `tools/call` with a text.
-    pub(crate) async fn say(&mut self, request: &Value, text: &str) {
+    pub(crate) async fn reply_text(&mut self, request: &Value, text: &str) {
         let content = json!([{"type": "text", "text": text}]);
         self.reply(request, json!({"resultType": "complete", "content": content})).await;
     }
@@ -129,17 +131,17 @@ impl<S: AsyncRead + AsyncWrite> Peer<S> {
 }
 
 /// A port at which clients reconnect.
-pub(crate) struct Port(TcpListener);
+pub(crate) struct ReconnectPort(TcpListener);
 
-impl Port {
-    pub(crate) async fn open() -> (Port, String) {
+impl ReconnectPort {
+    pub(crate) async fn open() -> (ReconnectPort, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        (Port(listener), address)
+        (ReconnectPort(listener), address)
     }
 
-    pub(crate) async fn accept(&self) -> Peer<TcpStream> {
+    pub(crate) async fn accept(&self) -> ScriptedPeer<TcpStream> {
         let accepted = timeout(Duration::from_secs(60), self.0.accept()).await;
-        Peer::new(accepted.unwrap().unwrap().0)
+        ScriptedPeer::new(accepted.unwrap().unwrap().0)
     }
 }

@@ -16,8 +16,8 @@ use wharf_model::ErrorKind;
 use wharf_transport::client::{connect_stream, connect_tcp};
 
 use crate::{
-    bed::{Trail, options, pinned, say},
-    peer::{Port, modern, peer},
+    scripted_peer::{ReconnectPort, modern, peer},
+    support::{TraceLog, call_text, options, pinned},
 };
 
 const LEGACY: &str = "2025-11-25";
@@ -26,7 +26,7 @@ const MODERN: &str = "2026-07-28";
 #[tokio::test(start_paused = true)]
 async fn garbage_on_stdout_is_skipped() {
     let mut options = options();
-    let trail = Trail::on(&mut options);
+    let trail = TraceLog::on(&mut options);
     let (mut peer, connecting) = peer(options);
     let connecting = tokio::spawn(connecting);
     peer.print("Listening on stdio…\n\n{\"level\":30,\"msg\":\"ready\"}\n[]\n\"x\"\nnull\n{").await;
@@ -48,11 +48,11 @@ async fn silence_means_a_handshake() {
     let link = connecting.await.unwrap().unwrap();
     assert_eq!(link.about().revision, LEGACY);
     // The late response to the probe is ignored.
-    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let calling = tokio::spawn(async move { call_text(&link, "x").await });
     let call = peer.expect("tools/call").await;
     assert_ne!(call["id"], probe["id"]);
     peer.refuse(&probe, -32601).await;
-    peer.say(&call, "late").await;
+    peer.reply_text(&call, "late").await;
     assert_eq!(calling.await.unwrap().unwrap(), "late");
 }
 
@@ -127,7 +127,7 @@ async fn pings_and_questions_are_met_while_the_conversation_opens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_only_prints_is_given_up() {
+async fn a_server_that_only_prints_is_an_error() {
     let (mut peer, connecting) = peer(options());
     let connecting = tokio::spawn(connecting);
     peer.expect("server/discover").await;
@@ -148,8 +148,8 @@ async fn a_stream_that_ends_at_the_probe_cannot_be_opened_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_of_the_probe_gets_a_handshake_over_another_connection() {
-    let (port, address) = Port::open().await;
+async fn a_server_that_exits_at_the_probe_gets_a_handshake_on_a_new_connection() {
+    let (port, address) = ReconnectPort::open().await;
     let connecting = tokio::spawn(connect_tcp(address, options()));
     port.accept().await.expect("server/discover").await;
     port.accept().await.initialize(LEGACY).await;
@@ -158,7 +158,7 @@ async fn a_server_that_dies_of_the_probe_gets_a_handshake_over_another_connectio
 
 #[tokio::test]
 async fn a_server_that_always_closes_at_once_is_an_error() {
-    let (port, address) = Port::open().await;
+    let (port, address) = ReconnectPort::open().await;
     let connecting = tokio::spawn(connect_tcp(address, options()));
     while !connecting.is_finished() {
         tokio::select! {
@@ -174,8 +174,8 @@ async fn a_server_that_always_closes_at_once_is_an_error() {
 }
 
 #[tokio::test]
-async fn the_verdict_is_remembered_and_forgotten_when_it_fails() {
-    let (port, address) = Port::open().await;
+async fn the_revision_is_cached_and_invalidated_on_failure() {
+    let (port, address) = ReconnectPort::open().await;
     let options = options();
     let connect = || tokio::spawn(connect_tcp(address.clone(), options.clone()));
     let connecting = connect();
@@ -205,8 +205,8 @@ async fn the_verdict_is_remembered_and_forgotten_when_it_fails() {
 }
 
 #[tokio::test]
-async fn a_pin_is_not_remembered() {
-    let (port, address) = Port::open().await;
+async fn a_pinned_revision_is_not_cached() {
+    let (port, address) = ReconnectPort::open().await;
     let mut options = options();
     options.pin = Some("2024-11-05".parse().unwrap());
     let connecting = tokio::spawn(connect_tcp(address.clone(), options.clone()));
@@ -221,9 +221,9 @@ async fn a_pin_is_not_remembered() {
 }
 
 /// Sends the same line repeatedly, without a pause.
-struct Endless;
+struct EndlessStream;
 
-impl AsyncRead for Endless {
+impl AsyncRead for EndlessStream {
     fn poll_read(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -238,20 +238,20 @@ impl AsyncRead for Endless {
 async fn a_server_that_never_pauses_does_not_stop_the_clock() {
     let mut options = options();
     (options.probe, options.handshake) = (Duration::from_millis(1), Duration::from_millis(1));
-    let connecting = connect_stream(Endless, tokio::io::sink(), options);
+    let connecting = connect_stream(EndlessStream, tokio::io::sink(), options);
     let connected = timeout(Duration::from_secs(60), connecting).await.unwrap();
     assert_eq!(connected.err().unwrap().kind, ErrorKind::RequestTimeout);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_wants_no_limits_has_none() {
+async fn limits_can_be_disabled() {
     let mut options = options();
     (options.probe, options.handshake) = (Duration::MAX, Duration::MAX);
     let limits = &mut options.limits;
     (limits.message, limits.in_flight, limits.outgoing) = (usize::MAX, usize::MAX, usize::MAX);
     let (mut peer, link) = modern(options).await;
-    let calling = tokio::spawn(async move { say(&link, "x").await });
+    let calling = tokio::spawn(async move { call_text(&link, "x").await });
     let call = peer.expect("tools/call").await;
-    peer.say(&call, "x").await;
+    peer.reply_text(&call, "x").await;
     assert_eq!(calling.await.unwrap().unwrap(), "x");
 }

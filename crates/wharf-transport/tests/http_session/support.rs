@@ -23,8 +23,8 @@ use wharf_transport::{
 use wharf_wire::ServerProtocol;
 
 use crate::{
-    answer::{Answer, Names},
     ports::Ports,
+    response::{StreamNames, TestResponse},
 };
 
 pub(crate) const NEWEST: &str = "2025-11-25";
@@ -34,32 +34,32 @@ pub(crate) const BOTH: &str = "application/json, text/event-stream";
 
 /// Replies to `now` at once, to `gate` when the test opens it, and so on.
 #[derive(Clone)]
-struct Toy {
+struct SessionService {
     gate: Arc<Semaphore>,
     changes: broadcast::Sender<String>,
     calls: Arc<AtomicUsize>,
 }
 
 /// Counts a call while it is in flight.
-struct Alive(Arc<AtomicUsize>);
+struct SessionCallGuard(Arc<AtomicUsize>);
 
-impl Alive {
+impl SessionCallGuard {
     fn new(calls: Arc<AtomicUsize>) -> Self {
         calls.fetch_add(1, Ordering::SeqCst);
-        Alive(calls)
+        SessionCallGuard(calls)
     }
 }
 
-impl Drop for Alive {
+impl Drop for SessionCallGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl Service for Toy {
+impl Service for SessionService {
     fn call(&self, request: wharf_model::Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let Toy { gate, changes, calls } = self.clone();
-        let alive = Alive::new(calls);
+        let SessionService { gate, changes, calls } = self.clone();
+        let alive = SessionCallGuard::new(calls);
         let name = request.target().into_owned();
         let arguments: Value = serde_json::from_str(request.arguments()).unwrap();
         let mut changes = changes.subscribe();
@@ -164,8 +164,8 @@ async fn count(outbox: &Outbox, to: u64) {
 
 /// One or several servers with the test service.
 #[derive(Clone)]
-pub(crate) struct Bed {
-    toy: Toy,
+pub(crate) struct SessionServer {
+    service: SessionService,
     pub(crate) gate: Arc<Semaphore>,
     /// Stops the first server.
     pub(crate) shutdown: Shutdown,
@@ -176,25 +176,25 @@ pub(crate) struct Bed {
     killed: Arc<broadcast::Sender<usize>>,
     /// Index of the next server.
     turn: Arc<AtomicUsize>,
-    names: Names,
+    names: StreamNames,
     pub(crate) ports: Ports,
 }
 
-impl Bed {
-    pub(crate) fn new() -> Bed {
-        Bed::with(|_| {})
+impl SessionServer {
+    pub(crate) fn new() -> SessionServer {
+        SessionServer::with(|_| {})
     }
 
-    pub(crate) fn with(change: impl FnOnce(&mut HttpLimits)) -> Bed {
-        Bed::with_all(change, |_| {})
+    pub(crate) fn with(change: impl FnOnce(&mut HttpLimits)) -> SessionServer {
+        SessionServer::with_all(change, |_| {})
     }
 
     pub(crate) fn with_all(
         change: impl FnOnce(&mut HttpLimits),
         change_lines: impl FnOnce(&mut LineLimits),
-    ) -> Bed {
+    ) -> SessionServer {
         let (gate, shutdown) = (Arc::new(Semaphore::new(0)), Shutdown::new());
-        let toy = Toy {
+        let service = SessionService {
             gate: gate.clone(),
             changes: broadcast::Sender::new(4096),
             calls: Arc::default(),
@@ -206,7 +206,7 @@ impl Bed {
             ServerProtocol::new(Implementation::new("toy", "1")).default_log_level(LogLevel::Debug);
         let host = ServerContext {
             wire: Arc::new(wire),
-            service: Arc::new(toy.clone()),
+            service: Arc::new(service.clone()),
             timer: Arc::new(TokioTimer),
             deadlines: Deadlines { idle: None, total: None },
             limits: lines,
@@ -223,26 +223,26 @@ impl Bed {
         };
         let stop = |node| if node == 0 { shutdown.clone() } else { Shutdown::new() };
         let nodes = (0..crate::NODES).map(|node| Some(make(stop(node)))).collect();
-        Bed {
-            toy,
+        SessionServer {
+            service,
             gate,
             shutdown,
             nodes: Arc::new(Mutex::new(nodes)),
             killed: Arc::new(broadcast::Sender::new(64)),
             make: Arc::new(make),
             turn: Arc::default(),
-            names: Names::default(),
+            names: StreamNames::default(),
             ports,
         }
     }
 
     /// An event's id as the servers write it.
-    pub(crate) fn real(&self, client: &Client, id: &str) -> String {
+    pub(crate) fn real(&self, client: &SessionClient, id: &str) -> String {
         self.names.real(client.session.as_deref().unwrap_or_default(), id)
     }
 
     /// Number of subscriptions that run without a reader: 0 if several servers share the session.
-    pub(crate) fn unheard(&self) -> usize {
+    pub(crate) fn unread_subscriptions(&self) -> usize {
         usize::from(crate::NODES == 1)
     }
 
@@ -252,7 +252,7 @@ impl Bed {
     }
 
     /// Kills a server.
-    pub(crate) fn kill(&self, node: usize) {
+    pub(crate) fn kill_node(&self, node: usize) {
         let killed = self.nodes.lock().unwrap()[node].take();
         let _ = self.killed.send(node);
         drop(killed);
@@ -279,27 +279,27 @@ impl Bed {
     }
 
     /// A client with an open session.
-    pub(crate) async fn client(&self, revision: &str) -> Client {
-        let mut client = self.stranger(revision);
+    pub(crate) async fn client(&self, revision: &str) -> SessionClient {
+        let mut client = self.client_without_session(revision);
         client.open().await;
         client
     }
 
     /// A client without a session.
-    pub(crate) fn stranger(&self, revision: &str) -> Client {
-        let (bed, revision) = (self.clone(), revision.to_owned());
-        Client { bed, revision, session: None, principal: None, address: None }
+    pub(crate) fn client_without_session(&self, revision: &str) -> SessionClient {
+        let (server, revision) = (self.clone(), revision.to_owned());
+        SessionClient { server, revision, session: None, principal: None, address: None }
     }
 
     /// Publishes the change of a resource.
     pub(crate) fn change(&self, number: u64) {
         // There may be no subscriber.
-        let _ = self.toy.changes.send(format!("toy:{number}"));
+        let _ = self.service.changes.send(format!("toy:{number}"));
     }
 
     /// Number of calls in flight, including subscriptions.
     pub(crate) fn calls(&self) -> usize {
-        self.toy.calls.load(Ordering::SeqCst)
+        self.service.calls.load(Ordering::SeqCst)
     }
 
     /// Lets all other tasks run until they wait.
@@ -309,25 +309,25 @@ impl Bed {
 }
 
 #[derive(Clone)]
-pub(crate) struct Client {
-    pub(crate) bed: Bed,
+pub(crate) struct SessionClient {
+    pub(crate) server: SessionServer,
     pub(crate) revision: String,
     pub(crate) session: Option<String>,
     pub(crate) principal: Option<&'static str>,
     pub(crate) address: Option<RemoteAddress>,
 }
 
-impl Client {
+impl SessionClient {
     pub(crate) async fn open(&mut self) {
         let reply = self.initialize("test").await;
         assert_eq!((reply.status, &*reply.kind), (200, JSON), "{reply:?}");
         self.session = reply.session;
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         assert_eq!(self.post(initialized).await.status, 202);
-        self.bed.settle().await;
+        self.server.settle().await;
     }
 
-    pub(crate) async fn initialize(&self, name: &str) -> Answer {
+    pub(crate) async fn initialize(&self, name: &str) -> TestResponse {
         self.post(self.hello(name)).await
     }
 
@@ -340,33 +340,33 @@ impl Client {
         json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
     }
 
-    pub(crate) async fn tool(&self, id: u64, name: &str) -> Answer {
+    pub(crate) async fn tool(&self, id: u64, name: &str) -> TestResponse {
         self.post(tool(id, name, json!({}))).await
     }
 
-    pub(crate) async fn post(&self, message: Value) -> Answer {
+    pub(crate) async fn post(&self, message: Value) -> TestResponse {
         self.post_as(BOTH, message).await
     }
 
-    pub(crate) async fn post_as(&self, accept: &str, message: Value) -> Answer {
+    pub(crate) async fn post_as(&self, accept: &str, message: Value) -> TestResponse {
         let request = self.request("POST").header("accept", accept);
         let request = request.header("content-type", JSON);
         self.send(request, message.to_string()).await
     }
 
-    pub(crate) async fn get(&self, last: Option<&str>) -> Answer {
+    pub(crate) async fn get(&self, last: Option<&str>) -> TestResponse {
         let request = self.request("GET").header("accept", EVENTS);
         let request = match last {
             Some(last) => {
                 let session = self.session.clone().unwrap_or_default();
-                request.header("last-event-id", self.bed.names.real(&session, last))
+                request.header("last-event-id", self.server.names.real(&session, last))
             }
             None => request,
         };
         self.send(request, String::new()).await
     }
 
-    pub(crate) async fn delete(&self) -> Answer {
+    pub(crate) async fn delete(&self) -> TestResponse {
         self.send(self.request("DELETE"), String::new()).await
     }
 
@@ -394,14 +394,14 @@ impl Client {
         request
     }
 
-    pub(crate) async fn send(&self, request: Builder, body: String) -> Answer {
+    pub(crate) async fn send(&self, request: Builder, body: String) -> TestResponse {
         self.try_send(request, body).await.unwrap()
     }
 
     /// Sends a request; `None` if its server is killed before it responds.
-    pub(crate) async fn try_send(&self, request: Builder, body: String) -> Option<Answer> {
-        let mut killed = self.bed.killed.subscribe();
-        let (mut node, number) = self.bed.node();
+    pub(crate) async fn try_send(&self, request: Builder, body: String) -> Option<TestResponse> {
+        let mut killed = self.server.killed.subscribe();
+        let (mut node, number) = self.server.node();
         let reply = node.call(request.body(body).unwrap());
         drop(node);
         let is_killed = async { while killed.recv().await.unwrap() != number {} };
@@ -410,7 +410,7 @@ impl Client {
             () = is_killed => None,
             reply = reply => {
                 let session = self.session.clone().unwrap_or_default();
-                Some(Answer::new(reply.unwrap(), self.bed.names.clone(), session))
+                Some(TestResponse::new(reply.unwrap(), self.server.names.clone(), session))
             }
         }
     }

@@ -13,19 +13,22 @@ use tokio::sync::mpsc;
 use wharf_model::ErrorKind;
 
 use crate::{
-    bed::{begin, call, connect, fails, options, refused, says, soon, text, tool},
-    script::{Seen, ServerProtocol, Site},
+    scripted_server::{ResponseWriter, ScriptedServer, SeenRequest},
+    support::{assert_error, begin, call, connect, fails, options, refused, soon, text, tool},
 };
 
 /// Sender for events of the open stream.
-type Feed = Arc<Mutex<Option<mpsc::UnboundedSender<String>>>>;
+type EventSender = Arc<Mutex<Option<mpsc::UnboundedSender<String>>>>;
 
 /// A server that announces `endpoint` and sends the result of `answer` for each message as an
 /// event.
-async fn old(endpoint: &'static str, answer: fn(&Seen) -> Option<Value>) -> (Site, Feed) {
-    let feed: Feed = Arc::default();
+async fn legacy_server(
+    endpoint: &'static str,
+    answer: fn(&SeenRequest) -> Option<Value>,
+) -> (ScriptedServer, EventSender) {
+    let feed: EventSender = Arc::default();
     let (fed, streams) = (feed.clone(), Arc::new(AtomicUsize::new(0)));
-    let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+    let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
         let (feed, streams) = (fed.clone(), streams.clone());
         async move {
             if seen.verb == "GET" {
@@ -58,10 +61,10 @@ async fn old(endpoint: &'static str, answer: fn(&Seen) -> Option<Value>) -> (Sit
         }
     })
     .await;
-    (site, feed)
+    (scripted, feed)
 }
 
-fn usual(seen: &Seen) -> Option<Value> {
+fn usual_replies(seen: &SeenRequest) -> Option<Value> {
     Some(match seen.method() {
         "initialize" => seen.reply(json!({
             "protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
@@ -74,43 +77,47 @@ fn usual(seen: &Seen) -> Option<Value> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_just_works() {
+async fn messages_are_posted_to_the_announced_endpoint() {
     for endpoint in ["/messages?session=1", "messages?session=1", "?x"] {
-        let (site, feed) = old(endpoint, usual).await;
+        let (scripted, feed) = legacy_server(endpoint, usual_replies).await;
         if endpoint == "?x" {
             // The announced endpoint does not accept POST.
-            says(&soon(refused(&site.url(), options())).await, ErrorKind::TransportError, &["405"]);
+            assert_error(
+                &soon(refused(&scripted.url(), options())).await,
+                ErrorKind::TransportError,
+                &["405"],
+            );
             continue;
         }
-        let link = connect(&site.url()).await;
+        let link = connect(&scripted.url()).await;
         assert_eq!((&*link.about().revision, &*link.about().info.name), ("2024-11-05", "old"));
         assert_eq!(call(&link, "x").await.unwrap(), "old");
-        let posted = site.log().into_iter().filter(|it| it.path == "/messages?session=1");
+        let posted = scripted.log().into_iter().filter(|it| it.path == "/messages?session=1");
         assert_eq!(posted.count(), 3);
         // That revision does not have the header.
-        assert!(site.log().iter().all(|it| it.head("mcp-session-id").is_none()));
+        assert!(scripted.log().iter().all(|it| it.head("mcp-session-id").is_none()));
         let ping = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n";
         feed.lock().unwrap().as_ref().unwrap().send(ping.into()).unwrap();
-        site.came("answer", 1).await;
+        scripted.wait_for("answer", 1).await;
         let mut calling = begin(&link, tool("silent", "{}"));
         calling.run_for(Duration::from_millis(20)).await;
         drop(calling);
-        site.came("notifications/cancelled", 1).await;
+        scripted.wait_for("notifications/cancelled", 1).await;
         link.close().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_ends_takes_its_calls_along_and_is_opened_anew() {
-    let (site, feed) = old("/messages", usual).await;
-    let link = connect(&site.url()).await;
+async fn a_stream_that_ends_fails_its_calls_and_is_reopened() {
+    let (scripted, feed) = legacy_server("/messages", usual_replies).await;
+    let link = connect(&scripted.url()).await;
     let mut calling = begin(&link, tool("silent", "{}"));
     calling.run_for(Duration::from_millis(20)).await;
     feed.lock().unwrap().take();
     let error = text(soon(calling.done()).await).unwrap_err();
-    says(&error, ErrorKind::ConnectionClosed, &["stream"]);
+    assert_error(&error, ErrorKind::ConnectionClosed, &["stream"]);
     assert_eq!(soon(call(&link, "x")).await.unwrap(), "old");
-    assert_eq!(site.log().iter().filter(|it| it.verb == "GET").count(), 2);
+    assert_eq!(scripted.log().iter().filter(|it| it.verb == "GET").count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,31 +128,39 @@ async fn messages_go_to_no_other_origin() {
         "https://127.0.0.1/m",
         "javascript:x",
     ] {
-        let (site, _feed) = old(endpoint, usual).await;
-        let error = refused(&site.url(), options()).await;
+        let (scripted, _feed) = legacy_server(endpoint, usual_replies).await;
+        let error = refused(&scripted.url(), options()).await;
         assert!(!error.message.is_empty());
         if endpoint.starts_with("http") {
-            says(&error, ErrorKind::TransportError, &["another origin"]);
+            assert_error(&error, ErrorKind::TransportError, &["another origin"]);
         }
-        assert!(site.log().iter().all(|it| it.verb == "GET" || it.path == "/mcp"), "{endpoint}");
+        assert!(
+            scripted.log().iter().all(|it| it.verb == "GET" || it.path == "/mcp"),
+            "{endpoint}"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_without_an_endpoint_is_no_server() {
+async fn a_stream_without_an_endpoint_event_is_an_error() {
     for stream in ["data: hello\n\n", ": nothing\n\n", "event: message\ndata: {}\n\n"] {
-        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| async move {
-            if seen.verb == "GET" {
-                wire.stream().await;
-                return wire.raw(stream).await;
-            }
-            wire.status(404).await;
-        })
-        .await;
-        says(&refused(&site.url(), options()).await, ErrorKind::TransportError, &["endpoint"]);
+        let scripted =
+            ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| async move {
+                if seen.verb == "GET" {
+                    wire.stream().await;
+                    return wire.raw(stream).await;
+                }
+                wire.status(404).await;
+            })
+            .await;
+        assert_error(
+            &refused(&scripted.url(), options()).await,
+            ErrorKind::TransportError,
+            &["endpoint"],
+        );
     }
     // A stream without events is given up after a timeout.
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         if seen.verb == "GET" {
             wire.stream().await;
             return wire.hold().await;
@@ -153,21 +168,21 @@ async fn a_stream_without_an_endpoint_is_no_server() {
         wire.status(404).await;
     })
     .await;
-    says(&soon(refused(&site.url(), options())).await, ErrorKind::RequestTimeout, &[]);
+    assert_error(&soon(refused(&scripted.url(), options())).await, ErrorKind::RequestTimeout, &[]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_message_fails_its_call() {
-    let (site, _feed) = old("/messages", usual).await;
-    let link = connect(&site.url()).await;
-    says(&fails(&link, "refused").await, ErrorKind::TransportError, &["418"]);
+    let (scripted, _feed) = legacy_server("/messages", usual_replies).await;
+    let link = connect(&scripted.url()).await;
+    assert_error(&fails(&link, "refused").await, ErrorKind::TransportError, &["418"]);
     assert_eq!(call(&link, "x").await.unwrap(), "old");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forgotten_stream_is_opened_anew() {
-    let (site, _feed) = old("/messages", usual).await;
-    let link = connect(&site.url()).await;
+async fn a_lost_stream_is_reopened() {
+    let (scripted, _feed) = legacy_server("/messages", usual_replies).await;
+    let link = connect(&scripted.url()).await;
     assert_eq!(soon(call(&link, "forgotten once")).await.unwrap(), "old");
-    assert_eq!(site.log().iter().filter(|it| it.verb == "GET").count(), 2);
+    assert_eq!(scripted.log().iter().filter(|it| it.verb == "GET").count(), 2);
 }

@@ -14,14 +14,14 @@ use tokio::{
 
 /// A received request.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SeenRequest {
     pub(crate) verb: String,
     pub(crate) path: String,
     heads: Vec<(String, String)>,
     pub(crate) body: Value,
 }
 
-impl Seen {
+impl SeenRequest {
     pub(crate) fn head(&self, name: &str) -> Option<&str> {
         let found = self.heads.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         found.map(|(_, value)| &**value)
@@ -52,9 +52,9 @@ impl Seen {
 }
 
 /// A connection that waits for its response. It is closed on drop.
-pub(crate) struct ServerProtocol(TcpStream);
+pub(crate) struct ResponseWriter(TcpStream);
 
-impl ServerProtocol {
+impl ResponseWriter {
     pub(crate) async fn raw(&mut self, text: &str) {
         // The client may have disconnected.
         let _ = self.0.write_all(text.as_bytes()).await;
@@ -123,22 +123,22 @@ impl ServerProtocol {
 
 /// A running server.
 #[derive(Clone)]
-pub(crate) struct Site {
+pub(crate) struct ScriptedServer {
     pub(crate) port: u16,
-    log: Arc<Mutex<Vec<Seen>>>,
+    log: Arc<Mutex<Vec<SeenRequest>>>,
 }
 
-impl Site {
+impl ScriptedServer {
     /// Answers each request, on its own connection, with `script`.
-    pub(crate) async fn new<F, R>(script: F) -> Site
+    pub(crate) async fn new<F, R>(script: F) -> ScriptedServer
     where
-        F: Fn(Seen, ServerProtocol) -> R + Send + Sync + 'static,
+        F: Fn(SeenRequest, ResponseWriter) -> R + Send + Sync + 'static,
         R: Future<Output = ()> + Send + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let log: Arc<Mutex<Vec<Seen>>> = Arc::default();
-        let site = Site { port, log: log.clone() };
+        let log: Arc<Mutex<Vec<SeenRequest>>> = Arc::default();
+        let scripted = ScriptedServer { port, log: log.clone() };
         let script = Arc::new(script);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -151,14 +151,14 @@ impl Site {
                 });
             }
         });
-        site
+        scripted
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/mcp", self.port)
     }
 
-    pub(crate) fn log(&self) -> Vec<Seen> {
+    pub(crate) fn log(&self) -> Vec<SeenRequest> {
         self.log.lock().unwrap().clone()
     }
 
@@ -172,7 +172,7 @@ impl Site {
     }
 
     /// Waits until this many messages of `method` have arrived.
-    pub(crate) async fn came(&self, method: &str, count: usize) {
+    pub(crate) async fn wait_for(&self, method: &str, count: usize) {
         for _ in 0..10_000 {
             if self.count(method) >= count {
                 return;
@@ -183,7 +183,7 @@ impl Site {
     }
 }
 
-async fn read(mut stream: TcpStream) -> Option<(Seen, ServerProtocol)> {
+async fn read(mut stream: TcpStream) -> Option<(SeenRequest, ResponseWriter)> {
     let mut bytes = Vec::new();
     let head = loop {
         if let Some(end) = bytes.windows(4).position(|it| it == b"\r\n\r\n") {
@@ -201,7 +201,7 @@ async fn read(mut stream: TcpStream) -> Option<(Seen, ServerProtocol)> {
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    let mut seen = Seen { verb, path, heads, body: Value::Null };
+    let mut seen = SeenRequest { verb, path, heads, body: Value::Null };
     let length: usize = seen.head("content-length").map_or(0, |it| it.parse().unwrap());
     while bytes.len() < head + 4 + length {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
@@ -211,13 +211,13 @@ async fn read(mut stream: TcpStream) -> Option<(Seen, ServerProtocol)> {
     if length > 0 {
         seen.body = serde_json::from_slice(&bytes[head + 4..]).unwrap();
     }
-    Some((seen, ServerProtocol(stream)))
+    Some((seen, ResponseWriter(stream)))
 }
 
 pub(crate) const SESSION: &str = "a-session";
 
 /// Legacy server's response to all messages but calls: true if it responded.
-pub(crate) async fn legacy(seen: &Seen, wire: &mut ServerProtocol) -> bool {
+pub(crate) async fn legacy(seen: &SeenRequest, wire: &mut ResponseWriter) -> bool {
     match seen.method() {
         "server/discover" => wire.json(400, &seen.error(-32601, "Method not found")).await,
         "initialize" => wire.hello(seen, "2025-11-25", Some(SESSION)).await,
@@ -232,7 +232,7 @@ pub(crate) async fn legacy(seen: &Seen, wire: &mut ServerProtocol) -> bool {
 }
 
 /// Modern server's response to all messages but calls: true if it responded.
-pub(crate) async fn modern(seen: &Seen, wire: &mut ServerProtocol) -> bool {
+pub(crate) async fn modern(seen: &SeenRequest, wire: &mut ResponseWriter) -> bool {
     if seen.method() != "server/discover" {
         return false;
     }
@@ -247,9 +247,14 @@ pub(crate) async fn modern(seen: &Seen, wire: &mut ServerProtocol) -> bool {
     true
 }
 
-impl ServerProtocol {
+impl ResponseWriter {
     /// Responds to `initialize`.
-    pub(crate) async fn hello(&mut self, seen: &Seen, revision: &str, session: Option<&str>) {
+    pub(crate) async fn hello(
+        &mut self,
+        seen: &SeenRequest,
+        revision: &str,
+        session: Option<&str>,
+    ) {
         let reply = seen.reply(json!({
             "protocolVersion": revision,
             "capabilities": {"tools": {"listChanged": true}, "resources": {"subscribe": true}},

@@ -14,17 +14,17 @@ use wharf_model::ErrorKind;
 use wharf_transport::client::{RevisionCache, connect_http};
 
 use crate::{
-    bed::{MODERN, begin, call, connect, options, refused, says, soon, tool},
-    script::{Seen, ServerProtocol, Site, legacy, modern},
+    scripted_server::{ResponseWriter, ScriptedServer, SeenRequest, legacy, modern},
+    support::{MODERN, assert_error, begin, call, connect, options, refused, soon, tool},
 };
 
 /// Response to the probe: status, further headers, body.
-type Probe = (u16, &'static str, &'static str);
+type ProbeReply = (u16, &'static str, &'static str);
 
 /// A server that answers `server/discover` with this response, and all other messages as a legacy
 /// server does.
-async fn answering((status, heads, body): Probe) -> Site {
-    Site::new(move |seen: Seen, mut wire: ServerProtocol| async move {
+async fn answering_server((status, heads, body): ProbeReply) -> ScriptedServer {
+    ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| async move {
         match seen.method() {
             "server/discover" => wire.answer(status, heads, body).await,
             "tools/call" => wire.json(200, &seen.text("legacy")).await,
@@ -38,8 +38,8 @@ const JSON: &str = "content-type: application/json\r\n";
 const EVENTS: &str = "content-type: text/event-stream\r\n";
 
 #[tokio::test(start_paused = true)]
-async fn whatever_no_modern_server_says_means_legacy() {
-    let answers: [Probe; 14] = [
+async fn responses_of_no_modern_server_select_legacy() {
+    let answers: [ProbeReply; 14] = [
         (200, JSON, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"what?"}}"#),
         (200, JSON, r#"{"jsonrpc":"2.0","id":"discover-1","result":{}}"#),
         (200, JSON, r#"{"jsonrpc":"2.0","id":"discover-1","result":{"tools":[]}}"#),
@@ -60,8 +60,8 @@ async fn whatever_no_modern_server_says_means_legacy() {
         (405, "", ""),
     ];
     for probe in answers {
-        let site = answering(probe).await;
-        let link = connect(&site.url()).await;
+        let scripted = answering_server(probe).await;
+        let link = connect(&scripted.url()).await;
         assert_eq!(link.about().revision, "2025-11-25", "{probe:?}");
         assert_eq!(call(&link, "x").await.unwrap(), "legacy", "{probe:?}");
         assert!(!link.mirrors());
@@ -69,9 +69,9 @@ async fn whatever_no_modern_server_says_means_legacy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn some_statuses_are_no_verdict() {
+async fn some_statuses_select_no_revision() {
     let challenge = "WWW-Authenticate: Bearer resource_metadata=\"https://x/y\"\r\n";
-    let answers: [(Probe, ErrorKind); 8] = [
+    let answers: [(ProbeReply, ErrorKind); 8] = [
         ((401, challenge, ""), ErrorKind::Unauthenticated),
         ((403, "", "no"), ErrorKind::Forbidden),
         ((429, "Retry-After: 3\r\n", ""), ErrorKind::RateLimited),
@@ -85,10 +85,10 @@ async fn some_statuses_are_no_verdict() {
         ),
     ];
     for (probe, kind) in answers {
-        let site = answering(probe).await;
+        let scripted = answering_server(probe).await;
         let options = options();
         let verdicts = options.verdicts.clone();
-        let error = refused(&site.url(), options).await;
+        let error = refused(&scripted.url(), options).await;
         assert_eq!(error.kind, kind, "{probe:?}: {error:?}");
         let data = error.data.unwrap();
         assert_eq!(data["httpStatus"], probe.0);
@@ -97,14 +97,14 @@ async fn some_statuses_are_no_verdict() {
             429 | 503 => assert_eq!(data["retryAfterMs"], 3000),
             _ => assert!(error.message.contains(&probe.0.to_string()), "{}", error.message),
         }
-        assert_eq!(site.methods(), ["server/discover"], "{probe:?}");
-        assert_eq!(verdicts.get(&site.url()), None);
+        assert_eq!(scripted.methods(), ["server/discover"], "{probe:?}");
+        assert_eq!(verdicts.get(&scripted.url()), None);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn silence_is_followed_by_a_handshake() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         match seen.method() {
             "server/discover" => wire.hold().await,
             "tools/call" => wire.json(200, &seen.text("legacy")).await,
@@ -112,17 +112,17 @@ async fn silence_is_followed_by_a_handshake() {
         }
     })
     .await;
-    let link = soon(connect(&site.url())).await;
+    let link = soon(connect(&scripted.url())).await;
     assert_eq!(call(&link, "x").await.unwrap(), "legacy");
 
-    let silent = Site::new(|_: Seen, wire: ServerProtocol| wire.hold()).await;
+    let silent = ScriptedServer::new(|_: SeenRequest, wire: ResponseWriter| wire.hold()).await;
     let error = soon(refused(&silent.url(), options())).await;
-    says(&error, ErrorKind::RequestTimeout, &["server"]);
+    assert_error(&error, ErrorKind::RequestTimeout, &["server"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_modern_error_leads_to_the_version_it_names() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         if seen.method() == "server/discover" {
             let mut error = seen.error(-32022, "Unsupported protocol version");
             error["error"]["data"] = json!({"supported": ["2025-06-18"], "requested": MODERN});
@@ -134,14 +134,14 @@ async fn a_modern_error_leads_to_the_version_it_names() {
         }
     })
     .await;
-    let link = connect(&site.url()).await;
+    let link = connect(&scripted.url()).await;
     assert_eq!(link.about().revision, "2025-06-18");
-    assert_eq!(site.log()[1].body["params"]["protocolVersion"], "2025-06-18");
+    assert_eq!(scripted.log()[1].body["params"]["protocolVersion"], "2025-06-18");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_handshake_may_come_as_events() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         if seen.method() != "initialize" {
             legacy(&seen, &mut wire).await;
  return;
@@ -158,18 +158,18 @@ async fn the_handshake_may_come_as_events() {
         wire.hold().await;
     })
     .await;
-    let link = soon(connect(&site.url())).await;
+    let link = soon(connect(&scripted.url())).await;
     assert_eq!(link.about().revision, "2025-06-18");
-    site.came("GET", 1).await;
-    for seen in &site.log()[2..] {
+    scripted.wait_for("GET", 1).await;
+    for seen in &scripted.log()[2..] {
         assert_eq!(seen.head("mcp-session-id"), Some("streamed"), "{seen:?}");
         assert_eq!(seen.head("mcp-protocol-version"), Some("2025-06-18"), "{seen:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_verdict_is_remembered_and_revised() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+async fn the_revision_is_cached_and_corrected() {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         _ = legacy(&seen, &mut wire).await;
     })
     .await;
@@ -179,80 +179,80 @@ async fn the_verdict_is_remembered_and_revised() {
         options.verdicts = verdicts.clone();
         options
     };
-    connect_http(&site.url(), Vec::new(), again()).await.unwrap().close().await;
-    assert_eq!(site.count("server/discover"), 1);
-    connect_http(&site.url(), Vec::new(), again()).await.unwrap().close().await;
-    assert_eq!(site.count("server/discover"), 1);
+    connect_http(&scripted.url(), Vec::new(), again()).await.unwrap().close().await;
+    assert_eq!(scripted.count("server/discover"), 1);
+    connect_http(&scripted.url(), Vec::new(), again()).await.unwrap().close().await;
+    assert_eq!(scripted.count("server/discover"), 1);
 
     // The same key, but the server has changed since.
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         if !modern(&seen, &mut wire).await {
             wire.json(404, &seen.error(-32601, "Method not found")).await;
         }
     })
     .await;
-    verdicts.put(&site.url(), "2025-06-18".parse().unwrap());
-    let link = connect_http(&site.url(), Vec::new(), again()).await.unwrap();
+    verdicts.put(&scripted.url(), "2025-06-18".parse().unwrap());
+    let link = connect_http(&scripted.url(), Vec::new(), again()).await.unwrap();
     assert_eq!(link.about().revision, MODERN);
-    assert_eq!(site.methods()[..2], ["initialize", "server/discover"]);
-    assert_eq!(verdicts.get(&site.url()).unwrap().to_string(), MODERN);
+    assert_eq!(scripted.methods()[..2], ["initialize", "server/discover"]);
+    assert_eq!(verdicts.get(&scripted.url()).unwrap().to_string(), MODERN);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_at_home() {
+async fn a_refused_connection_is_an_error() {
     let error = refused("http://127.0.0.1:9/mcp", options()).await;
-    says(
+    assert_error(
         &error,
         ErrorKind::TransportError,
         &["nothing listens at 127.0.0.1:9 (connection refused)"],
     );
     let error = refused("http://no-such-host.invalid/mcp", options()).await;
-    says(&error, ErrorKind::TransportError, &["no-such-host.invalid"]);
+    assert_error(&error, ErrorKind::TransportError, &["no-such-host.invalid"]);
     for url in ["", "mcp", "ftp://127.0.0.1/", "http://", "http://u:secret@127.0.0.1/", "http://ü/"]
     {
         let error = refused(url, options()).await;
-        says(&error, ErrorKind::InvalidParams, &["URL"]);
+        assert_error(&error, ErrorKind::InvalidParams, &["URL"]);
         assert!(!error.message.contains("secret"));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_is_no_server() {
-    let site = Site::new(|_: Seen, mut wire: ServerProtocol| async move {
+async fn an_html_page_is_an_error() {
+    let scripted = ScriptedServer::new(|_: SeenRequest, mut wire: ResponseWriter| async move {
         wire.answer(404, "content-type: text/html\r\n", "<h1>Not here</h1>").await;
     })
     .await;
-    let error = refused(&site.url(), options()).await;
-    says(&error, ErrorKind::TransportError, &[&site.url(), "404"]);
-    assert_eq!(site.methods(), ["server/discover", "initialize", "GET"]);
+    let error = refused(&scripted.url(), options()).await;
+    assert_error(&error, ErrorKind::TransportError, &[&scripted.url(), "404"]);
+    assert_eq!(scripted.methods(), ["server/discover", "initialize", "GET"]);
 
     // Servers that do not use HTTP, or close the connection without a response.
     for greeting in ["SSH-2.0-OpenSSH_9.9\r\n", "HTTP/1.1 200 OK\r\nbroken header\r\n\r\n", ""] {
-        let site =
-            Site::new(
-                move |_: Seen, mut wire: ServerProtocol| async move { wire.raw(greeting).await },
-            )
+        let scripted =
+            ScriptedServer::new(move |_: SeenRequest, mut wire: ResponseWriter| async move {
+                wire.raw(greeting).await
+            })
             .await;
-        let error = refused(&site.url(), options()).await;
+        let error = refused(&scripted.url(), options()).await;
         let kinds = [ErrorKind::TransportError, ErrorKind::ConnectionClosed];
         assert!(kinds.contains(&error.kind), "{greeting:?}: {error:?}");
-        assert!(error.message.contains(&site.url()), "{greeting:?}: {error:?}");
+        assert!(error.message.contains(&scripted.url()), "{greeting:?}: {error:?}");
     }
 }
 
 #[cfg(not(feature = "tls"))]
 #[tokio::test]
-async fn without_the_feature_https_says_so() {
-    let site = answering((404, "", "")).await;
-    let error = refused(&format!("https://127.0.0.1:{}/mcp", site.port), options()).await;
-    says(&error, ErrorKind::TransportError, &["`tls`"]);
-    assert!(site.log().is_empty());
+async fn https_without_the_feature_is_an_error() {
+    let scripted = answering_server((404, "", "")).await;
+    let error = refused(&format!("https://127.0.0.1:{}/mcp", scripted.port), options()).await;
+    assert_error(&error, ErrorKind::TransportError, &["`tls`"]);
+    assert!(scripted.log().is_empty());
 }
 
 /// Error for `https://` with a server that uses plain HTTP.
 #[cfg(feature = "tls")]
 #[tokio::test]
-async fn https_to_a_plain_port_says_so() {
+async fn https_to_a_plain_port_explains_the_error() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     for (answer, said) in [
         (
@@ -271,33 +271,37 @@ async fn https_to_a_plain_port_says_so() {
         });
         let error = refused(&format!("https://{address}/mcp"), options()).await;
         let says_where = format!("{said}{address}");
-        says(&error, ErrorKind::TransportError, &[&says_where, &format!("https://{address}")]);
+        assert_error(
+            &error,
+            ErrorKind::TransportError,
+            &[&says_where, &format!("https://{address}")],
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_opening_that_is_given_up_ends_its_session() {
-    let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
+async fn a_handshake_that_is_dropped_ends_its_session() {
+    let scripted = ScriptedServer::new(|seen: SeenRequest, mut wire: ResponseWriter| async move {
         match seen.method() {
             "notifications/initialized" => wire.hold().await,
             _ => _ = legacy(&seen, &mut wire).await,
         }
     })
     .await;
-    let url = site.url();
+    let url = scripted.url();
     let opening = tokio::spawn(async move { connect(&url).await });
-    site.came("notifications/initialized", 1).await;
+    scripted.wait_for("notifications/initialized", 1).await;
     opening.abort();
-    site.came("DELETE", 1).await;
+    scripted.wait_for("DELETE", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_polls_holds_up_neither_the_others_nor_the_end() {
+async fn a_call_that_is_not_polled_delays_neither_other_calls_nor_close() {
     for closes in [false, true] {
         let calls = Arc::new(AtomicUsize::new(0));
         let gate = Arc::new(Semaphore::new(1));
         let opens = gate.clone();
-        let site = Site::new(move |seen: Seen, mut wire: ServerProtocol| {
+        let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
             let (calls, opens) = (calls.clone(), opens.clone());
             async move {
                 match seen.method() {
@@ -314,11 +318,11 @@ async fn a_call_that_nobody_polls_holds_up_neither_the_others_nor_the_end() {
             }
         })
         .await;
-        let link = connect(&site.url()).await;
+        let link = connect(&scripted.url()).await;
         let mut kept = begin(&link, tool("x", "{}"));
         tokio::select! {
             ended = kept.done() => panic!("{ended:?}"),
-            () = site.came("initialize", 2) => {}
+            () = scripted.wait_for("initialize", 2) => {}
         }
         if closes {
             timeout(Duration::from_secs(600), link.close()).await.unwrap();
