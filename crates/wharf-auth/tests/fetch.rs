@@ -278,13 +278,13 @@ async fn nothing_is_read_or_waited_for_without_end() {
     let (garbage, _) = server("SSH-2.0-OpenSSH\r\n\r\n", false).await;
     for port in [endless_head, many, garbage] {
         let refused = get(&Fetch::new(), &format!("http://127.0.0.1:{port}/")).await;
-        assert!(matches!(refused, Err(FetchError::Garbled(_))), "{refused:?}");
+        assert!(matches!(refused, Err(FetchError::InvalidResponse(_))), "{refused:?}");
     }
     let (silent, _) = server("", false).await;
     let (stalled, _) = server("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", false).await;
     let began = Instant::now();
     for port in [silent, stalled] {
-        let fetch = Fetch::new().patience(Duration::from_millis(200));
+        let fetch = Fetch::new().timeout(Duration::from_millis(200));
         let refused = get(&fetch, &format!("http://127.0.0.1:{port}/")).await;
         assert!(matches!(refused, Err(FetchError::TimedOut(_))), "{refused:?}");
     }

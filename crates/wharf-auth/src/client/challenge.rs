@@ -2,9 +2,9 @@
 //! headers, quoted texts, and names without values.
 
 /// How much of what a server says is read.
-const LONGEST: usize = 16 << 10;
+const MAX_HEADER_BYTES: usize = 16 << 10;
 /// How many challenges, and how many parameters of one.
-const MOST: usize = 32;
+const MAX_ITEMS: usize = 32;
 
 /// One way to get in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,14 +31,14 @@ impl Challenge {
     /// ```
     pub fn parse<'a>(headers: impl IntoIterator<Item = &'a str>) -> Vec<Challenge> {
         let mut found = Vec::new();
-        let mut left = LONGEST;
+        let mut left = MAX_HEADER_BYTES;
         for header in headers {
             let mut end = header.len().min(left);
             while !header.is_char_boundary(end) {
                 end -= 1;
             }
             left -= end;
-            Reader { text: &header.as_bytes()[..end], at: 0 }.read(&mut found);
+            ChallengeParser { text: &header.as_bytes()[..end], at: 0 }.read(&mut found);
         }
         found
     }
@@ -56,7 +56,7 @@ impl Challenge {
 
 /// What a refusal asks of us.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Demand {
+pub(super) struct AuthRequirement {
     /// Whether a plain token will do.
     pub(super) bearer: bool,
     /// Whether a token with a proof will do.
@@ -66,39 +66,39 @@ pub(super) struct Demand {
     pub(super) error: Option<String>,
 }
 
-impl Demand {
-    pub(super) fn read(headers: &[String]) -> Demand {
-        let mut demand = Demand::default();
+impl AuthRequirement {
+    pub(super) fn parse(headers: &[String]) -> AuthRequirement {
+        let mut requirement = AuthRequirement::default();
         for challenge in Challenge::parse(headers.iter().map(String::as_str)) {
             match () {
-                () if challenge.is("Bearer") => demand.bearer = true,
-                () if challenge.is("DPoP") => demand.dpop = true,
+                () if challenge.is("Bearer") => requirement.bearer = true,
+                () if challenge.is("DPoP") => requirement.dpop = true,
                 () => continue,
             }
             let get = |name: &str| challenge.get(name).map(str::to_owned);
-            demand.metadata = demand.metadata.or_else(|| get("resource_metadata"));
-            demand.error = demand.error.or_else(|| get("error"));
-            let scope = challenge.get("scope").map(super::scope::split);
-            demand.scope = demand.scope.or(scope.filter(|it| !it.is_empty()));
+            requirement.metadata = requirement.metadata.or_else(|| get("resource_metadata"));
+            requirement.error = requirement.error.or_else(|| get("error"));
+            let scope = challenge.get("scope").map(super::scope::parse);
+            requirement.scope = requirement.scope.or(scope.filter(|it| !it.is_empty()));
         }
-        demand
+        requirement
     }
 
-    pub(super) fn wants_scope(&self) -> bool {
+    pub(super) fn requires_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 
-    pub(super) fn wants_nonce(&self) -> bool {
+    pub(super) fn requires_nonce(&self) -> bool {
         self.error.as_deref() == Some("use_dpop_nonce")
     }
 }
 
-struct Reader<'a> {
+struct ChallengeParser<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl ChallengeParser<'_> {
     fn read(&mut self, found: &mut Vec<Challenge>) {
         // Parameters belong to a scheme of the same header.
         let mut current: Option<usize> = None;
@@ -118,12 +118,12 @@ impl Reader<'_> {
                 self.at += 1;
                 let value = self.value();
                 let challenge = current.and_then(|at| found.get_mut(at));
-                if let Some(challenge) = challenge.filter(|it| it.params.len() < MOST) {
+                if let Some(challenge) = challenge.filter(|it| it.params.len() < MAX_ITEMS) {
                     challenge.params.push((name.to_ascii_lowercase(), value));
                 }
                 continue;
             }
-            if found.len() >= MOST {
+            if found.len() >= MAX_ITEMS {
                 return;
             }
             let token68 = if spaces > 0 { self.token68() } else { None };

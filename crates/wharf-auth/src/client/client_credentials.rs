@@ -6,9 +6,9 @@ use wharf_model::{BoxFuture, Error, excerpt};
 
 use crate::client::{
     failed,
-    flow::Flow,
-    metadata::Granted,
-    token_endpoint::{Denial, Endpoint, Form, Identity, Proof},
+    flow::AuthorizationFlow,
+    metadata::TokenResponse,
+    token_endpoint::{TokenError, OAuthEndpoint, FormFields, ClientIdentity, ClientAuthMethod},
 };
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -29,12 +29,12 @@ const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 pub struct Assertion(Arc<dyn Fn() -> BoxFuture<Result<String, Error>> + Send + Sync>);
 
 impl Assertion {
-    /// Whatever `fresh` gives, each time.
-    pub fn new<F>(fresh: impl Fn() -> F + Send + Sync + 'static) -> Assertion
+    /// Whatever `current_token` gives, each time.
+    pub fn new<F>(current_token: impl Fn() -> F + Send + Sync + 'static) -> Assertion
     where
         F: Future<Output = Result<String, Error>> + Send + 'static,
     {
-        Assertion(Arc::new(move || Box::pin(fresh())))
+        Assertion(Arc::new(move || Box::pin(current_token())))
     }
 
     /// What the file says, each time: platforms write a fresh token there now and then.
@@ -54,7 +54,7 @@ impl Assertion {
         })
     }
 
-    pub(super) async fn fresh(&self) -> Result<String, Error> {
+    pub(super) async fn current_token(&self) -> Result<String, Error> {
         (self.0)().await
     }
 }
@@ -116,56 +116,56 @@ impl fmt::Debug for Enterprise {
     }
 }
 
-impl Flow<'_> {
+impl AuthorizationFlow<'_> {
     /// As the client itself.
-    pub(super) async fn by_client_credentials(&self) -> Result<Granted, Denial> {
-        let who = self.client()?;
-        self.endpoint()?.grant(&who, self.scoped_form("client_credentials")).await
+    pub(super) async fn authorize_with_client_credentials(&self) -> Result<TokenResponse, TokenError> {
+        let identity = self.configured_client()?;
+        self.endpoint()?.request_token(&identity, self.scoped_form("client_credentials")).await
     }
 
     /// With what a company's identity provider says about somebody.
-    pub(super) async fn by_enterprise(&self, company: &Enterprise) -> Result<Granted, Denial> {
-        let who = self.client()?;
-        let assertion = self.exchanged(company).await?;
+    pub(super) async fn authorize_with_enterprise(&self, company: &Enterprise) -> Result<TokenResponse, TokenError> {
+        let identity = self.configured_client()?;
+        let assertion = self.exchange_id_token(company).await?;
         let mut form = self.scoped_form(JWT_BEARER);
         form.push(("assertion", assertion));
-        self.endpoint()?.grant(&who, form).await
+        self.endpoint()?.request_token(&identity, form).await
     }
 
     /// With what the platform says that the program runs on.
-    pub(super) async fn by_workload(&self, assertion: &Assertion) -> Result<Granted, Denial> {
-        let who = self.client()?;
+    pub(super) async fn authorize_with_workload(&self, assertion: &Assertion) -> Result<TokenResponse, TokenError> {
+        let identity = self.configured_client()?;
         let mut form = self.scoped_form(JWT_BEARER);
-        form.push(("assertion", assertion.fresh().await?));
-        self.endpoint()?.grant(&who, form).await
+        form.push(("assertion", assertion.current_token().await?));
+        self.endpoint()?.request_token(&identity, form).await
     }
 
-    fn client(&self) -> Result<Identity, Error> {
-        let client = self.plan.client.as_ref();
-        client.map(|it| it.identity(self.authority)).ok_or_else(|| {
+    fn configured_client(&self) -> Result<ClientIdentity, Error> {
+        let client = self.config.client.as_ref();
+        client.map(|it| it.identity(self.auth_server)).ok_or_else(|| {
             failed("This way in needs a client id; say which with `Auth::client`".into())
         })
     }
 
     /// Exchanges who has signed in at the company for what its provider says to the server's issuer.
-    async fn exchanged(&self, company: &Enterprise) -> Result<String, Denial> {
-        let mut form: Form = vec![
+    async fn exchange_id_token(&self, company: &Enterprise) -> Result<String, TokenError> {
+        let mut form: FormFields = vec![
             ("grant_type", EXCHANGE.to_owned()),
             ("requested_token_type", ID_JAG.to_owned()),
-            ("audience", self.authority.issuer.clone()),
-            ("resource", self.found.resource.clone()),
-            ("subject_token", company.id_token.fresh().await?),
+            ("audience", self.auth_server.issuer.clone()),
+            ("resource", self.discovered.resource.clone()),
+            ("subject_token", company.id_token.current_token().await?),
             ("subject_token_type", ID_TOKEN.to_owned()),
         ];
         if !self.scopes.is_empty() {
             form.push(("scope", self.scopes.join(" ")));
         }
-        let proof = company.secret.clone().map_or(Proof::None, Proof::Post);
-        let who = Identity::new(&company.client_id, proof);
+        let proof = company.secret.clone().map_or(ClientAuthMethod::None, ClientAuthMethod::Post);
+        let identity = ClientIdentity::new(&company.client_id, proof);
         // The user said where the provider is: no server did.
         let url = company.token_endpoint.as_str();
-        let endpoint = Endpoint { fetch: &self.plan.fetch, url, issuer: url, prover: None };
-        let granted = endpoint.grant(&who, form).await?;
+        let endpoint = OAuthEndpoint { fetch: &self.config.fetch, url, issuer: url, prover: None };
+        let granted = endpoint.request_token(&identity, form).await?;
         match granted.issued_token_type.as_deref() {
             Some(ID_JAG) => Ok(granted.access_token),
             other => {

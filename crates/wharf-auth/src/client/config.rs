@@ -10,10 +10,10 @@ use wharf_model::{BoxFuture, CredentialsProvider, Error};
 use crate::client::{
     Assertion, Enterprise, Login, MemoryTokenStore, TokenStore, UserAgent,
     logout::log_out,
-    metadata::Authority,
+    metadata::AuthServerMetadata,
     scope,
-    token_endpoint::{Identity, Proof},
-    token_manager::Agent,
+    token_endpoint::{ClientIdentity, ClientAuthMethod},
+    token_manager::TokenManager,
 };
 use crate::{fetch::Fetch, jose::SigningKey};
 
@@ -36,33 +36,33 @@ use crate::{fetch::Fetch, jose::SigningKey};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Auth(Plan);
+pub struct Auth(AuthConfig);
 
 /// What is known beforehand.
 #[derive(Clone)]
-pub(super) struct Plan {
-    pub(super) grant: Grant,
-    pub(super) client: Option<Client>,
+pub(super) struct AuthConfig {
+    pub(super) grant: GrantType,
+    pub(super) client: Option<ConfiguredClient>,
     pub(super) issuer: Option<String>,
     /// Decides whether an issuer that the server names is shown the credentials.
-    pub(super) confirm: Option<Arc<Confirm>>,
+    pub(super) confirm: Option<Arc<ConfirmIssuer>>,
     /// The issuer that credentials were shown to first, if none was named: no other gets them.
-    pub(super) bound: Arc<OnceLock<String>>,
+    pub(super) bound_issuer: Arc<OnceLock<String>>,
     pub(super) document: Option<String>,
     pub(super) name: String,
     pub(super) scopes: Option<Vec<String>>,
-    pub(super) vault: Arc<dyn TokenStore>,
+    pub(super) token_store: Arc<dyn TokenStore>,
     pub(super) dpop: bool,
-    pub(super) asks: bool,
+    pub(super) interactive: bool,
     pub(super) fetch: Fetch,
 }
 
 /// Whether credentials may be shown to an issuer.
-pub(super) type Confirm = dyn Fn(String) -> BoxFuture<bool> + Send + Sync;
+pub(super) type ConfirmIssuer = dyn Fn(String) -> BoxFuture<bool> + Send + Sync;
 
 /// What a token is asked for with.
 #[derive(Clone)]
-pub(super) enum Grant {
+pub(super) enum GrantType {
     Bearer(String),
     Code(Arc<dyn UserAgent>),
     ClientCredentials,
@@ -72,32 +72,32 @@ pub(super) enum Grant {
 
 /// Who we are to an authorization server that knows us.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(super) struct ConfiguredClient {
     id: String,
-    key: Key,
+    key: ClientKey,
 }
 
 #[derive(Clone)]
-enum Key {
+enum ClientKey {
     None,
     Secret(String),
-    Pair(Arc<SigningKey>),
+    KeyPair(Arc<SigningKey>),
 }
 
-impl Plan {
+impl AuthConfig {
     /// Whether what is shown to an authorization server was given for one that we should know.
-    pub(super) fn is_for_one_issuer(&self) -> bool {
-        self.client.is_some() || !matches!(self.grant, Grant::Code(_) | Grant::Bearer(_))
+    pub(super) fn is_issuer_specific(&self) -> bool {
+        self.client.is_some() || !matches!(self.grant, GrantType::Code(_) | GrantType::Bearer(_))
     }
 
     /// Whether somebody else could use what is shown.
-    pub(super) fn shows_secrets(&self) -> bool {
-        let has_key = self.client.as_ref().is_some_and(|it| !matches!(it.key, Key::None));
-        has_key || !matches!(self.grant, Grant::Code(_) | Grant::Bearer(_))
+    pub(super) fn sends_secrets(&self) -> bool {
+        let has_key = self.client.as_ref().is_some_and(|it| !matches!(it.key, ClientKey::None));
+        has_key || !matches!(self.grant, GrantType::Code(_) | GrantType::Bearer(_))
     }
 
     /// Whether a login was got in the way that is planned, by the client that we are.
-    pub(super) fn suits(&self, login: &Login) -> bool {
+    pub(super) fn matches(&self, login: &Login) -> bool {
         let id = login.registration.as_ref().map(|it| &it.client_id);
         let is_same = match (&self.client, id) {
             (Some(ours), Some(id)) => ours.id == *id,
@@ -107,54 +107,54 @@ impl Plan {
     }
 }
 
-impl Grant {
+impl GrantType {
     /// What a login says that was got by it, if nobody was asked.
     pub(super) fn name(&self) -> Option<&'static str> {
         match self {
-            Grant::Bearer(_) | Grant::Code(_) => None,
-            Grant::ClientCredentials => Some("client_credentials"),
-            Grant::Enterprise(_) => Some("enterprise"),
-            Grant::Workload(_) => Some("workload"),
+            GrantType::Bearer(_) | GrantType::Code(_) => None,
+            GrantType::ClientCredentials => Some("client_credentials"),
+            GrantType::Enterprise(_) => Some("enterprise"),
+            GrantType::Workload(_) => Some("workload"),
         }
     }
 }
 
-impl Client {
-    pub(super) fn identity(&self, authority: &Authority) -> Identity {
+impl ConfiguredClient {
+    pub(super) fn identity(&self, auth_server: &AuthServerMetadata) -> ClientIdentity {
         match &self.key {
-            Key::None => Identity::public(&self.id),
-            Key::Secret(secret) => Identity::secret(&self.id, Some(secret), None, authority),
-            Key::Pair(key) => Identity::new(&self.id, Proof::Key(key.clone())),
+            ClientKey::None => ClientIdentity::public(&self.id),
+            ClientKey::Secret(secret) => ClientIdentity::secret(&self.id, Some(secret), None, auth_server),
+            ClientKey::KeyPair(key) => ClientIdentity::new(&self.id, ClientAuthMethod::PrivateKeyJwt(key.clone())),
         }
     }
 }
 
 impl Auth {
-    fn new(grant: Grant) -> Auth {
-        Auth(Plan {
+    fn new(grant: GrantType) -> Auth {
+        Auth(AuthConfig {
             grant,
             client: None,
             issuer: None,
             confirm: None,
-            bound: Arc::default(),
+            bound_issuer: Arc::default(),
             document: None,
             name: "Wharf".into(),
             scopes: None,
-            vault: Arc::new(MemoryTokenStore::default()),
+            token_store: Arc::new(MemoryTokenStore::default()),
             dpop: false,
-            asks: true,
+            interactive: true,
             fetch: Fetch::new(),
         })
     }
 
     /// Shows one token, which somebody got by other means. It is not replaced when it ends.
     pub fn bearer(token: impl Into<String>) -> Auth {
-        Auth::new(Grant::Bearer(token.into()))
+        Auth::new(GrantType::Bearer(token.into()))
     }
 
     /// Asks a person, who is sent to the authorization server by `visit`.
     pub fn code(visit: impl UserAgent) -> Auth {
-        Auth::new(Grant::Code(Arc::new(visit)))
+        Auth::new(GrantType::Code(Arc::new(visit)))
     }
 
     /// Gets in as the program itself, by a secret that the authorization server gave it. Name that
@@ -168,13 +168,13 @@ impl Auth {
     /// # let _ = auth;
     /// ```
     pub fn client_credentials(id: impl Into<String>, secret: impl Into<String>) -> Auth {
-        Auth::new(Grant::ClientCredentials).client_secret(id, secret)
+        Auth::new(GrantType::ClientCredentials).client_secret(id, secret)
     }
 
     /// Gets in as the program itself, by tokens that it signs with its own key. Needs an
     /// [issuer](Auth::issuer).
     pub fn client_credentials_key(id: impl Into<String>, key: SigningKey) -> Auth {
-        Auth::new(Grant::ClientCredentials).client_key(id, key)
+        Auth::new(GrantType::ClientCredentials).client_key(id, key)
     }
 
     /// Gets in as somebody who has signed in at a company's identity provider, which decides who may
@@ -190,39 +190,39 @@ impl Auth {
     ///     .issuer("https://id.example");
     /// ```
     pub fn enterprise(company: Enterprise) -> Auth {
-        Auth::new(Grant::Enterprise(company))
+        Auth::new(GrantType::Enterprise(company))
     }
 
     /// Gets in as a program whose platform says what it is, in a token of its own. Needs an
     /// [issuer](Auth::issuer).
     pub fn workload(id: impl Into<String>, assertion: impl Into<Assertion>) -> Auth {
-        Auth::new(Grant::Workload(assertion.into())).client(id)
+        Auth::new(GrantType::Workload(assertion.into())).client(id)
     }
 
     /// The authorization server knows this client by an id alone.
     #[must_use]
     pub fn client(self, id: impl Into<String>) -> Auth {
-        self.known_as(id.into(), Key::None)
+        self.with_client(id.into(), ClientKey::None)
     }
 
     /// The authorization server knows this client by an id and a secret. Needs an
     /// [issuer](Auth::issuer).
     #[must_use]
     pub fn client_secret(self, id: impl Into<String>, secret: impl Into<String>) -> Auth {
-        self.known_as(id.into(), Key::Secret(secret.into()))
+        self.with_client(id.into(), ClientKey::Secret(secret.into()))
     }
 
     /// The authorization server knows this client by an id and the public half of a key. Needs an
     /// [issuer](Auth::issuer).
     #[must_use]
     pub fn client_key(self, id: impl Into<String>, key: SigningKey) -> Auth {
-        self.known_as(id.into(), Key::Pair(Arc::new(key)))
+        self.with_client(id.into(), ClientKey::KeyPair(Arc::new(key)))
     }
 
-    fn known_as(mut self, id: String, key: Key) -> Auth {
-        self.0.client = Some(Client { id, key });
+    fn with_client(mut self, id: String, key: ClientKey) -> Auth {
+        self.0.client = Some(ConfiguredClient { id, key });
         // Other credentials may be for another issuer.
-        self.0.bound = Arc::default();
+        self.0.bound_issuer = Arc::default();
         self
     }
 
@@ -288,8 +288,8 @@ impl Auth {
 
     /// Where logins are kept: in memory if nothing is said.
     #[must_use]
-    pub fn vault(mut self, vault: impl TokenStore) -> Auth {
-        self.0.vault = Arc::new(vault);
+    pub fn token_store(mut self, token_store: impl TokenStore) -> Auth {
+        self.0.token_store = Arc::new(token_store);
         self
     }
 
@@ -305,7 +305,7 @@ impl Auth {
     /// the server's refusal is the answer.
     #[must_use]
     pub fn unattended(mut self) -> Auth {
-        self.0.asks = false;
+        self.0.interactive = false;
         self
     }
 
@@ -321,8 +321,8 @@ impl Auth {
     #[must_use]
     pub fn extension(&self) -> Option<&'static str> {
         match self.0.grant {
-            Grant::ClientCredentials => Some("io.modelcontextprotocol/oauth-client-credentials"),
-            Grant::Enterprise(_) => {
+            GrantType::ClientCredentials => Some("io.modelcontextprotocol/oauth-client-credentials"),
+            GrantType::Enterprise(_) => {
                 Some("io.modelcontextprotocol/enterprise-managed-authorization")
             }
             _ => None,
@@ -334,7 +334,7 @@ impl Auth {
     /// # Errors
     /// If tokens could be read on the way there: it must be `https`, or on this machine.
     pub fn at(&self, url: &str) -> Result<Arc<dyn CredentialsProvider>, Error> {
-        Ok(Arc::new(Agent::new(self.0.clone(), url)?))
+        Ok(Arc::new(TokenManager::new(self.0.clone(), url)?))
     }
 
     /// Gets in at the server at `url` now, before it refuses anything.
@@ -342,7 +342,7 @@ impl Auth {
     /// # Errors
     /// If there is no way in.
     pub async fn login(&self, url: &str) -> Result<Login, Error> {
-        Agent::new(self.0.clone(), url)?.log_in().await
+        TokenManager::new(self.0.clone(), url)?.log_in().await
     }
 
     /// Forgets how to get in at the server at `url`, and tells the authorization servers that take
@@ -360,11 +360,11 @@ impl Auth {
 impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let grant = match &self.0.grant {
-            Grant::Bearer(_) => "bearer",
-            Grant::Code(_) => "code",
-            Grant::ClientCredentials => "client credentials",
-            Grant::Enterprise(_) => "enterprise",
-            Grant::Workload(_) => "workload",
+            GrantType::Bearer(_) => "bearer",
+            GrantType::Code(_) => "code",
+            GrantType::ClientCredentials => "client credentials",
+            GrantType::Enterprise(_) => "enterprise",
+            GrantType::Workload(_) => "workload",
         };
         f.debug_struct("Auth")
             .field("grant", &grant)

@@ -38,7 +38,7 @@ pub(super) fn server_url(text: &str) -> Result<Url, Error> {
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
         return Err(bad("authorization is for http:// and https://"));
     }
-    if url.scheme() == "http" && !is_this_machine(&url) {
+    if url.scheme() == "http" && !is_loopback(&url) {
         return Err(bad("tokens could be read on the way there; use https://"));
     }
     let _ = url.set_username("");
@@ -49,7 +49,7 @@ pub(super) fn server_url(text: &str) -> Result<Url, Error> {
 }
 
 /// Whether a URL names this machine, literally.
-pub(super) fn is_this_machine(url: &Url) -> bool {
+pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
         Some(url::Host::Ipv4(address)) => address.is_loopback(),

@@ -1,12 +1,12 @@
 //! Which scopes to ask for.
 
 /// Gives tokens that outlive the person's presence, where an issuer knows the word.
-const OFFLINE: &str = "offline_access";
+const OFFLINE_ACCESS: &str = "offline_access";
 /// How many scopes are asked for at most, whatever a server names.
-const MOST: usize = 200;
+const MAX_SCOPES: usize = 200;
 
 /// The scopes in a text, each once, in their order.
-pub(super) fn split(text: &str) -> Vec<String> {
+pub(super) fn parse(text: &str) -> Vec<String> {
     union([text.split_ascii_whitespace().map(str::to_owned).collect()])
 }
 
@@ -14,7 +14,7 @@ pub(super) fn split(text: &str) -> Vec<String> {
 pub(super) fn union(lists: impl IntoIterator<Item = Vec<String>>) -> Vec<String> {
     let mut all = Vec::new();
     for scope in lists.into_iter().flatten().filter(|it| is_scope(it)) {
-        if !all.contains(&scope) && all.len() < MOST {
+        if !all.contains(&scope) && all.len() < MAX_SCOPES {
             all.push(scope);
         }
     }
@@ -28,43 +28,43 @@ fn is_scope(scope: &str) -> bool {
 }
 
 /// What is known before a choice.
-pub(super) struct Known<'a> {
+pub(super) struct ScopeInputs<'a> {
     /// What the user wants.
-    pub(super) wished: Option<&'a [String]>,
+    pub(super) configured: Option<&'a [String]>,
     /// What the refused request needs.
-    pub(super) demanded: Option<&'a [String]>,
+    pub(super) required: Option<&'a [String]>,
     /// What was asked for before, of the same issuer.
     pub(super) asked: &'a [String],
     /// What the server has.
     pub(super) supported: Option<&'a [String]>,
     /// What the issuer has.
-    pub(super) issued: Option<&'a [String]>,
+    pub(super) issuer_supported: Option<&'a [String]>,
     /// Whether there is a person who may go away.
-    pub(super) for_person: bool,
+    pub(super) for_user: bool,
 }
 
 /// The scopes to ask for; none if the issuer shall choose.
-pub(super) fn choose(known: &Known<'_>) -> Vec<String> {
+pub(super) fn select(inputs: &ScopeInputs<'_>) -> Vec<String> {
     let list = |scopes: Option<&[String]>| scopes.unwrap_or_default().to_vec();
-    let needed = match (known.demanded, known.asked) {
+    let needed = match (inputs.required, inputs.asked) {
         // What the user wished is as good as what a server has in general.
-        (None, []) if known.wished.is_some() => Vec::new(),
-        (None, []) => list(known.supported),
-        (demanded, asked) => union([asked.to_vec(), list(demanded)]),
+        (None, []) if inputs.configured.is_some() => Vec::new(),
+        (None, []) => list(inputs.supported),
+        (required, asked) => union([asked.to_vec(), list(required)]),
     };
-    let is_offline = known.issued.unwrap_or_default().iter().any(|it| it == OFFLINE);
-    let needed = needed.into_iter().filter(|it| it != OFFLINE || is_offline).collect();
-    let mut chosen = union([list(known.wished), needed]);
+    let requests_offline_access = inputs.issuer_supported.unwrap_or_default().iter().any(|it| it == OFFLINE_ACCESS);
+    let needed = needed.into_iter().filter(|it| it != OFFLINE_ACCESS || requests_offline_access).collect();
+    let mut chosen = union([list(inputs.configured), needed]);
     // Alone, it would stand for no scope at all instead of those an issuer gives by itself.
-    if known.for_person && is_offline && !chosen.is_empty() {
-        chosen = union([chosen, vec![OFFLINE.to_owned()]]);
+    if inputs.for_user && requests_offline_access && !chosen.is_empty() {
+        chosen = union([chosen, vec![OFFLINE_ACCESS.to_owned()]]);
     }
     chosen
 }
 
 /// Whether a person has to be asked again for what outlives their presence.
-pub(super) fn is_offline(scopes: &[String]) -> bool {
-    scopes.iter().any(|it| it == OFFLINE)
+pub(super) fn requests_offline_access(scopes: &[String]) -> bool {
+    scopes.iter().any(|it| it == OFFLINE_ACCESS)
 }
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     fn texts(text: &str) -> Vec<String> {
-        split(text)
+        parse(text)
     }
 
     #[test]
@@ -90,25 +90,25 @@ mod tests {
             (None, None, "", Some("x offline_access"), Some("x"), "x"),
             (None, None, "", Some("x offline_access"), None, "x"),
         ];
-        for (wished, demanded, asked, supported, issued, expected) in cases {
-            let [wished, demanded, supported, issued] =
-                [wished, demanded, supported, issued].map(|it: Option<&str>| it.map(texts));
-            let known = Known {
-                wished: wished.as_deref(),
-                demanded: demanded.as_deref(),
+        for (configured, required, asked, supported, issuer_supported, expected) in cases {
+            let [configured, required, supported, issuer_supported] =
+                [configured, required, supported, issuer_supported].map(|it: Option<&str>| it.map(texts));
+            let inputs = ScopeInputs {
+                configured: configured.as_deref(),
+                required: required.as_deref(),
                 asked: &texts(asked),
                 supported: supported.as_deref(),
-                issued: issued.as_deref(),
-                for_person: true,
+                issuer_supported: issuer_supported.as_deref(),
+                for_user: true,
             };
-            assert_eq!(choose(&known).join(" "), expected);
+            assert_eq!(select(&inputs).join(" "), expected);
         }
     }
 
     #[test]
     fn what_is_no_scope_is_not_asked_for() {
-        assert_eq!(split("a  a b\"c \u{7f} d\\ e\u{e9} f"), ["a", "f"]);
+        assert_eq!(parse("a  a b\"c \u{7f} d\\ e\u{e9} f"), ["a", "f"]);
         let many = (0..1000).map(|n| n.to_string()).collect();
-        assert_eq!(union([many]).len(), MOST);
+        assert_eq!(union([many]).len(), MAX_SCOPES);
     }
 }

@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 use url::form_urlencoded;
 
 /// How many bytes of parameters are read, and how many parameters.
-const MOST: (usize, usize) = (32 * 1024, 64);
+const MAX_BYTES_AND_COUNT: (usize, usize) = (32 * 1024, 64);
 
 /// Parameters, each of which was there once. Empty ones are as good as none.
 #[derive(Default)]
-pub(super) struct Form {
+pub(super) struct FormParams {
     fields: BTreeMap<String, String>,
     resources: Vec<String>,
 }
 
-impl Form {
+impl FormParams {
     /// Reads parameters from a query or a body; if they cannot be read, why.
     pub(super) fn parse(text: &[u8]) -> Result<Self, &'static str> {
-        if text.len() > MOST.0 {
+        if text.len() > MAX_BYTES_AND_COUNT.0 {
             return Err("there is too much of it");
         }
-        let mut form = Form::default();
+        let mut form = FormParams::default();
         for (count, (name, value)) in form_urlencoded::parse(text).enumerate() {
-            if count >= MOST.1 {
+            if count >= MAX_BYTES_AND_COUNT.1 {
                 return Err("there are too many parameters");
             }
             if value.is_empty() {
@@ -53,12 +53,12 @@ mod tests {
 
     #[test]
     fn a_parameter_is_there_once() {
-        let form = Form::parse(b"a=1&b=x+y%21&c=&resource=p&resource=q").unwrap_or_default();
+        let form = FormParams::parse(b"a=1&b=x+y%21&c=&resource=p&resource=q").unwrap_or_default();
         assert_eq!((form.get("a"), form.get("b"), form.get("c")), (Some("1"), Some("x y!"), None));
         assert_eq!(form.resources(), ["p", "q"]);
-        assert!(Form::parse(b"state=1&state=1").is_err());
-        assert!(Form::parse("a=".repeat(20_000).as_bytes()).is_err());
+        assert!(FormParams::parse(b"state=1&state=1").is_err());
+        assert!(FormParams::parse("a=".repeat(20_000).as_bytes()).is_err());
         let many: String = (0..65).map(|n| format!("p{n}=1&")).collect();
-        assert!(Form::parse(many.as_bytes()).is_err());
+        assert!(FormParams::parse(many.as_bytes()).is_err());
     }
 }

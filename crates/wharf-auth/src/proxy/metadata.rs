@@ -5,7 +5,7 @@ use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::proxy::{Settings, consent_page::Answer, redirect};
+use crate::proxy::{ProxySettings, consent_page::ProxyResponse, redirect};
 
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";
 const SERVER: &str = "/.well-known/oauth-authorization-server";
@@ -14,7 +14,7 @@ const PATHS: [&str; 6] = ["/authorize", "/consent", "/callback", "/register", "/
 
 /// Where everything is, as clients and browsers see it.
 #[derive(Clone, Debug)]
-pub(super) struct Site {
+pub(super) struct ProxyUrls {
     /// The public URL, which is the issuer's name, without a slash at its end.
     pub(super) issuer: String,
     /// The endpoint that tokens are for.
@@ -27,16 +27,16 @@ pub(super) struct Site {
     endpoint: String,
 }
 
-impl Site {
+impl ProxyUrls {
     /// Reads both URLs; if they will not do, why.
-    pub(super) fn new(public: &str, resource: &str) -> Result<Self, String> {
-        let (issuer, issuer_url) = parse("the public URL", public)?;
+    pub(super) fn new(public_response: &str, resource: &str) -> Result<Self, String> {
+        let (issuer, issuer_url) = parse("the public URL", public_response)?;
         let (resource, resource_url) = parse("the resource", resource)?;
         if issuer_url.origin() != resource_url.origin() {
             return Err(format!("the resource {resource} is not at the public URL {issuer}"));
         }
         let path = |url: &Url| url.path().trim_end_matches('/').to_owned();
-        Ok(Site {
+        Ok(ProxyUrls {
             origin: issuer_url.origin().ascii_serialization(),
             base: path(&issuer_url),
             endpoint: path(&resource_url),
@@ -88,20 +88,20 @@ impl Site {
     }
 
     /// Answers who asks what we are.
-    pub(super) fn metadata(&self, parts: &Parts, settings: &Settings, documents: bool) -> Answer {
+    pub(super) fn metadata(&self, parts: &Parts, settings: &ProxySettings, documents: bool) -> ProxyResponse {
         let path = parts.uri.path();
         let value = match path.strip_prefix(SERVER) {
-            Some(rest) if rest == self.base => self.server(settings, documents),
+            Some(rest) if rest == self.base => self.server_document(settings, documents),
             None if path == RESOURCE || path.strip_prefix(RESOURCE) == Some(&*self.endpoint) => {
-                self.protected(settings)
+                self.resource_document(settings)
             }
-            _ => return public(StatusCode::NOT_FOUND, Bytes::new()),
+            _ => return public_response(StatusCode::NOT_FOUND, Bytes::new()),
         };
         match parts.method {
-            Method::GET | Method::HEAD => public(StatusCode::OK, value.to_string().into()),
-            Method::OPTIONS => public(StatusCode::NO_CONTENT, Bytes::new()),
+            Method::GET | Method::HEAD => public_response(StatusCode::OK, value.to_string().into()),
+            Method::OPTIONS => public_response(StatusCode::NO_CONTENT, Bytes::new()),
             _ => {
-                let mut answer = public(StatusCode::METHOD_NOT_ALLOWED, Bytes::new());
+                let mut answer = public_response(StatusCode::METHOD_NOT_ALLOWED, Bytes::new());
                 answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
                 answer
             }
@@ -109,21 +109,21 @@ impl Site {
     }
 
     /// RFC 9728.
-    fn protected(&self, settings: &Settings) -> Value {
-        let mut said = json!({
+    fn resource_document(&self, settings: &ProxySettings) -> Value {
+        let mut document = json!({
             "resource": self.resource,
             "authorization_servers": [self.issuer],
             "bearer_methods_supported": ["header"],
         });
         if !settings.scopes.is_empty() {
-            said["scopes_supported"] = json!(settings.first_scopes());
+            document["scopes_supported"] = json!(settings.first_scopes());
         }
-        said
+        document
     }
 
     /// RFC 8414.
-    fn server(&self, settings: &Settings, documents: bool) -> Value {
-        let mut said = json!({
+    fn server_document(&self, settings: &ProxySettings, documents: bool) -> Value {
+        let mut document = json!({
             "issuer": self.issuer,
             "authorization_endpoint": self.url("/authorize"),
             "token_endpoint": self.url("/token"),
@@ -141,9 +141,9 @@ impl Site {
             "client_id_metadata_document_supported": documents,
         });
         if !settings.scopes.is_empty() {
-            said["scopes_supported"] = json!(settings.scopes);
+            document["scopes_supported"] = json!(settings.scopes);
         }
-        said
+        document
     }
 }
 
@@ -166,7 +166,7 @@ fn parse(what: &str, text: &str) -> Result<(String, Url), String> {
 }
 
 /// What everybody may read, from every page.
-fn public(status: StatusCode, body: Bytes) -> Answer {
+fn public_response(status: StatusCode, body: Bytes) -> ProxyResponse {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let pairs = [

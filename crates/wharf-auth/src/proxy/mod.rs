@@ -40,18 +40,18 @@ use wharf_model::{
 };
 
 pub use self::provider::Provider;
-use crate::proxy::{metadata::Site, records::Client, routes::Desk};
+use crate::proxy::{metadata::ProxyUrls, records::ClientRecord, routes::ProxyState};
 pub use crate::proxy::{
     records::Identity,
     upstream_token::{AccessToken, Upstream},
 };
 use crate::{
     fetch::Fetch,
-    server::{Challenge, Presented, Scheme, presented},
+    server::{ChallengeBuilder, PresentedToken, AuthScheme, presented_token},
 };
 
 /// Decides what somebody may do, of what a client asks for.
-type Decide = dyn Fn(&Identity, &BTreeSet<String>) -> Option<BTreeSet<String>> + Send + Sync;
+type GrantDecision = dyn Fn(&Identity, &BTreeSet<String>) -> Option<BTreeSet<String>> + Send + Sync;
 
 /// An authorization server in front of an identity provider that registers nobody by itself.
 ///
@@ -90,28 +90,28 @@ type Decide = dyn Fn(&Identity, &BTreeSet<String>) -> Option<BTreeSet<String>> +
 pub struct OAuthProxy {
     public: String,
     resource: Option<String>,
-    settings: Settings,
+    settings: ProxySettings,
     problem: Option<String>,
-    desk: OnceLock<Arc<Desk>>,
+    shared: OnceLock<Arc<ProxyState>>,
 }
 
 /// All that can be said about a proxy besides where it is.
 #[derive(Clone)]
-struct Settings {
+struct ProxySettings {
     provider: Provider,
     fetch: Fetch,
     documents: Option<Fetch>,
     scopes: BTreeSet<String>,
     first: Option<BTreeSet<String>>,
     schemes: Vec<String>,
-    clients: Vec<Client>,
+    clients: Vec<ClientRecord>,
     access_ttl: Duration,
     refresh_ttl: Duration,
     grant_ttl: Duration,
-    decide: Option<Arc<Decide>>,
+    decide: Option<Arc<GrantDecision>>,
 }
 
-impl Settings {
+impl ProxySettings {
     /// What a client is granted that asks for nothing in particular.
     fn first_scopes(&self) -> BTreeSet<String> {
         self.first.clone().unwrap_or_else(|| self.scopes.clone())
@@ -130,7 +130,7 @@ impl OAuthProxy {
     /// the endpoint `/mcp` there, unless [told](OAuthProxy::resource) otherwise.
     #[must_use]
     pub fn new(public: impl Into<String>, provider: Provider) -> Self {
-        let settings = Settings {
+        let settings = ProxySettings {
             provider,
             fetch: Fetch::new(),
             documents: Some(Fetch::new().public_only()),
@@ -143,8 +143,8 @@ impl OAuthProxy {
             grant_ttl: Duration::from_secs(90 * 24 * 3600),
             decide: None,
         };
-        let (public, desk) = (public.into(), OnceLock::new());
-        OAuthProxy { public, resource: None, settings, problem: None, desk }
+        let (public, shared) = (public.into(), OnceLock::new());
+        OAuthProxy { public, resource: None, settings, problem: None, shared }
     }
 
     /// The URL of the endpoint that tokens are for, if it is not `/mcp` at the public URL.
@@ -211,7 +211,7 @@ impl OAuthProxy {
     ) -> Self {
         let redirects = redirects.into_iter().map(Into::into).collect();
         let (id, name) = (id.into(), name.into());
-        self.settings.clients.push(Client::known(id, name, redirects));
+        self.settings.clients.push(ClientRecord::known(id, name, redirects));
         self
     }
 
@@ -252,7 +252,7 @@ impl OAuthProxy {
         self
     }
 
-    fn site(&self) -> Result<Site, String> {
+    fn urls(&self) -> Result<ProxyUrls, String> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());
         }
@@ -264,24 +264,24 @@ impl OAuthProxy {
         }
         let public = self.public.trim_end_matches('/');
         match &self.resource {
-            Some(resource) => Site::new(public, resource),
-            None => Site::new(public, &format!("{public}/mcp")),
+            Some(resource) => ProxyUrls::new(public, resource),
+            None => ProxyUrls::new(public, &format!("{public}/mcp")),
         }
     }
 
     /// The challenge for who needs a token, or another one.
     fn challenge(&self, error: Option<(&str, &str)>, scopes: &[&str]) -> HeaderValue {
-        let mut challenge = Challenge::new("Bearer");
+        let mut challenge = ChallengeBuilder::new("Bearer");
         if let Some((error, what)) = error {
             challenge = challenge.with("error", error).with("error_description", what);
         }
-        let metadata = self.desk.get().map(|desk| desk.site.resource_metadata());
+        let metadata = self.shared.get().map(|shared| shared.urls.resource_metadata());
         let challenge = challenge.scopes(scopes.iter().copied());
-        challenge.maybe("resource_metadata", metadata.as_deref()).header()
+        challenge.with_optional("resource_metadata", metadata.as_deref()).header()
     }
 
     /// Somebody who shows no token that is good, and why that is so.
-    fn stranger(&self, error: Option<(&str, &'static str)>) -> AuthRejection {
+    fn rejection(&self, error: Option<(&str, &'static str)>) -> AuthRejection {
         let (status, what) = match error {
             Some(("invalid_request", what)) => (400, what),
             Some((_, what)) => (401, what),
@@ -297,26 +297,26 @@ impl OAuthProxy {
 const UNKNOWN: (&str, &str) = ("invalid_token", "The token is not known here, or has ended");
 
 impl Authenticator for OAuthProxy {
-    fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision {
-        let Some(desk) = self.desk.get() else {
+    fn admit(&self, request: &AuthRequest<'_>) -> AuthDecision {
+        let Some(shared) = self.shared.get() else {
             return AuthDecision::Now(Err(AuthRejection::new(
                 503,
                 "The OAuth proxy has no store yet",
             )));
         };
-        let token = match presented(knock) {
-            Ok(Some(Presented { scheme: Scheme::Bearer, token })) => token.to_owned(),
-            Ok(Some(_)) => return AuthDecision::Now(Err(self.stranger(Some(UNKNOWN)))),
-            Ok(None) => return AuthDecision::Now(Err(self.stranger(None))),
+        let token = match presented_token(request) {
+            Ok(Some(PresentedToken { scheme: AuthScheme::Bearer, token })) => token.to_owned(),
+            Ok(Some(_)) => return AuthDecision::Now(Err(self.rejection(Some(UNKNOWN)))),
+            Ok(None) => return AuthDecision::Now(Err(self.rejection(None))),
             Err(what) => {
-                return AuthDecision::Now(Err(self.stranger(Some(("invalid_request", what)))));
+                return AuthDecision::Now(Err(self.rejection(Some(("invalid_request", what)))));
             }
         };
-        let (desk, stranger) = (desk.clone(), self.stranger(Some(UNKNOWN)));
-        AuthDecision::Later(Box::pin(async move { admitted(desk, &token, stranger).await }))
+        let (shared, rejection) = (shared.clone(), self.rejection(Some(UNKNOWN)));
+        AuthDecision::Later(Box::pin(async move { authenticate(shared, &token, rejection).await }))
     }
 
-    fn denied(&self, error: &Error, _knock: &AuthRequest<'_>, who: &Principal) -> Vec<HeaderValue> {
+    fn denied(&self, error: &Error, _request: &AuthRequest<'_>, who: &Principal) -> Vec<HeaderValue> {
         let what = "More is needed for this than was granted";
         // With what there is already: not every client asks for that again by itself.
         let scopes: Vec<_> = who.scopes().chain(error.required_scopes()).collect();
@@ -327,30 +327,30 @@ impl Authenticator for OAuthProxy {
     }
 
     fn problems(&self) -> Vec<String> {
-        self.site().err().into_iter().collect()
+        self.urls().err().into_iter().collect()
     }
 
     fn origin(&self) -> Option<String> {
-        self.site().ok().map(|site| site.origin)
+        self.urls().ok().map(|urls| urls.origin)
     }
 
     fn paths(&self) -> Vec<String> {
-        self.site().map(|site| site.paths()).unwrap_or_default()
+        self.urls().map(|urls| urls.paths()).unwrap_or_default()
     }
 
     fn page(&self, request: Request<Bytes>) -> BoxFuture<Response<Bytes>> {
-        match self.desk.get() {
-            Some(desk) => Box::pin(desk.clone().serve(request)),
+        match self.shared.get() {
+            Some(shared) => Box::pin(shared.clone().serve(request)),
             None => {
                 let what = "The OAuth proxy has no store yet.";
-                let answer = consent_page::problem(StatusCode::SERVICE_UNAVAILABLE, what, None);
+                let answer = consent_page::error_page(StatusCode::SERVICE_UNAVAILABLE, what, None);
                 Box::pin(std::future::ready(answer))
             }
         }
     }
 
     fn settle(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
-        let site = self.site()?;
+        let urls = self.urls()?;
         if stores.reach > Sharing::Process && !seal.is_shared() {
             return Err(
                 "what the OAuth proxy keeps outlives this process, and its key would not: set \
@@ -359,19 +359,19 @@ impl Authenticator for OAuthProxy {
                     .into(),
             );
         }
-        self.desk.get_or_init(|| Arc::new(Desk::new(site, self.settings.clone(), stores, seal)));
+        self.shared.get_or_init(|| Arc::new(ProxyState::new(urls, self.settings.clone(), stores, seal)));
         Ok(())
     }
 }
 
-async fn admitted(desk: Arc<Desk>, token: &str, stranger: AuthRejection) -> AuthResult {
-    let found = desk.look_up(token).await.map_err(|error| {
+async fn authenticate(shared: Arc<ProxyState>, token: &str, rejection: AuthRejection) -> AuthResult {
+    let found = shared.find_access_token(token).await.map_err(|error| {
         tracing::warn!(%error, "the OAuth proxy cannot reach what it keeps");
         AuthRejection::new(503, "Tokens cannot be checked at the moment: try again later")
     })?;
-    let Some((kept, access)) = found else { return Err(stranger) };
-    let grant = kept.thing;
-    let id = format!("{} {}", desk.idp.provider.realm(), grant.who.subject);
+    let Some((kept, access)) = found else { return Err(rejection) };
+    let grant = kept.value;
+    let id = format!("{} {}", shared.idp.provider.realm(), grant.who.subject);
     let mut principal = Principal::new(id);
     for scope in access.scopes {
         principal = principal.with_scope(scope);
@@ -380,7 +380,7 @@ async fn admitted(desk: Arc<Desk>, token: &str, stranger: AuthRejection) -> Auth
     let mut pass = Authenticated::new(principal);
     pass.until = until;
     if let Some((name, _)) = token::access_parts(token) {
-        pass.extensions.insert(Upstream::new(desk, name, grant));
+        pass.extensions.insert(Upstream::new(shared, name, grant));
     }
     Ok(pass)
 }

@@ -18,7 +18,7 @@ use std::{borrow::Cow, fmt};
 /// ```
 #[derive(Clone)]
 pub struct Provider {
-    pub(super) kind: Kind,
+    pub(super) kind: ProviderKind,
     /// What people know it by.
     pub(super) name: String,
     pub(super) id: String,
@@ -31,7 +31,7 @@ pub struct Provider {
 
 /// How a provider says who somebody is.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum ProviderKind {
     /// By an ID token; everything else is found at its issuer.
     Oidc { issuer: String },
     /// By a URL that knows whose token it is asked with.
@@ -48,7 +48,7 @@ impl Provider {
         secret: impl Into<String>,
     ) -> Self {
         let issuer = issuer.into();
-        let provider = Provider::new(host(&issuer), Kind::Oidc { issuer }, id, secret);
+        let provider = Provider::new(host(&issuer), ProviderKind::Oidc { issuer }, id, secret);
         provider.scopes(["openid", "profile", "email"])
     }
 
@@ -65,7 +65,7 @@ impl Provider {
         let authorize = authorize.into();
         let name = host(&authorize);
         let (token, userinfo) = (token.into(), userinfo.into());
-        let kind = Kind::OAuth { authorize, token, userinfo, subject: "sub".into() };
+        let kind = ProviderKind::OAuth { authorize, token, userinfo, subject: "sub".into() };
         Provider::new(name, kind, id, secret)
     }
 
@@ -118,7 +118,7 @@ impl Provider {
     /// Which member of what the userinfo URL answers names the user for good.
     #[must_use]
     pub fn subject(mut self, member: impl Into<Cow<'static, str>>) -> Self {
-        if let Kind::OAuth { subject, .. } = &mut self.kind {
+        if let ProviderKind::OAuth { subject, .. } = &mut self.kind {
             *subject = member.into();
         }
         self
@@ -139,7 +139,7 @@ impl Provider {
         self
     }
 
-    fn new(name: String, kind: Kind, id: impl Into<String>, secret: impl Into<String>) -> Self {
+    fn new(name: String, kind: ProviderKind, id: impl Into<String>, secret: impl Into<String>) -> Self {
         let (id, secret) = (id.into(), secret.into());
         let (scopes, parameters) = (Vec::new(), Vec::new());
         Provider { kind, name, id, secret, scopes, parameters, secret_in_body: None }
@@ -148,8 +148,8 @@ impl Provider {
     /// Who vouches for the users: what their names are unique within.
     pub(super) fn realm(&self) -> &str {
         match &self.kind {
-            Kind::Oidc { issuer } => issuer,
-            Kind::OAuth { authorize, .. } => authorize,
+            ProviderKind::Oidc { issuer } => issuer,
+            ProviderKind::OAuth { authorize, .. } => authorize,
         }
     }
 }

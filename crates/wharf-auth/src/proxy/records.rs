@@ -9,20 +9,20 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::proxy::store::Thing;
+use crate::proxy::store::StoredRecord;
 
 /// How long a person may take to answer, and then to sign in.
-pub(super) const PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const SIGN_IN_TTL: Duration = Duration::from_secs(600);
 /// How long a code is good for.
-pub(super) const CODE: Duration = Duration::from_secs(60);
+pub(super) const CODE_TTL: Duration = Duration::from_secs(60);
 /// How long a code that was redeemed is remembered, to notice who redeems it again.
-pub(super) const REDEEMED: Duration = Duration::from_secs(600);
+pub(super) const REDEEMED_CODE_TTL: Duration = Duration::from_secs(600);
 /// How long a registration is kept that nobody has used yet.
-pub(super) const UNUSED: Duration = Duration::from_secs(24 * 3600);
+pub(super) const UNUSED_CLIENT_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// A client that registered.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Client {
+pub(super) struct ClientRecord {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) redirects: Vec<String>,
@@ -38,16 +38,16 @@ pub(super) struct Client {
     pub(super) grant: Option<String>,
 }
 
-impl Client {
+impl ClientRecord {
     /// A client without a secret that did not register here.
     pub(super) fn known(id: String, name: String, redirects: Vec<String>) -> Self {
-        Client { id, name, redirects, secret: None, used: true, shared: false, grant: None }
+        ClientRecord { id, name, redirects, secret: None, used: true, shared: false, grant: None }
     }
 }
 
 /// What a client asks for.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct AuthorizationParams {
     pub(super) client: String,
     pub(super) redirect: String,
     pub(super) state: Option<String>,
@@ -57,16 +57,16 @@ pub(super) struct Asked {
 
 /// What the consent page carries, sealed.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Ticket {
-    pub(super) asked: Asked,
+pub(super) struct ConsentTicket {
+    pub(super) asked: AuthorizationParams,
     pub(super) number: String,
     pub(super) until: u64,
 }
 
 /// A user who agreed and is signing in upstream; named by the `state` that comes back.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Pending {
-    pub(super) asked: Asked,
+pub(super) struct PendingSignIn {
+    pub(super) asked: AuthorizationParams,
     /// A digest of what only the browser has that agreed.
     pub(super) browser: String,
     pub(super) verifier: String,
@@ -75,26 +75,26 @@ pub(super) struct Pending {
 
 /// A code that the client has not redeemed yet, or just did.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Code {
-    pub(super) asked: Asked,
+pub(super) struct CodeRecord {
+    pub(super) asked: AuthorizationParams,
     /// What it is good for; gone once it was redeemed.
-    pub(super) good: Option<(Identity, Tokens)>,
+    pub(super) good: Option<(Identity, UpstreamTokens)>,
     /// The grant that it became.
     pub(super) grant: Option<String>,
 }
 
 /// A user who let a client in, until it ends or is revoked.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Grant {
+pub(super) struct GrantRecord {
     pub(super) client: String,
     pub(super) resource: String,
     pub(super) scopes: BTreeSet<String>,
     pub(super) who: Identity,
-    pub(super) upstream: Tokens,
+    pub(super) upstream: UpstreamTokens,
     /// Digests: of what all refresh tokens of this grant have in common, and of the newest.
     pub(super) family: String,
     pub(super) newest: String,
-    pub(super) access: Vec<Access>,
+    pub(super) access: Vec<AccessRecord>,
     /// Until when somebody is fetching new upstream tokens.
     pub(super) refreshing: u64,
     /// When the provider last gave new upstream tokens.
@@ -112,7 +112,7 @@ fn now() -> u64 {
 
 /// An access token of ours, by its digest.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Access {
+pub(super) struct AccessRecord {
     pub(super) digest: String,
     pub(super) until: u64,
     pub(super) scopes: BTreeSet<String>,
@@ -120,7 +120,7 @@ pub(super) struct Access {
 
 /// Tokens of the identity provider's.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Tokens {
+pub(super) struct UpstreamTokens {
     pub(super) access: String,
     pub(super) refresh: Option<String>,
     /// When the access token ends, by the store's clock.
@@ -166,18 +166,18 @@ impl fmt::Debug for Identity {
     }
 }
 
-impl Thing for Client {
+impl StoredRecord for ClientRecord {
     const KIND: &'static str = "client";
 }
 
-impl Thing for Pending {
+impl StoredRecord for PendingSignIn {
     const KIND: &'static str = "pending";
 }
 
-impl Thing for Code {
+impl StoredRecord for CodeRecord {
     const KIND: &'static str = "code";
 }
 
-impl Thing for Grant {
+impl StoredRecord for GrantRecord {
     const KIND: &'static str = "grant";
 }

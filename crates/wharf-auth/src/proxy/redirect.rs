@@ -3,10 +3,10 @@
 use url::Url;
 
 /// How long a redirect URI may be.
-const LONGEST: usize = 1024;
+const MAX_URI_BYTES: usize = 1024;
 
 /// What can never be a place to go back to, whatever an operator allows.
-const NEVER: [&str; 12] = [
+const FORBIDDEN_SCHEMES: [&str; 12] = [
     "about",
     "blob",
     "data",
@@ -22,11 +22,11 @@ const NEVER: [&str; 12] = [
 ];
 
 /// The hosts behind which everything is on the user's own machine.
-const LOOPBACK: [&str; 3] = ["127.0.0.1", "[::1]", "localhost"];
+const LOOPBACK_HOSTS: [&str; 3] = ["127.0.0.1", "[::1]", "localhost"];
 
 /// Whether a client may register this URI; if not, why.
 pub(super) fn check(uri: &str, schemes: &[String]) -> Result<(), &'static str> {
-    if uri.len() > LONGEST {
+    if uri.len() > MAX_URI_BYTES {
         return Err("it is longer than 1024 bytes");
     }
     if !uri.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'<>\\^`{|}".contains(&byte)) {
@@ -41,7 +41,7 @@ pub(super) fn check(uri: &str, schemes: &[String]) -> Result<(), &'static str> {
     }
     match url.scheme() {
         // What a browser would read differently from how it is written is not what it looks like.
-        "http" | "https" if !is_as_written(&url, uri) => {
+        "http" | "https" if !is_normalized(&url, uri) => {
             Err("it is not in its normal form: write host and path as a browser shows them")
         }
         "https" if url.host_str().is_some_and(|host| !host.is_empty()) => Ok(()),
@@ -57,7 +57,7 @@ pub(super) fn is_possible_scheme(scheme: &str) -> bool {
     let mut bytes = scheme.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_lowercase())
         && bytes.all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || b"+-.".contains(&it))
-        && !NEVER.contains(&scheme)
+        && !FORBIDDEN_SCHEMES.contains(&scheme)
 }
 
 /// Whether `asked` is the URI that was registered: byte for byte, but for the port on loopback,
@@ -87,14 +87,14 @@ pub(super) fn shown(uri: &str) -> String {
     }
 }
 
-fn is_as_written(url: &Url, uri: &str) -> bool {
+fn is_normalized(url: &Url, uri: &str) -> bool {
     url.as_str() == uri || (url.path() == "/" && url.as_str().strip_suffix('/') == Some(uri))
 }
 
 /// Host and all that comes after the port, if it is plain http on loopback.
 fn loopback(uri: &str) -> Option<(&str, &str)> {
     let rest = uri.strip_prefix("http://")?;
-    let host = LOOPBACK.into_iter().find(|host| rest.starts_with(host))?;
+    let host = LOOPBACK_HOSTS.into_iter().find(|host| rest.starts_with(host))?;
     let rest = &rest[host.len()..];
     let rest = match rest.strip_prefix(':') {
         Some(port) => {

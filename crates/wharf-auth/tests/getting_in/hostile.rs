@@ -209,7 +209,7 @@ async fn a_slow_issuer_is_not_waited_for() {
     let slow = format!("http://{}", listener.local_addr().unwrap());
     let more = json!({"authorization_servers": [slow]});
     let stage = Stage::describing(more, as_usual(), as_usual(), stage.person).await;
-    let auth = stage.auth().fetch(Fetch::new().patience(Duration::from_millis(200)));
+    let auth = stage.auth().fetch(Fetch::new().timeout(Duration::from_millis(200)));
     let began = Instant::now();
     assert!(stage.knocker(auth).refused("Bearer").await.is_err());
     assert!(began.elapsed() < Duration::from_secs(5));
@@ -244,7 +244,7 @@ async fn a_server_elsewhere_does_not_lead_us_inside() {
         ] {
             let challenge = format!("Bearer resource_metadata=\"{hint}\"");
             let rebuff = crate::stage::rebuff(401, &challenge, 0, 0);
-            assert!(credentials.refused(rebuff).await.is_err(), "{hint}");
+            assert!(credentials.on_auth_failure(rebuff).await.is_err(), "{hint}");
         }
     }
     assert!(inside.mcp.asked().is_empty());

@@ -50,9 +50,9 @@ async fn what_one_issuer_gave_is_not_shown_to_another() {
     assert_eq!(second.at("/register").len(), 1);
     assert_eq!(stage.person.visits()[1].issuer, second.origin);
     // The old tokens are gone, and what the old issuer knows us by is not.
-    let keys = stage.vault.list().await.unwrap();
+    let keys = stage.token_store.list().await.unwrap();
     let old = keys.iter().find(|it| it.issuer == stage.issuer.origin).unwrap();
-    let old = stage.vault.load(old).await.unwrap().unwrap();
+    let old = stage.token_store.load(old).await.unwrap().unwrap();
     assert_eq!((old.tokens, old.registration.unwrap().client_id), (None, "first-client".into()));
 }
 
@@ -62,7 +62,7 @@ async fn credentials_for_one_issuer_are_refused_to_another() {
     for pinned in [true, false] {
         let issuers = Arc::default();
         let stage = moving(Arc::clone(&issuers)).await;
-        let auth = Auth::client_credentials("me", "my-secret").vault(stage.vault.clone());
+        let auth = Auth::client_credentials("me", "my-secret").token_store(stage.token_store.clone());
         let auth = match pinned {
             true => auth.issuer(&stage.issuer.origin),
             false => auth.confirm_issuer(|_| async { true }),
@@ -105,7 +105,7 @@ async fn a_secret_a_key_or_an_assertion_needs_an_issuer() {
     }
     assert_eq!(stage.issuer.seen(), "");
     assert!(stage.mcp.at("/idp").is_empty() && stage.person.visits().is_empty());
-    assert!(stage.vault.list().await.unwrap().is_empty());
+    assert!(stage.token_store.list().await.unwrap().is_empty());
     // Who says yes is asked once, and told which issuer it is.
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = Arc::clone(&asked);
@@ -312,7 +312,7 @@ async fn logging_out_shows_a_secret_to_its_own_issuer_only() {
     let stage = Stage::upright().await;
     stage.client().refused("Bearer").await.unwrap();
     stage.issuer.forget();
-    let auth = Auth::client_credentials("me", "my-secret").vault(stage.vault.clone());
+    let auth = Auth::client_credentials("me", "my-secret").token_store(stage.token_store.clone());
     assert_eq!(auth.issuer("https://id.example").logout(&stage.url()).await, Ok(1));
     let revoked = stage.issuer.at("/revoke");
     assert_eq!(revoked.len(), 2);

@@ -55,9 +55,9 @@ async fn what_was_got_is_kept_and_used_again() {
     let later = stage.client();
     assert_eq!(later.authorization().await.as_deref(), Some("Bearer access-1"));
     assert_eq!(stage.person.visits().len(), 1);
-    let keys = stage.vault.list().await.unwrap();
-    let login: Login = stage.vault.load(&keys[0]).await.unwrap().unwrap();
-    let shown = format!("{login:?} {:?} {:?}", stage.vault, stage.person.visits());
+    let keys = stage.token_store.list().await.unwrap();
+    let login: Login = stage.token_store.load(&keys[0]).await.unwrap().unwrap();
+    let shown = format!("{login:?} {:?} {:?}", stage.token_store, stage.person.visits());
     for secret in ["access-1", "refresh-1", "the-code", &stage.person.visits()[0].state] {
         assert!(!shown.contains(secret), "{shown}");
     }
@@ -128,13 +128,13 @@ async fn nobody_is_asked_for_what_nobody_waits_for() {
     let client = stage.client();
     let mut rebuff = rebuff(401, "Bearer", 0, 0);
     rebuff.waited = false;
-    assert_eq!(client.credentials.refused(rebuff.clone()).await, Ok(false));
+    assert_eq!(client.credentials.on_auth_failure(rebuff.clone()).await, Ok(false));
     assert!(stage.person.visits().is_empty() && stage.issuer.at("/register").is_empty());
     // What can be had without asking anybody is got all the same.
     stage.auth().login(&stage.url()).await.unwrap();
     let client = stage.client();
     rebuff.mark = client.shown().await.1;
-    assert_eq!(client.credentials.refused(rebuff).await, Ok(true));
+    assert_eq!(client.credentials.on_auth_failure(rebuff).await, Ok(true));
     assert_eq!(client.authorization().await.as_deref(), Some("Bearer access-2"));
     assert_eq!(stage.person.visits().len(), 1);
 }
@@ -147,11 +147,11 @@ async fn many_who_are_refused_at_once_are_let_in_by_one_visit() {
         let client = client.clone();
         tokio::spawn(async move {
             let rebuff = rebuff(401, "Bearer", 0, 0);
-            client.credentials.refused(rebuff).await
+            client.credentials.on_auth_failure(rebuff).await
         })
     });
-    for knock in knocks.collect::<Vec<_>>() {
-        assert_eq!(knock.await.unwrap(), Ok(true));
+    for request in knocks.collect::<Vec<_>>() {
+        assert_eq!(request.await.unwrap(), Ok(true));
     }
     assert_eq!((stage.person.visits().len(), stage.issuer.at("/token").len()), (1, 1));
 }
@@ -166,12 +166,12 @@ async fn many_who_are_refused_at_once_share_a_failure() {
             let client = client.clone();
             tokio::spawn(async move {
                 let rebuff = rebuff(401, "Bearer", 0, 0);
-                client.credentials.refused(rebuff).await
+                client.credentials.on_auth_failure(rebuff).await
             })
         })
         .collect();
-    for knock in knocks {
-        assert!(knock.await.unwrap().unwrap_err().kind.is_access_denied());
+    for request in knocks {
+        assert!(request.await.unwrap().unwrap_err().kind.is_access_denied());
     }
     assert_eq!(stage.person.visits().len(), 1);
 }

@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::json;
 use wharf_auth::{
     client::{Assertion, Auth, Enterprise},
-    jose::{Algorithm, SigningKey, Unverified},
+    jose::{Algorithm, SigningKey, UnverifiedToken},
 };
 
 use crate::stage::{Person, Stage, Tweak, as_usual, at, metadata, refuse, say};
@@ -96,7 +96,7 @@ async fn a_key_signs_for_one_issuer_and_a_short_time() {
     let token = stage.issuer.at("/token")[0].clone();
     let assertion = token.field("client_assertion");
     let claims =
-        Unverified::parse(&assertion).unwrap().verify(&public, &[Algorithm::ES256]).unwrap();
+        UnverifiedToken::parse(&assertion).unwrap().verify(&public, &[Algorithm::ES256]).unwrap();
     assert_eq!((claims.text("iss"), claims.text("sub")), (Some("tug"), Some("tug")));
     assert_eq!(claims.texts("aud"), [stage.issuer.origin.as_str()]);
     assert_eq!(claims.time("exp").unwrap() - claims.time("iat").unwrap(), 300);

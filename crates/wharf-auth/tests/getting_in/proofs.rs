@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use wharf_auth::jose::{Algorithm, Claims, Jwk, Unverified, b64, sha256};
+use wharf_auth::jose::{Algorithm, Claims, Jwk, UnverifiedToken, b64, sha256};
 
 use crate::stage::{Asked, Knocker, Person, Said, Stage, Tweak, as_usual, refuse, say};
 
@@ -29,7 +29,7 @@ fn wanting(nonce: Option<&'static str>) -> Tweak {
 
 /// What a proof says, and whose it is.
 fn proof(text: &str) -> (Claims, Jwk) {
-    let unverified = Unverified::parse(text).unwrap();
+    let unverified = UnverifiedToken::parse(text).unwrap();
     let head: serde_json::Value =
         serde_json::from_slice(&wharf_auth::jose::unb64(text.split('.').next().unwrap()).unwrap())
             .unwrap();
@@ -80,13 +80,13 @@ async fn nonces_are_kept_for_each_origin() {
 
     // The server wants one too: the same token is shown again, with another proof.
     let (_, mark) = client.shown().await;
-    client.credentials.answered(mark, 401, Some("servers"));
+    client.credentials.on_response(mark, 401, Some("servers"));
     let challenge = "DPoP error=\"use_dpop_nonce\"";
     let rebuff = crate::stage::rebuff(401, challenge, mark, 0);
-    assert_eq!(client.credentials.refused(rebuff).await, Ok(true));
+    assert_eq!(client.credentials.on_auth_failure(rebuff).await, Ok(true));
     assert_eq!(shown(&client).await.0.text("nonce"), Some("servers"));
     // It changes with every answer, if the server likes.
-    client.credentials.answered(mark, 200, Some("next"));
+    client.credentials.on_response(mark, 200, Some("next"));
     assert_eq!(shown(&client).await.0.text("nonce"), Some("next"));
     // Refreshing uses the issuer's own.
     assert_eq!(client.refused("DPoP error=\"invalid_token\"").await, Ok(true));

@@ -179,8 +179,8 @@ impl Person {
 impl UserAgent for Person {
     fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let at = self.redirect_uri.lock().unwrap().clone();
-        let visitor = Going(self.clone(), at);
-        Box::pin(async move { Ok(Box::new(visitor) as Box<dyn UserAgentSession>) })
+        let session = Going(self.clone(), at);
+        Box::pin(async move { Ok(Box::new(session) as Box<dyn UserAgentSession>) })
     }
 }
 
@@ -219,7 +219,7 @@ pub struct Stage {
     pub mcp: Played,
     pub issuer: Played,
     pub person: Person,
-    pub vault: MemoryTokenStore,
+    pub token_store: MemoryTokenStore,
 }
 
 pub async fn issuer(tweak: Tweak) -> Played {
@@ -290,7 +290,7 @@ impl Stage {
             }
         })
         .await;
-        Stage { mcp, issuer, person, vault: MemoryTokenStore::default() }
+        Stage { mcp, issuer, person, token_store: MemoryTokenStore::default() }
     }
 
     pub async fn upright() -> Stage {
@@ -302,7 +302,7 @@ impl Stage {
     }
 
     pub fn auth(&self) -> Auth {
-        Auth::code(self.person.clone()).vault(self.vault.clone())
+        Auth::code(self.person.clone()).token_store(self.token_store.clone())
     }
 
     pub fn client(&self) -> Knocker {
@@ -325,7 +325,7 @@ pub struct Knocker {
 impl Knocker {
     /// What would be shown now: the headers, and the mark.
     pub async fn shown(&self) -> (BTreeMap<&'static str, String>, u64) {
-        let shown = self.credentials.show("POST", &self.url).await.unwrap();
+        let shown = self.credentials.attach("POST", &self.url).await.unwrap();
         (shown.headers.into_iter().collect(), shown.mark)
     }
 
@@ -345,14 +345,14 @@ impl Knocker {
         times: u32,
     ) -> Result<bool, Error> {
         let (_, mark) = self.shown().await;
-        self.credentials.answered(mark, status, None);
-        self.credentials.refused(rebuff(status, challenge, mark, times)).await
+        self.credentials.on_response(mark, status, None);
+        self.credentials.on_auth_failure(rebuff(status, challenge, mark, times)).await
     }
 
     /// Is let in with what is shown now.
     pub async fn accepted(&self) {
         let (_, mark) = self.shown().await;
-        self.credentials.answered(mark, 200, None);
+        self.credentials.on_response(mark, 200, None);
     }
 
     /// Knocks until it is let in or gives up, at a door that always says `status` and `challenge`.

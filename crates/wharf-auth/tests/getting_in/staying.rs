@@ -39,7 +39,7 @@ async fn a_token_that_is_about_to_end_is_replaced_before_anybody_refuses_it() {
     login.saved_at = now - 3600;
     for (expires_at, replaced) in [(now + 3600, false), (now + 10, true), (now - 10, true)] {
         login.tokens.as_mut().unwrap().expires_at = Some(expires_at);
-        stage.vault.save(&login).await.unwrap();
+        stage.token_store.save(&login).await.unwrap();
         let before = stage.issuer.at("/token").len();
         let shown = stage.client().authorization().await.unwrap();
         assert_eq!(shown != "Bearer access-1", replaced);
@@ -79,12 +79,12 @@ async fn many_calls_at_once_replace_a_token_once() {
         .map(|_| {
             let client = client.clone();
             tokio::spawn(async move {
-                client.credentials.refused(crate::stage::rebuff(401, "Bearer", mark, 0)).await
+                client.credentials.on_auth_failure(crate::stage::rebuff(401, "Bearer", mark, 0)).await
             })
         })
         .collect();
-    for knock in knocks {
-        assert_eq!(knock.await.unwrap(), Ok(true));
+    for request in knocks {
+        assert_eq!(request.await.unwrap(), Ok(true));
     }
     assert_eq!(stage.issuer.at("/token").len(), 2);
 }
@@ -122,7 +122,7 @@ async fn what_is_given_back_is_revoked_and_forgotten() {
     let revoked: Vec<_> = stage.issuer.at("/revoke").iter().map(|it| it.field("token")).collect();
     assert_eq!(revoked, ["refresh-1", "access-1"]);
     assert_eq!(stage.issuer.at("/revoke")[0].field("client_id"), "registered");
-    assert_eq!(stage.vault.list().await, Ok(Vec::new()));
+    assert_eq!(stage.token_store.list().await, Ok(Vec::new()));
     assert_eq!(stage.client().authorization().await, None);
     assert_eq!(stage.auth().logout(&stage.url()).await, Ok(0));
 }
@@ -133,7 +133,7 @@ async fn what_cannot_be_revoked_is_forgotten_all_the_same() {
     let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
     stage.client().refused("Bearer").await.unwrap();
     assert!(stage.auth().logout(&stage.url()).await.is_err());
-    assert_eq!(stage.vault.list().await, Ok(Vec::new()));
+    assert_eq!(stage.token_store.list().await, Ok(Vec::new()));
 }
 
 #[tokio::test]
@@ -160,8 +160,8 @@ async fn a_refresh_that_may_work_later_is_not_given_up() {
         client.accepted().await;
         assert!(client.refused("Bearer").await.is_err(), "{error}");
         assert_eq!(stage.person.visits().len(), 1, "{error}");
-        let key = stage.vault.list().await.unwrap().remove(0);
-        let login = stage.vault.load(&key).await.unwrap().unwrap();
+        let key = stage.token_store.list().await.unwrap().remove(0);
+        let login = stage.token_store.load(&key).await.unwrap().unwrap();
         assert_eq!(login.tokens.unwrap().refresh.as_deref(), Some("refresh-1"), "{error}");
     }
 }
@@ -227,8 +227,8 @@ async fn tokens_that_came_while_somebody_was_asked_are_not_lost() {
     let meanwhile: Arc<Mutex<Option<(MemoryTokenStore, Login)>>> = Arc::default();
     let renewed = meanwhile.clone();
     let tweak = at("/register", move |_| {
-        if let Some((vault, login)) = &*renewed.lock().unwrap() {
-            vault.save(login).now_or_never().unwrap().unwrap();
+        if let Some((token_store, login)) = &*renewed.lock().unwrap() {
+            token_store.save(login).now_or_never().unwrap().unwrap();
         }
         say(json!({"client_id": "registered"}))
     });
@@ -241,10 +241,10 @@ async fn tokens_that_came_while_somebody_was_asked_are_not_lost() {
     let mut login = stage.auth().login(&stage.url()).await.unwrap();
     // Another process renews the login while we register anew, and our visit comes to nothing.
     login.tokens.as_mut().unwrap().refresh = Some("renewed".into());
-    *meanwhile.lock().unwrap() = Some((stage.vault.clone(), login.clone()));
+    *meanwhile.lock().unwrap() = Some((stage.token_store.clone(), login.clone()));
     stage.person.comes_back_to("http://127.0.0.1:1/");
     assert!(stage.auth().login(&stage.url()).await.is_err());
-    let kept = stage.vault.load(&login.key).await.unwrap().unwrap();
+    let kept = stage.token_store.load(&login.key).await.unwrap().unwrap();
     // And with them the registration that they are for.
     assert_eq!(kept, login);
 }
@@ -265,7 +265,7 @@ async fn a_login_that_fails_leaves_nothing_behind() {
         let stage = Stage::with(as_usual(), at(path, move |_| refuse(400, error)), person).await;
         let refused = stage.auth().login(&stage.url()).await.unwrap_err();
         assert!(refused.message.contains(error), "{refused}");
-        assert_eq!(stage.vault.list().await.unwrap(), [], "{path} {error}");
+        assert_eq!(stage.token_store.list().await.unwrap(), [], "{path} {error}");
         // A client that goes on does not register once more, unless the issuer has forgotten it.
         let client = stage.client();
         for _ in 0..2 {
@@ -307,8 +307,8 @@ impl TokenStore for Full {
         }
     }
 
-    fn forget(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
-        self.0.forget(key)
+    fn remove(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
+        self.0.remove(key)
     }
 
     fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>> {
@@ -320,8 +320,8 @@ impl TokenStore for Full {
 async fn a_refresh_token_that_was_used_is_not_used_again_if_the_next_could_not_be_saved() {
     let stage = Stage::upright().await;
     // The first tokens, with the registration.
-    let vault = Full(stage.vault.clone(), Arc::new(AtomicUsize::new(1)));
-    let client = stage.knocker(stage.auth().vault(vault));
+    let token_store = Full(stage.token_store.clone(), Arc::new(AtomicUsize::new(1)));
+    let client = stage.knocker(stage.auth().token_store(token_store));
     client.refused("Bearer").await.unwrap();
     client.accepted().await;
     for _ in 0..2 {
@@ -343,7 +343,7 @@ async fn a_login_of_somebody_else_is_not_used() {
         Auth::client_credentials("me", "secret").issuer(&stage.issuer.origin),
     ];
     for auth in auths {
-        let client = stage.knocker(auth.vault(stage.vault.clone()));
+        let client = stage.knocker(auth.token_store(stage.token_store.clone()));
         assert_eq!(client.authorization().await, None);
         assert_eq!(client.refused("Bearer").await, Ok(true));
     }
@@ -354,14 +354,14 @@ async fn a_login_of_somebody_else_is_not_used() {
 async fn logging_out_waits_for_who_refreshes() {
     let stage = Stage::upright().await;
     stage.client().refused("Bearer").await.unwrap();
-    let key = stage.vault.list().await.unwrap().remove(0);
-    let held = stage.vault.hold(&key).await.unwrap();
+    let key = stage.token_store.list().await.unwrap().remove(0);
+    let held = stage.token_store.lock(&key).await.unwrap();
     let (auth, url) = (stage.auth(), stage.url());
     let leaving = tokio::spawn(async move { auth.logout(&url).await });
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(stage.vault.list().await.unwrap(), [key]);
+    assert_eq!(stage.token_store.list().await.unwrap(), [key]);
     drop(held);
     assert_eq!(leaving.await.unwrap(), Ok(1));
 }

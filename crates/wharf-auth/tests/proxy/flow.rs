@@ -80,7 +80,7 @@ async fn it_says_what_it_is() {
 #[tokio::test]
 async fn who_has_no_token_is_told_where_to_get_one() {
     let (_idp, node) = world().await;
-    let denied = node.knock(&HeaderMap::new()).await.unwrap_err();
+    let denied = node.request(&HeaderMap::new()).await.unwrap_err();
     assert_eq!(denied.status, 401);
     assert_eq!(
         denied.headers[header::WWW_AUTHENTICATE],
@@ -88,21 +88,21 @@ async fn who_has_no_token_is_told_where_to_get_one() {
          \"https://harbour.example.com/.well-known/oauth-protected-resource/mcp\""
     );
     let malformed = HeaderMap::from_iter([(header::AUTHORIZATION, "Bearer".parse().unwrap())]);
-    assert_eq!(node.knock(&malformed).await.unwrap_err().status, 400);
+    assert_eq!(node.request(&malformed).await.unwrap_err().status, 400);
     let token = "wharf_at_x.y";
     for value in ["Bearer x", "Bearer wharf_at_", "bearer wharf_at_x.y", "DPoP wharf_at_x.y"] {
         let value = value.parse().unwrap();
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
-        let denied = node.knock(&headers).await.unwrap_err();
+        let denied = node.request(&headers).await.unwrap_err();
         let challenge = denied.headers[header::WWW_AUTHENTICATE].to_str().unwrap();
         assert!(challenge.starts_with("Bearer error=\"invalid_token\""), "{token}: {challenge}");
     }
     let error = Error::insufficient_scope(["files:write"]);
     let (uri, scope, headers) =
         ("/mcp".parse().unwrap(), wharf_model::RequestExtensions::new(), HeaderMap::new());
-    let knock = wharf_model::AuthRequest::new(&Method::POST, &uri, &headers, &scope);
+    let request = wharf_model::AuthRequest::new(&Method::POST, &uri, &headers, &scope);
     let who = wharf_model::Principal::new("x").with_scope("files:read");
-    let challenge = &node.0.denied(&error, &knock, &who)[0];
+    let challenge = &node.0.denied(&error, &request, &who)[0];
     let challenge = challenge.to_str().unwrap();
     assert!(challenge.contains("error=\"insufficient_scope\""), "{challenge}");
     assert!(challenge.contains("scope=\"files:read files:write\""), "{challenge}");

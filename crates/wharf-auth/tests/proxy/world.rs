@@ -141,10 +141,10 @@ impl Node {
     pub(crate) async fn call(&self, token: &str) -> AuthResult {
         let authorization = format!("Bearer {token}").parse().unwrap();
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, authorization)]);
-        self.knock(&headers).await
+        self.request(&headers).await
     }
 
-    pub(crate) async fn knock(&self, headers: &HeaderMap) -> AuthResult {
+    pub(crate) async fn request(&self, headers: &HeaderMap) -> AuthResult {
         let (uri, scope) = ("/mcp".parse().unwrap(), RequestExtensions::new());
         self.0.admit(&AuthRequest::new(&Method::POST, &uri, headers, &scope)).verdict().await
     }

@@ -191,15 +191,15 @@ impl UserAgentSession {
         self
     }
 
-    pub(crate) async fn knock(&self, authority: &impl Authenticator) -> AuthResult {
+    pub(crate) async fn request(&self, authority: &impl Authenticator) -> AuthResult {
         let uri = self.uri.parse().unwrap();
-        let knock = AuthRequest::new(&self.method, &uri, &self.headers, &self.scope);
-        authority.admit(&knock).verdict().await
+        let request = AuthRequest::new(&self.method, &uri, &self.headers, &self.scope);
+        authority.admit(&request).verdict().await
     }
 
     /// The status of the refusal, and all its challenges.
     pub(crate) async fn refused(&self, authority: &impl Authenticator) -> (u16, Vec<String>) {
-        let denied = self.knock(authority).await.expect_err("this should have been refused");
+        let denied = self.request(authority).await.expect_err("this should have been refused");
         (denied.status, challenges(&denied))
     }
 
@@ -251,8 +251,8 @@ impl Prover {
         self.key.sign(&self.header, claims).unwrap()
     }
 
-    pub(crate) fn visitor(&self, token: &str, claims: &Value) -> UserAgentSession {
-        let visitor = UserAgentSession::nobody().header("authorization", &format!("DPoP {token}"));
-        visitor.header("dpop", &self.proof(claims))
+    pub(crate) fn session(&self, token: &str, claims: &Value) -> UserAgentSession {
+        let session = UserAgentSession::nobody().header("authorization", &format!("DPoP {token}"));
+        session.header("dpop", &self.proof(claims))
     }
 }

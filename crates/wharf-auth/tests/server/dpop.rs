@@ -45,7 +45,7 @@ impl Bed {
             Value::Null => drop(claims.as_object_mut().unwrap().remove(name)),
             value => claims[name] = value,
         }
-        self.prover.visitor(&self.token, &claims).challenge(&self.authority).await
+        self.prover.session(&self.token, &claims).challenge(&self.authority).await
     }
 }
 
@@ -53,16 +53,16 @@ impl Bed {
 async fn a_proof_lets_the_owner_in_once() {
     let bed = bed();
     let claims = bed.prover.claims(&bed.token);
-    let visitor = bed.prover.visitor(&bed.token, &claims);
-    let pass = visitor.knock(&bed.authority).await.unwrap();
+    let session = bed.prover.session(&bed.token, &claims);
+    let pass = session.request(&bed.authority).await.unwrap();
     assert_eq!(pass.principal.id(), "https://id.example alice");
-    let again = visitor.challenge(&bed.authority).await;
+    let again = session.challenge(&bed.authority).await;
     assert_eq!(again, bad_proof("The proof was used before"));
     // The same number under another signature is the same proof.
-    let again = bed.prover.visitor(&bed.token, &claims).challenge(&bed.authority).await;
+    let again = bed.prover.session(&bed.token, &claims).challenge(&bed.authority).await;
     assert_eq!(again, bad_proof("The proof was used before"));
-    let next = bed.prover.visitor(&bed.token, &bed.prover.claims(&bed.token));
-    assert!(next.knock(&bed.authority).await.is_ok());
+    let next = bed.prover.session(&bed.token, &bed.prover.claims(&bed.token));
+    assert!(next.request(&bed.authority).await.is_ok());
 }
 
 #[tokio::test]
@@ -109,14 +109,14 @@ async fn urls_are_compared_as_what_they_mean() {
     ] {
         let mut claims = bed.prover.claims(&bed.token);
         claims["htu"] = json!(htu);
-        let visitor = bed.prover.visitor(&bed.token, &claims);
-        assert!(visitor.knock(&bed.authority).await.is_ok(), "{htu}");
+        let session = bed.prover.session(&bed.token, &claims);
+        assert!(session.request(&bed.authority).await.is_ok(), "{htu}");
     }
     // A stream of the same server, at its own path.
     let mut claims = bed.prover.claims(&bed.token);
     (claims["htu"], claims["htm"]) = (json!("https://mcp.example/sse"), json!("GET"));
-    let visitor = bed.prover.visitor(&bed.token, &claims).uri("/sse").method(Method::GET);
-    assert!(visitor.knock(&bed.authority).await.is_ok());
+    let session = bed.prover.session(&bed.token, &claims).uri("/sse").method(Method::GET);
+    assert!(session.request(&bed.authority).await.is_ok());
 }
 
 #[tokio::test]
@@ -157,17 +157,17 @@ async fn a_proof_is_a_proof() {
     ] {
         bed.prover.header = own.clone();
         bed.prover.header[member] = value;
-        let verdict = bed.prover.visitor(&bed.token, &claims).challenge(&bed.authority).await;
+        let verdict = bed.prover.session(&bed.token, &claims).challenge(&bed.authority).await;
         assert_eq!(verdict, bad_proof(problem));
     }
     bed.prover.header = own;
     bed.prover.header["jwk"]["d"] = json!("AAAA");
-    let verdict = bed.prover.visitor(&bed.token, &claims).challenge(&bed.authority).await;
+    let verdict = bed.prover.session(&bed.token, &claims).challenge(&bed.authority).await;
     let problem = "The proof shows a private key: make a new one, and show its public half";
     assert_eq!(verdict, bad_proof(problem));
     // A good proof, of another key.
     let thief = Prover::new();
-    let verdict = thief.visitor(&bed.token, &claims).challenge(&bed.authority).await;
+    let verdict = thief.session(&bed.token, &claims).challenge(&bed.authority).await;
     assert_eq!(verdict, bad_proof("The proof is of another key than the token's"));
 }
 
@@ -176,7 +176,7 @@ async fn algorithms_of_proofs_are_listed() {
     let bed = bed();
     let authority = bed.issuer.jwt().dpop(Dpop::accepted().algorithms([Algorithm::EdDSA]));
     let claims = bed.prover.claims(&bed.token);
-    let (status, challenge) = bed.prover.visitor(&bed.token, &claims).challenge(&authority).await;
+    let (status, challenge) = bed.prover.session(&bed.token, &claims).challenge(&authority).await;
     assert_eq!(status, 401);
     assert!(challenge.contains("signature or algorithm") && challenge.ends_with(r#"algs="EdDSA""#));
 }
@@ -192,7 +192,7 @@ async fn bound_tokens_are_not_for_bearers_and_others_not_for_proofs() {
     }
     let free = bed.issuer.good_token();
     let claims = bed.prover.claims(&free);
-    let verdict = bed.prover.visitor(&free, &claims).challenge(&bed.authority).await;
+    let verdict = bed.prover.session(&free, &claims).challenge(&bed.authority).await;
     let problem = "The token is not bound to a key: send it as Bearer";
     assert_eq!(verdict, refused("invalid_token", problem));
 }
@@ -221,20 +221,20 @@ async fn nonces_are_given_and_demanded() {
     let dpop = Dpop::accepted().nonce_key(&[7; 32]);
     let authority = bed.issuer.jwt().dpop(dpop.clone());
     let mut claims = bed.prover.claims(&bed.token);
-    let denied = bed.prover.visitor(&bed.token, &claims).knock(&authority).await.unwrap_err();
+    let denied = bed.prover.session(&bed.token, &claims).request(&authority).await.unwrap_err();
     let problem = "The proof needs the nonce of DPoP-Nonce";
     assert_eq!(crate::bed::challenges(&denied), [refused("use_dpop_nonce", problem).1]);
     let nonce = denied.headers["dpop-nonce"].to_str().unwrap().to_owned();
     // The proof itself was not used up.
     claims["nonce"] = json!(nonce);
-    assert!(bed.prover.visitor(&bed.token, &claims).knock(&authority).await.is_ok());
+    assert!(bed.prover.session(&bed.token, &claims).request(&authority).await.is_ok());
     // Another process with the same key takes it, one with another does not.
     let other = bed.issuer.jwt().dpop(dpop);
-    assert!(bed.prover.visitor(&bed.token, &claims).knock(&other).await.is_ok());
+    assert!(bed.prover.session(&bed.token, &claims).request(&other).await.is_ok());
     let foreign = bed.issuer.jwt().dpop(Dpop::accepted().nonces());
     for nonce in [&*nonce, "", "x", &b64([0; 40])] {
         claims["nonce"] = json!(nonce);
-        let verdict = bed.prover.visitor(&bed.token, &claims).challenge(&foreign).await;
+        let verdict = bed.prover.session(&bed.token, &claims).challenge(&foreign).await;
         assert_eq!(verdict, refused("use_dpop_nonce", problem), "{nonce}");
     }
 }
@@ -244,9 +244,9 @@ async fn a_store_remembers_used_proofs_for_everybody() {
     let bed = bed();
     let used = std::sync::Arc::new(Memory::default());
     let authority = || bed.issuer.jwt().dpop(Dpop::accepted().store(used.clone()));
-    let visitor = bed.prover.visitor(&bed.token, &bed.prover.claims(&bed.token));
-    assert!(visitor.knock(&authority()).await.is_ok());
-    let verdict = visitor.challenge(&authority()).await;
+    let session = bed.prover.session(&bed.token, &bed.prover.claims(&bed.token));
+    assert!(session.request(&authority()).await.is_ok());
+    let verdict = session.challenge(&authority()).await;
     assert_eq!(verdict, bad_proof("The proof was used before"));
     let claims = used.0.lock().unwrap();
     assert_eq!(claims.len(), 1);
@@ -275,17 +275,17 @@ async fn a_token_bound_to_a_certificate_needs_it() {
         let other = UserAgentSession::bearer(&token).certificate(b"another");
         assert_eq!(other.challenge(&authority).await, wrong);
         let own = UserAgentSession::bearer(&token).certificate(b"certificate");
-        assert!(own.knock(&authority).await.is_ok());
+        assert!(own.request(&authority).await.is_ok());
     }
     // Both at once.
     let prover = Prover::new();
     let both = json!({"jkt": prover.thumbprint(), "x5t#S256": b64(sha256(b"certificate"))});
     let token = issuer.token_with("cnf", both);
-    let visitor = prover.visitor(&token, &prover.claims(&token));
-    let (status, challenge) = visitor.challenge(&authority).await;
+    let session = prover.session(&token, &prover.claims(&token));
+    let (status, challenge) = session.challenge(&authority).await;
     assert!(status == 401 && challenge.contains("client certificate"), "{challenge}");
-    let visitor = prover.visitor(&token, &prover.claims(&token)).certificate(b"certificate");
-    assert!(visitor.knock(&authority).await.is_ok());
+    let session = prover.session(&token, &prover.claims(&token)).certificate(b"certificate");
+    assert!(session.request(&authority).await.is_ok());
 }
 
 /// Whoever can guess the key can make nonces ahead of time.

@@ -1,6 +1,6 @@
 //! Secrets that are known by heart, and functions.
 
-use wharf_auth::server::{RequestHead, StaticToken, by, from_async_fn};
+use wharf_auth::server::{RequestHead, StaticToken, from_fn, from_async_fn};
 use wharf_model::{AuthRejection, AuthRequest, Authenticator, Principal};
 
 use crate::bed::{ISSUER, METADATA, SERVER, UserAgentSession};
@@ -11,7 +11,7 @@ async fn secrets_are_known_whole() {
         .and("t0ps3cr3t", Principal::new("bob"));
     let id = async |token: &str| {
         UserAgentSession::bearer(token)
-            .knock(&authority)
+            .request(&authority)
             .await
             .map(|pass| pass.principal.id().to_owned())
     };
@@ -31,15 +31,15 @@ async fn secrets_are_known_whole() {
 
 #[tokio::test]
 async fn functions_decide() {
-    let now = by(|knock: &AuthRequest<'_>| {
-        knock.scope.get::<Principal>().cloned().ok_or(AuthRejection::new(401, "Log in first"))
+    let now = from_fn(|request: &AuthRequest<'_>| {
+        request.scope.get::<Principal>().cloned().ok_or(AuthRejection::new(401, "Log in first"))
     })
     .resource(SERVER)
     .issuer(ISSUER);
-    let mut visitor = UserAgentSession::nobody();
-    assert_eq!(visitor.challenge(&now).await, (401, format!("Bearer {METADATA}")));
-    visitor.scope.insert(Principal::new("carol"));
-    assert_eq!(visitor.knock(&now).await.unwrap().principal.id(), "carol");
+    let mut session = UserAgentSession::nobody();
+    assert_eq!(session.challenge(&now).await, (401, format!("Bearer {METADATA}")));
+    session.scope.insert(Principal::new("carol"));
+    assert_eq!(session.request(&now).await.unwrap().principal.id(), "carol");
 
     let later = from_async_fn(async |head: RequestHead| {
         tokio::task::yield_now().await;
@@ -50,7 +50,7 @@ async fn functions_decide() {
         }
     });
     assert_eq!(
-        UserAgentSession::bearer("for-alice").knock(&later).await.unwrap().principal.id(),
+        UserAgentSession::bearer("for-alice").request(&later).await.unwrap().principal.id(),
         "alice"
     );
     assert_eq!(UserAgentSession::bearer("x").refused(&later).await, (403, Vec::new()));

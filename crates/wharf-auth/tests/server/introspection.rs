@@ -70,7 +70,7 @@ async fn the_issuer_is_asked_and_its_answer_kept_for_a_moment() {
     let oracle = Oracle::new(good());
     let authority = oracle.authority();
     for _ in 0..5 {
-        let pass = UserAgentSession::bearer("opaque").knock(&authority).await.unwrap();
+        let pass = UserAgentSession::bearer("opaque").request(&authority).await.unwrap();
         assert_eq!(pass.principal.id(), "https://id.example alice");
         assert!(pass.principal.has_scope("mcp") && pass.until.is_some());
     }
@@ -82,7 +82,7 @@ async fn the_issuer_is_asked_and_its_answer_kept_for_a_moment() {
     assert_eq!(request.headers()["authorization"], "Basic bWNwK3NlcnZlcjpzJTNBZSUyRmNyZXQ=");
     // What is revoked is refused soon.
     oracle.says(200, json!({"active": false}));
-    assert!(UserAgentSession::bearer("opaque").knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer("opaque").request(&authority).await.is_ok());
     advance(Duration::from_secs(11)).await;
     let verdict = UserAgentSession::bearer("opaque").challenge(&authority).await;
     assert_eq!(verdict, invalid_token("The token is not active"));
@@ -128,16 +128,16 @@ async fn what_the_issuer_says_is_held_against_this_server() {
     ] {
         oracle.says(200, with(name, value));
         let authority = oracle.authority();
-        let pass = UserAgentSession::bearer("opaque").knock(&authority).await.unwrap();
+        let pass = UserAgentSession::bearer("opaque").request(&authority).await.unwrap();
         let most = std::time::SystemTime::now() + Duration::from_secs(3600);
         assert!(pass.until.is_some_and(|until| until <= most), "{name}");
     }
     // Unless the issuer sees to that, and never when it says otherwise.
     let authority = oracle.authority().audience_checked_by_issuer();
     oracle.says(200, with("aud", json!("https://other.example")));
-    assert!(UserAgentSession::bearer("opaque").knock(&authority).await.is_err());
+    assert!(UserAgentSession::bearer("opaque").request(&authority).await.is_err());
     oracle.says(200, with("aud", Value::Null));
-    assert!(UserAgentSession::bearer("another").knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer("another").request(&authority).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,7 +146,7 @@ async fn whoever_cannot_ask_says_so() {
     let authority = oracle.authority();
     for (status, answer) in [(500, good()), (401, good()), (302, good()), (200, json!([1]))] {
         oracle.says(status, answer);
-        let denied = UserAgentSession::bearer("opaque").knock(&authority).await.unwrap_err();
+        let denied = UserAgentSession::bearer("opaque").request(&authority).await.unwrap_err();
         assert_eq!(denied.status, 503);
     }
     // A flood of tokens is not passed on without end.
@@ -154,7 +154,7 @@ async fn whoever_cannot_ask_says_so() {
     let before = oracle.asked();
     let visitors: Vec<UserAgentSession> =
         (0..5000).map(|number| UserAgentSession::bearer(&number.to_string())).collect();
-    let verdicts = join_all(visitors.iter().map(|visitor| visitor.knock(&authority))).await;
+    let verdicts = join_all(visitors.iter().map(|session| session.request(&authority))).await;
     // So many at once, and so many who wait: one caller's share.
     let asked = oracle.asked() - before;
     assert_eq!(asked, 64 + 1024);
@@ -166,33 +166,33 @@ async fn whoever_cannot_ask_says_so() {
 
 /// A visitor from this address.
 fn from(address: &str, token: &str) -> UserAgentSession {
-    let mut visitor = UserAgentSession::bearer(token);
-    visitor.scope.insert(RemoteAddress(address.parse().unwrap()));
-    visitor
+    let mut session = UserAgentSession::bearer(token);
+    session.scope.insert(RemoteAddress(address.parse().unwrap()));
+    session
 }
 
 /// Tokens that are no good, 5000 in the first second and 5000 in each second after it, from one address.
 async fn flood(authority: &Introspection) {
     let junk = |number: u32| async move {
         sleep(Duration::from_micros(200) * number).await;
-        let visitor = from("192.0.2.66:1000", &format!("junk-{number}"));
-        let denied = visitor.knock(authority).await.unwrap_err();
+        let session = from("192.0.2.66:1000", &format!("junk-{number}"));
+        let denied = session.request(authority).await.unwrap_err();
         assert!(matches!(denied.status, 401 | 503), "{}", denied.status);
     };
     join_all((0..40_000).map(junk)).await;
 }
 
 /// How long it takes to let in who comes now.
-async fn takes(visitor: UserAgentSession, authority: &Introspection) -> Duration {
+async fn takes(session: UserAgentSession, authority: &Introspection) -> Duration {
     let begin = Instant::now();
-    visitor.knock(authority).await.unwrap();
+    session.request(authority).await.unwrap();
     begin.elapsed()
 }
 
 #[tokio::test(start_paused = true)]
 async fn good_tokens_do_not_wait_behind_junk() {
     let oracle = Oracle::new(good());
-    let authority = oracle.authority().keep(Duration::from_secs(2));
+    let authority = oracle.authority().cache_ttl(Duration::from_secs(2));
     let answer = Duration::from_millis(100)..Duration::from_millis(110);
     takes(from("192.0.2.66:1", "alice"), &authority).await;
     let visits = async {
@@ -221,9 +221,9 @@ async fn a_token_that_is_no_good_is_remembered_for_a_short_time() {
         assert_eq!(oracle.asked(), asked);
     }
     // Whoever wants every question asked gets that.
-    let authority = oracle.authority().keep(Duration::ZERO);
+    let authority = oracle.authority().cache_ttl(Duration::ZERO);
     for asked in [3, 4] {
-        assert!(UserAgentSession::bearer("junk").knock(&authority).await.is_err());
+        assert!(UserAgentSession::bearer("junk").request(&authority).await.is_err());
         assert_eq!(oracle.asked(), asked);
     }
 }

@@ -17,7 +17,7 @@ async fn a_good_token_lets_its_owner_in() {
     let issuer = Issuer::new();
     let authority = issuer.jwt();
     for _ in 0..3 {
-        let pass = UserAgentSession::bearer(&issuer.good_token()).knock(&authority).await.unwrap();
+        let pass = UserAgentSession::bearer(&issuer.good_token()).request(&authority).await.unwrap();
         assert_eq!(pass.principal.id(), "https://id.example alice");
         let scopes: Vec<&str> = pass.principal.scopes().collect();
         assert_eq!(scopes, ["files:read", "files:write"]);
@@ -63,8 +63,8 @@ async fn malformed_requests_are_told_so() {
         ("Bearer \"a\"", "The Authorization header is malformed"),
     ];
     for (header, problem) in visitors {
-        let visitor = UserAgentSession::nobody().header("authorization", header);
-        assert_eq!(visitor.challenge(&authority).await, malformed(problem), "{header}");
+        let session = UserAgentSession::nobody().header("authorization", header);
+        assert_eq!(session.challenge(&authority).await, malformed(problem), "{header}");
     }
     let twice = UserAgentSession::bearer(&good).header("authorization", &format!("Bearer {good}"));
     let problem = "There is more than one Authorization header";
@@ -75,12 +75,12 @@ async fn malformed_requests_are_told_so() {
     let problem = "A token in the URL is not taken: send it in the Authorization header";
     for query in ["access_token=x", "a=b&access_token=x", "access%5Ftoken=x", "access_token"] {
         let uri = format!("/mcp?{query}");
-        let visitor = UserAgentSession::nobody().uri(&uri);
-        assert_eq!(visitor.challenge(&authority).await, malformed(problem), "{query}");
-        let visitor = UserAgentSession::bearer(&good).uri(&uri);
-        assert_eq!(visitor.challenge(&authority).await, malformed(problem), "{query}");
+        let session = UserAgentSession::nobody().uri(&uri);
+        assert_eq!(session.challenge(&authority).await, malformed(problem), "{query}");
+        let session = UserAgentSession::bearer(&good).uri(&uri);
+        assert_eq!(session.challenge(&authority).await, malformed(problem), "{query}");
     }
-    assert!(UserAgentSession::bearer(&good).uri("/mcp?session=x").knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&good).uri("/mcp?session=x").request(&authority).await.is_ok());
 }
 
 #[tokio::test]
@@ -147,30 +147,30 @@ async fn clocks_may_differ_a_little() {
     let authority = issuer.jwt();
     for (name, time) in [("exp", now() - 20), ("nbf", now() + 20), ("iat", now() + 20)] {
         let token = issuer.token_with(name, json!(time));
-        assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok(), "{name}");
+        assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok(), "{name}");
     }
     let strict = issuer.jwt().skew(Duration::ZERO);
     let token = issuer.token_with("exp", json!(now() - 1));
-    assert!(UserAgentSession::bearer(&token).knock(&strict).await.is_err());
+    assert!(UserAgentSession::bearer(&token).request(&strict).await.is_err());
     // However much somebody would like to look away.
     let lax = issuer.jwt().skew(Duration::from_secs(1_000_000));
     let token = issuer.token_with("exp", json!(now() - 301));
-    assert!(UserAgentSession::bearer(&token).knock(&lax).await.is_err());
+    assert!(UserAgentSession::bearer(&token).request(&lax).await.is_err());
 }
 
 #[tokio::test]
 async fn audiences_may_be_several() {
     let issuer = Issuer::new();
     let token = issuer.token_with("aud", json!(["https://other.example", SERVER]));
-    assert!(UserAgentSession::bearer(&token).knock(&issuer.jwt()).await.is_ok());
+    assert!(UserAgentSession::bearer(&token).request(&issuer.jwt()).await.is_ok());
     let authority = issuer.jwt().and_audience("api");
     let token = issuer.token_with("aud", json!("api"));
-    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
     // The root of a host has a slash or not.
     let root = Jwt::issuer(ISSUER).audience("https://mcp.example").download(issuer.clone());
     for audience in ["https://mcp.example", "https://mcp.example/"] {
         let token = issuer.token_with("aud", json!(audience));
-        assert!(UserAgentSession::bearer(&token).knock(&root).await.is_ok(), "{audience}");
+        assert!(UserAgentSession::bearer(&token).request(&root).await.is_ok(), "{audience}");
     }
 }
 
@@ -209,10 +209,10 @@ async fn only_access_tokens_are_taken() {
     }
     for typ in ["at+jwt", "application/at+jwt", "JWT", "jwt", "AT+JWT"] {
         let token = key.sign(&json!({"kid": "two", "typ": typ}), &good()).unwrap();
-        assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok(), "{typ}");
+        assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok(), "{typ}");
     }
     let token = key.sign(&json!({"kid": "two"}), &good()).unwrap();
-    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
 }
 
 #[tokio::test]
@@ -233,13 +233,13 @@ async fn scopes_that_every_request_needs() {
     );
     assert_eq!(verdict, (403, challenge));
     let token = issuer.token_with("scope", json!("mcp files:read"));
-    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
     // Broad scopes stand for narrow ones, over as many steps as it takes, and in circles too.
     let authority = issuer.jwt().scope("mcp").scope("files:read");
     let authority = authority.implies("admin", "files").implies("files", "files:read");
     let authority = authority.implies("admin", "mcp").implies("mcp", "admin");
     let token = issuer.token_with("scope", json!("admin"));
-    let pass = UserAgentSession::bearer(&token).knock(&authority).await.unwrap();
+    let pass = UserAgentSession::bearer(&token).request(&authority).await.unwrap();
     assert!(pass.principal.has_scope("files:read") && pass.principal.has_scope("mcp"));
 }
 
@@ -251,7 +251,7 @@ async fn scopes_and_roles_are_read_as_issuers_write_them() {
         let mut all = good();
         all.as_object_mut().unwrap().remove("scope");
         all.as_object_mut().unwrap().extend(claims.as_object().unwrap().clone());
-        let pass = UserAgentSession::bearer(&issuer.token(&all)).knock(&authority).await.unwrap();
+        let pass = UserAgentSession::bearer(&issuer.token(&all)).request(&authority).await.unwrap();
         let roles: Vec<String> = pass.principal.roles().map(str::to_owned).collect();
         (pass.principal.scopes().map(str::to_owned).collect::<Vec<_>>(), roles)
     };
@@ -279,7 +279,7 @@ async fn two_issuers_never_share_a_caller() {
         claims.as_object_mut().unwrap().remove("sub");
         claims[name] = subject;
         let pass =
-            UserAgentSession::bearer(&issuer.token(&claims)).knock(&authority).await.unwrap();
+            UserAgentSession::bearer(&issuer.token(&claims)).request(&authority).await.unwrap();
         pass.principal.id().to_owned()
     };
     let tenant = "https://id.example/tenant";
@@ -300,7 +300,7 @@ async fn a_token_that_is_kept_ends_in_time() {
     let issuer = Issuer::new();
     let authority = issuer.jwt().skew(Duration::ZERO);
     let token = issuer.token_with("exp", json!(now() + 2));
-    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
     // The one test that waits: the time of day cannot be paused.
     tokio::time::sleep(Duration::from_millis(2_100)).await;
     let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
@@ -314,18 +314,18 @@ async fn later_failures_are_told_in_full() {
     let (method, uri) = (Method::POST, "/mcp".parse().unwrap());
     let headers = UserAgentSession::bearer("x").headers;
     let scope = RequestExtensions::new();
-    let knock = AuthRequest::new(&method, &uri, &headers, &scope);
+    let request = AuthRequest::new(&method, &uri, &headers, &scope);
     let alice = Principal::new("alice");
     let alice = alice.with_scope("mcp").with_scope("files:write").with_scope("files:read");
     let alice = alice.with_scope("offline_access");
     let error = Error::insufficient_scope(["files:delete", "audit"]);
     assert_eq!(
-        authority.denied(&error, &knock, &alice),
+        authority.denied(&error, &request, &alice),
         [&*format!(
             r#"Bearer error="insufficient_scope", scope="files:write mcp files:delete audit", error_description="Insufficient scope: this needs files:delete audit", {METADATA}"#
         )]
     );
-    let forbidden = authority.denied(&ErrorKind::Forbidden.into(), &knock, &alice);
+    let forbidden = authority.denied(&ErrorKind::Forbidden.into(), &request, &alice);
     assert_eq!(forbidden, [&*format!("Bearer {METADATA}")]);
 }
 

@@ -10,7 +10,7 @@ use wharf_auth::{jose::SigningKey, server::Jwt};
 use crate::bed::{ISSUER, Issuer, SERVER, UserAgentSession, good, invalid_token};
 
 async fn enters(issuer: &Issuer, authority: &Jwt) -> bool {
-    UserAgentSession::bearer(&issuer.good_token()).knock(authority).await.is_ok()
+    UserAgentSession::bearer(&issuer.good_token()).request(authority).await.is_ok()
 }
 
 fn unknown_key(kid: &str) -> String {
@@ -29,22 +29,22 @@ async fn metadata_is_looked_for_in_order() {
         "https://id.example/.well-known/openid-configuration/tenant",
         "https://id.example/tenant/.well-known/openid-configuration",
     ];
-    let denied = UserAgentSession::bearer(&token).knock(&authority()).await.unwrap_err();
+    let denied = UserAgentSession::bearer(&token).request(&authority()).await.unwrap_err();
     assert_eq!((denied.status, issuer.asked()), (503, asked.map(str::to_owned).to_vec()));
     assert_eq!(denied.headers["retry-after"], "5");
     assert!(!denied.headers.contains_key("www-authenticate"));
     // The last place does.
     issuer.says(asked[2], json!({"issuer": tenant, "jwks_uri": "https://id.example/keys"}));
-    assert!(UserAgentSession::bearer(&token).knock(&authority()).await.is_ok());
+    assert!(UserAgentSession::bearer(&token).request(&authority()).await.is_ok());
     // Metadata of another issuer does not.
     issuer.says(
         asked[2],
         json!({"issuer": "https://id.example", "jwks_uri": "https://id.example/keys"}),
     );
-    assert_eq!(UserAgentSession::bearer(&token).knock(&authority()).await.unwrap_err().status, 503);
+    assert_eq!(UserAgentSession::bearer(&token).request(&authority()).await.unwrap_err().status, 503);
     // Who knows where the keys are need not ask.
     let authority = authority().keys_at("https://id.example/own/keys");
-    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
     assert_eq!(issuer.asked().last().unwrap(), "https://id.example/own/keys");
 }
 
@@ -60,7 +60,7 @@ async fn keys_turn_without_a_gap() {
     issuer.turn("two");
     assert!(enters(&issuer, &authority).await);
     // What the issuer has withdrawn is withdrawn, as far as it was not checked just now.
-    assert!(UserAgentSession::bearer(&old).knock(&authority).await.is_err());
+    assert!(UserAgentSession::bearer(&old).request(&authority).await.is_err());
     assert_eq!(issuer.fetches(), 4, "each of the three that were unknown was asked for");
 }
 
@@ -77,7 +77,7 @@ async fn a_flood_of_unknown_keys_is_not_passed_on() {
             continue;
         }
         // Nobody knows whether that is so, and clients need not sign in again.
-        let denied = UserAgentSession::bearer(&token).knock(&authority).await.unwrap_err();
+        let denied = UserAgentSession::bearer(&token).request(&authority).await.unwrap_err();
         assert_eq!((denied.status, denied.headers.get("www-authenticate")), (503, None));
     }
     assert_eq!(issuer.fetches(), 5, "so many at once");
@@ -86,7 +86,7 @@ async fn a_flood_of_unknown_keys_is_not_passed_on() {
     issuer.turn("two");
     advance(Duration::from_secs(11)).await;
     for number in 0..100 {
-        let _ = UserAgentSession::bearer(&unknown_key(&number.to_string())).knock(&authority).await;
+        let _ = UserAgentSession::bearer(&unknown_key(&number.to_string())).request(&authority).await;
     }
     assert!(enters(&issuer, &authority).await);
     assert_eq!(issuer.fetches(), 6);
@@ -95,7 +95,7 @@ async fn a_flood_of_unknown_keys_is_not_passed_on() {
         advance(Duration::from_secs(60)).await;
         for number in 0..20 {
             let token = unknown_key(&format!("{minute}-{number}"));
-            let _ = UserAgentSession::bearer(&token).knock(&authority).await;
+            let _ = UserAgentSession::bearer(&token).request(&authority).await;
         }
     }
     assert!(issuer.fetches() <= 6 + 6 * 60, "{}", issuer.fetches());
@@ -109,14 +109,14 @@ async fn those_who_wait_for_the_same_keys_wait_together() {
     let tokens: Vec<String> = (0..200).map(|_| issuer.good_token()).collect();
     let visitors: Vec<UserAgentSession> =
         tokens.iter().map(|token| UserAgentSession::bearer(token)).collect();
-    let verdicts = join_all(visitors.iter().map(|visitor| visitor.knock(&authority))).await;
+    let verdicts = join_all(visitors.iter().map(|session| session.request(&authority))).await;
     assert!(verdicts.iter().all(Result::is_ok));
     assert_eq!(issuer.fetches(), 1);
     // Whoever asked first may go away.
     issuer.turn("two");
-    let visitor = UserAgentSession::bearer(&issuer.good_token());
+    let session = UserAgentSession::bearer(&issuer.good_token());
     {
-        let impatient = visitor.knock(&authority);
+        let impatient = session.request(&authority);
         tokio::select! { biased; _ = impatient => panic!(), () = sleep(Duration::from_millis(1)) => {} }
     }
     assert!(enters(&issuer, &authority).await);
@@ -138,11 +138,11 @@ async fn an_outage_is_survived_for_a_while() {
     // Not for ever.
     advance(Duration::from_secs(600)).await;
     let denied =
-        UserAgentSession::bearer(&issuer.good_token()).knock(&authority).await.unwrap_err();
+        UserAgentSession::bearer(&issuer.good_token()).request(&authority).await.unwrap_err();
     assert_eq!(denied.status, 503);
     for _ in 0..50 {
         let denied =
-            UserAgentSession::bearer(&issuer.good_token()).knock(&authority).await.unwrap_err();
+            UserAgentSession::bearer(&issuer.good_token()).request(&authority).await.unwrap_err();
         assert_eq!(denied.status, 503);
     }
     assert!(issuer.asked().len() < 30, "{}", issuer.asked().len());
@@ -156,11 +156,11 @@ async fn keys_are_fetched_again_when_they_are_old() {
     let issuer = Issuer::new();
     let authority = issuer.jwt();
     let old = issuer.good_token();
-    assert!(UserAgentSession::bearer(&old).knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&old).request(&authority).await.is_ok());
     issuer.turn("two");
     advance(Duration::from_secs(301)).await;
     // Taken once more, while the issuer is asked.
-    assert!(UserAgentSession::bearer(&old).knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&old).request(&authority).await.is_ok());
     sleep(Duration::from_secs(61)).await;
     let verdict = UserAgentSession::bearer(&old).challenge(&authority).await;
     assert_eq!(verdict, invalid_token("The token is signed with an unknown key"));
@@ -173,7 +173,7 @@ async fn a_token_without_a_key_id_is_tried() {
     let key = issuer.add("three");
     let authority = issuer.jwt();
     let token = key.sign(&json!({}), &good()).unwrap();
-    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
+    assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
     let foreign = SigningKey::generate().unwrap().sign(&json!({}), &good()).unwrap();
     let verdict = UserAgentSession::bearer(&foreign).challenge(&authority).await;
     assert_eq!(verdict, invalid_token("The token's signature is wrong"));
@@ -186,7 +186,7 @@ async fn an_unknown_key_is_asked_for_once() {
     let authority = issuer.jwt();
     assert!(enters(&issuer, &authority).await);
     let before = issuer.fetches();
-    assert!(UserAgentSession::bearer(&unknown_key("?")).knock(&authority).await.is_err());
+    assert!(UserAgentSession::bearer(&unknown_key("?")).request(&authority).await.is_err());
     sleep(Duration::from_secs(1)).await;
     assert_eq!(issuer.fetches() - before, 1);
 }
@@ -216,7 +216,7 @@ async fn nobody_elsewhere_says_what_is_on_this_machine() {
         ("https://id.example/keys", true),
     ] {
         issuer.says(at, json!({"issuer": "https://id.example", "jwks_uri": keys}));
-        let verdict = UserAgentSession::bearer(&token).knock(&authority()).await;
+        let verdict = UserAgentSession::bearer(&token).request(&authority()).await;
         assert_eq!(verdict.is_ok(), works, "{keys}");
         assert!(works || !issuer.asked().contains(&keys.to_owned()), "{keys}");
     }

@@ -32,7 +32,7 @@ impl Login {
         let client = self.client()?;
         let vault = vault()?;
         let before = logins(&vault, |key| key.server == server).await?;
-        let auth = self.auth(context, client.as_ref())?.name("Wharf").vault(vault.clone());
+        let auth = self.auth(context, client.as_ref())?.name("Wharf").token_store(vault.clone());
         let auth = auth.fetch(fetch(self.allow_private, &before));
         let auth = match self.scopes() {
             scopes if scopes.is_empty() => auth,

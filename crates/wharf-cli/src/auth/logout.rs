@@ -18,7 +18,7 @@ impl Logout {
             return Err(Fail::unauthorized(format!("You are not logged in at {server}"))
                 .hint("`wharf auth status` shows where you are.".to_owned()));
         }
-        let auth = Auth::code(browser(&context.screen)).vault(vault.clone());
+        let auth = Auth::code(browser(&context.screen)).token_store(vault.clone());
         let mut servers: Vec<&str> = keys.iter().map(|key| key.server.as_str()).collect();
         servers.dedup();
         let mut untold = None;

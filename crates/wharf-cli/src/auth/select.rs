@@ -30,7 +30,7 @@ pub(crate) async fn way_to(
     let logins = logins(&vault, |key| key.server == server).await?;
     let fetch = fetch(context.shared.allow_private, &logins);
     if let Some(auth) = logins.iter().find_map(as_program) {
-        return Ok(Some(auth.vault(vault).fetch(fetch)));
+        return Ok(Some(auth.token_store(vault).fetch(fetch)));
     }
     // Whoever reads JSON, or what comes through a pipe, did not agree to a browser.
     let asks = somebody_there() && context.out.is_terminal() && !context.out.is_json();
@@ -43,7 +43,7 @@ pub(crate) async fn way_to(
     } else {
         Auth::code(browser).unattended()
     };
-    Ok(Some(auth.name("Wharf").vault(vault).fetch(fetch)))
+    Ok(Some(auth.name("Wharf").token_store(vault).fetch(fetch)))
 }
 
 /// How a program gets in anew that has a secret of its own, which it said when it logged in.

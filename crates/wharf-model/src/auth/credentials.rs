@@ -8,14 +8,14 @@ use crate::{BoxFuture, Error};
 /// to the server's own origin, and tells it of every refusal.
 pub trait CredentialsProvider: Send + Sync + 'static {
     /// What to show with a request: `verb` and `url` are its own, without a query.
-    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<AuthHeaders, Error>>;
+    fn attach(&self, verb: &str, url: &str) -> BoxFuture<Result<AuthHeaders, Error>>;
 
     /// A request was answered. `nonce` is what the server wants to see in the next proof.
-    fn answered(&self, mark: u64, status: u16, nonce: Option<&str>);
+    fn on_response(&self, mark: u64, status: u16, nonce: Option<&str>);
 
     /// A request was refused with 401 or 403: whether to send it once more. If not, the refusal is
     /// the answer; an error takes its place.
-    fn refused(&self, rebuff: AuthFailure) -> BoxFuture<Result<bool, Error>>;
+    fn on_auth_failure(&self, failure: AuthFailure) -> BoxFuture<Result<bool, Error>>;
 }
 
 /// What to show with a request.

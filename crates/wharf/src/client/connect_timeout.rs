@@ -37,8 +37,8 @@ pub(super) struct Unhurried {
 
 #[cfg(feature = "auth")]
 impl CredentialsProvider for Unhurried {
-    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
-        let (paused, showing) = (self.deadline.pause(), self.credentials.show(verb, url));
+    fn attach(&self, verb: &str, url: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
+        let (paused, showing) = (self.deadline.pause(), self.credentials.attach(verb, url));
         Box::pin(async move {
             let shown = showing.await;
             drop(paused);
@@ -46,12 +46,12 @@ impl CredentialsProvider for Unhurried {
         })
     }
 
-    fn answered(&self, mark: u64, status: u16, nonce: Option<&str>) {
-        self.credentials.answered(mark, status, nonce);
+    fn on_response(&self, mark: u64, status: u16, nonce: Option<&str>) {
+        self.credentials.on_response(mark, status, nonce);
     }
 
-    fn refused(&self, rebuff: AuthFailure) -> BoxFuture<Result<bool, Error>> {
-        let (paused, renewing) = (self.deadline.pause(), self.credentials.refused(rebuff));
+    fn on_auth_failure(&self, rebuff: AuthFailure) -> BoxFuture<Result<bool, Error>> {
+        let (paused, renewing) = (self.deadline.pause(), self.credentials.on_auth_failure(rebuff));
         Box::pin(async move {
             let renewed = renewing.await;
             drop(paused);

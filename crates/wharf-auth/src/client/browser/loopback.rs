@@ -19,20 +19,20 @@ use tokio::{
 };
 use wharf_model::{Error, ErrorKind};
 
-use super::page::Page;
-use crate::client::browser::redirect_params::{Answer, read};
+use super::page::ResultPage;
+use crate::client::browser::redirect_params::{AuthorizationResponse, parse_response};
 
 /// Where the browser is sent back to. Everything else is not here.
-const PATH: &str = "/callback";
+const CALLBACK_PATH: &str = "/callback";
 
 /// So many connections at once; the others wait.
-const CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 
 /// So long a connection may take in all.
-const CONNECTION: Duration = Duration::from_secs(10);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// So much of a request is read.
-const REQUEST: usize = 16 << 10;
+const MAX_REQUEST_BYTES: usize = 16 << 10;
 
 /// A place on this machine that a browser can be sent back to.
 #[derive(Debug)]
@@ -63,13 +63,13 @@ impl Loopback {
     /// What the authorization server is told to send the browser to.
     #[must_use]
     pub fn redirect_uri(&self) -> String {
-        format!("http://127.0.0.1:{}{PATH}", self.port)
+        format!("http://127.0.0.1:{}{CALLBACK_PATH}", self.port)
     }
 
     /// Waits for the answer to `state`, and shows the browser a page. All else is turned away, and
     /// nothing is heard any more once the answer is here.
-    pub async fn answer(self, state: &str) -> Answer {
-        let desk = Arc::new(Desk {
+    pub async fn wait_for_response(self, state: &str) -> AuthorizationResponse {
+        let handler = Arc::new(CallbackHandler {
             port: self.port,
             state: state.to_owned(),
             answered: Mutex::new(false),
@@ -77,9 +77,9 @@ impl Loopback {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if connections.len() < CONNECTIONS => {
+                accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                     match accepted {
-                        Ok((stream, _)) => _ = connections.spawn(serve(desk.clone(), stream)),
+                        Ok((stream, _)) => _ = connections.spawn(serve(handler.clone(), stream)),
                         // Out of descriptors, for one: it may get better.
                         Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                     }
@@ -95,53 +95,53 @@ impl Loopback {
 }
 
 /// What is waited for.
-struct Desk {
+struct CallbackHandler {
     port: u16,
     state: String,
     answered: Mutex<bool>,
 }
 
 /// Serves one request. The answer counts once its page is written.
-async fn serve(desk: Arc<Desk>, stream: TcpStream) -> Option<Answer> {
+async fn serve(handler: Arc<CallbackHandler>, stream: TcpStream) -> Option<AuthorizationResponse> {
     let found = Arc::new(Mutex::new(None));
     let keep = found.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let (page, answer) = desk.page(&request);
+        let (page, answer) = handler.respond(&request);
         if answer.is_some() {
             *keep.lock().unwrap_or_else(PoisonError::into_inner) = answer;
         }
         async move { Ok::<Response<Full<Bytes>>, Infallible>(page.response()) }
     });
     let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(CONNECTION).max_buf_size(REQUEST);
+    server.timer(TokioTimer::new()).header_read_timeout(CONNECTION_TIMEOUT).max_buf_size(MAX_REQUEST_BYTES);
     let serving = server.keep_alive(false).serve_connection(TokioIo::new(stream), service);
     // Whether the page was read is the browser's affair.
-    let _ = timeout(CONNECTION, serving).await;
+    let _ = timeout(CONNECTION_TIMEOUT, serving).await;
     found.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-impl Desk {
-    fn page(&self, request: &Request<Incoming>) -> (Page, Option<Answer>) {
+impl CallbackHandler {
+    fn respond(&self, request: &Request<Incoming>) -> (ResultPage, Option<AuthorizationResponse>) {
         // A name of somebody else's that leads here is not us.
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
         let ours = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
         if !host.is_some_and(|host| ours.iter().any(|it| it == host)) {
-            return (Page::Nothing, None);
+            return (ResultPage::NotFound, None);
         }
-        if request.uri().path() != PATH {
-            return (Page::Nothing, None);
+        if request.uri().path() != CALLBACK_PATH {
+            return (ResultPage::NotFound, None);
         }
         if request.method() != Method::GET {
-            return (Page::Method, None);
+            return (ResultPage::MethodNotAllowed, None);
         }
-        let Ok(answer) = read(request.uri().query().unwrap_or_default(), &self.state) else {
-            return (Page::Unexpected, None);
+        let Ok(answer) = parse_response(request.uri().query().unwrap_or_default(), &self.state) else {
+            return (ResultPage::Unexpected, None);
         };
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::replace(&mut *answered, true) {
-            return (Page::Unexpected, None);
+            return (ResultPage::Unexpected, None);
         }
-        (if answer.is_refusal { Page::Refused } else { Page::Done }, Some(answer))
+        (if answer.is_error { ResultPage::Refused } else { ResultPage::Done }, Some(answer))
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
         let loopback = Loopback::bind(0).await.unwrap();
         let port = loopback.port;
         assert_eq!(loopback.redirect_uri(), format!("http://127.0.0.1:{port}/callback"));
-        let waiting = tokio::spawn(async move { loopback.answer("mine").await });
+        let waiting = tokio::spawn(async move { loopback.wait_for_response("mine").await });
         for (target, status) in [
             ("/favicon.ico", "404"),
             ("/callback/?code=a&state=mine", "404"),
@@ -215,14 +215,14 @@ mod tests {
     async fn connections_that_say_nothing_hold_nobody_up() {
         let loopback = Loopback::bind(0).await.unwrap();
         let port = loopback.port;
-        let waiting = tokio::spawn(async move { loopback.answer("mine").await });
+        let waiting = tokio::spawn(async move { loopback.wait_for_response("mine").await });
         let mut silent = Vec::new();
-        for _ in 0..CONNECTIONS - 1 {
+        for _ in 0..MAX_CONNECTIONS - 1 {
             silent.push(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
         }
         let page = got(port, "/callback?error=access_denied&state=mine").await;
         assert!(page.contains("Not authorized"), "{page}");
-        assert!(waiting.await.unwrap().is_refusal);
+        assert!(waiting.await.unwrap().is_error);
     }
 
     #[tokio::test]

@@ -18,14 +18,14 @@ use url::Url;
 use wharf_model::{BoxFuture, Error, ErrorKind};
 
 use super::{AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession};
-use crate::client::browser::redirect_params::{NoAnswer, read};
+use crate::client::browser::redirect_params::{ResponseMismatch, parse_response};
 
-pub use crate::client::browser::redirect_params::Answer;
+pub use crate::client::browser::redirect_params::AuthorizationResponse;
 pub use loopback::Loopback;
-pub use open::{OpenError, open, vetted};
+pub use open::{OpenError, open, checked_url};
 
 /// How long somebody may take to log in.
-const PATIENCE: Duration = Duration::from_mins(5);
+const LOGIN_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// What there is to tell whoever is to visit a page.
 #[derive(Clone, Debug)]
@@ -47,8 +47,8 @@ pub enum Notice<'a> {
     NotThis(&'static str),
 }
 
-type Tell = Arc<dyn Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync>;
-type Paste = Arc<dyn Fn() -> BoxFuture<Option<String>> + Send + Sync>;
+type NoticeHandler = Arc<dyn Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync>;
+type PasteHandler = Arc<dyn Fn() -> BoxFuture<Option<String>> + Send + Sync>;
 
 /// Sends people to authorization servers with their browser.
 ///
@@ -59,7 +59,7 @@ type Paste = Arc<dyn Fn() -> BoxFuture<Option<String>> + Send + Sync>;
 /// use wharf_auth::client::browser::{Browser, Notice};
 ///
 /// let browser = Browser::new(|to, notice| match notice {
-///     Notice::Opened { .. } => eprintln!("Your browser asks you to let us in: {}", to.issuer),
+///     Notice::Opened { .. } => eprintln!("Your browser interactive you to let us in: {}", to.issuer),
 ///     Notice::OpenIt { url } => eprintln!("Open this page: {url}"),
 ///     _ => {}
 /// });
@@ -67,17 +67,17 @@ type Paste = Arc<dyn Fn() -> BoxFuture<Option<String>> + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Browser {
-    tell: Tell,
-    paste: Option<Paste>,
-    starts: bool,
+    notify: NoticeHandler,
+    paste: Option<PasteHandler>,
+    opens_browser: bool,
     port: Option<u16>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Browser {
-    /// Tells whoever is there what to do by `tell`.
-    pub fn new(tell: impl Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync + 'static) -> Self {
-        Browser { tell: Arc::new(tell), paste: None, starts: true, port: None, patience: PATIENCE }
+    /// Tells whoever is there what to do by `notify`.
+    pub fn new(notify: impl Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync + 'static) -> Self {
+        Browser { notify: Arc::new(notify), paste: None, opens_browser: true, port: None, timeout: LOGIN_TIMEOUT }
     }
 
     /// Tells whoever reads stderr what to do.
@@ -103,7 +103,7 @@ impl Browser {
     /// Starts no browser; the address is only told.
     #[must_use]
     pub fn by_hand(mut self) -> Self {
-        self.starts = false;
+        self.opens_browser = false;
         self
     }
 
@@ -129,8 +129,8 @@ impl Browser {
 
     /// How long somebody may take; 5 minutes without it.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -148,8 +148,8 @@ impl Browser {
         Loopback::bind(0).await
     }
 
-    async fn start(&self, url: &str) -> Option<open::Started> {
-        if !self.starts {
+    async fn start(&self, url: &str) -> Option<open::BrowserProcess> {
+        if !self.opens_browser {
             return None;
         }
         let url = url.to_owned();
@@ -160,20 +160,20 @@ impl Browser {
     async fn send(&self, url: &str, to: &AuthorizationRequest) -> RedirectParams {
         match self.start(url).await {
             Some(started) => {
-                (self.tell)(to, Notice::Opened { url });
-                let works = tokio::task::spawn_blocking(move || started.works());
-                if works.await.unwrap_or(false) {
+                (self.notify)(to, Notice::Opened { url });
+                let is_running = tokio::task::spawn_blocking(move || started.is_running());
+                if is_running.await.unwrap_or(false) {
                     return std::future::pending().await;
                 }
-                (self.tell)(to, Notice::DidNotOpen);
+                (self.notify)(to, Notice::DidNotOpen);
             }
-            None => (self.tell)(to, Notice::OpenIt { url }),
+            None => (self.notify)(to, Notice::OpenIt { url }),
         }
         while let Some(paste) = &self.paste {
             let Some(pasted) = paste().await else { break };
-            match read(query_of(&pasted), &to.state) {
+            match parse_response(query_of(&pasted), &to.state) {
                 Ok(answer) => return RedirectParams::from_query(&answer.query),
-                Err(why) => (self.tell)(to, Notice::NotThis(not_this(why))),
+                Err(why) => (self.notify)(to, Notice::NotThis(mismatch_reason(why))),
             }
         }
         std::future::pending().await
@@ -193,19 +193,19 @@ fn query_of(pasted: &str) -> &str {
     text.split_once('?').map_or(text, |(_, query)| query)
 }
 
-fn not_this(why: NoAnswer) -> &'static str {
+fn mismatch_reason(why: ResponseMismatch) -> &'static str {
     match why {
-        NoAnswer::Form => "it has neither a code nor an error in it",
-        NoAnswer::State => "it belongs to another login",
+        ResponseMismatch::Malformed => "it has neither a code nor an error in it",
+        ResponseMismatch::StateMismatch => "it belongs to another login",
     }
 }
 
 impl fmt::Debug for Browser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Browser")
-            .field("starts", &self.starts)
+            .field("starts", &self.opens_browser)
             .field("port", &self.port)
-            .field("patience", &self.patience)
+            .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
 }
@@ -216,19 +216,19 @@ impl UserAgent for Browser {
         Box::pin(async move {
             let loopback = browser.listen(last.as_deref()).await?;
             let redirect_uri = loopback.redirect_uri();
-            let visitor = BrowserVisitor { browser, loopback, redirect_uri };
-            Ok(Box::new(visitor) as Box<dyn UserAgentSession>)
+            let session = BrowserSession { browser, loopback, redirect_uri };
+            Ok(Box::new(session) as Box<dyn UserAgentSession>)
         })
     }
 }
 
-struct BrowserVisitor {
+struct BrowserSession {
     browser: Browser,
     loopback: Loopback,
     redirect_uri: String,
 }
 
-impl UserAgentSession for BrowserVisitor {
+impl UserAgentSession for BrowserSession {
     fn redirect_uri(&self) -> &str {
         &self.redirect_uri
     }
@@ -238,20 +238,20 @@ impl UserAgentSession for BrowserVisitor {
         to: AuthorizationRequest,
     ) -> BoxFuture<Result<RedirectParams, Error>> {
         Box::pin(async move {
-            let BrowserVisitor { browser, loopback, .. } = *self;
+            let BrowserSession { browser, loopback, .. } = *self;
             let failed =
                 |why: String| Error::new(ErrorKind::AuthenticationFailed).with_message(why);
-            let url = vetted(to.url.as_str()).map_err(|why| {
+            let url = checked_url(to.url.as_str()).map_err(|why| {
                 failed(format!("The login page that {} names is of no use: {why}", to.issuer))
             })?;
             let both = async {
                 tokio::select! {
-                    answer = loopback.answer(&to.state) => RedirectParams::from_query(&answer.query),
+                    answer = loopback.wait_for_response(&to.state) => RedirectParams::from_query(&answer.query),
                     callback = browser.send(&url, &to) => callback,
                 }
             };
-            timeout(browser.patience, both).await.map_err(|_| {
-                let time = browser.patience.as_secs();
+            timeout(browser.timeout, both).await.map_err(|_| {
+                let time = browser.timeout.as_secs();
                 let time = if time >= 120 { format!("{} minutes", time / 60) } else { format!("{time} s") };
                 failed(format!(
                     "Nobody came back from {} within {time}: try again, and finish the login in the \

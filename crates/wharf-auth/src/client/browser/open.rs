@@ -12,13 +12,13 @@ use std::{
 use url::Url;
 
 /// No address that a browser should open is longer.
-const LONGEST: usize = 16 << 10;
+const MAX_URL_BYTES: usize = 16 << 10;
 
 /// How long a program has to say that it cannot open anything. Afterwards it is taken to work.
-const SOON: Duration = Duration::from_secs(2);
+const FAILURE_WINDOW: Duration = Duration::from_secs(2);
 
 /// What a shell could take for more than a letter. Some systems' own openers are shell scripts.
-const SHELL_LETTERS: &[u8] = b"$`'\"\\()<>{}[]|;*!^~ ";
+const SHELL_CHARACTERS: &[u8] = b"$`'\"\\()<>{}[]|;*!^~ ";
 
 /// Why a page was not opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,18 +45,18 @@ impl std::error::Error for OpenError {}
 /// and every letter that means something to a shell spelled as `%XX`.
 ///
 /// ```
-/// use wharf_auth::client::browser::vetted;
+/// use wharf_auth::client::browser::checked_url;
 ///
-/// let url = vetted("https://as.example/authorize?scope=a b&x=$(id)").unwrap();
+/// let url = checked_url("https://as.example/authorize?scope=a b&x=$(id)").unwrap();
 /// assert_eq!(url, "https://as.example/authorize?scope=a%20b&x=%24%28id%29");
-/// assert!(vetted("javascript:alert(1)").is_err());
-/// assert!(vetted("--version").is_err());
+/// assert!(checked_url("javascript:alert(1)").is_err());
+/// assert!(checked_url("--version").is_err());
 /// ```
 ///
 /// # Errors
 /// If it is anything else.
-pub fn vetted(address: &str) -> Result<String, OpenError> {
-    if address.len() > LONGEST {
+pub fn checked_url(address: &str) -> Result<String, OpenError> {
+    if address.len() > MAX_URL_BYTES {
         return Err(OpenError::Address("it is too long"));
     }
     if address.chars().any(char::is_control) {
@@ -80,15 +80,15 @@ pub fn vetted(address: &str) -> Result<String, OpenError> {
     }
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     let rest = &url[url::Position::BeforePath..];
-    Ok(format!("{}://{host}{port}{}", url.scheme(), spelled_out(rest)))
+    Ok(format!("{}://{host}{port}{}", url.scheme(), percent_encoded(rest)))
 }
 
 /// The text, with whatever means something to a shell as `%XX`.
-fn spelled_out(text: &str) -> String {
+fn percent_encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            byte if SHELL_LETTERS.contains(&byte) || !byte.is_ascii_graphic() => {
+            byte if SHELL_CHARACTERS.contains(&byte) || !byte.is_ascii_graphic() => {
                 out.push_str(&format!("%{byte:02X}"));
             }
             byte => out.push(char::from(byte)),
@@ -104,24 +104,24 @@ fn spelled_out(text: &str) -> String {
 /// to two seconds to find that out, so it belongs into a thread of its own.
 pub fn open(address: &str) -> Result<(), OpenError> {
     let started = start(address)?;
-    if started.works() { Ok(()) } else { Err(OpenError::NoBrowser) }
+    if started.is_running() { Ok(()) } else { Err(OpenError::NoBrowser) }
 }
 
 /// Starts a browser at `address`.
-pub(super) fn start(address: &str) -> Result<Started, OpenError> {
-    let address = vetted(address)?;
+pub(super) fn start(address: &str) -> Result<BrowserProcess, OpenError> {
+    let address = checked_url(address)?;
     let programs = programs(&|name| env::var_os(name)).into_iter();
-    let mut started = programs.filter_map(|program| started(&program, &address));
+    let mut started = programs.filter_map(|program| spawn(&program, &address));
     started.next().ok_or(OpenError::NoBrowser)
 }
 
 /// A browser that was started, or a program that finds one.
-pub(super) struct Started(Child);
+pub(super) struct BrowserProcess(Child);
 
-impl Started {
+impl BrowserProcess {
     /// Whether it works: it does not say within two seconds that it failed.
-    pub(super) fn works(mut self) -> bool {
-        let deadline = Instant::now() + SOON;
+    pub(super) fn is_running(mut self) -> bool {
+        let deadline = Instant::now() + FAILURE_WINDOW;
         while Instant::now() < deadline {
             match self.0.try_wait() {
                 Ok(Some(status)) => return status.success(),
@@ -138,27 +138,27 @@ impl Started {
 
 /// A program, and what it is given before the address.
 #[derive(Debug, PartialEq, Eq)]
-struct Program {
+struct BrowserProgram {
     name: OsString,
     first: Option<&'static str>,
 }
 
 /// The programs to try, in their order; none where nobody would see a browser.
-fn programs(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Program> {
+fn programs(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<BrowserProgram> {
     let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
-    let plain = |name: OsString| Program { name, first: None };
+    let plain = |name: OsString| BrowserProgram { name, first: None };
     if let Some(browser) = variable("BROWSER").filter(|value| !value.is_empty()) {
-        return named(&browser).into_iter().map(plain).collect();
+        return split_browser_list(&browser).into_iter().map(plain).collect();
     }
     if cfg!(windows) {
         // `start` belongs to cmd, which would read the address once more; this does not.
         let name = OsString::from("rundll32.exe");
-        return vec![Program { name, first: Some("url.dll,FileProtocolHandler") }];
+        return vec![BrowserProgram { name, first: Some("url.dll,FileProtocolHandler") }];
     }
     // Whoever came over the network does not sit before this screen.
-    let away = set("SSH_CONNECTION") || set("SSH_TTY");
+    let is_remote = set("SSH_CONNECTION") || set("SSH_TTY");
     if cfg!(target_os = "macos") {
-        return if away { Vec::new() } else { vec![plain("open".into())] };
+        return if is_remote { Vec::new() } else { vec![plain("open".into())] };
     }
     let screen = set("DISPLAY") || set("WAYLAND_DISPLAY");
     if screen { vec![plain("xdg-open".into())] } else { Vec::new() }
@@ -166,7 +166,7 @@ fn programs(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Program> {
 
 /// `$BROWSER` names programs, with colons between them. Options and `%s` in it are not understood,
 /// because that would take a shell.
-fn named(browser: &OsString) -> Vec<OsString> {
+fn split_browser_list(browser: &OsString) -> Vec<OsString> {
     match browser.to_str() {
         Some(names) if !cfg!(windows) => {
             names.split(':').filter(|name| !name.is_empty()).map(OsString::from).collect()
@@ -175,11 +175,11 @@ fn named(browser: &OsString) -> Vec<OsString> {
     }
 }
 
-fn started(program: &Program, address: &str) -> Option<Started> {
+fn spawn(program: &BrowserProgram, address: &str) -> Option<BrowserProcess> {
     let mut command = Command::new(&program.name);
     command.args(program.first).arg(address);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().ok().map(Started)
+    command.spawn().ok().map(BrowserProcess)
 }
 
 #[cfg(test)]
@@ -212,10 +212,10 @@ mod tests {
             "C:\\Windows\\calc.exe",
             "\\\\host\\share",
         ] {
-            assert!(matches!(vetted(address), Err(OpenError::Address(_))), "{address}");
+            assert!(matches!(checked_url(address), Err(OpenError::Address(_))), "{address}");
         }
-        let long = format!("https://a.b/{}", "x".repeat(LONGEST));
-        assert!(vetted(&long).is_err());
+        let long = format!("https://a.b/{}", "x".repeat(MAX_URL_BYTES));
+        assert!(checked_url(&long).is_err());
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
             ("http://[::1]:8080/x", "http://[::1]:8080/x"),
             ("https://exаmple.com/ü", "https://xn--exmple-4nf.com/%C3%BC"),
         ] {
-            assert_eq!(vetted(given).as_deref(), Ok(opened));
+            assert_eq!(checked_url(given).as_deref(), Ok(opened));
         }
     }
 
@@ -263,10 +263,10 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_program_that_fails_at_once_is_no_browser() {
-        let program = |name: &str| Program { name: name.into(), first: None };
-        let works = |name: &str| started(&program(name), "https://a.b/").map(Started::works);
-        assert_eq!(works("true"), Some(true));
-        assert_eq!(works("false"), Some(false));
-        assert_eq!(works("/no/such/program"), None);
+        let program = |name: &str| BrowserProgram { name: name.into(), first: None };
+        let is_running = |name: &str| spawn(&program(name), "https://a.b/").map(BrowserProcess::is_running);
+        assert_eq!(is_running("true"), Some(true));
+        assert_eq!(is_running("false"), Some(false));
+        assert_eq!(is_running("/no/such/program"), None);
     }
 }

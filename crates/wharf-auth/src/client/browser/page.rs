@@ -18,7 +18,7 @@ main{background:#1e242b}}";
 
 /// What a page says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Page {
+pub(super) enum ResultPage {
     /// The answer is in.
     Done,
     /// The answer is in, and it is no.
@@ -26,38 +26,38 @@ pub(super) enum Page {
     /// This was no answer to what was asked.
     Unexpected,
     /// There is nothing here.
-    Nothing,
+    NotFound,
     /// Only GET is understood.
-    Method,
+    MethodNotAllowed,
 }
 
-impl Page {
-    fn words(self) -> (StatusCode, &'static str, &'static str) {
+impl ResultPage {
+    fn content(self) -> (StatusCode, &'static str, &'static str) {
         match self {
-            Page::Done => (
+            ResultPage::Done => (
                 StatusCode::OK,
                 "Back to the terminal",
                 "The answer has arrived. You can close this window; the terminal goes on from here.",
             ),
-            Page::Refused => (
+            ResultPage::Refused => (
                 StatusCode::OK,
                 "Not authorized",
                 "Access was not given. You can close this window; the terminal says more.",
             ),
-            Page::Unexpected => (
+            ResultPage::Unexpected => (
                 StatusCode::BAD_REQUEST,
                 "Not the answer that is waited for",
                 "This page belongs to another login, or was opened twice. You can close this window.",
             ),
-            Page::Nothing => (StatusCode::NOT_FOUND, "Nothing here", "You can close this window."),
-            Page::Method => {
+            ResultPage::NotFound => (StatusCode::NOT_FOUND, "Nothing here", "You can close this window."),
+            ResultPage::MethodNotAllowed => {
                 (StatusCode::METHOD_NOT_ALLOWED, "Nothing here", "You can close this window.")
             }
         }
     }
 
     pub(super) fn response(self) -> Response<Full<Bytes>> {
-        let (status, title, text) = self.words();
+        let (status, title, text) = self.content();
         let html = format!(
             "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\
              <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style>\
@@ -81,7 +81,7 @@ impl Page {
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
-        if self == Page::Method {
+        if self == ResultPage::MethodNotAllowed {
             headers.insert(ALLOW, HeaderValue::from_static("GET"));
         }
         response

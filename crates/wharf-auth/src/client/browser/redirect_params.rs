@@ -4,67 +4,67 @@ use std::fmt;
 
 use url::form_urlencoded;
 
-use crate::jose::same;
+use crate::jose::constant_time_eq;
 
 /// No answer is longer.
-const LONGEST: usize = 8 << 10;
+const MAX_QUERY_BYTES: usize = 8 << 10;
 
 /// Nor has more parts.
-const MOST: usize = 32;
+const MAX_PARAMETERS: usize = 32;
 
 /// What an authorization server sent back with the browser. It was asked for: its `state` is ours.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct AuthorizationResponse {
     /// The query, as it came.
     pub query: String,
     /// Whether it says no.
-    pub is_refusal: bool,
+    pub is_error: bool,
 }
 
 /// Codes are secret.
-impl fmt::Debug for Answer {
+impl fmt::Debug for AuthorizationResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").field("is_refusal", &self.is_refusal).finish_non_exhaustive()
+        f.debug_struct("Answer").field("is_refusal", &self.is_error).finish_non_exhaustive()
     }
 }
 
 /// Why something is no answer to what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoAnswer {
+pub(super) enum ResponseMismatch {
     /// It is none at all: too long, or neither a code nor an error, or one of them twice.
-    Form,
+    Malformed,
     /// It answers another question than ours.
-    State,
+    StateMismatch,
 }
 
 /// Reads a query. Nothing in it is believed unless its `state` is the one that was sent.
-pub(super) fn read(query: &str, state: &str) -> Result<Answer, NoAnswer> {
-    if query.len() > LONGEST || state.is_empty() {
-        return Err(NoAnswer::Form);
+pub(super) fn parse_response(query: &str, state: &str) -> Result<AuthorizationResponse, ResponseMismatch> {
+    if query.len() > MAX_QUERY_BYTES || state.is_empty() {
+        return Err(ResponseMismatch::Malformed);
     }
-    let parts: Vec<_> = form_urlencoded::parse(query.as_bytes()).take(MOST + 1).collect();
-    if parts.len() > MOST {
-        return Err(NoAnswer::Form);
+    let parts: Vec<_> = form_urlencoded::parse(query.as_bytes()).take(MAX_PARAMETERS + 1).collect();
+    if parts.len() > MAX_PARAMETERS {
+        return Err(ResponseMismatch::Malformed);
     }
     // What stands there twice could be read in two ways.
-    let only = |name: &str| {
+    let unique = |name: &str| {
         let mut found = parts.iter().filter(|(known, _)| known == name).map(|(_, value)| value);
         match (found.next(), found.next()) {
             (found, None) => Ok(found),
-            _ => Err(NoAnswer::Form),
+            _ => Err(ResponseMismatch::Malformed),
         }
     };
-    if !only("state")?.is_some_and(|given| same(given.as_bytes(), state.as_bytes())) {
-        return Err(NoAnswer::State);
+    if !unique("state")?.is_some_and(|given| constant_time_eq(given.as_bytes(), state.as_bytes())) {
+        return Err(ResponseMismatch::StateMismatch);
     }
-    only("iss")?;
-    match (only("code")?, only("error")?) {
+    unique("iss")?;
+    match (unique("code")?, unique("error")?) {
         (Some(code), None) if !code.is_empty() => {
-            Ok(Answer { query: query.to_owned(), is_refusal: false })
+            Ok(AuthorizationResponse { query: query.to_owned(), is_error: false })
         }
-        (None, Some(_)) => Ok(Answer { query: query.to_owned(), is_refusal: true }),
-        _ => Err(NoAnswer::Form),
+        (None, Some(_)) => Ok(AuthorizationResponse { query: query.to_owned(), is_error: true }),
+        _ => Err(ResponseMismatch::Malformed),
     }
 }
 
@@ -75,13 +75,13 @@ mod tests {
     #[test]
     fn the_state_is_looked_at_before_anything_is_believed() {
         for query in ["code=c", "code=c&state=", "code=c&state=other", "error=access_denied", ""] {
-            assert_eq!(read(query, "mine"), Err(NoAnswer::State), "{query}");
+            assert_eq!(parse_response(query, "mine"), Err(ResponseMismatch::StateMismatch), "{query}");
         }
-        assert_eq!(read("code=c&state=", ""), Err(NoAnswer::Form));
-        let answer = read("code=c%20d&state=mi%6ee&iss=https%3A%2F%2Fas", "mine").unwrap();
-        assert!(!answer.is_refusal && answer.query.contains("code=c%20d"));
+        assert_eq!(parse_response("code=c&state=", ""), Err(ResponseMismatch::Malformed));
+        let answer = parse_response("code=c%20d&state=mi%6ee&iss=https%3A%2F%2Fas", "mine").unwrap();
+        assert!(!answer.is_error && answer.query.contains("code=c%20d"));
         assert!(!format!("{answer:?}").contains("c%20d"));
-        assert!(read("error=access_denied&state=mine", "mine").unwrap().is_refusal);
+        assert!(parse_response("error=access_denied&state=mine", "mine").unwrap().is_error);
     }
 
     #[test]
@@ -95,11 +95,11 @@ mod tests {
             "state=mine&state=other&code=a",
             "state=mine&code=a&iss=x&iss=y",
         ] {
-            assert_eq!(read(query, "mine"), Err(NoAnswer::Form), "{query}");
+            assert_eq!(parse_response(query, "mine"), Err(ResponseMismatch::Malformed), "{query}");
         }
-        let long = format!("state=mine&code={}", "a".repeat(LONGEST));
-        assert_eq!(read(&long, "mine"), Err(NoAnswer::Form));
-        let many = format!("state=mine&code=a{}", "&x=1".repeat(MOST));
-        assert_eq!(read(&many, "mine"), Err(NoAnswer::Form));
+        let long = format!("state=mine&code={}", "a".repeat(MAX_QUERY_BYTES));
+        assert_eq!(parse_response(&long, "mine"), Err(ResponseMismatch::Malformed));
+        let many = format!("state=mine&code=a{}", "&x=1".repeat(MAX_PARAMETERS));
+        assert_eq!(parse_response(&many, "mine"), Err(ResponseMismatch::Malformed));
     }
 }

@@ -24,7 +24,7 @@ pub trait TokenStore: Send + Sync + 'static {
     fn save(&self, login: &Login) -> BoxFuture<Result<(), Error>>;
 
     /// Forgets what was saved under `key`, if anything was.
-    fn forget(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>>;
+    fn remove(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>>;
 
     /// The keys of all logins.
     fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>>;
@@ -34,13 +34,13 @@ pub trait TokenStore: Send + Sync + 'static {
     /// holds it loads the login anew, because somebody else may have renewed it meanwhile.
     ///
     /// A vault that only one client uses need not do anything.
-    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
+    fn lock(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
         let _ = key;
         Box::pin(async { Ok(StoreLock::default()) })
     }
 }
 
-/// Keeps others out until it is dropped ([`TokenStore::hold`]).
+/// Keeps others out until it is dropped ([`TokenStore::lock`]).
 #[derive(Default)]
 pub struct StoreLock(Option<Box<dyn Send + Sync>>);
 
@@ -66,16 +66,16 @@ impl<V: TokenStore + ?Sized> TokenStore for Arc<V> {
         (**self).save(login)
     }
 
-    fn forget(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
-        (**self).forget(key)
+    fn remove(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
+        (**self).remove(key)
     }
 
     fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>> {
         (**self).list()
     }
 
-    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
-        (**self).hold(key)
+    fn lock(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
+        (**self).lock(key)
     }
 }
 
@@ -86,18 +86,18 @@ impl<V: TokenStore + ?Sized> TokenStore for Arc<V> {
 /// # async fn main() -> Result<(), wharf_model::Error> {
 /// use wharf_auth::client::{Login, LoginKey, MemoryTokenStore, TokenStore};
 ///
-/// let vault = MemoryTokenStore::default();
+/// let token_store = MemoryTokenStore::default();
 /// let key = LoginKey::new("https://mcp.example/mcp", "https://id.example");
-/// vault.save(&Login::new(key.clone())).await?;
-/// assert_eq!(vault.list().await?, [key]);
+/// token_store.save(&Login::new(key.clone())).await?;
+/// assert_eq!(token_store.list().await?, [key]);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct MemoryTokenStore(Arc<Shelves>);
+pub struct MemoryTokenStore(Arc<MemoryState>);
 
 #[derive(Debug, Default)]
-struct Shelves {
+struct MemoryState {
     logins: Mutex<BTreeMap<LoginKey, Login>>,
     /// Who renews a login holds its lock.
     locks: Mutex<BTreeMap<LoginKey, Arc<tokio::sync::Mutex<()>>>>,
@@ -120,7 +120,7 @@ impl TokenStore for MemoryTokenStore {
         Box::pin(async { Ok(()) })
     }
 
-    fn forget(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
+    fn remove(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
         self.logins().remove(key);
         Box::pin(async { Ok(()) })
     }
@@ -130,7 +130,7 @@ impl TokenStore for MemoryTokenStore {
         Box::pin(async move { Ok(keys) })
     }
 
-    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
+    fn lock(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
         let mut locks = self.0.locks.lock().unwrap_or_else(PoisonError::into_inner);
         let lock = locks.entry(key.clone()).or_default().clone();
         Box::pin(async move { Ok(StoreLock::new(lock.lock_owned().await)) })

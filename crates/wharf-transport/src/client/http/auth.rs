@@ -36,7 +36,7 @@ pub(crate) async fn show(
     headers: &mut HeaderMap,
 ) -> Result<u64, Error> {
     let Some(credentials) = &options.credentials else { return Ok(0) };
-    let pass = credentials.show(verb.as_str(), url).await?;
+    let pass = credentials.attach(verb.as_str(), url).await?;
     for (name, value) in pass.headers {
         let mut value = HeaderValue::from_str(&value).map_err(|_| {
             let problem = format!("What is to be shown as {name} fits no header");
@@ -57,7 +57,7 @@ pub(crate) fn tell(
 ) {
     if let Some(credentials) = &options.credentials {
         let nonce = headers.get(NONCE).and_then(|it| it.to_str().ok());
-        credentials.answered(mark, status.as_u16(), nonce);
+        credentials.on_response(mark, status.as_u16(), nonce);
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) async fn let_in(
 ) -> Result<bool, Error> {
     let Some(credentials) = &options.credentials else { return Ok(false) };
     options.note(format_args!("refused with {}: looking for a way in", rebuff.status));
-    credentials.refused(rebuff).await
+    credentials.on_auth_failure(rebuff).await
 }
 
 /// What a refusal says, if it is one.

@@ -49,7 +49,7 @@ pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
     let remembered = options.verdicts.get(key).filter(|_| options.pin.is_none());
     if let Some(credentials) = &options.credentials {
         // Where they are kept, somebody may have to unlock them first: no server waits for that.
-        credentials.show("POST", &http.place.to_string()).await?;
+        credentials.attach("POST", &http.place.to_string()).await?;
     }
     let client = options.client.clone();
     let mut opening = Negotiation::new(client, Carrier::Http, options.pin, remembered);
