@@ -1,4 +1,5 @@
-//! The authorization code grant: a person is asked, elsewhere, and brings a code back.
+//! Authorization code grant with PKCE: the user agent visits the authorization server and returns with a
+//! code.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::client::{
 };
 use crate::jose::{b64, random_token, constant_time_eq, sha256};
 
-/// What we ask with.
+/// Parameters of our authorization request. An authorization endpoint must not contain them.
 const REQUEST_PARAMETERS: [&str; 13] = [
     "response_type",
     "client_id",
@@ -34,7 +35,7 @@ const REQUEST_PARAMETERS: [&str; 13] = [
     "response_mode",
 ];
 
-/// What was sent along, and must fit what comes back.
+/// Values of an authorization request that the response must match.
 struct PendingAuthorization {
     state: String,
     verifier: String,
@@ -70,13 +71,13 @@ impl AuthorizationFlow<'_> {
         form.push(("code_verifier", pending.verifier));
         let granted = self.endpoint()?.request_token(&identity, form).await;
         if matches!(&granted, Err(TokenError::Rejected { error, .. }) if error == "invalid_client") {
-            // It has forgotten us: the next visit begins with telling it anew.
+            // The authorization server has removed our registration; the next attempt registers again.
             self.remove_registration(login).await?;
         }
         granted
     }
 
-    /// Where people are asked.
+    /// Checks the authorization endpoint.
     async fn endpoint_url(&self) -> Result<Url, Error> {
         let issuer = excerpt(&self.auth_server.issuer);
         let Some(endpoint) = &self.auth_server.authorization_endpoint else {
@@ -96,7 +97,7 @@ impl AuthorizationFlow<'_> {
             ))
         };
         let url = Url::parse(endpoint).map_err(|error| bad(&error.to_string()))?;
-        // What is on this machine is opened only for servers that are on it too.
+        // A loopback page is opened only for servers on loopback.
         let is_inside = is_loopback(&url);
         let is_safe = match url.scheme() {
             "https" => !is_inside || is_loopback(self.server),
@@ -106,11 +107,11 @@ impl AuthorizationFlow<'_> {
         if !is_safe || !url.username().is_empty() || url.password().is_some() {
             return Err(bad("only https:// is opened"));
         }
-        // Whoever answers first decides what is asked: nobody but us says what we want.
+        // Duplicate parameters could override ours: some servers use the first one.
         if let Some((name, _)) = url.query_pairs().find(|(name, _)| REQUEST_PARAMETERS.contains(&&**name)) {
             return Err(bad(&format!("it says `{name}`, which is ours to say")));
         }
-        // A browser goes further than we do: it gets no farther than we would.
+        // A browser can reach private networks, so the same SSRF check applies to it.
         self.fetch.check_reachable(url.as_str()).await.map_err(|error| bad(&error.to_string()))?;
         Ok(url)
     }
@@ -131,7 +132,7 @@ impl AuthorizationFlow<'_> {
             query.append_pair("scope", &self.scopes.join(" "));
         }
         if scope::requests_offline_access(self.scopes) {
-            // OpenID Connect gives nothing of the kind without asking.
+            // OpenID Connect grants offline access only with a consent prompt.
             query.append_pair("prompt", "consent");
         }
         if let Some(prover) = self.prover {
@@ -142,7 +143,7 @@ impl AuthorizationFlow<'_> {
     }
 }
 
-/// The code, if everything fits: nothing else that came back is believed before, or shown.
+/// Returns the code if `state` and `iss` match. Nothing else in the response is trusted or shown before.
 fn validated_code(callback: &RedirectParams, state: &str, auth_server: &AuthServerMetadata) -> Result<String, Error> {
     let received = callback.get("state").unwrap_or_default();
     if !constant_time_eq(received.as_bytes(), state.as_bytes()) {
@@ -152,7 +153,7 @@ fn validated_code(callback: &RedirectParams, state: &str, auth_server: &AuthServ
                 .into(),
         ));
     }
-    // RFC 9207, compared to the letter.
+    // RFC 9207: exact comparison.
     let is_from_issuer = match callback.get("iss") {
         Some(iss) => iss == auth_server.issuer,
         None => !callback.has("iss") && !auth_server.authorization_response_iss_parameter_supported,
@@ -188,7 +189,7 @@ mod tests {
     fn only_what_fits_is_believed() {
         let issuer = "https://id.example";
         let cases = [
-            // Whether `iss` is promised, what came back, and whether it is good.
+            // Metadata promises `iss`, response parameters, expected result.
             (true, "code=c&state=s&iss=https%3A%2F%2Fid.example", true),
             (true, "code=c&state=s", false),
             (true, "code=c&state=s&iss=https%3A%2F%2Fid.example%2F", false),

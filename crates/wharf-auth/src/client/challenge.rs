@@ -1,25 +1,25 @@
-//! What a server wants to see, as RFC 9110 writes it: several challenges in one header, several
-//! headers, quoted texts, and names without values.
+//! Parses `WWW-Authenticate` (RFC 9110): several challenges per header, several headers, quoted strings,
+//! and schemes without parameters.
 
-/// How much of what a server says is read.
+/// Limit of bytes that are parsed.
 const MAX_HEADER_BYTES: usize = 16 << 10;
-/// How many challenges, and how many parameters of one.
+/// Limit of challenges, and of parameters per challenge.
 const MAX_ITEMS: usize = 32;
 
-/// One way to get in.
+/// One challenge of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Challenge {
-    /// How: `Bearer`, `DPoP`.
+    /// Authentication scheme: `Bearer`, `DPoP`.
     pub scheme: String,
-    /// What stands there instead of parameters, if anything does.
+    /// The token68 value, for schemes without parameters.
     pub token68: Option<String>,
-    /// Names in lower case, and values as they were meant.
+    /// Parameters: names in lower case, values unquoted.
     pub params: Vec<(String, String)>,
 }
 
 impl Challenge {
-    /// Reads what one or more `WWW-Authenticate` headers say. What cannot be understood is left out.
+    /// Parses one or more `WWW-Authenticate` headers. Malformed parts are skipped.
     ///
     /// ```
     /// use wharf_auth::client::Challenge;
@@ -43,7 +43,7 @@ impl Challenge {
         found
     }
 
-    /// The value of a parameter: of the first with this name.
+    /// Value of the first parameter with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.params.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
@@ -54,12 +54,12 @@ impl Challenge {
     }
 }
 
-/// What a refusal asks of us.
+/// Requirements of a 401 or 403 response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AuthRequirement {
-    /// Whether a plain token will do.
+    /// The server accepts Bearer tokens.
     pub(super) bearer: bool,
-    /// Whether a token with a proof will do.
+    /// The server accepts DPoP-bound tokens.
     pub(super) dpop: bool,
     pub(super) metadata: Option<String>,
     pub(super) scope: Option<Vec<String>>,
@@ -109,7 +109,7 @@ impl ChallengeParser<'_> {
             }
             let name = self.take(is_token);
             if name.is_empty() {
-                // Nothing that could be here: whatever it is, it ends with the next comma.
+                // Not a valid token: skip to the next comma.
                 self.skip_to_comma();
                 continue;
             }
@@ -163,7 +163,7 @@ impl ChallengeParser<'_> {
         if self.peek() == Some(b'"') { self.quoted() } else { self.take(is_unquoted) }
     }
 
-    /// A quoted text; the rest of the header if the quote has no end.
+    /// Parses a quoted string; an unterminated one ends with the header.
     fn quoted(&mut self) -> String {
         let mut value = Vec::new();
         self.at += 1;
@@ -182,7 +182,7 @@ impl ChallengeParser<'_> {
         String::from_utf8_lossy(&value).into_owned()
     }
 
-    /// A text like base64 that is all there is of a challenge.
+    /// Parses a token68 value, which must be the whole challenge.
     fn token68(&mut self) -> Option<String> {
         let start = self.at;
         let mut value = self.take(is_token68);
@@ -206,7 +206,7 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// More than RFC 9110 allows: many servers forget the quotes around URLs.
+/// More than RFC 9110 allows: many servers omit the quotes around URLs.
 fn is_unquoted(byte: u8) -> bool {
     byte.is_ascii_graphic() && byte != b',' && byte != b'"'
 }

@@ -1,4 +1,4 @@
-//! Grants that need nobody to be asked.
+//! Grants without a user: client credentials, workload identity and enterprise-managed authorization.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -16,7 +16,7 @@ const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 
-/// A token that somebody else signed about us, fetched anew each time it is needed.
+/// A JWT assertion issued by a third party, requested again each time it is needed.
 ///
 /// ```
 /// use wharf_auth::client::Assertion;
@@ -29,7 +29,7 @@ const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 pub struct Assertion(Arc<dyn Fn() -> BoxFuture<Result<String, Error>> + Send + Sync>);
 
 impl Assertion {
-    /// Whatever `current_token` gives, each time.
+    /// Calls `fresh` each time.
     pub fn new<F>(current_token: impl Fn() -> F + Send + Sync + 'static) -> Assertion
     where
         F: Future<Output = Result<String, Error>> + Send + 'static,
@@ -37,7 +37,7 @@ impl Assertion {
         Assertion(Arc::new(move || Box::pin(current_token())))
     }
 
-    /// What the file says, each time: platforms write a fresh token there now and then.
+    /// Reads the file each time: platforms rotate the token in it.
     pub fn file(path: impl Into<PathBuf>) -> Assertion {
         let path = path.into();
         Assertion::new(move || {
@@ -77,7 +77,7 @@ impl fmt::Debug for Assertion {
     }
 }
 
-/// A company's identity provider, which says who may use which server
+/// A company's identity provider for enterprise-managed authorization
 /// ([`Auth::enterprise`](crate::client::Auth::enterprise)).
 #[derive(Clone)]
 pub struct Enterprise {
@@ -88,8 +88,8 @@ pub struct Enterprise {
 }
 
 impl Enterprise {
-    /// The provider whose token endpoint is at `token_endpoint` and that knows this client as
-    /// `client_id`. `id_token` says who has signed in there.
+    /// The provider with this token endpoint, where this client is registered as `client_id`. `id_token` is
+    /// the user's ID token.
     pub fn new(
         token_endpoint: impl Into<String>,
         client_id: impl Into<String>,
@@ -99,7 +99,7 @@ impl Enterprise {
         Enterprise { token_endpoint, client_id, secret: None, id_token: id_token.into() }
     }
 
-    /// The secret that the provider knows this client by.
+    /// Sets the client secret at the provider.
     #[must_use]
     pub fn secret(mut self, secret: impl Into<String>) -> Enterprise {
         self.secret = Some(secret.into());
@@ -117,13 +117,14 @@ impl fmt::Debug for Enterprise {
 }
 
 impl AuthorizationFlow<'_> {
-    /// As the client itself.
+    /// Client credentials grant.
     pub(super) async fn authorize_with_client_credentials(&self) -> Result<TokenResponse, TokenError> {
         let identity = self.configured_client()?;
         self.endpoint()?.request_token(&identity, self.scoped_form("client_credentials")).await
     }
 
-    /// With what a company's identity provider says about somebody.
+    /// Enterprise-managed authorization: an identity assertion of the company's provider (JWT bearer
+    /// grant).
     pub(super) async fn authorize_with_enterprise(&self, company: &Enterprise) -> Result<TokenResponse, TokenError> {
         let identity = self.configured_client()?;
         let assertion = self.exchange_id_token(company).await?;
@@ -132,7 +133,7 @@ impl AuthorizationFlow<'_> {
         self.endpoint()?.request_token(&identity, form).await
     }
 
-    /// With what the platform says that the program runs on.
+    /// Workload identity: an assertion of the platform that the program runs on (JWT bearer grant).
     pub(super) async fn authorize_with_workload(&self, assertion: &Assertion) -> Result<TokenResponse, TokenError> {
         let identity = self.configured_client()?;
         let mut form = self.scoped_form(JWT_BEARER);
@@ -147,7 +148,7 @@ impl AuthorizationFlow<'_> {
         })
     }
 
-    /// Exchanges who has signed in at the company for what its provider says to the server's issuer.
+    /// Exchanges the user's ID token for an identity assertion (ID-JAG) for the server's issuer (RFC 8693).
     async fn exchange_id_token(&self, company: &Enterprise) -> Result<String, TokenError> {
         let mut form: FormFields = vec![
             ("grant_type", EXCHANGE.to_owned()),
@@ -162,7 +163,7 @@ impl AuthorizationFlow<'_> {
         }
         let proof = company.secret.clone().map_or(ClientAuthMethod::None, ClientAuthMethod::Post);
         let identity = ClientIdentity::new(&company.client_id, proof);
-        // The user said where the provider is: no server did.
+        // The user configured the provider's URL; no server supplied it.
         let url = company.token_endpoint.as_str();
         let endpoint = OAuthEndpoint { fetch: &self.config.fetch, url, issuer: url, prover: None };
         let granted = endpoint.request_token(&identity, form).await?;

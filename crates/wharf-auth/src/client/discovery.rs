@@ -1,4 +1,4 @@
-//! Who lets in: from a server to its authorization server.
+//! Finds the authorization server of a protected resource (RFC 9728, RFC 8414).
 
 use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
@@ -15,24 +15,24 @@ use crate::fetch::{Fetch, FetchError};
 const RESOURCE_METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
 const OAUTH_METADATA_PATH: &str = "/.well-known/oauth-authorization-server";
 const OPENID_METADATA_PATH: &str = "/.well-known/openid-configuration";
-/// How many authorization servers of one server are looked at.
+/// Limit of authorization servers of one resource.
 const MAX_ISSUERS: usize = 16;
 
-/// What a server says about who lets in.
+/// Result of the discovery of a protected resource.
 #[derive(Clone, Debug)]
 pub(super) struct DiscoveredResource {
-    /// What the server calls itself, to the byte: tokens are asked for under this name.
+    /// Resource identifier exactly as published; token requests use it.
     pub(super) resource: String,
-    /// Where it says so.
+    /// URL of the metadata.
     pub(super) metadata: Option<String>,
     pub(super) scopes: Option<Vec<String>>,
     pub(super) issuers: Vec<String>,
     pub(super) requires_dpop: bool,
-    /// Whether the server is its own authorization server, as in the first revision that had any.
+    /// The server is its own authorization server, as in the first revision with authorization.
     pub(super) is_own_issuer: bool,
 }
 
-/// Asks the server who lets in. `hint` is where a refusal said that it is written.
+/// Discovers the metadata of a server. `hint` is the `resource_metadata` of a challenge.
 pub(super) async fn discover_resource(fetch: &Fetch, server: &Url, hint: Option<&str>) -> Result<DiscoveredResource, Error> {
     if let Some(hint) = hint {
         return match fetch_json::<ResourceDocument>(fetch, hint).await? {
@@ -87,7 +87,7 @@ fn validated(server: &Url, document: ResourceDocument, location: &str) -> Result
     })
 }
 
-/// Whether what is published at `location` about `resource` is about the server.
+/// Returns true if metadata for `resource`, published at `location`, describes the server.
 fn describes(resource: &str, server: &Url, location: &str) -> bool {
     let Ok(url) = Url::parse(resource) else { return false };
     let is_plain = url.fragment().is_none()
@@ -98,13 +98,13 @@ fn describes(resource: &str, server: &Url, location: &str) -> bool {
         return false;
     }
     let path = |url: &Url| url.path().trim_end_matches('/').to_owned();
-    // The one place where a whole origin may speak for what is below it: nobody who has but a path
-    // there can write to it.
+    // Only the root metadata may describe the whole origin: a tenant with a path of its own cannot write
+    // there.
     let root = format!("{}{RESOURCE_METADATA_PATH}", server.origin().ascii_serialization());
     path(&url) == path(server) || (path(&url).is_empty() && location == root)
 }
 
-/// Asks an authorization server about itself.
+/// Fetches the metadata of an authorization server.
 pub(super) async fn auth_server(fetch: &Fetch, issuer: &str) -> Result<AuthServerMetadata, Error> {
     let url = issuer_url(issuer)?;
     let origin = url.origin().ascii_serialization();
@@ -133,14 +133,14 @@ pub(super) async fn auth_server(fetch: &Fetch, issuer: &str) -> Result<AuthServe
     )))
 }
 
-/// Asks a server that is its own authorization server, or supposes what it would say.
+/// Fetches the metadata of a server that is its own authorization server, or uses the default endpoints.
 pub(super) async fn own_auth_server(fetch: &Fetch, server: &Url) -> Result<AuthServerMetadata, Error> {
     let origin = server.origin().ascii_serialization();
     for well_known in [OAUTH_METADATA_PATH, OPENID_METADATA_PATH] {
         let Some(document) = fetch_json::<AuthServerMetadata>(fetch, &format!("{origin}{well_known}")).await? else {
             continue;
         };
-        // Nobody said how the issuer is written, but it is this server and no other.
+        // The exact spelling of the issuer is not known here, but it must be this server.
         if document.issuer.strip_suffix('/').unwrap_or(&document.issuer) != origin {
             return Err(failed(format!(
                 "The metadata of {origin} says that it is {:?}: it is not used",
@@ -155,7 +155,7 @@ pub(super) async fn own_auth_server(fetch: &Fetch, server: &Url) -> Result<AuthS
         token_endpoint: endpoint("/token"),
         registration_endpoint: endpoint("/register"),
         code_challenge_methods_supported: Some(vec!["S256".into()]),
-        // What the revision that had no metadata took for granted.
+        // Default of the revision without metadata.
         token_endpoint_auth_methods_supported: None,
         issuer: origin,
         ..AuthServerMetadata::default()
@@ -166,7 +166,7 @@ pub(super) fn issuer_url(issuer: &str) -> Result<Url, Error> {
     let bad = |why: &str| {
         failed(format!("The authorization server {:?} is not asked: {why}", excerpt(issuer)))
     };
-    // People are shown who asks them: nothing in it may look like something else.
+    // The issuer is shown to the user: characters that could disguise it are rejected.
     if !issuer.bytes().all(|it| it.is_ascii_graphic()) {
         return Err(bad("an issuer has no blanks, no control characters and ASCII letters only"));
     }
@@ -181,7 +181,7 @@ pub(super) fn issuer_url(issuer: &str) -> Result<Url, Error> {
     if is_safe { Ok(url) } else { Err(bad("it must begin with https://")) }
 }
 
-/// What is published at `location`; nothing if it is not there.
+/// Fetches the JSON document at `location`; none if there is none.
 async fn fetch_json<T: DeserializeOwned>(fetch: &Fetch, location: &str) -> Result<Option<T>, Error> {
     let answer = fetch.get(location, HeaderMap::new()).await?;
     if answer.status != StatusCode::OK {
@@ -189,7 +189,7 @@ async fn fetch_json<T: DeserializeOwned>(fetch: &Fetch, location: &str) -> Resul
     }
     match answer.json() {
         Ok(document) => Ok(Some(document)),
-        // A page for people, which some servers have at every path.
+        // An HTML page, which some servers return for every path.
         Err(FetchError::InvalidResponse(_)) if !is_json(&answer.headers) => Ok(None),
         Err(error) => Err(error.into()),
     }

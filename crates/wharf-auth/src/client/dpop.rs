@@ -1,4 +1,4 @@
-//! Proofs that a key is ours (RFC 9449).
+//! DPoP proofs of the client (RFC 9449).
 
 use std::{
     collections::HashMap,
@@ -12,19 +12,19 @@ use wharf_model::Error;
 use crate::client::{failed, now};
 use crate::jose::{Algorithm, SigningKey, b64, random_token, sha256, unb64};
 
-/// How many origins' nonces are remembered, and how long one may be.
+/// Limit of remembered nonces (one per origin), and of a nonce's length.
 const MAX_ORIGINS: usize = 64;
 const MAX_NONCE_BYTES: usize = 1024;
 
-/// Proves that one key is ours, to everybody who asks.
+/// Signs DPoP proofs with one key.
 pub(super) struct DpopProver {
     key: SigningKey,
-    /// What each origin wants to see next.
+    /// Nonce for the next proof, by origin.
     nonces: Mutex<HashMap<String, String>>,
 }
 
 impl DpopProver {
-    /// A prover with the key that was stored as `stored`, or with a new one.
+    /// Creates a prover with the stored key, or with a new one.
     pub(super) fn new(stored: Option<&str>) -> Result<DpopProver, Error> {
         let stored = stored.and_then(|it| unb64(it).ok());
         let stored = stored.and_then(|it| SigningKey::from_pkcs8(&it, Algorithm::ES256).ok());
@@ -35,7 +35,7 @@ impl DpopProver {
         Ok(DpopProver { key, nonces: Mutex::default() })
     }
 
-    /// The key, to be stored.
+    /// The private key, for the token store.
     pub(super) fn export_key(&self) -> String {
         b64(self.key.to_pkcs8())
     }
@@ -44,7 +44,7 @@ impl DpopProver {
         self.key.public_jwk().thumbprint()
     }
 
-    /// A proof for one request, and for the token that it shows.
+    /// Creates a proof for one request and the token that it sends.
     pub(super) fn sign_proof(
         &self,
         verb: &str,
@@ -68,7 +68,7 @@ impl DpopProver {
         proof.map_err(|error| failed(format!("No proof could be made: {error}")))
     }
 
-    /// What the origin of `url` wants to see next.
+    /// Stores the nonce for the origin of `url`.
     pub(super) fn store_nonce(&self, url: &str, nonce: &str) {
         let is_sane = nonce.len() <= MAX_NONCE_BYTES && nonce.bytes().all(|it| it.is_ascii_graphic());
         let Ok((origin, _)) = origin_and_target(url) else { return };
@@ -83,7 +83,7 @@ impl DpopProver {
     }
 }
 
-/// The origin of a URL, and the URL without what a proof leaves out.
+/// Splits a URL into its origin and the value of `htu` (no query, no fragment).
 fn origin_and_target(url: &str) -> Result<(String, String), Error> {
     let mut url =
         Url::parse(url).map_err(|error| failed(format!("No proof for a URL: {error}")))?;

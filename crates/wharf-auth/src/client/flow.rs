@@ -1,4 +1,4 @@
-//! One way to a token, from what is known to what was granted.
+//! One authorization: obtains or refreshes tokens with the configured grant.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::client::{
 };
 use crate::fetch::Fetch;
 
-/// What every grant needs to know.
+/// Inputs that all grants share.
 pub(super) struct AuthorizationFlow<'a> {
     pub(super) config: &'a AuthConfig,
     pub(super) fetch: &'a Fetch,
@@ -26,7 +26,7 @@ pub(super) struct AuthorizationFlow<'a> {
 }
 
 impl AuthorizationFlow<'_> {
-    /// Gets a token, whatever that takes.
+    /// Obtains tokens with the configured grant.
     pub(super) async fn authorize(&self, login: &mut Login) -> Result<Tokens, Error> {
         let granted = match &self.config.grant {
             GrantType::Bearer(_) => return Err(failed("A fixed token cannot be replaced".into())),
@@ -38,7 +38,7 @@ impl AuthorizationFlow<'_> {
         granted.map_err(TokenError::into_error)?.tokens(None, self.binding_policy())
     }
 
-    /// Gets the next tokens without asking anybody.
+    /// Refreshes the tokens without user interaction.
     pub(super) async fn refresh(&self, login: &Login) -> Result<Tokens, TokenError> {
         let refused = || failed("There is nothing to refresh".into());
         let before = login.tokens.as_ref().ok_or_else(refused)?;
@@ -50,7 +50,7 @@ impl AuthorizationFlow<'_> {
         Ok(granted.tokens(Some(before), self.binding_policy())?)
     }
 
-    /// Who we are, if the authorization server knows us already.
+    /// The client's identity at the authorization server, if it is registered there.
     pub(super) fn client_identity(&self, login: &Login) -> Option<ClientIdentity> {
         if let Some(client) = &self.config.client {
             return Some(client.identity(self.auth_server));
@@ -58,9 +58,9 @@ impl AuthorizationFlow<'_> {
         login.registration.as_ref().map(|it| self.registered_identity(it))
     }
 
-    /// Whether the authorization server was told of us by ourselves, and can be told again.
+    /// Returns true if the client registered dynamically, and can do so again.
     pub(super) fn is_dynamically_registered(&self, login: &Login) -> bool {
-        // What a user said about us has no method.
+        // A manual registration has no method.
         let told = login.registration.as_ref().is_some_and(|it| it.method.is_some());
         told && self.config.client.is_none()
     }
@@ -70,7 +70,7 @@ impl AuthorizationFlow<'_> {
         ClientIdentity::secret(&it.client_id, secret, method, self.auth_server)
     }
 
-    /// Who we are; the authorization server is told, if it does not know us yet.
+    /// Returns the client's identity; registers dynamically if necessary.
     pub(super) async fn ensure_registered(
         &self,
         login: &mut Login,
@@ -95,13 +95,13 @@ impl AuthorizationFlow<'_> {
             }
         };
         let identity = self.registered_identity(&registration);
-        // It is saved with the tokens: a login that fails leaves nothing in the vault.
+        // Saved together with the tokens: a failed login leaves nothing in the store.
         login.registration = Some(registration);
         Ok(identity)
     }
 
-    /// Removes a registration that the authorization server does not know any more, and leaves the tokens as they are:
-    /// another process may have renewed them meanwhile.
+    /// Removes a registration that the authorization server no longer accepts. Keeps the tokens, because
+    /// another process may have renewed them.
     pub(super) async fn remove_registration(&self, login: &mut Login) -> Result<(), Error> {
         let removed = login.registration.take();
         let token_store = &self.config.token_store;
@@ -116,7 +116,7 @@ impl AuthorizationFlow<'_> {
         }
     }
 
-    /// What tokens may be, and must be.
+    /// Policy for binding tokens to the DPoP key.
     fn binding_policy(&self) -> BindingPolicy {
         match self.prover {
             Some(_) if self.config.dpop => BindingPolicy::Required,
@@ -134,12 +134,12 @@ impl AuthorizationFlow<'_> {
         Ok(OAuthEndpoint { fetch: self.fetch, url, issuer: &self.auth_server.issuer, prover })
     }
 
-    /// What every request for a token says.
+    /// Parameters of every token request.
     pub(super) fn base_form(&self, grant: &str) -> FormFields {
         vec![("grant_type", grant.to_owned()), ("resource", self.discovered.resource.clone())]
     }
 
-    /// The same, with the scopes that are wanted.
+    /// The same with the requested scopes.
     pub(super) fn scoped_form(&self, grant: &str) -> FormFields {
         let mut base_form = self.base_form(grant);
         if !self.scopes.is_empty() {
@@ -149,7 +149,7 @@ impl AuthorizationFlow<'_> {
     }
 }
 
-/// Whether a registration can be used for people who are sent back to `redirect_uri`.
+/// Returns true if a registration is valid for this redirect URI.
 fn is_usable(known: &Registration, redirect_uri: &str) -> bool {
     let is_same = known.redirect_uri.as_deref().is_none_or(|it| it == redirect_uri);
     is_same && known.expires_at.is_none_or(|at| at > now() + 60)

@@ -1,4 +1,4 @@
-//! Forgetting how to get in.
+//! Logout: removes logins and revokes their tokens (RFC 7009).
 
 use wharf_model::Error;
 
@@ -15,11 +15,11 @@ pub(super) async fn log_out(config: &AuthConfig, url: &str) -> Result<usize, Err
     keys.retain(|key| key.server == server.as_str());
     let mut problem = None;
     for key in &keys {
-        // Whoever renews it now would bring it back.
+        // Locked, because a concurrent renewal would save the login again.
         let lock = config.token_store.lock(key).await;
-        // What cannot be read any more can be forgotten all the same.
+        // Unreadable logins can be removed too.
         let login = config.token_store.load(key).await;
-        // First, so that nothing is left whatever the authorization server says.
+        // Removed before the revocation, so that nothing remains if that fails.
         let removed = config.token_store.remove(key).await;
         let kept = lock.err();
         let revoked = match login {
@@ -32,7 +32,7 @@ pub(super) async fn log_out(config: &AuthConfig, url: &str) -> Result<usize, Err
     problem.map_or(Ok(keys.len()), Err)
 }
 
-/// Tells the authorization server that the tokens are no longer used, if it wants to know.
+/// Revokes the tokens, if the authorization server has a revocation endpoint.
 async fn revoke(config: &AuthConfig, server: &url::Url, login: &Login) -> Result<(), Error> {
     let Some(tokens) = &login.tokens else { return Ok(()) };
     let fetch = match is_loopback(server) {
@@ -61,7 +61,8 @@ async fn revoke(config: &AuthConfig, server: &url::Url, login: &Login) -> Result
         scopes: &[],
         prover: None,
     };
-    // Our own secret is for the issuer that it was given for, whichever other issuers there are logins from.
+    // The configured secret is sent only to the issuer it belongs to, even if there are logins of other
+    // issuers.
     let ours = config.issuer.as_ref().or(config.bound_issuer.get());
     let identity = match !config.sends_secrets() || ours == Some(&login.key.issuer) {
         true => flow.client_identity(login),
@@ -77,7 +78,7 @@ async fn revoke(config: &AuthConfig, server: &url::Url, login: &Login) -> Result
             continue;
         }
         match error_from(&answer) {
-            // Tokens that are checked without asking anybody cannot be taken back: they are short-lived.
+            // Self-contained tokens cannot be revoked; they are short-lived.
             TokenError::Rejected { error, .. } if error == "unsupported_token_type" => {}
             denial => return Err(denial.into_error()),
         }

@@ -1,8 +1,8 @@
-//! What servers publish about themselves.
+//! Documents and responses of servers.
 
 use serde::{Deserialize, Deserializer};
 
-/// What a protected server says (RFC 9728).
+/// Protected resource metadata (RFC 9728).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ResourceDocument {
@@ -13,7 +13,7 @@ pub(super) struct ResourceDocument {
     pub(super) dpop_bound_access_tokens_required: bool,
 }
 
-/// What an authorization server says (RFC 8414, OpenID Connect Discovery).
+/// Authorization server metadata (RFC 8414, OpenID Connect Discovery).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AuthServerMetadata {
@@ -32,7 +32,7 @@ pub(super) struct AuthServerMetadata {
     pub(super) client_id_metadata_document_supported: bool,
 }
 
-/// What a token endpoint gives.
+/// Token response.
 #[derive(Deserialize)]
 pub(super) struct TokenResponse {
     pub(super) access_token: String,
@@ -48,7 +48,7 @@ pub(super) struct TokenResponse {
     pub(super) issued_token_type: Option<String>,
 }
 
-/// What an endpoint says that refuses.
+/// OAuth error response.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ErrorResponse {
@@ -56,7 +56,7 @@ pub(super) struct ErrorResponse {
     pub(super) error_description: Option<String>,
 }
 
-/// What a registration gives.
+/// Client registration response (RFC 7591).
 #[derive(Deserialize)]
 pub(super) struct RegistrationResponse {
     pub(super) client_id: String,
@@ -68,16 +68,16 @@ pub(super) struct RegistrationResponse {
     pub(super) token_endpoint_auth_method: Option<String>,
 }
 
-/// True, or anything else.
+/// Reads a boolean; any other value is false.
 fn lenient_bool<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     let value = serde_json::Value::deserialize(from)?;
     Ok(value.as_bool().unwrap_or_default())
 }
 
-/// A number, however it was written: some servers send it as a text or a fraction.
+/// Reads a number of seconds; some servers send a string or a fraction.
 fn lenient_seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let value = serde_json::Value::deserialize(from)?;
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
-    // Casts of numbers that do not fit end at the nearest that does.
+    // Casts saturate.
     Ok(number.map(|it| it as u64))
 }

@@ -1,4 +1,4 @@
-//! Who we are to an authorization server that does not know us yet.
+//! Dynamic client registration (RFC 7591).
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
@@ -14,7 +14,7 @@ use crate::client::{
 };
 use crate::fetch::Fetch;
 
-/// Tells the authorization server about us, where it takes strangers.
+/// Registers this client at the authorization server.
 pub(super) async fn register(
     fetch: &Fetch,
     auth_server: &AuthServerMetadata,
@@ -61,9 +61,9 @@ pub(super) async fn register(
     })
 }
 
-/// How we would like to say who we are: a program that anybody can look into has no secrets. Where one is needed, the
-/// method that the authorization server lists first: Python's `mcp` lists basic authentication after the form, and
-/// cannot revoke tokens with it.
+/// Selects the authentication method: `none` if possible, because a native program cannot keep a secret.
+/// Otherwise the first method of the server's list: Python's `mcp` lists basic authentication after the
+/// form, and cannot revoke tokens with it.
 fn method(auth_server: &AuthServerMetadata) -> &'static str {
     const SECRET: [&str; 2] = ["client_secret_basic", "client_secret_post"];
     let Some(listed) = &auth_server.token_endpoint_auth_methods_supported else {
@@ -75,7 +75,7 @@ fn method(auth_server: &AuthServerMetadata) -> &'static str {
     listed.iter().find_map(|it| SECRET.into_iter().find(|ours| it == ours)).unwrap_or("none")
 }
 
-/// Programs on somebody's machine are told apart from web sites.
+/// Distinguishes native applications from web applications.
 fn application_type(redirect_uri: &str) -> &'static str {
     let is_web = Url::parse(redirect_uri)
         .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && !is_loopback(&url));

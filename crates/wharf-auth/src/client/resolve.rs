@@ -1,4 +1,4 @@
-//! Whom to ask, for what, and with which proof.
+//! Resolves the inputs of an authorization: issuer, metadata, scopes and DPoP key.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::client::{
 };
 
 impl TokenManagerCore {
-    /// The authorization server to ask.
+    /// Returns the metadata of the authorization server to use.
     pub(super) async fn auth_server(&self, discovered: &DiscoveredResource) -> Result<AuthServerMetadata, Error> {
         let issuer = self.select_issuer(discovered).await?;
         let auth_server = match discovered.is_own_issuer {
@@ -18,7 +18,7 @@ impl TokenManagerCore {
             false => discovery::auth_server(&self.fetch, &issuer).await,
         }?;
         if self.config.issuer.is_none() && self.config.is_issuer_specific() {
-            // From now on, for every server that these credentials are used for.
+            // Binds the credentials to this issuer, for all servers they are used for.
             let bound = self.config.bound_issuer.get_or_init(|| auth_server.issuer.clone());
             if *bound != auth_server.issuer {
                 return Err(self.issuer_mismatch(&auth_server.issuer, bound));
@@ -27,7 +27,7 @@ impl TokenManagerCore {
         Ok(auth_server)
     }
 
-    /// The server wants to see what is for somebody else.
+    /// Error: the resource server names an issuer other than the one the credentials belong to.
     fn issuer_mismatch(&self, named: &str, ours: &str) -> Error {
         failed(format!(
             "{} names the authorization server {:?}, but this client's credentials are for {ours:?}: \
@@ -38,8 +38,8 @@ impl TokenManagerCore {
         ))
     }
 
-    /// The issuer, if the application confirms that it may be shown the client's secret, key or assertion. The MCP
-    /// server must not decide that alone (CVE-2026-104850).
+    /// Confirms with the application that the issuer may receive the client's secret, key or assertion. The
+    /// MCP server must not decide that alone (CVE-2026-104850).
     async fn confirm_issuer(&self, issuer: String) -> Result<String, Error> {
         discovery::issuer_url(&issuer)?;
         let (server, named) = (discovery::display_url(&self.server), excerpt(&issuer).into_owned());
@@ -57,7 +57,7 @@ impl TokenManagerCore {
         }
     }
 
-    /// Which of the authorization servers that the server names is asked.
+    /// Selects one of the authorization servers that the server names.
     async fn select_issuer(&self, discovered: &DiscoveredResource) -> Result<String, Error> {
         let first = || discovered.issuers.first().cloned().unwrap_or_default();
         let is_named = |issuer: &str| {
@@ -79,7 +79,7 @@ impl TokenManagerCore {
         known.sort_by_key(|it| now.as_ref() != Some(it));
         match known.iter().find(|it| is_named(it)) {
             Some(issuer) => Ok(issuer.clone()),
-            // What we were given for one authorization server is not for another.
+            // Credentials of one authorization server are not valid for another.
             None => match known.first().filter(|_| self.config.is_issuer_specific()) {
                 Some(ours) => Err(self.issuer_mismatch(&first(), ours)),
                 None => Ok(first()),
@@ -87,7 +87,7 @@ impl TokenManagerCore {
         }
     }
 
-    /// What proves that tokens are ours, where that is wanted.
+    /// Returns the DPoP prover, if tokens shall be bound to a key.
     pub(super) fn prover(
         &self,
         requirement: &AuthRequirement,

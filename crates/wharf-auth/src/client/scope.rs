@@ -1,16 +1,16 @@
-//! Which scopes to ask for.
+//! Selection of the scopes to request.
 
-/// Gives tokens that outlive the person's presence, where an issuer knows the word.
+/// Scope for refresh tokens that outlive the user's session, where the issuer supports it.
 const OFFLINE_ACCESS: &str = "offline_access";
-/// How many scopes are asked for at most, whatever a server names.
+/// Limit of requested scopes.
 const MAX_SCOPES: usize = 200;
 
-/// The scopes in a text, each once, in their order.
+/// Parses a scope string: no duplicates, original order.
 pub(super) fn parse(text: &str) -> Vec<String> {
     union([text.split_ascii_whitespace().map(str::to_owned).collect()])
 }
 
-/// All scopes of all lists, each once, in their order.
+/// Merges lists of scopes: no duplicates, original order.
 pub(super) fn union(lists: impl IntoIterator<Item = Vec<String>>) -> Vec<String> {
     let mut all = Vec::new();
     for scope in lists.into_iter().flatten().filter(|it| is_scope(it)) {
@@ -21,33 +21,33 @@ pub(super) fn union(lists: impl IntoIterator<Item = Vec<String>>) -> Vec<String>
     all
 }
 
-/// Whether it is a scope as RFC 6749 writes one.
+/// Returns true for a valid scope token (RFC 6749).
 fn is_scope(scope: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
     !scope.is_empty() && scope.len() <= 1024 && scope.bytes().all(allowed)
 }
 
-/// What is known before a choice.
+/// Inputs of the selection.
 pub(super) struct ScopeInputs<'a> {
-    /// What the user wants.
+    /// Scopes that the user configured.
     pub(super) configured: Option<&'a [String]>,
-    /// What the refused request needs.
+    /// Scopes of the challenge.
     pub(super) required: Option<&'a [String]>,
-    /// What was asked for before, of the same issuer.
+    /// Scopes that were requested from the same issuer before.
     pub(super) asked: &'a [String],
-    /// What the server has.
+    /// Scopes that the resource publishes.
     pub(super) supported: Option<&'a [String]>,
-    /// What the issuer has.
+    /// Scopes that the issuer publishes.
     pub(super) issuer_supported: Option<&'a [String]>,
-    /// Whether there is a person who may go away.
+    /// A user authorizes, and may be absent later.
     pub(super) for_user: bool,
 }
 
-/// The scopes to ask for; none if the issuer shall choose.
+/// Selects the scopes to request; an empty list leaves the choice to the issuer.
 pub(super) fn select(inputs: &ScopeInputs<'_>) -> Vec<String> {
     let list = |scopes: Option<&[String]>| scopes.unwrap_or_default().to_vec();
     let needed = match (inputs.required, inputs.asked) {
-        // What the user wished is as good as what a server has in general.
+        // Configured scopes replace the published ones.
         (None, []) if inputs.configured.is_some() => Vec::new(),
         (None, []) => list(inputs.supported),
         (required, asked) => union([asked.to_vec(), list(required)]),
@@ -55,14 +55,14 @@ pub(super) fn select(inputs: &ScopeInputs<'_>) -> Vec<String> {
     let requests_offline_access = inputs.issuer_supported.unwrap_or_default().iter().any(|it| it == OFFLINE_ACCESS);
     let needed = needed.into_iter().filter(|it| it != OFFLINE_ACCESS || requests_offline_access).collect();
     let mut chosen = union([list(inputs.configured), needed]);
-    // Alone, it would stand for no scope at all instead of those an issuer gives by itself.
+    // Requested alone, it would replace the issuer's default scopes.
     if inputs.for_user && requests_offline_access && !chosen.is_empty() {
         chosen = union([chosen, vec![OFFLINE_ACCESS.to_owned()]]);
     }
     chosen
 }
 
-/// Whether a person has to be asked again for what outlives their presence.
+/// Returns true if the user must be prompted for offline access.
 pub(super) fn requests_offline_access(scopes: &[String]) -> bool {
     scopes.iter().any(|it| it == OFFLINE_ACCESS)
 }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn scopes_are_chosen_as_specified() {
-        // Wished, demanded, asked, supported, issued: what is asked for.
+        // Configured, required, asked, supported, issuer supported: selected.
         let cases = [
             (None, Some("a"), "", Some("x y"), None, "a"),
             (None, None, "", Some("x y"), None, "x y"),

@@ -1,4 +1,4 @@
-//! The token endpoint, and how a client says who it is there.
+//! Token endpoint and client authentication.
 
 use std::sync::Arc;
 
@@ -23,30 +23,30 @@ use crate::{
 pub(super) const DPOP: HeaderName = HeaderName::from_static("dpop");
 pub(super) const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-/// How long an assertion about ourselves is good.
+/// Lifetime of a client assertion.
 const ASSERTION_LIFETIME_SECS: u64 = 300;
-/// Nothing that an authorization server gives us is longer: it is kept together with all else.
+/// Limit of values that an authorization server issues, because they are stored together.
 const MAX_VALUE_BYTES: usize = 16 << 10;
 
-/// Who we are to one authorization server.
+/// Client identity at one authorization server.
 #[derive(Clone)]
 pub(super) struct ClientIdentity {
     pub(super) client_id: String,
     pub(super) proof: ClientAuthMethod,
-    /// The other way to show a secret, where the authorization server takes both and may know us by either.
+    /// Alternative method for the secret, if the server supports both and the registered one is unknown.
     fallback: Option<ClientAuthMethod>,
 }
 
-/// How we show it.
+/// Client authentication method (RFC 6749, RFC 7523).
 #[derive(Clone)]
 pub(super) enum ClientAuthMethod {
-    /// Not at all.
+    /// `none`: public client.
     None,
-    /// By a secret in the `Authorization` header.
+    /// `client_secret_basic`.
     Basic(String),
-    /// By a secret in the body.
+    /// `client_secret_post`.
     Post(String),
-    /// By a token that we sign.
+    /// `private_key_jwt`.
     PrivateKeyJwt(Arc<SigningKey>),
 }
 
@@ -59,7 +59,7 @@ impl ClientIdentity {
         ClientIdentity { client_id: client_id.to_owned(), proof, fallback: None }
     }
 
-    /// With a secret, shown as `method` says, or as the authorization server takes it.
+    /// Identity with a secret, sent with `method` or as the authorization server supports.
     pub(super) fn secret(
         client_id: &str,
         secret: Option<&str>,
@@ -86,11 +86,11 @@ impl ClientIdentity {
     }
 }
 
-/// Why there is no token.
+/// Error of a token request.
 pub(super) enum TokenError {
-    /// The endpoint said so, and why.
+    /// The endpoint rejected the request with an OAuth error code.
     Rejected { error: String, problem: Error },
-    /// It could not be asked.
+    /// The request failed.
     Failed(Error),
 }
 
@@ -108,20 +108,20 @@ impl TokenError {
     }
 }
 
-/// A form to be sent to a token endpoint.
+/// Parameters of a token request.
 pub(super) type FormFields = Vec<(&'static str, String)>;
 
-/// An endpoint of one authorization server that wants to know who asks.
+/// An endpoint that requires client authentication.
 pub(super) struct OAuthEndpoint<'a> {
     pub(super) fetch: &'a Fetch,
     pub(super) url: &'a str,
-    /// Whom assertions are for.
+    /// Audience of assertions.
     pub(super) issuer: &'a str,
     pub(super) prover: Option<&'a DpopProver>,
 }
 
 impl OAuthEndpoint<'_> {
-    /// Asks for a token.
+    /// Requests a token.
     pub(super) async fn request_token(&self, identity: &ClientIdentity, form: FormFields) -> Result<TokenResponse, TokenError> {
         let mut answer = self.post(identity, &form).await?;
         if self.requires_nonce(&answer) {
@@ -143,12 +143,12 @@ impl OAuthEndpoint<'_> {
         Ok(granted)
     }
 
-    /// Sends a form, with who we are.
+    /// Sends a form with client authentication.
     ///
-    /// The form has the `client_id` beside basic authentication too, as RFC 6749 (3.2.1) allows and Python's `mcp`
-    /// demands. Some servers, Okta's among them, take that for a second authentication and refuse it with
-    /// `invalid_request` (5.2), before they look at the grant: they are asked again without it. A client that was
-    /// registered by hand, and did not say how it authenticates, tries both ways that the server lists.
+    /// The form contains the `client_id` beside basic authentication too, as RFC 6749 (3.2.1) allows and
+    /// Python's `mcp` requires. Some servers, such as Okta, treat that as a second authentication and
+    /// reject it with `invalid_request` (5.2) before they check the grant: the request is repeated without
+    /// it. A manually registered client without a known method tries both methods that the server lists.
     pub(super) async fn post(&self, identity: &ClientIdentity, form: &FormFields) -> Result<FetchResponse, Error> {
         let mut named = form.clone();
         named.push(("client_id", identity.client_id.clone()));
@@ -166,7 +166,7 @@ impl OAuthEndpoint<'_> {
         Ok(answer)
     }
 
-    /// Sends a form with the proof of who we are.
+    /// Sends a form with this authentication method.
     async fn send(&self, id: &str, proof: &ClientAuthMethod, mut form: FormFields) -> Result<FetchResponse, Error> {
         let mut headers = HeaderMap::new();
         match proof {
@@ -193,7 +193,7 @@ impl OAuthEndpoint<'_> {
         Ok(answer)
     }
 
-    /// Whether the same would be granted with the nonce that just came.
+    /// Returns true if a retry with the received DPoP nonce may succeed.
     fn requires_nonce(&self, answer: &FetchResponse) -> bool {
         self.prover.is_some()
             && answer.headers.contains_key(DPOP_NONCE)
@@ -219,7 +219,7 @@ impl OAuthEndpoint<'_> {
     }
 }
 
-/// Whether tokens are bound to a key of ours.
+/// Policy for binding tokens to the client's DPoP key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum BindingPolicy {
     Impossible,
@@ -228,7 +228,7 @@ pub(super) enum BindingPolicy {
 }
 
 impl TokenResponse {
-    /// The tokens; the refresh token stays what it was if there is no new one.
+    /// Converts to tokens. Without refresh token rotation, the previous refresh token stays valid.
     pub(super) fn tokens(self, before: Option<&Tokens>, proof: BindingPolicy) -> Result<Tokens, Error> {
         let kind = self.token_type.unwrap_or_else(|| "Bearer".into());
         let bound = match (kind.to_ascii_lowercase().as_str(), proof) {
@@ -252,27 +252,27 @@ impl TokenResponse {
             access: self.access_token,
             bound,
             refresh: refresh.or_else(|| before.and_then(|it| it.refresh.clone())),
-            // Zero says nothing that helps: such a token would be replaced before each request.
+            // Zero is ignored: such a token would be renewed before each request.
             expires_at: self.expires_in.filter(|it| *it > 0).map(|it| now().saturating_add(it)),
             scope: self.scope.or_else(|| before.and_then(|it| it.scope.clone())),
         })
     }
 }
 
-/// Whether an endpoint refused with this error code.
+/// Returns true if an endpoint responded with this error code.
 fn has_error_code(answer: &FetchResponse, error: &str) -> bool {
     matches!(answer.status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED)
         && answer.json::<ErrorResponse>().is_ok_and(|it| it.error == error)
 }
 
-/// Whether an endpoint did not take our word for who we are. Python's `mcp` has another code for it at revocation.
+/// Returns true if client authentication failed. Python's `mcp` uses a different code at revocation.
 fn is_client_rejected(answer: &FetchResponse) -> bool {
     let is_other = answer.status == StatusCode::UNAUTHORIZED;
     has_error_code(answer, "invalid_client")
         || is_other && has_error_code(answer, "unauthorized_client")
 }
 
-/// What an endpoint said that refused.
+/// Converts an error response.
 pub(super) fn error_from(answer: &FetchResponse) -> TokenError {
     let (url, status) = (answer.url(), answer.status);
     let Ok(response) = answer.json::<ErrorResponse>() else {
@@ -287,23 +287,24 @@ pub(super) fn error_from(answer: &FetchResponse) -> TokenError {
     }
 }
 
-/// What a stranger wrote, on one line and short.
+/// Text of a remote server, on one line and shortened.
 pub(super) fn sanitized(text: &str) -> String {
     let plain: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
     excerpt(plain.trim()).into_owned()
 }
 
-/// Whether one of these is longer than anything that is kept.
+/// Returns true if a value exceeds the limit.
 pub(super) fn exceeds_limit<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> bool {
     texts.into_iter().flatten().any(|it| it.len() > MAX_VALUE_BYTES)
 }
 
-/// Whether a header can carry it.
+/// Returns true if a header can contain the token.
 fn is_header_safe(token: &str) -> bool {
     !token.is_empty() && token.bytes().all(|it| it.is_ascii_graphic())
 }
 
-/// Both parts are encoded like a form, as OAuth wants it; a space as `%20`, which those read too that do not know `+`.
+/// HTTP Basic credentials, form-encoded as OAuth requires. A space becomes `%20`, which servers without `+`
+/// support read too.
 fn basic(client_id: &str, secret: &str) -> Result<HeaderValue, Error> {
     let encoded =
         |text: &str| byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");

@@ -1,4 +1,4 @@
-//! Gets into one server, and stays in.
+//! Obtains and renews the access token for one server.
 
 use std::{
     sync::{
@@ -31,23 +31,24 @@ use crate::client::{
 };
 use crate::fetch::Fetch;
 
-/// How often one request is sent again.
+/// Retries of one request.
 const MAX_RETRIES: u32 = 5;
-/// How often in a row somebody is asked although it does not help.
+/// Failed authorizations in a row before they stop.
 const MAX_FAILED_ATTEMPTS: u32 = 3;
-/// How long that counts.
+/// Time after which failed authorizations no longer count.
 const ATTEMPT_COOLDOWN: Duration = Duration::from_secs(60);
-/// How long before its end a token is replaced, at most: a short-lived one is used for most of its life.
+/// Time before expiry when a token is renewed, at most: short-lived tokens are used for most of their
+/// lifetime.
 const EARLY_RENEWAL_SECS: u64 = 30;
-/// How long nobody tries to replace a token early after that failed.
+/// Delay after a failed early renewal.
 const EARLY_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// How long a call waits for its token to be replaced early.
+/// Time limit of a call for an early renewal.
 const EARLY_RENEWAL_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long getting in may take in all, with people who have to be asked.
+/// Time limit of an authorization, including user interaction.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
-/// Gets into one server.
+/// Credentials provider of one server.
 pub(super) struct TokenManager(Arc<TokenManagerCore>);
 
 pub(super) struct TokenManagerCore {
@@ -56,46 +57,46 @@ pub(super) struct TokenManagerCore {
     pub(super) fetch: Fetch,
     state: Mutex<TokenState>,
     loaded: OnceCell<()>,
-    /// Held by whoever gets the next token: all others wait, and share how it failed.
+    /// Held during a renewal. Other callers wait and share its error.
     renewal_lock: Arc<tokio::sync::Mutex<Option<Error>>>,
     renewal_count: AtomicU64,
 }
 
-/// How things stand.
+/// Current login of the server and its history.
 #[derive(Default)]
 pub(super) struct TokenState {
-    /// Counts the tokens there were.
+    /// Number of the current token.
     mark: u64,
     pub(super) login: Option<Login>,
     pub(super) prover: Option<Arc<DpopProver>>,
-    /// Whether the token was got by us, and nobody has accepted it yet.
+    /// The token was obtained here, and no server has accepted it yet.
     is_untried: bool,
-    /// How often in a row somebody was asked in vain, and when last.
+    /// Failed authorizations in a row, and the time of the last one.
     failed_attempts: u32,
     attempted_at: Option<Instant>,
-    /// All scopes that were asked for by us.
+    /// All scopes that this process requested.
     requested: Vec<String>,
-    /// When a token may be replaced early again.
+    /// Earliest time of the next early renewal.
     next_early_renewal: Option<Instant>,
-    /// Who we became to an authorization server where the login then failed: the next try need not register again.
+    /// Registration of a login that failed afterwards; the next attempt reuses it.
     failed_registration: Option<(LoginKey, Registration)>,
 }
 
-/// Why a token is wanted.
+/// Reason and options of a renewal.
 struct RenewalRequest {
     requirement: AuthRequirement,
-    /// Whether a person may be asked: somebody waits for it.
+    /// The user may be prompted: a caller is waiting.
     interactive: bool,
-    /// Whether tokens that can be had without asking will do.
+    /// A token refresh is sufficient.
     refresh: bool,
-    /// Whether it is for a token that nobody has refused.
+    /// The current token has not been rejected.
     early: bool,
 }
 
 impl TokenManager {
     pub(super) fn new(config: AuthConfig, url: &str) -> Result<TokenManager, Error> {
         let server = server_url(url)?;
-        // A server elsewhere has no business on this machine.
+        // A remote server must not lead requests to loopback (SSRF).
         let fetch = match is_loopback(&server) {
             true => config.fetch.clone(),
             false => config.fetch.public_only(),
@@ -133,7 +134,8 @@ impl CredentialsProvider for TokenManager {
         }
         if status < 400 && mark == state.mark {
             state.is_untried = false;
-            // A server that now lets in and now refuses does not get people asked without end.
+            // A server that alternates between accepting and rejecting must not prompt the user without
+            // end.
             if !matches!(self.0.config.grant, GrantType::Code(_)) {
                 state.failed_attempts = 0;
             }
@@ -173,7 +175,7 @@ impl TokenManagerCore {
         Ok(AuthHeaders::new(mark, headers))
     }
 
-    /// Remembers the last login at this server.
+    /// Loads the most recent login of this server.
     async fn load(&self) -> Result<(), Error> {
         let load = || async {
             let mut last: Option<Login> = None;
@@ -199,14 +201,14 @@ impl TokenManagerCore {
         self.loaded.get_or_try_init(load).await.copied()
     }
 
-    /// Under which keys there are logins at this server.
+    /// Keys of the logins at this server.
     pub(super) async fn keys(&self) -> Result<Vec<LoginKey>, Error> {
         let mut keys = self.config.token_store.list().await?;
         keys.retain(|key| key.server == self.server.as_str());
         Ok(keys)
     }
 
-    /// Replaces a token that is about to end, if nobody has to be asked for it.
+    /// Renews a token that is about to expire, if that needs no user.
     async fn renew_early(self: &Arc<Self>) {
         let (mark, is_due) = {
             let state = self.state();
@@ -223,7 +225,7 @@ impl TokenManagerCore {
         };
         if is_due {
             let request = RenewalRequest { requirement: AuthRequirement::default(), interactive: false, refresh: true, early: true };
-            // What is wrong with it comes out when the server refuses, and so does that a person is being asked.
+            // Errors are ignored: they are reported when the server rejects the token.
             let renewed = timeout(EARLY_RENEWAL_TIMEOUT, self.renew_once(mark, request)).await;
             if !matches!(renewed, Ok(Ok(true))) {
                 self.state().next_early_renewal = Some(Instant::now() + EARLY_RETRY_DELAY);
@@ -247,7 +249,7 @@ impl TokenManagerCore {
             .await
     }
 
-    /// Gets a token in place of the one with this mark, unless somebody has done so.
+    /// Replaces the token with this mark, unless another caller has done so.
     async fn renew_once(self: &Arc<Self>, mark: u64, request: RenewalRequest) -> Result<bool, Error> {
         let before = self.renewal_count.load(Ordering::Acquire);
         let mut renewal_lock = self.renewal_lock.clone().lock_owned().await;
@@ -259,7 +261,7 @@ impl TokenManagerCore {
             return Err(error.clone());
         }
         let core = self.clone();
-        // In a task of its own: who is asked may answer after the caller has given up.
+        // In a task of its own: the user may respond after the caller has given up.
         let renewing = tokio::spawn(async move {
             let renewed = core.renew_with_timeout(request).await;
             core.renewal_count.fetch_add(1, Ordering::Release);
@@ -269,7 +271,7 @@ impl TokenManagerCore {
         renewing.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
     }
 
-    /// Whether there is another token now. However slow everybody is, it ends.
+    /// Renews within the time limit. Returns true if there is a new token.
     async fn renew_with_timeout(&self, request: RenewalRequest) -> Result<bool, Error> {
         timeout(LOGIN_TIMEOUT, self.renew(request)).await.unwrap_or_else(|_| {
             let server = discovery::display_url(&self.server);
@@ -277,7 +279,7 @@ impl TokenManagerCore {
         })
     }
 
-    /// Who lets in: as the server says now, or where it said so the last time.
+    /// Discovers the resource from the challenge, or from the metadata URL of the last login.
     async fn discover(&self, requirement: &AuthRequirement) -> Result<DiscoveredResource, Error> {
         let find = |hint| discovery::discover_resource(&self.fetch, &self.server, hint);
         if let Some(hint) = &requirement.metadata {
@@ -287,7 +289,7 @@ impl TokenManagerCore {
         match last {
             Some(last) => match find(Some(&last)).await {
                 Ok(discovered) => Ok(discovered),
-                // It may have moved since.
+                // The metadata may have moved.
                 Err(_) => find(None).await,
             },
             None => find(None).await,
@@ -298,7 +300,7 @@ impl TokenManagerCore {
         let discovered = self.discover(&request.requirement).await?;
         let auth_server = self.auth_server(&discovered).await?;
         let key = LoginKey::new(self.server.as_str(), &auth_server.issuer);
-        // Whoever else shares the vault waits, and finds what we got.
+        // Other processes with the same token store wait, and use the new tokens.
         let lock = match request.refresh && self.can_refresh() {
             true => Some(self.config.token_store.lock(&key).await?),
             false => None,
@@ -322,7 +324,8 @@ impl TokenManagerCore {
             scopes: &scopes,
             prover: prover.as_ref(),
         };
-        // A token that was refused as soon as it was there is not replaced by its like.
+        // A token that was rejected right after it was issued is not refreshed: the result would be the
+        // same.
         let may_refresh = request.refresh && (request.early || !self.state().is_untried);
         if may_refresh && self.try_refresh(&flow, &mut login).await? {
             self.save_login(login, prover).await?;
@@ -344,32 +347,32 @@ impl TokenManagerCore {
         Ok(true)
     }
 
-    /// Whether we have what gets the next tokens without asking anybody.
+    /// Returns true if there is a refresh token.
     fn can_refresh(&self) -> bool {
         let state = self.state();
         let tokens = state.login.as_ref().and_then(|it| it.tokens.as_ref());
         tokens.is_some_and(|it| it.refresh.is_some())
     }
 
-    /// Whether somebody else who shares the vault has put other tokens there than ours.
+    /// Returns true if another process has saved other tokens.
     fn is_newer_in_store(&self, login: &Login) -> bool {
         let access = |it: &Login| it.tokens.as_ref().map(|it| it.access.clone());
         let state = self.state();
         let ours = state.login.as_ref().filter(|it| it.key == login.key);
-        // Whoever has none yet has not shown what is there, either.
+        // A process without tokens has not sent the stored ones either.
         let is_later = ours.is_none_or(|it| it.saved_at <= login.saved_at);
         let ours = ours.and_then(access);
         is_later && access(login).is_some_and(|it| Some(it) != ours)
     }
 
-    /// Our login, if it could not be saved: what is in the vault was used up.
+    /// Our login, if saving it failed: the stored refresh token has been used.
     fn unsaved_login(&self, stored: &Login) -> Option<Login> {
         let state = self.state();
         let ours = state.login.as_ref().filter(|it| it.key == stored.key);
         ours.filter(|it| it.saved_at > stored.saved_at).cloned()
     }
 
-    /// Uses the tokens that somebody else got.
+    /// Uses the tokens that another process obtained.
     fn adopt(&self, login: Login) -> Result<bool, Error> {
         let prover = login.dpop_key.as_deref().map(|it| DpopProver::new(Some(it))).transpose()?;
         let mut state = self.state();
@@ -381,7 +384,7 @@ impl TokenManagerCore {
         Ok(true)
     }
 
-    /// Whether the tokens of `login` could be replaced without asking anybody.
+    /// Refreshes the tokens of `login`, if possible.
     async fn try_refresh(&self, flow: &AuthorizationFlow<'_>, login: &mut Login) -> Result<bool, Error> {
         let is_known = flow.client_identity(login).is_some();
         if !is_known || login.tokens.as_ref().is_none_or(|it| it.refresh.is_none()) {
@@ -394,7 +397,7 @@ impl TokenManagerCore {
             }
             Err(TokenError::Rejected { error, problem }) => match error.as_str() {
                 "invalid_grant" => {
-                    // It will not be better the next time.
+                    // The refresh token is invalid for good.
                     if let Some(tokens) = &mut login.tokens {
                         tokens.refresh = None;
                     }
@@ -402,12 +405,13 @@ impl TokenManagerCore {
                     Ok(false)
                 }
                 "invalid_client" if flow.is_dynamically_registered(login) => {
-                    // It has forgotten us: the next visit begins with telling it anew.
+                    // The authorization server has removed our registration; the next attempt registers
+                    // again.
                     login.registration = None;
                     self.config.token_store.save(login).await?;
                     Ok(false)
                 }
-                // It refreshes nothing for us, but may still let people in.
+                // Refreshing is not supported for this client; authorization may still work.
                 "unauthorized_client" | "unsupported_grant_type" => Ok(false),
                 _ => Err(problem),
             },
@@ -415,7 +419,7 @@ impl TokenManagerCore {
         }
     }
 
-    /// Whether asking once more could help.
+    /// Returns true if another authorization may help.
     fn may_authorize(&self, requirement: &AuthRequirement) -> bool {
         let mut state = self.state();
         let wanted = requirement.scope.as_deref().unwrap_or_default();
@@ -432,17 +436,17 @@ impl TokenManagerCore {
         true
     }
 
-    /// Somebody was asked, and granted these scopes or nothing.
+    /// Records an authorization with the granted scopes, or its failure.
     fn record_attempt(&self, granted: Option<&Vec<String>>) {
         let mut state = self.state();
-        // Now, and not when it began: people take their time.
+        // Now, and not at its start: users take their time.
         state.attempted_at = Some(Instant::now());
         if let Some(scopes) = granted {
             state.requested = scope::union([std::mem::take(&mut state.requested), scopes.clone()]);
         }
     }
 
-    /// Uses the registration of an attempt that failed.
+    /// Reuses the registration of a failed attempt.
     fn reuse_registration(&self, login: &mut Login) {
         let state = self.state();
         if let Some((_, known)) = state.failed_registration.as_ref().filter(|(key, _)| *key == login.key) {
@@ -450,15 +454,15 @@ impl TokenManagerCore {
         }
     }
 
-    /// Remembers the registration of an attempt that failed, for this process.
+    /// Remembers the registration of a failed attempt, in this process.
     fn remember_registration(&self, login: &Login, succeeded: bool) {
         let known = login.registration.clone().filter(|_| !succeeded && self.config.client.is_none());
         self.state().failed_registration = known.map(|it| (login.key.clone(), it));
     }
 
-    /// Remembers a login with new tokens.
+    /// Saves a login with new tokens.
     async fn save_login(&self, mut login: Login, prover: Option<Arc<DpopProver>>) -> Result<(), Error> {
-        // Later than what it replaces, within one second too: that tells them apart.
+        // Always later than the login it replaces, even within one second, so that they can be compared.
         login.saved_at = now().max(login.saved_at.saturating_add(1));
         login.allow_private = self.fetch.allows_private();
         login.dpop_key = prover.as_ref().map(|it| it.export_key());
@@ -471,7 +475,7 @@ impl TokenManagerCore {
             state.login.replace(login.clone())
         };
         if let Some(mut before) = before.filter(|it| it.key != login.key) {
-            // The server has another authorization server now: the old tokens open nothing.
+            // The server has changed its authorization server: the old tokens are useless.
             before.tokens = None;
             self.config.token_store.save(&before).await?;
         }

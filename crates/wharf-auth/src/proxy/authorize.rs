@@ -1,4 +1,5 @@
-//! A client sends a browser, and its user is asked.
+//! Authorization endpoint: validates the request, asks the user for consent and redirects to the identity
+//! provider.
 
 use std::collections::BTreeSet;
 
@@ -17,18 +18,18 @@ use crate::proxy::{
     store::RecordOwner,
 };
 
-/// The cookie that the consent page is bound to, until it is answered.
+/// Cookie that the consent page is bound to.
 const CONSENT_COOKIE: &str = "consent";
-/// How many people may be signing in at a time.
+/// Limit of concurrent sign-ins.
 const MAX_PENDING: usize = 50_000;
-/// How long a client's `state` may be.
+/// Longest accepted `state` of a client.
 const MAX_STATE_BYTES: usize = 4096;
 
-/// An error that OAuth has a name for, and what to tell.
+/// OAuth error code and description.
 type AuthorizeError = (&'static str, &'static str);
 
 impl ProxyState {
-    /// Asks the user of a browser whether the client that sent it may act for them.
+    /// Shows the consent page for an authorization request.
     pub(super) async fn authorize(&self, parts: &Parts) -> Result<ProxyResponse, Error> {
         let problem = |what: &str| Ok(consent_page::error_page(StatusCode::BAD_REQUEST, what, None));
         let form = match FormParams::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
@@ -43,7 +44,7 @@ impl ProxyState {
                 "The application is not registered here, or not any more. It must register again.",
             );
         };
-        // Nobody is sent anywhere before this is known.
+        // No redirect before the redirect URI has been validated (open redirector).
         let Some(target) = form.get("redirect_uri").filter(|asked| {
             known.client.redirects.iter().any(|own| redirect::is_same(own, asked))
                 && redirect::check(asked, &self.settings.schemes).is_ok()
@@ -56,7 +57,7 @@ impl ProxyState {
         match self.validate_request(&form, &known, target) {
             Ok(asked) => self.show_consent(parts, asked, &known).await,
             Err((error, what)) => {
-                // Anybody can register a place: people go there because they want to.
+                // Any client can register a redirect URI, so the user must follow the link deliberately.
                 let error_url = self.error_url(target, form.get("state"), error, what);
                 let shown = redirect::shown(target);
                 let error_url = error_url.as_ref().map(|url| (url, &*shown));
@@ -65,7 +66,7 @@ impl ProxyState {
         }
     }
 
-    /// What the client asks for, if it may.
+    /// Validates the request's parameters.
     fn validate_request(&self, form: &FormParams, known: &KnownClient, redirect: &str) -> Result<AuthorizationParams, AuthorizeError> {
         if form.get("request").is_some() || form.get("request_uri").is_some() {
             return Err(("request_not_supported", "Request objects are not served here."));
@@ -100,7 +101,7 @@ impl ProxyState {
         })
     }
 
-    /// Which of the scopes that a client asks for there are; the first ones, if it asks for none.
+    /// Returns the supported scopes of the request; the default ones if it has no `scope`.
     fn scopes(&self, asked: Option<&str>) -> Result<BTreeSet<String>, AuthorizeError> {
         let Some(asked) = asked else { return Ok(self.settings.first_scopes()) };
         let known = &self.settings.scopes;
@@ -112,7 +113,7 @@ impl ProxyState {
         }
     }
 
-    /// Shows the consent page, to this browser alone.
+    /// Shows the consent page, bound to this browser (CSRF).
     async fn show_consent(&self, parts: &Parts, asked: AuthorizationParams, known: &KnownClient) -> Result<ProxyResponse, Error> {
         // Several pages may be open at once.
         let secret = self.cookies.read(&parts.headers, CONSENT_COOKIE).unwrap_or_else(BrowserSecret::new);
@@ -137,7 +138,7 @@ impl ProxyState {
         Ok(answer)
     }
 
-    /// The user has answered: goes on to the provider, or back.
+    /// Handles the user's decision: continues to the provider, or returns to the client.
     pub(super) async fn consent(&self, parts: &Parts, body: &Bytes) -> Result<ProxyResponse, Error> {
         let refuse = |what: &str| Ok(consent_page::error_page(StatusCode::FORBIDDEN, what, None));
         let form = match form(parts, body) {
@@ -168,7 +169,7 @@ impl ProxyState {
         self.sign_in(asked).await
     }
 
-    /// Sends a user who agreed to the provider, and remembers which browser that was.
+    /// Redirects a user who consented to the provider, and binds the sign-in to this browser.
     async fn sign_in(&self, asked: AuthorizationParams) -> Result<ProxyResponse, Error> {
         let (state, browser) = (random_token(32), BrowserSecret::new());
         let pending = PendingSignIn {
@@ -194,18 +195,18 @@ impl ProxyState {
         Ok(answer)
     }
 
-    /// Whether this browser is the one that agreed.
+    /// Returns true if this browser is the one that consented.
     pub(super) fn is_same_browser(&self, parts: &Parts, state: &str, pending: &PendingSignIn) -> bool {
         let secret = self.cookies.read(&parts.headers, &sign_in_cookie(state));
         secret.is_some_and(|it| constant_time_eq(it.digest().as_bytes(), pending.browser.as_bytes()))
     }
 
-    /// Takes back what the browser had for signing in.
+    /// Clears the browser's sign-in cookie.
     pub(super) fn clear_sign_in_cookie(&self, answer: &mut ProxyResponse, state: &str) {
         set_cookie(answer, self.cookies.clear(&sign_in_cookie(state)));
     }
 
-    /// Back to the client with an error, after its user agreed to deal with it.
+    /// Redirects to the client with an error, after the user consented.
     pub(super) fn error_redirect(&self, asked: &AuthorizationParams, error: &str) -> ProxyResponse {
         let what = "Signing in did not work.";
         match self.error_url(&asked.redirect, asked.state.as_deref(), error, what) {
@@ -214,7 +215,7 @@ impl ProxyState {
         }
     }
 
-    /// The same, from a form of ours.
+    /// The same as a page, for responses to a form.
     fn error_page(&self, asked: &AuthorizationParams, error: &str, what: &str) -> ProxyResponse {
         match self.error_url(&asked.redirect, asked.state.as_deref(), error, what) {
             Some(url) => consent_page::forward_page(&url, &redirect::shown(&asked.redirect)),
@@ -226,7 +227,7 @@ impl ProxyState {
         self.client_redirect(redirect, state, &[("error", error), ("error_description", what)])
     }
 
-    /// A client's redirect URI, with our answer in it.
+    /// The client's redirect URI with response parameters.
     pub(super) fn client_redirect(
         &self,
         redirect: &str,
@@ -242,12 +243,12 @@ impl ProxyState {
     }
 }
 
-/// Only the browser with this secret can answer.
+/// Context of the encryption: only the browser with this secret can submit the ticket.
 fn context(secret: &BrowserSecret) -> Vec<u8> {
     format!("wharf oauth consent\0{}", secret.digest()).into_bytes()
 }
 
-/// The cookie of one sign-in, so that several can go on at once. Its name tells nothing about the state.
+/// Name of the cookie of one sign-in, so that several can run at once. It does not reveal the `state`.
 fn sign_in_cookie(state: &str) -> String {
     let digest = crate::proxy::store::digest(state);
     format!("signin-{}", digest.get(..12).unwrap_or_default())

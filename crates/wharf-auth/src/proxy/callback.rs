@@ -1,4 +1,4 @@
-//! The provider sends the browser back.
+//! Redirect endpoint for the identity provider.
 
 use http::{StatusCode, request::Parts};
 use wharf_model::Error;
@@ -13,11 +13,12 @@ use crate::proxy::{
     store::RecordOwner,
 };
 
-/// How many codes there may be at a time that nobody has redeemed.
+/// Limit of codes that have not been redeemed.
 const MAX_CODES: usize = 50_000;
 
 impl ProxyState {
-    /// A browser comes back from the provider: its user is let in, and the client gets a code.
+    /// Handles the provider's redirect: validates it, authenticates the user and issues a code to the
+    /// client.
     pub(super) async fn callback(&self, parts: &Parts) -> Result<ProxyResponse, Error> {
         let problem = |what: &str| Ok(consent_page::error_page(StatusCode::BAD_REQUEST, what, None));
         let form = match FormParams::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
@@ -29,7 +30,8 @@ impl ProxyState {
         let Some(state) = form.get("state") else { return problem(UNKNOWN) };
         let Some(kept) = self.store.get::<PendingSignIn>(state).await? else { return problem(UNKNOWN) };
         let pending = kept.value;
-        // Whoever agreed must be who signed in. What others do with the address changes nothing.
+        // The browser that consented must be the one that signed in. Requests of other browsers change
+        // nothing.
         if !self.is_same_browser(parts, state, &pending) {
             return problem(UNKNOWN);
         }

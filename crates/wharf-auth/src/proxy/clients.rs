@@ -1,4 +1,4 @@
-//! Who may ask people for access: clients that registered, and clients that publish who they are.
+//! Clients: dynamic registration (RFC 7591) and client ID metadata documents.
 
 use std::{
     collections::BTreeMap,
@@ -25,38 +25,38 @@ use crate::proxy::{
 };
 use crate::{fetch::Fetch, jose::random_token};
 
-/// How many clients may be registered without ever having been used.
+/// Limit of registrations that were never used.
 const MAX_UNUSED_CLIENTS: usize = 10_000;
-/// How many registrations a user may have signed in with, of those that nobody used before.
+/// Limit of registrations that a user was the first to use.
 const MAX_CLIENTS_PER_USER: usize = 64;
-/// Whose registrations were that are in use, before they were their users'.
+/// Owner of used registrations in older versions, before each user had their own.
 const LEGACY_OWNER: &str = "used";
-/// How many redirect URIs a client may have, and how long its name may be.
+/// Limits of a client: redirect URIs, and characters of its name.
 const MAX_REDIRECTS: usize = 10;
 const MAX_NAME_CHARS: usize = 200;
-/// The largest registration, and the largest document, that is read.
+/// Limit of a registration or document.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024;
-/// How many documents are remembered.
+/// Limit of cached documents.
 const MAX_CACHED_DOCUMENTS: usize = 256;
-/// How often the use of a registration is noted.
+/// Interval at which the use of a registration is recorded.
 const TOUCH_INTERVAL: Duration = Duration::from_secs(24 * 3600);
-/// How long documents are believed: if they say nothing, and between which bounds.
+/// Cache lifetime of a document: default, minimum and maximum.
 const CACHE_LIFETIMES: [Duration; 3] =
     [Duration::from_secs(300), Duration::from_secs(60), Duration::from_secs(3600)];
-/// How often documents are fetched, for all clients together.
+/// Rate limit of document fetches for all clients together.
 const FETCH_RATE: Rate = Rate { per_second: 5.0, burst: 50.0 };
-/// How often they are fetched for one address.
+/// Rate limit of document fetches for one address.
 const FETCH_RATE_PER_ADDRESS: Rate = Rate { per_second: 0.2, burst: 10.0 };
 
-/// A client, and who vouches for it.
+/// A client and its publisher.
 #[derive(Clone)]
 pub(super) struct KnownClient {
     pub(super) client: ClientRecord,
-    /// The host that publishes who it is.
+    /// Host that publishes the client's document.
     pub(super) publisher: Option<String>,
 }
 
-/// What a client says about itself: when it registers (RFC 7591), or in a document.
+/// Client metadata: in a registration (RFC 7591) or a document.
 #[derive(Deserialize)]
 struct ClientMetadata {
     client_id: Option<String>,
@@ -69,7 +69,7 @@ struct ClientMetadata {
     client_secret: Option<Value>,
 }
 
-/// Why a registration is refused: the code, and what to tell.
+/// Rejection of a registration: error code and description.
 struct RegistrationError(&'static str, String);
 
 impl ClientMetadata {
@@ -115,7 +115,7 @@ impl ProxyState {
         if let Err(RegistrationError(error, what)) = metadata.check(&self.settings.schemes) {
             return Ok(rejected(error, &what));
         }
-        // What RFC 7591 says of a client that says nothing.
+        // Default of RFC 7591.
         let method =
             metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
         let secret = match method {
@@ -131,7 +131,7 @@ impl ProxyState {
         let known = ClientRecord::known(id.clone(), metadata.name(&id), metadata.redirect_uris);
         let client = ClientRecord { secret: secret.as_deref().map(digest), used: false, ..known };
         let owner = RecordOwner("unused", MAX_UNUSED_CLIENTS);
-        // Who fills the shelf must not keep everybody else from registering.
+        // Evicts the oldest, so that a flood of registrations does not lock out other clients.
         self.store.put_evicting(&id, &client, owner, UNUSED_CLIENT_TTL).await?;
         let mut document = json!({
             "client_id": id,
@@ -144,13 +144,14 @@ impl ProxyState {
         });
         if let Some(secret) = secret {
             document["client_secret"] = secret.into();
-            // It ends with the registration, when nobody has used that for long.
+            // Never expires by itself: it ends with the registration, which is removed after a long time
+            // without use.
             document["client_secret_expires_at"] = 0.into();
         }
         Ok(consent_page::json(StatusCode::CREATED, &document))
     }
 
-    /// The client of this id, wherever it is known from.
+    /// Finds a client: configured, published or registered.
     pub(super) async fn client(&self, id: &str, parts: &Parts) -> Result<Option<KnownClient>, Error> {
         if let Some(client) = self.settings.clients.iter().find(|client| client.id == id) {
             return Ok(Some(KnownClient { client: client.clone(), publisher: None }));
@@ -162,11 +163,11 @@ impl ProxyState {
         Ok(kept.map(|kept| KnownClient { client: kept.value, publisher: None }))
     }
 
-    /// Keeps a registration that a user signed in with, among those of the first who did.
+    /// Records that a user signed in with a registration. The first user becomes its owner.
     pub(super) async fn record_sign_in(&self, id: &str, user: &str, grant: &str) -> Result<(), Error> {
         let Some(mut kept) = self.registered(id).await? else { return Ok(()) };
         if !kept.value.used || kept.is_owned_by(LEGACY_OWNER) {
-            // What an older version kept for everybody may be anybody's.
+            // A registration of an older version may belong to several users.
             kept.value.shared |= kept.is_owned_by(LEGACY_OWNER);
             self.evict_clients(user).await?;
             kept.set_owner(user);
@@ -174,12 +175,12 @@ impl ProxyState {
         kept.value.used = true;
         kept.value.shared |= !kept.is_owned_by(user);
         kept.value.grant = Some(grant.to_owned());
-        // Whoever was faster wanted the same.
+        // A lost race does not matter: the other update is equivalent.
         self.store.swap(kept, Some(CLIENT_TTL)).await?;
         Ok(())
     }
 
-    /// Notes that a registration is in use, now and then.
+    /// Records that a registration is in use, at intervals.
     pub(super) async fn touch_client(&self, id: &str, grant: &str) -> Result<(), Error> {
         let Some(mut kept) = self.registered(id).await? else { return Ok(()) };
         if kept.expires_within(self.store.now().await?, CLIENT_TTL - TOUCH_INTERVAL) {
@@ -189,10 +190,10 @@ impl ProxyState {
         Ok(())
     }
 
-    /// Makes room for one more registration of a user's: what the user alone uses goes first, of that what lets nobody
-    /// in, and of that what was not used for longest.
+    /// Makes room for one more registration of a user. Evicts first those that only this user uses, then
+    /// those without a grant, then the least recently used.
     async fn evict_clients(&self, user: &str) -> Result<(), Error> {
-        // Those who come at the same time may have made it more than there should be.
+        // Concurrent sign-ins may have exceeded the limit.
         let all = self.store.list::<ClientRecord>(user, 2 * MAX_CLIENTS_PER_USER).await?;
         let surplus = (all.len() + 1).saturating_sub(MAX_CLIENTS_PER_USER);
         if surplus == 0 {
@@ -205,7 +206,7 @@ impl ProxyState {
                 Some(grant) => self.store.get::<GrantRecord>(grant).await?.is_some(),
                 None => false,
             };
-            // Nobody ends what others use by giving up a grant of their own.
+            // A user cannot evict a client that others use.
             by_priority.push(((client.shared, has_grant, kept.expires_at()), &client.id));
         }
         by_priority.sort_unstable();
@@ -222,7 +223,7 @@ impl ProxyState {
         self.store.get::<ClientRecord>(id).await
     }
 
-    /// A client that publishes a document about itself, at the URL that is its id.
+    /// Loads the document of a client, whose id is its URL.
     async fn document(&self, id: &str, parts: &Parts) -> Result<Option<KnownClient>, Error> {
         let Some(documents) = self.documents.as_ref().filter(|_| is_valid_document_url(id)) else {
             return Ok(None);
@@ -230,7 +231,7 @@ impl ProxyState {
         if let Some(known) = documents.cached(id) {
             return Ok(known);
         }
-        // One address does not use up what there is for all.
+        // One address cannot exhaust the common limit.
         if let Some(address) = address(parts) {
             let key = format!("oauth documents {address}");
             if self.rates.take(&key, FETCH_RATE_PER_ADDRESS).taken().await.is_err() {
@@ -246,20 +247,20 @@ impl ProxyState {
     }
 }
 
-/// Whether a client's id is the URL of a document.
+/// Returns true if a client id is the URL of a document.
 pub(super) fn is_document_url(id: &str) -> bool {
     id.starts_with("https://")
 }
 
-/// Whether the URL is one that a client may have for an id.
+/// Returns true if the URL is a valid client id.
 fn is_valid_document_url(id: &str) -> bool {
     let Ok(url) = Url::parse(id) else { return false };
     let plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
-    // A path with dots, or anything else that is written in two ways, would not be itself.
+    // The URL must be in its normal form; otherwise one client could have several ids.
     plain && url.as_str() == id && url.path().len() > 1 && id.len() <= 512
 }
 
-/// Documents that clients publish about themselves, remembered for a while.
+/// Cache of client ID metadata documents.
 pub(super) struct ClientDocuments {
     fetch: Fetch,
     known: Mutex<BTreeMap<String, (Instant, Option<KnownClient>)>>,
@@ -282,7 +283,7 @@ impl ClientDocuments {
             known.retain(|_, (until, _)| *until > now);
         }
         if known.len() >= MAX_CACHED_DOCUMENTS {
-            // What was not there first, then what ends first.
+            // Evicts missing documents first, then the one that expires first.
             let worth = |(_, (until, found)): &(&String, &(Instant, Option<KnownClient>))| {
                 (found.is_some(), *until)
             };
@@ -294,7 +295,7 @@ impl ClientDocuments {
     }
 
     async fn fetch(&self, id: &str, schemes: &[String]) -> (Option<KnownClient>, Duration) {
-        // What is not there is asked for again soon, but not at once.
+        // A missing document is cached briefly.
         let nothing = (None, CACHE_LIFETIMES[1] / 6);
         let Ok(fetched) = self.fetch.get(id, HeaderMap::new()).await else { return nothing };
         let Ok(document) = fetched.json::<ClientMetadata>() else { return nothing };
@@ -316,7 +317,7 @@ impl fmt::Debug for ClientDocuments {
     }
 }
 
-/// How long a document may be believed, by what it says and within bounds.
+/// Cache lifetime of a document: its `Cache-Control` within bounds.
 fn cache_lifetime(headers: &HeaderMap) -> Duration {
     let [usual, least, most] = CACHE_LIFETIMES;
     let control = headers.get(header::CACHE_CONTROL).and_then(|it| it.to_str().ok());

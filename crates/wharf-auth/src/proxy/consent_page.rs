@@ -1,4 +1,4 @@
-//! What people see.
+//! HTML pages and JSON responses of the proxy.
 
 use std::{fmt::Write, sync::LazyLock};
 
@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::jose::sha256;
 
-/// Any answer.
+/// Response of any kind.
 pub(super) type ProxyResponse = Response<Bytes>;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;\
@@ -17,7 +17,7 @@ padding:0 1rem;color:#1a1a1a;background:#fff}h1{font-size:1.4rem}b{overflow-wrap
 .to{border:1px solid #999;border-radius:6px;padding:.6rem 1rem}.warn{color:#8a3b00}\
 button{font:inherit;padding:.5rem 1.4rem;margin-right:.6rem}";
 
-/// Nothing but this style, no scripts, no frames, and forms only to us.
+/// Content Security Policy: this style only, no scripts, no frames, and forms only to this origin.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     format!(
         "default-src 'none'; style-src 'sha256-{}'; form-action 'self'; base-uri 'none'; \
@@ -26,31 +26,31 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// What the consent page asks.
+/// Content of the consent page.
 pub(super) struct ConsentRequest<'a> {
-    /// Where the answer goes.
+    /// Target of the form.
     pub(super) action: &'a str,
-    /// What comes back with the answer, and nobody else can make.
+    /// Encrypted ticket that the form submits.
     pub(super) ticket: &'a str,
-    /// What the client calls itself.
+    /// Name that the client claims.
     pub(super) client: &'a str,
-    /// Whose word that is, if anybody's.
+    /// Host that publishes the client, if any.
     pub(super) publisher: Option<&'a str>,
-    /// Who gets the code.
+    /// Host that receives the code.
     pub(super) target: &'a str,
-    /// Whether that is on the user's own machine.
+    /// The redirect URI is on the user's own machine.
     pub(super) is_local: bool,
-    /// This server.
+    /// The resource identifier.
     pub(super) resource: &'a str,
-    /// What the client may do here.
+    /// Scopes for the client.
     pub(super) scopes: &'a [&'a str],
-    /// Where the user signs in.
+    /// Name of the identity provider.
     pub(super) provider: &'a str,
-    /// What this server may do there.
+    /// Scopes of this server at the identity provider.
     pub(super) upstream_scopes: &'a [&'a str],
 }
 
-/// Asks whether this client may act for the user.
+/// Asks the user to grant access to the client.
 pub(super) fn consent(request: &ConsentRequest<'_>) -> ProxyResponse {
     let ConsentRequest { ticket, client, target, resource, provider, .. } = request;
     let mut text = format!(
@@ -81,12 +81,12 @@ pub(super) fn consent(request: &ConsentRequest<'_>) -> ProxyResponse {
         escape(request.action),
         escape(ticket),
     );
-    // With no referrer at all, browsers would not say whose form it is that they send.
+    // Without any referrer, browsers would not send the `Origin` of the form.
     html(StatusCode::OK, "Allow access?", "", &text, "same-origin")
 }
 
-/// Goes on to another place. Not by a redirect, which the policy would hold against the form that
-/// led here.
+/// Continues to another URL. A redirect would be blocked by `form-action` of the page that submitted the
+/// form.
 pub(super) fn forward_page(url: &Url, to: &str) -> ProxyResponse {
     let link = escape(url.as_str());
     let head = format!("<meta http-equiv=refresh content=\"0;url={link}\">");
@@ -94,7 +94,7 @@ pub(super) fn forward_page(url: &Url, to: &str) -> ProxyResponse {
     html(StatusCode::OK, "One moment", &head, &text, "no-referrer")
 }
 
-/// Says what went wrong, and goes nowhere by itself; a link leads back, if that is safe to follow.
+/// Shows an error without a redirect; a link leads back, if that is safe.
 pub(super) fn error_page(status: StatusCode, what: &str, back: Option<(&Url, &str)>) -> ProxyResponse {
     let mut text = format!("<h1>This did not work</h1><p>{}</p>", sanitized(what, 500));
     if let Some((url, to)) = back {
@@ -104,7 +104,7 @@ pub(super) fn error_page(status: StatusCode, what: &str, back: Option<(&Url, &st
     html(status, "This did not work", "", &text, "no-referrer")
 }
 
-/// Sends the browser elsewhere.
+/// Redirects the browser.
 pub(super) fn redirect(url: &Url) -> ProxyResponse {
     let mut answer = plain(StatusCode::SEE_OTHER, Bytes::new(), "text/plain", "no-referrer");
     if let Ok(location) = HeaderValue::try_from(url.as_str()) {
@@ -113,12 +113,12 @@ pub(super) fn redirect(url: &Url) -> ProxyResponse {
     answer
 }
 
-/// JSON that nobody keeps.
+/// JSON response that must not be cached.
 pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> ProxyResponse {
     plain(status, value.to_string().into(), "application/json", "no-referrer")
 }
 
-/// An error of OAuth.
+/// OAuth error response.
 pub(super) fn oauth_error(status: StatusCode, error: &str, description: &str) -> ProxyResponse {
     json(status, &serde_json::json!({ "error": error, "error_description": description }))
 }
@@ -161,7 +161,7 @@ fn plain(status: StatusCode, body: Bytes, kind: &'static str, referrer: &'static
     answer
 }
 
-/// Text from strangers, for people: harmless in HTML, short, and reading in one direction.
+/// Text of a remote party for display: escaped for HTML, shortened, without invisible characters.
 fn sanitized(text: &str, most: usize) -> String {
     let mut clean: String = text.chars().filter(|it| !is_invisible(*it)).take(most).collect();
     if clean.len() < text.len() && clean.chars().count() == most {
@@ -170,7 +170,7 @@ fn sanitized(text: &str, most: usize) -> String {
     escape(clean.trim())
 }
 
-/// Characters that are not seen, or that change how others are.
+/// Returns true for invisible characters and those that change the text direction.
 fn is_invisible(it: char) -> bool {
     it.is_control()
         || matches!(it, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' |

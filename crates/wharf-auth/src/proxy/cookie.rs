@@ -1,20 +1,20 @@
-//! Cookies that say it is the same browser.
+//! Cookies that bind a flow to one browser (CSRF protection).
 
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::jose::{b64, random_token, sha256};
 
-/// How long a cookie's value is.
+/// Length of a cookie's secret.
 const SECRET_BYTES: usize = 32;
 
-/// Cookies of one kind, as they are written over this scheme.
+/// Cookie names and attributes for this scheme.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BrowserCookies {
-    /// Whether browsers reach us by https: then the cookie is ours alone, by its name.
+    /// The proxy is served by https: cookies get the `__Host-` prefix.
     pub(super) secure: bool,
 }
 
-/// A secret that one browser has.
+/// Secret of one browser.
 pub(super) struct BrowserSecret(String);
 
 impl BrowserSecret {
@@ -22,7 +22,7 @@ impl BrowserSecret {
         BrowserSecret(random_token(SECRET_BYTES))
     }
 
-    /// What is kept of it, and bound to it.
+    /// Digest that is stored instead of the secret.
     pub(super) fn digest(&self) -> String {
         b64(sha256(self.0.as_bytes()))
     }
@@ -36,7 +36,7 @@ impl BrowserCookies {
         }
     }
 
-    /// The secret that the browser has under this name: nothing, if it has several.
+    /// Reads the secret in the cookie; none if there are several.
     pub(super) fn read(self, headers: &HeaderMap, kind: &str) -> Option<BrowserSecret> {
         let name = self.name(kind);
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|it| it.to_str().ok());
@@ -46,12 +46,12 @@ impl BrowserCookies {
         values.next().is_none().then(|| BrowserSecret(value.to_owned()))
     }
 
-    /// Gives the browser a secret, for so many seconds.
+    /// Sets the cookie for this many seconds.
     pub(super) fn write(self, kind: &str, secret: &BrowserSecret, seconds: u64) -> Option<HeaderValue> {
         self.set(kind, &secret.0, seconds)
     }
 
-    /// Takes it back.
+    /// Clears the cookie.
     pub(super) fn clear(self, kind: &str) -> Option<HeaderValue> {
         self.set(kind, "", 0)
     }

@@ -1,13 +1,13 @@
-//! Parameters, as browsers and clients send them.
+//! Form and query parameters.
 
 use std::collections::BTreeMap;
 
 use url::form_urlencoded;
 
-/// How many bytes of parameters are read, and how many parameters.
+/// Limits: bytes, and number of parameters.
 const MAX_BYTES_AND_COUNT: (usize, usize) = (32 * 1024, 64);
 
-/// Parameters, each of which was there once. Empty ones are as good as none.
+/// Parameters without duplicates. Empty ones count as missing.
 #[derive(Default)]
 pub(super) struct FormParams {
     fields: BTreeMap<String, String>,
@@ -15,7 +15,7 @@ pub(super) struct FormParams {
 }
 
 impl FormParams {
-    /// Reads parameters from a query or a body; if they cannot be read, why.
+    /// Parses a query or a body; returns the reason if that fails.
     pub(super) fn parse(text: &[u8]) -> Result<Self, &'static str> {
         if text.len() > MAX_BYTES_AND_COUNT.0 {
             return Err("there is too much of it");
@@ -28,7 +28,7 @@ impl FormParams {
             if value.is_empty() {
                 continue;
             }
-            // The one that may be there several times (RFC 8707).
+            // The only parameter that may be repeated (RFC 8707).
             if name == "resource" {
                 form.resources.push(value.into_owned());
             } else if form.fields.insert(name.into_owned(), value.into_owned()).is_some() {

@@ -1,4 +1,4 @@
-//! This server as a client of the identity provider.
+//! OAuth and OpenID Connect client of the identity provider.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,24 +16,24 @@ use crate::{
     jose::{Algorithm, Claims, JwkSet, UnverifiedToken, b64, constant_time_eq, sha256},
 };
 
-/// How long is believed what the provider said about itself.
+/// Cache lifetime of the provider's metadata and keys.
 const METADATA_TTL: Duration = Duration::from_secs(3600);
-/// How long it is left alone when it does not answer.
+/// Cache lifetime of a failure.
 const FAILURE_TTL: Duration = Duration::from_secs(5);
-/// How often its keys are fetched at most because they do not fit.
+/// Shortest interval between key fetches because of an unknown key.
 const KEY_REFETCH_INTERVAL: Duration = Duration::from_secs(10);
-/// How far its clock may be off.
+/// Tolerated clock difference.
 const CLOCK_SKEW_SECS: u64 = 60;
-/// The most that is kept of what it says about a user.
+/// Limit of stored claims about a user.
 const MAX_CLAIMS_BYTES: usize = 16 * 1024;
-/// The longest token of its that is kept.
+/// Limit of a stored token.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
-/// Why it did not work, for the operator: a client is told less.
+/// Error for the operator's log. The client gets less detail.
 #[derive(Clone, Debug)]
 pub(super) struct IdpError {
     pub(super) why: String,
-    /// Whether the provider said that access has ended, for good.
+    /// The provider has ended the access permanently.
     pub(super) is_final: bool,
 }
 
@@ -46,23 +46,23 @@ impl IdpError {
 pub(super) struct IdpClient {
     pub(super) provider: Provider,
     fetch: Fetch,
-    /// Where the provider sends browsers back to.
+    /// Redirect URI at the provider.
     callback: String,
     found: Mutex<CachedResult<IdpEndpoints>>,
     keys: Mutex<IdpKeys>,
 }
 
-/// What was found, if anything, and when.
+/// Cached result and its time.
 type CachedResult<T> = Option<(Instant, Result<T, IdpError>)>;
 
 #[derive(Default)]
 struct IdpKeys {
     found: CachedResult<JwkSet>,
-    /// When they were fetched because they did not fit.
+    /// Time of the last fetch because of an unknown key.
     refetched_at: Option<Instant>,
 }
 
-/// Where a provider is asked for what.
+/// Endpoints of a provider.
 #[derive(Clone)]
 struct IdpEndpoints {
     authorize: String,
@@ -72,7 +72,7 @@ struct IdpEndpoints {
     sends_iss: bool,
 }
 
-/// What an OpenID provider says about itself.
+/// OpenID Provider metadata.
 #[derive(Deserialize)]
 struct IdpMetadata {
     issuer: String,
@@ -85,7 +85,7 @@ struct IdpMetadata {
     authorization_response_iss_parameter_supported: bool,
 }
 
-/// What a token endpoint answers.
+/// Token response.
 #[derive(Deserialize)]
 struct IdpTokenResponse {
     access_token: Option<String>,
@@ -96,7 +96,7 @@ struct IdpTokenResponse {
     error: Option<String>,
 }
 
-/// Secrets of one sign-in, of which the provider sees only some.
+/// Parameters of one sign-in. The verifier is sent only as its challenge.
 pub(super) struct SignInParams<'a> {
     pub(super) state: &'a str,
     pub(super) nonce: &'a str,
@@ -109,7 +109,7 @@ impl IdpClient {
         IdpClient { provider, fetch, callback, found, keys }
     }
 
-    /// Where the browser goes to sign in.
+    /// Builds the authorization URL.
     pub(super) async fn sign_in(&self, params: &SignInParams<'_>) -> Result<Url, IdpError> {
         let endpoints = self.endpoints().await?;
         let mut url = Url::parse(&endpoints.authorize)
@@ -134,17 +134,17 @@ impl IdpClient {
         Ok(url)
     }
 
-    /// Whether an answer is this provider's, as far as it says whose it is (RFC 9207).
+    /// Validates the `iss` of a response (RFC 9207).
     pub(super) async fn is_expected_issuer(&self, iss: Option<&str>) -> Result<bool, IdpError> {
         let ProviderKind::Oidc { issuer } = &self.provider.kind else {
-            // It has no name that it could give; one that gives a name is another.
+            // Such a provider has no issuer; a response with one is from another.
             return Ok(iss.is_none());
         };
         let must = self.endpoints().await?.sends_iss;
         Ok(iss.map_or(!must, |iss| iss == issuer))
     }
 
-    /// Redeems a code: who signed in, and the tokens with which to act for them.
+    /// Redeems a code for the user's identity and the provider's tokens.
     pub(super) async fn redeem(
         &self,
         code: &str,
@@ -176,13 +176,13 @@ impl IdpClient {
         check_size(who).map(|who| (who, tokens))
     }
 
-    /// New tokens for old.
+    /// Refreshes the provider's tokens.
     pub(super) async fn renew(&self, old: &UpstreamTokens, now: u64) -> Result<UpstreamTokens, IdpError> {
         let refresh = old.refresh.as_deref();
         let refresh = refresh.ok_or_else(|| IdpError::new("there is no refresh token"))?;
         let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh)];
         let mut new = tokens(self.request_tokens(&fields).await?, now)?;
-        // A provider that does not rotate says nothing.
+        // Providers that do not rotate refresh tokens omit `refresh_token`; keep the old one.
         new.refresh = new.refresh.or_else(|| Some(refresh.to_owned()));
         Ok(new)
     }
@@ -204,14 +204,14 @@ impl IdpClient {
         let fetched = self.fetch.post_form(&endpoints.token, headers, &fields).await;
         let fetched = fetched.map_err(|error| IdpError::new(format!("token endpoint: {error}")))?;
         let status = fetched.status;
-        // What a body says that is no answer may be anything, so nobody repeats it.
+        // An unexpected body is not logged: it may contain secrets.
         let response = fetched.json::<IdpTokenResponse>();
         let response =
             response.map_err(|_| IdpError::new(format!("token endpoint: HTTP {status}")))?;
         match &response.error {
             Some(error) => {
                 let error: String = error.chars().filter(char::is_ascii_graphic).take(60).collect();
-                // The second is how GitHub says it.
+                // GitHub uses the second code.
                 let is_final = matches!(&*error, "invalid_grant" | "bad_refresh_token");
                 Err(IdpError { why: format!("token endpoint: {error}"), is_final })
             }
@@ -283,7 +283,7 @@ impl IdpClient {
         let wrong = |why: &dyn std::fmt::Display| IdpError::new(format!("ID token: {why}"));
         let token = UnverifiedToken::parse(token).map_err(|error| wrong(&error))?;
         let mut last = wrong(&"no key of the provider's is known");
-        // Keys that do not fit may be old ones.
+        // The keys may have been rotated: fetch them once more.
         for refetched_at in [false, true] {
             let keys = self.keys(refetched_at).await?;
             let wanted = token.header.kid.as_deref();
@@ -298,7 +298,7 @@ impl IdpClient {
         Err(last)
     }
 
-    /// The provider's keys: fetched again if those that are known do not fit, but not all the time.
+    /// Returns the provider's keys. Fetches them again if none fits, at a limited rate.
     async fn keys(&self, refetched_at: bool) -> Result<JwkSet, IdpError> {
         let url = self.endpoints().await?.keys;
         let url = url.ok_or_else(|| IdpError::new("the provider has no keys"))?;
@@ -315,7 +315,7 @@ impl IdpClient {
             known.refetched_at = Some(Instant::now());
         }
         match (self.read::<JwkSet>(&url, HeaderMap::new()).await, old) {
-            // Old keys do while there are no others.
+            // Stale keys are used until a fetch succeeds.
             (Err(_), Some(old)) => Ok(old),
             (keys, _) => {
                 known.found = Some((Instant::now(), keys.clone()));
@@ -324,7 +324,7 @@ impl IdpClient {
         }
     }
 
-    /// Whether an ID token is for us, from there, of now and of this sign-in.
+    /// Validates an ID token: issuer, audience, expiry and nonce.
     fn check_id_token(&self, claims: &Claims, issuer: &str, nonce: &str) -> Result<(), IdpError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
         let (id, audience) = (&*self.provider.id, claims.texts("aud"));
@@ -379,7 +379,7 @@ impl IdpClient {
     }
 }
 
-/// What was found not too long ago; that nothing was found, for a short while.
+/// Returns a cached result; failures expire sooner.
 fn still_valid<T: Clone>(found: &CachedResult<T>, fresh: Duration) -> Option<Result<T, IdpError>> {
     let (at, found) = found.as_ref()?;
     let fresh = if found.is_ok() { fresh } else { FAILURE_TTL };
@@ -392,7 +392,7 @@ fn tokens(response: IdpTokenResponse, now: u64) -> Result<UpstreamTokens, IdpErr
     if access.len() > MAX_TOKEN_BYTES || refresh.as_ref().is_some_and(|it| it.len() > MAX_TOKEN_BYTES) {
         return Err(IdpError::new("a token is too long"));
     }
-    // Some write the number as a text.
+    // Some providers send a string.
     let seconds = response.expires_in.and_then(|it| match it {
         Value::String(text) => text.parse().ok(),
         other => other.as_u64(),
@@ -401,7 +401,7 @@ fn tokens(response: IdpTokenResponse, now: u64) -> Result<UpstreamTokens, IdpErr
     Ok(UpstreamTokens { access, refresh, until })
 }
 
-/// What is said about somebody, unless there is too much of it: who decides by it must not see half of it.
+/// Rejects claims that are too large: a truncated set must not decide about access.
 fn check_size(who: Identity) -> Result<Identity, IdpError> {
     if who.subject.is_empty() || who.subject.len() > 256 {
         return Err(IdpError::new("the provider does not say who it is"));

@@ -1,4 +1,4 @@
-//! The proxy's own URLs, and what it says about itself.
+//! URLs and metadata documents of the proxy (RFC 8414, RFC 9728).
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
@@ -9,26 +9,26 @@ use crate::proxy::{ProxySettings, consent_page::ProxyResponse, redirect};
 
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";
 const SERVER: &str = "/.well-known/oauth-authorization-server";
-/// What it answers besides, each under the public URL.
+/// Endpoints below the public URL.
 const PATHS: [&str; 6] = ["/authorize", "/consent", "/callback", "/register", "/token", "/revoke"];
 
-/// Where everything is, as clients and browsers see it.
+/// Public URLs of the proxy.
 #[derive(Clone, Debug)]
 pub(super) struct ProxyUrls {
-    /// The public URL, which is the issuer's name, without a slash at its end.
+    /// Public URL and issuer, without trailing slash.
     pub(super) issuer: String,
-    /// The endpoint that tokens are for.
+    /// Resource identifier of the tokens.
     pub(super) resource: String,
-    /// Scheme, host and port.
+    /// Origin: scheme, host and port.
     pub(super) origin: String,
-    /// The path of the public URL; empty for none.
+    /// Path of the public URL; empty for none.
     base: String,
-    /// The path of the endpoint; empty for none.
+    /// Path of the endpoint; empty for none.
     endpoint: String,
 }
 
 impl ProxyUrls {
-    /// Reads both URLs; if they will not do, why.
+    /// Parses both URLs; returns the reason if they are invalid.
     pub(super) fn new(public_response: &str, resource: &str) -> Result<Self, String> {
         let (issuer, issuer_url) = parse("the public URL", public_response)?;
         let (resource, resource_url) = parse("the resource", resource)?;
@@ -49,17 +49,17 @@ impl ProxyUrls {
         self.issuer.starts_with("https:")
     }
 
-    /// A URL of ours.
+    /// Absolute URL of an endpoint.
     pub(super) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.issuer)
     }
 
-    /// A path of ours, as a form on a page of ours names it.
+    /// Path of an endpoint, for forms.
     pub(super) fn local(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
 
-    /// Where clients read what they need to get in.
+    /// URL of the protected resource metadata.
     pub(super) fn resource_metadata(&self) -> String {
         format!("{}{RESOURCE}{}", self.origin, self.endpoint)
     }
@@ -70,24 +70,24 @@ impl ProxyUrls {
         paths.push(format!("{SERVER}{}", self.base));
         paths.push(format!("{RESOURCE}{}", self.endpoint));
         if !self.endpoint.is_empty() {
-            // For clients that know no path.
+            // For clients that look at the root only.
             paths.push(RESOURCE.to_owned());
         }
         paths
     }
 
-    /// What of our own is asked for, unless it is what we say about ourselves.
+    /// Returns the endpoint with this path; none for metadata documents.
     pub(super) fn path(&self, path: &str) -> Option<&'static str> {
         let path = path.strip_prefix(&*self.base)?;
         PATHS.into_iter().find(|own| *own == path)
     }
 
-    /// Whether a `resource` parameter means this server.
+    /// Returns true if a `resource` parameter names this server.
     pub(super) fn is_resource(&self, asked: &str) -> bool {
         asked == self.resource || asked.strip_suffix('/') == Some(&*self.resource)
     }
 
-    /// Answers who asks what we are.
+    /// Serves the metadata documents.
     pub(super) fn metadata(&self, parts: &Parts, settings: &ProxySettings, documents: bool) -> ProxyResponse {
         let path = parts.uri.path();
         let value = match path.strip_prefix(SERVER) {
@@ -108,7 +108,7 @@ impl ProxyUrls {
         }
     }
 
-    /// RFC 9728.
+    /// Protected resource metadata (RFC 9728).
     fn resource_document(&self, settings: &ProxySettings) -> Value {
         let mut document = json!({
             "resource": self.resource,
@@ -121,7 +121,7 @@ impl ProxyUrls {
         document
     }
 
-    /// RFC 8414.
+    /// Authorization server metadata (RFC 8414).
     fn server_document(&self, settings: &ProxySettings, documents: bool) -> Value {
         let mut document = json!({
             "issuer": self.issuer,
@@ -147,7 +147,7 @@ impl ProxyUrls {
     }
 }
 
-/// A URL that can be somebody's name, without a slash at its end.
+/// Parses a URL as an identifier, without trailing slash.
 fn parse(what: &str, text: &str) -> Result<(String, Url), String> {
     let text = text.strip_suffix('/').unwrap_or(text);
     let url = Url::parse(text).map_err(|error| format!("{what} {text:?}: {error}"))?;
@@ -165,7 +165,7 @@ fn parse(what: &str, text: &str) -> Result<(String, Url), String> {
     Ok((text.to_owned(), url))
 }
 
-/// What everybody may read, from every page.
+/// Response that all origins may read (CORS).
 fn public_response(status: StatusCode, body: Bytes) -> ProxyResponse {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;

@@ -1,11 +1,11 @@
-//! Where browsers may be sent back to.
+//! Validation of redirect URIs.
 
 use url::Url;
 
-/// How long a redirect URI may be.
+/// Longest accepted redirect URI.
 const MAX_URI_BYTES: usize = 1024;
 
-/// What can never be a place to go back to, whatever an operator allows.
+/// Schemes that are never allowed, whatever an operator configures.
 const FORBIDDEN_SCHEMES: [&str; 12] = [
     "about",
     "blob",
@@ -21,10 +21,10 @@ const FORBIDDEN_SCHEMES: [&str; 12] = [
     "view-source",
 ];
 
-/// The hosts behind which everything is on the user's own machine.
+/// Hosts on the user's own machine.
 const LOOPBACK_HOSTS: [&str; 3] = ["127.0.0.1", "[::1]", "localhost"];
 
-/// Whether a client may register this URI; if not, why.
+/// Returns the reason if a client may not register this URI.
 pub(super) fn check(uri: &str, schemes: &[String]) -> Result<(), &'static str> {
     if uri.len() > MAX_URI_BYTES {
         return Err("it is longer than 1024 bytes");
@@ -40,7 +40,7 @@ pub(super) fn check(uri: &str, schemes: &[String]) -> Result<(), &'static str> {
         return Err("it has a user name or a password");
     }
     match url.scheme() {
-        // What a browser would read differently from how it is written is not what it looks like.
+        // A URI that a browser would normalize is rejected: it may lead elsewhere than it seems.
         "http" | "https" if !is_normalized(&url, uri) => {
             Err("it is not in its normal form: write host and path as a browser shows them")
         }
@@ -52,7 +52,7 @@ pub(super) fn check(uri: &str, schemes: &[String]) -> Result<(), &'static str> {
     }
 }
 
-/// Whether an operator may allow a scheme of an application's own.
+/// Returns true if an operator may allow this custom scheme.
 pub(super) fn is_possible_scheme(scheme: &str) -> bool {
     let mut bytes = scheme.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_lowercase())
@@ -60,8 +60,8 @@ pub(super) fn is_possible_scheme(scheme: &str) -> bool {
         && !FORBIDDEN_SCHEMES.contains(&scheme)
 }
 
-/// Whether `asked` is the URI that was registered: byte for byte, but for the port on loopback,
-/// which an application gets from the system when it starts to listen (RFC 8252).
+/// Compares a requested with a registered URI: exactly, except for the port on loopback, which native
+/// applications get from the system (RFC 8252).
 pub(super) fn is_same(registered: &str, asked: &str) -> bool {
     if registered == asked {
         return true;
@@ -70,12 +70,12 @@ pub(super) fn is_same(registered: &str, asked: &str) -> bool {
     both.is_some_and(|(registered, asked)| registered == asked)
 }
 
-/// Whether the URI leads to the user's own machine.
+/// Returns true if the URI is on the user's own machine.
 pub(super) fn is_local(uri: &str) -> bool {
     loopback(uri).is_some()
 }
 
-/// The host to show to a person: who gets the code.
+/// Host that receives the code, for display.
 pub(super) fn shown(uri: &str) -> String {
     let url = Url::parse(uri).ok();
     let host = url.as_ref().and_then(|url| url.host_str()).filter(|host| !host.is_empty());
@@ -91,7 +91,7 @@ fn is_normalized(url: &Url, uri: &str) -> bool {
     url.as_str() == uri || (url.path() == "/" && url.as_str().strip_suffix('/') == Some(uri))
 }
 
-/// Host and all that comes after the port, if it is plain http on loopback.
+/// Splits a loopback `http` URI into its host and everything after the port.
 fn loopback(uri: &str) -> Option<(&str, &str)> {
     let rest = uri.strip_prefix("http://")?;
     let host = LOOPBACK_HOSTS.into_iter().find(|host| rest.starts_with(host))?;

@@ -1,4 +1,4 @@
-//! Where all requests of the proxy's own arrive.
+//! Routes of the proxy's endpoints, and its shared state.
 
 use std::{
     fmt,
@@ -16,14 +16,14 @@ use crate::proxy::{
     idp::IdpClient, metadata::ProxyUrls, store::EncryptedStore,
 };
 
-/// How long a registration is kept after its last use.
+/// Lifetime of a registration after its last use.
 pub(super) const CLIENT_TTL: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// How often one address may register clients, and look at pages.
+/// Rate limits of one address: registrations, and pages.
 const REGISTRATION_RATE: Rate = Rate { per_second: 1.0, burst: 60.0 };
 const PAGE_RATE: Rate = Rate { per_second: 10.0, burst: 200.0 };
 
-/// All that serving a request needs.
+/// Shared state of the endpoints.
 pub(super) struct ProxyState {
     pub(super) urls: ProxyUrls,
     pub(super) settings: ProxySettings,
@@ -32,12 +32,12 @@ pub(super) struct ProxyState {
     pub(super) seal: Arc<dyn StateCipher>,
     pub(super) nonces: Arc<dyn NonceStore>,
     pub(super) rates: Arc<dyn RateStore>,
-    /// None if clients cannot publish who they are.
+    /// None if client ID metadata documents are disabled.
     pub(super) documents: Option<ClientDocuments>,
     pub(super) cookies: BrowserCookies,
 }
 
-/// Who sees what went wrong.
+/// Format of an error response: for users or for clients.
 #[derive(Clone, Copy)]
 enum ErrorFormat {
     Html,
@@ -65,7 +65,7 @@ impl ProxyState {
         }
     }
 
-    /// Answers a request to one of the proxy's paths.
+    /// Serves a request to one of the proxy's paths.
     pub(super) async fn serve(self: Arc<Self>, request: Request<Bytes>) -> ProxyResponse {
         let (parts, body) = request.into_parts();
         let Some(path) = self.urls.path(parts.uri.path()) else {
@@ -101,7 +101,8 @@ impl ProxyState {
         if is_for_programs { with_cors(answer) } else { answer }
     }
 
-    /// Whether an address asks too often. Tokens cannot be guessed, so who asks for them may go on.
+    /// Returns true if an address exceeds its rate limit. Token requests are exempt: tokens cannot be
+    /// guessed.
     async fn is_over_limit(&self, path: &str, parts: &Parts) -> bool {
         let rate = match path {
             "/register" => REGISTRATION_RATE,
@@ -120,8 +121,8 @@ impl fmt::Debug for ProxyState {
     }
 }
 
-/// Where a request comes from, if that tells people apart. Behind a reverse proxy on this machine all come from there,
-/// and whoever has one IPv6 address has all those that begin alike.
+/// Address of a request, if it distinguishes clients. Behind a reverse proxy on this machine all requests
+/// come from loopback. IPv6 addresses are grouped by /64 network.
 pub(super) fn address(parts: &Parts) -> Option<String> {
     let address = parts.extensions.get::<SocketAddr>()?.ip().to_canonical();
     match address {
@@ -134,7 +135,7 @@ pub(super) fn address(parts: &Parts) -> Option<String> {
     }
 }
 
-/// The form in a body; if there is none, why.
+/// Parses the form in a body; returns the reason if that fails.
 pub(super) fn form(parts: &Parts, body: &Bytes) -> Result<FormParams, &'static str> {
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let kind = kind.and_then(|it| it.split(';').next()).unwrap_or_default().trim();
@@ -162,8 +163,8 @@ fn error_response(format: ErrorFormat, error: &Error) -> ProxyResponse {
     answer
 }
 
-/// Lets clients read the answer that are web pages. No cookie counts there, so nobody is harmed; whose
-/// pages may ask was decided before.
+/// Allows web clients to read the response (CORS). That is safe, because these endpoints use no cookies;
+/// the server's `Origin` check has passed before.
 fn with_cors(mut answer: ProxyResponse) -> ProxyResponse {
     let pairs = [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),

@@ -1,4 +1,4 @@
-//! What is kept: sealed, for a time, under a digest of what names it.
+//! Encrypted records with expiry, stored under digests of their names.
 
 use std::{
     fmt,
@@ -12,37 +12,37 @@ use wharf_model::{Error, Record, RecordStore, StateCipher};
 
 use crate::jose::{b64, sha256};
 
-/// How often the store's clock is asked, and what has expired is swept away.
+/// Interval for reading the store's clock and for removing expired records.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(60);
-/// How much is swept away at a time.
+/// Limit of records that are removed at a time.
 const SWEEP_BATCH: usize = 500;
-/// How often room is made for one thing: others may take it.
+/// Attempts to make room for a record: concurrent requests may take it.
 const MAX_INSERT_ATTEMPTS: u32 = 4;
 
-/// Something that is kept.
+/// A record type.
 pub(super) trait StoredRecord: Serialize + DeserializeOwned {
-    /// What it is, in its id and in what binds it there.
+    /// Kind of the record, part of its id and of its encryption context.
     const KIND: &'static str;
 }
 
-/// A thing, as it was when it was looked at.
+/// A record with its version, for compare-and-swap.
 pub(super) struct VersionedRecord<T> {
     record: Record,
     pub(super) value: T,
 }
 
 impl<T: StoredRecord> VersionedRecord<T> {
-    /// Whether it ends soon.
+    /// Returns true if the record expires within `ttl`.
     pub(super) fn expires_within(&self, now: u64, ttl: Duration) -> bool {
         self.record.expires.is_some_and(|expires| expires <= now.saturating_add(millis(ttl)))
     }
 
-    /// When it ends.
+    /// Expiry of the record.
     pub(super) fn expires_at(&self) -> u64 {
         self.record.expires.unwrap_or(u64::MAX)
     }
 
-    /// Gives it to another owner.
+    /// Changes the owner.
     pub(super) fn set_owner(&mut self, owner: &str) {
         self.record.owner = owned_by::<T>(owner);
     }
@@ -52,7 +52,7 @@ impl<T: StoredRecord> VersionedRecord<T> {
     }
 }
 
-/// Where things are kept. Every operation is atomic, whoever shares the store.
+/// Store of encrypted records. Every operation is atomic between processes.
 pub(super) struct EncryptedStore {
     records: Arc<dyn RecordStore>,
     seal: Arc<dyn StateCipher>,
@@ -60,7 +60,7 @@ pub(super) struct EncryptedStore {
     swept: Mutex<Option<Instant>>,
 }
 
-/// Whose it is, and how many of them there may be.
+/// Owner of a record, and the limit of its records.
 pub(super) struct RecordOwner<'a>(pub(super) &'a str, pub(super) usize);
 
 impl EncryptedStore {
@@ -68,7 +68,7 @@ impl EncryptedStore {
         EncryptedStore { records, seal, clock: Mutex::default(), swept: Mutex::default() }
     }
 
-    /// The time in milliseconds since 1970, by the clock of the store, which is asked now and then.
+    /// Current time in milliseconds since 1970, by the clock of the store, which is read at intervals.
     pub(super) async fn now(&self) -> Result<u64, Error> {
         let known = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((then, at)) = known.filter(|(_, at)| at.elapsed() < MAINTENANCE_INTERVAL) {
@@ -79,7 +79,7 @@ impl EncryptedStore {
         Ok(now)
     }
 
-    /// Keeps a thing for so long, unless its owner has too many.
+    /// Stores a record, unless its owner has too many.
     async fn put<T: StoredRecord>(
         &self,
         name: &str,
@@ -95,7 +95,7 @@ impl EncryptedStore {
         self.records.insert(record, owner.1).await
     }
 
-    /// Keeps a thing for so long. If its owner has too many, the oldest goes.
+    /// Stores a record. If its owner has too many, the oldest is removed.
     pub(super) async fn put_evicting<T: StoredRecord>(
         &self,
         name: &str,
@@ -112,14 +112,14 @@ impl EncryptedStore {
         Err(Error::overloaded(Duration::from_secs(1)))
     }
 
-    /// The thing of this name, unless it has expired.
+    /// Loads a record, unless it has expired.
     pub(super) async fn get<T: StoredRecord>(&self, name: &str) -> Result<Option<VersionedRecord<T>>, Error> {
         let Some(record) = self.records.load(&id::<T>(name)).await? else { return Ok(None) };
         let now = self.now().await?;
         Ok(self.decrypt(record, now))
     }
 
-    /// The oldest things of an owner's, at most so many.
+    /// Loads the oldest records of an owner.
     pub(super) async fn list<T: StoredRecord>(
         &self,
         owner: &str,
@@ -130,7 +130,7 @@ impl EncryptedStore {
         Ok(records.into_iter().filter_map(|record| self.decrypt(record, now)).collect())
     }
 
-    /// What a record holds, unless it has expired.
+    /// Decrypts a record, unless it has expired.
     fn decrypt<T: StoredRecord>(&self, record: Record, now: u64) -> Option<VersionedRecord<T>> {
         record.expires.filter(|expires| *expires > now)?;
         let plain = self.seal.open_bytes(&context::<T>(&record.id), &record.body)?;
@@ -138,8 +138,8 @@ impl EncryptedStore {
         Some(VersionedRecord { record, value })
     }
 
-    /// Puts a changed thing in the place of what it was; false if somebody else was faster. With a
-    /// time, that is how long it is kept from now on.
+    /// Replaces a record (compare-and-swap); returns false if another process changed it first. `ttl` sets
+    /// a new expiry.
     pub(super) async fn swap<T: StoredRecord>(
         &self,
         kept: VersionedRecord<T>,
@@ -153,12 +153,12 @@ impl EncryptedStore {
         self.records.swap(record).await
     }
 
-    /// Takes a thing away. True for one taker only.
+    /// Removes a record. Returns true for one caller only.
     pub(super) async fn remove<T: StoredRecord>(&self, name: &str) -> Result<bool, Error> {
         self.records.remove(&id::<T>(name)).await
     }
 
-    /// Makes room for one more thing of an owner's: the oldest goes.
+    /// Removes the oldest record of an owner.
     async fn drop_oldest<T: StoredRecord>(&self, owner: &str) -> Result<(), Error> {
         let oldest = self.records.list(&owned_by::<T>(owner), None, 1).await?;
         for record in oldest {
@@ -194,7 +194,7 @@ impl fmt::Debug for EncryptedStore {
     }
 }
 
-/// What a secret is known by where it is kept.
+/// Digest of a secret, stored in its place.
 pub(super) fn digest(secret: &str) -> String {
     b64(sha256(secret.as_bytes()))
 }

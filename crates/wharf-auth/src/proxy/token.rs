@@ -1,4 +1,4 @@
-//! Codes and refresh tokens become access tokens, and access ends.
+//! Token and revocation endpoints.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,15 +19,15 @@ use crate::proxy::{
     store::{VersionedRecord, RecordOwner, digest},
 };
 
-/// How many access tokens of one grant are good at a time: a new one ends the oldest.
+/// Limit of valid access tokens of one grant: a new one replaces the oldest.
 const MAX_ACCESS_TOKENS: usize = 4;
-/// How many clients a user may have let in at a time: a new one ends the oldest.
+/// Limit of grants of one user: a new one replaces the oldest.
 const MAX_GRANTS_PER_USER: usize = 64;
-/// How tokens begin, so that people (and programs that look for leaks) know what they found.
+/// Prefixes of tokens, so that people and secret scanners recognize them.
 pub(super) const ACCESS_PREFIX: &str = "wharf_at_";
 const REFRESH_PREFIX: &str = "wharf_rt_";
 
-/// A refusal.
+/// OAuth error response: status, code and description.
 struct OAuthRefusal(StatusCode, &'static str, &'static str);
 
 type OAuthResult<T> = Result<Result<T, OAuthRefusal>, Error>;
@@ -46,14 +46,14 @@ const UNKNOWN_CLIENT: OAuthRefusal = OAuthRefusal(
     "the client is not registered here (any more), or its secret is wrong",
 );
 
-/// The same for all that is wrong with a code, so that nobody learns what is right about it.
+/// The same error for all invalid codes, so that it reveals nothing about them.
 const BAD_CODE: OAuthRefusal =
     invalid_grant("the code is unknown, used, too old, or of another request: start again");
 const BAD_REFRESH: OAuthRefusal =
     invalid_grant("the refresh token is unknown, used or ended: the user must sign in again");
 
 impl ProxyState {
-    /// Gives tokens for a code, or for a refresh token.
+    /// Issues tokens for a code or a refresh token.
     pub(super) async fn token(&self, parts: &Parts, body: &Bytes) -> Result<ProxyResponse, Error> {
         let (form, client) = match self.authenticate(parts, body).await? {
             Ok(known) => known,
@@ -79,7 +79,7 @@ impl ProxyState {
         })
     }
 
-    /// Ends what a token stands for (RFC 7009).
+    /// Revokes a token (RFC 7009).
     pub(super) async fn revoke(&self, parts: &Parts, body: &Bytes) -> Result<ProxyResponse, Error> {
         let (form, client) = match self.authenticate(parts, body).await? {
             Ok(known) => known,
@@ -88,7 +88,7 @@ impl ProxyState {
         let Some(token) = form.get("token") else {
             return Ok(refusal_response(parts, &invalid_request("token is missing")));
         };
-        // What is not there any more is as good as revoked.
+        // An unknown token counts as revoked.
         let done = consent_page::json(StatusCode::OK, &json!({}));
         if let Some([id, family, _]) = refresh_parts(token) {
             let kept = self.store.get::<GrantRecord>(id).await?;
@@ -109,7 +109,7 @@ impl ProxyState {
         Ok(done)
     }
 
-    /// What is asked, and which client it is that asks, if it can prove it as far as it must.
+    /// Parses the form and authenticates the client.
     async fn authenticate(&self, parts: &Parts, body: &Bytes) -> OAuthResult<(FormParams, String)> {
         let read = form(parts, body).map_err(invalid_request);
         let given = read.and_then(|form| credentials(parts, &form).map(|given| (form, given)));
@@ -117,7 +117,7 @@ impl ProxyState {
             Ok(given) => given,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        // What such a client says about itself mattered when the user was asked: it has no secret.
+        // A client with a metadata document is public. Its metadata mattered at consent only.
         if is_document_url(&id) {
             return Ok(if self.documents.is_some() { Ok((form, id)) } else { Err(UNKNOWN_CLIENT) });
         }
@@ -168,13 +168,14 @@ impl ProxyState {
         self.store.put_evicting(&id, &grant, RecordOwner(&owner, MAX_GRANTS_PER_USER), ttl).await?;
         kept.value.grant = Some(id.clone());
         if !self.store.swap(kept, Some(REDEEMED_CODE_TTL)).await? {
-            // Somebody redeemed it in the meantime: one of the two is not who it should be.
+            // Another request redeemed the code meanwhile, so one of the two is an attacker. Revoke both
+            // grants.
             self.revoke_grant(Some(&id)).await?;
             let other = self.store.get::<CodeRecord>(code).await?;
             self.revoke_grant(other.as_ref().and_then(|kept| kept.value.grant.as_deref())).await?;
             return Ok(Err(BAD_CODE));
         }
-        // The tokens are good, whatever becomes of this.
+        // The tokens are valid even if this fails.
         let _ = self.record_sign_in(client, &owner, &id).await;
         Ok(Ok(answer))
     }
@@ -191,7 +192,7 @@ impl ProxyState {
             self.revoke_grant(Some(id)).await?;
             return Ok(Err(BAD_REFRESH));
         };
-        // Whom the provider does not let in any more is not let in here.
+        // A user without access at the provider loses access here.
         if !self.is_still_authorized(id, kept, now).await? {
             self.revoke_grant(Some(id)).await?;
             return Ok(Err(BAD_REFRESH));
@@ -218,12 +219,12 @@ impl ProxyState {
         if !self.store.swap(kept, Some(ttl)).await? {
             return self.resolve_conflict(id, newest).await;
         }
-        // The tokens are good, whatever becomes of this.
+        // The tokens are valid even if this fails.
         let _ = self.touch_client(client, id).await;
         Ok(Ok(answer))
     }
 
-    /// The grant of a refresh token that is good.
+    /// Loads the grant of a valid refresh token.
     async fn validated_grant(
         &self,
         client: &str,
@@ -232,7 +233,7 @@ impl ProxyState {
         let kept = self.store.get::<GrantRecord>(id).await?;
         let is_genuine = |grant: &GrantRecord| grant.client == client && matches_digest(family, &grant.family);
         let Some(kept) = kept.filter(|kept| is_genuine(&kept.value)) else { return Ok(None) };
-        // A genuine token, but not the newest: two have it, and nobody knows who is the thief.
+        // A refresh token that was rotated out is reused: it may be stolen, so the grant is revoked.
         if !matches_digest(newest, &kept.value.newest) {
             self.revoke_grant(Some(id)).await?;
             return Ok(None);
@@ -240,14 +241,14 @@ impl ProxyState {
         Ok(Some(kept))
     }
 
-    /// How long a grant may last from now on, however often it is renewed.
+    /// Remaining lifetime of a grant, however often it is refreshed.
     fn remaining(&self, grant: &GrantRecord, now: u64) -> Option<Duration> {
         let age = Duration::from_millis(now.saturating_sub(grant.since));
         self.settings.grant_ttl.checked_sub(age)
     }
 
-    /// Somebody changed the grant in the meantime. If that was another refresh with the same token,
-    /// it is used; otherwise it is not, and can be sent again.
+    /// Handles a lost compare-and-swap. If another request used the same refresh token, the grant is
+    /// revoked; otherwise the client can retry.
     async fn resolve_conflict(&self, id: &str, newest: &str) -> OAuthResult<ProxyResponse> {
         let kept = self.store.get::<GrantRecord>(id).await?;
         if kept.is_some_and(|kept| matches_digest(newest, &kept.value.newest)) {
@@ -258,7 +259,7 @@ impl ProxyState {
         Ok(Err(BAD_REFRESH))
     }
 
-    /// New tokens of a grant that lasts for so long. The refresh token before is not good any more.
+    /// Issues new tokens of a grant and invalidates the previous refresh token (rotation).
     async fn issue(
         &self,
         grant: &mut GrantRecord,
@@ -290,7 +291,7 @@ impl ProxyState {
         ))
     }
 
-    /// Ends a grant, with all tokens of it.
+    /// Revokes a grant with all its tokens.
     async fn revoke_grant(&self, grant: Option<&str>) -> Result<(), Error> {
         if let Some(id) = grant {
             self.store.remove::<GrantRecord>(id).await?;
@@ -298,7 +299,7 @@ impl ProxyState {
         Ok(())
     }
 
-    /// The grant that an access token is of, and what the token itself is good for.
+    /// Finds the grant and the record of an access token.
     pub(super) async fn find_access_token(
         &self,
         token: &str,
@@ -313,17 +314,17 @@ impl ProxyState {
     }
 }
 
-/// Whether this is the secret of that digest.
+/// Returns true if the secret has this digest.
 fn matches_digest(secret: &str, right: &str) -> bool {
     constant_time_eq(digest(secret).as_bytes(), right.as_bytes())
 }
 
-/// The grant's name and the secret in an access token.
+/// Splits an access token into grant id and secret.
 pub(super) fn access_parts(token: &str) -> Option<(&str, &str)> {
     token.strip_prefix(ACCESS_PREFIX).filter(|it| it.len() <= 128)?.split_once('.')
 }
 
-/// The grant's name, what all its refresh tokens share, and what only this one has.
+/// Splits a refresh token into grant id, the part common to the grant, and its own secret.
 fn refresh_parts(token: &str) -> Option<[&str; 3]> {
     let (id, rest) = token.strip_prefix(REFRESH_PREFIX).filter(|it| it.len() <= 160)?.split_once('.')?;
     let (family, newest) = rest.split_once('.')?;
@@ -335,7 +336,7 @@ fn is_verifier(text: &str) -> bool {
     (43..=128).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
-/// Who a client says to be: in a header, or in the body, but not in both.
+/// Client credentials: in a header or in the body, but not in both.
 fn credentials(parts: &Parts, form: &FormParams) -> Result<(String, Option<String>), OAuthRefusal> {
     let (id, secret) = (form.get("client_id"), form.get("client_secret"));
     let mut headers = parts.headers.get_all(header::AUTHORIZATION).iter();
@@ -358,7 +359,7 @@ fn basic(value: &HeaderValue) -> Option<(String, String)> {
     let plain = BASE64_STANDARD.decode(encoded.trim()).ok()?;
     let plain = String::from_utf8(plain).ok()?;
     let (id, secret) = plain.split_once(':').filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
-    // They are encoded as in a form first (RFC 6749, 2.3.1).
+    // Both parts are form-encoded (RFC 6749, 2.3.1).
     let decode = |text: &str| {
         let pair = format!("it={text}");
         let value = form_urlencoded::parse(pair.as_bytes()).next().map(|it| it.1.into_owned());

@@ -1,4 +1,4 @@
-//! Acting for the user at the provider.
+//! Access to the identity provider on behalf of the user.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -12,19 +12,20 @@ use crate::proxy::{
     store::VersionedRecord,
 };
 
-/// A token that ends within this time is renewed before it is used, in milliseconds.
+/// Time before expiry when a token is renewed, in milliseconds.
 const RENEW_BEFORE_MS: u64 = 30_000;
-/// How long whoever renews may take before somebody else tries, in milliseconds.
+/// Lease of a renewal, after which another process may try, in milliseconds.
 const RENEWAL_LEASE_MS: u64 = 30_000;
-/// For how long a provider that let the user in is not asked again whether it still does, in milliseconds.
+/// Time after a renewal in which the provider is not asked again if the user still has access, in
+/// milliseconds.
 const RECHECK_INTERVAL_MS: u64 = 30_000;
-/// How often, and how many times, others look whether it is done.
+/// Interval and number of polls for a renewal by another process.
 const POLLING: (Duration, u32) = (Duration::from_millis(250), 140);
 
-/// The user behind a call, at the identity provider: who it is there, and what to act with.
+/// The user behind a call at the identity provider: identity and token.
 ///
-/// The token is the provider's, given to this server and to nobody else. It is not the one that the client
-/// showed, which is good here and nowhere else.
+/// The token was issued by the provider to this server only. It is not the token that the client sent,
+/// which is valid only here.
 ///
 /// ```
 /// use wharf_auth::proxy::Upstream;
@@ -33,7 +34,7 @@ const POLLING: (Duration, u32) = (Duration::from_millis(250), 140);
 /// async fn repositories(user: &Upstream) -> Result<String, wharf_model::Error> {
 ///     let token = user.token().await?;
 ///     let header = format!("Bearer {}", token.secret());
-///     // … ask the provider's API with it, as the user.
+/// … call the provider's API with it, as the user.
 /// #   drop(header);
 ///     Ok(user.identity().claim("login").unwrap_or_default().to_owned())
 /// }
@@ -45,12 +46,12 @@ pub struct Upstream {
     who: Arc<Identity>,
 }
 
-/// A token for the provider's API. It is not in its `Debug`.
+/// A token for the provider's API. Omitted from `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken(String);
 
 impl AccessToken {
-    /// The token itself: for the provider, and for nobody else.
+    /// The token itself. Send it to the provider only.
     #[must_use]
     pub fn secret(&self) -> &str {
         &self.0
@@ -68,18 +69,18 @@ impl Upstream {
         Upstream { shared, grant: name.into(), who: Arc::new(grant.who) }
     }
 
-    /// Who it is, as the provider said when they signed in.
+    /// Identity of the user at sign-in.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.who
     }
 
-    /// A token with which this server acts for the user at the provider, renewed if it is about to end.
+    /// Returns a valid token for the provider, renewed if it is about to expire.
     ///
     /// # Errors
     /// If the user must sign in again, or the provider or the store cannot be reached.
     pub async fn token(&self) -> Result<AccessToken, Error> {
-        // Looked up each time: with a new one, some providers end the one before, whoever still has it.
+        // Loaded each time: some providers revoke the previous token on renewal.
         for _ in 0..POLLING.1 {
             let kept = self.shared.store.get::<GrantRecord>(&self.grant).await?;
             let mut kept = kept.ok_or_else(access_ended)?;
@@ -90,7 +91,7 @@ impl Upstream {
             if kept.value.upstream.refresh.is_none() {
                 return Err(access_ended());
             }
-            // Only one of all processes renews: some providers take a second try for a theft.
+            // Only one process renews: some providers treat a second attempt as theft.
             if kept.value.refreshing > now {
                 sleep(POLLING.0).await;
                 continue;
@@ -107,7 +108,7 @@ impl Upstream {
 }
 
 impl ProxyState {
-    /// Renews the tokens of a grant at the provider, for whoever holds the lease.
+    /// Renews the upstream tokens of a grant. The caller holds the lease.
     async fn renew(
         &self,
         grant: &str,
@@ -116,7 +117,7 @@ impl ProxyState {
     ) -> Result<Result<UpstreamTokens, IdpError>, Error> {
         let renewed = self.idp.renew(old, now).await;
         let new = renewed.as_ref().ok().cloned();
-        // The client may renew its own tokens meanwhile.
+        // The client may refresh its own tokens concurrently.
         while let Some(mut kept) = self.store.get::<GrantRecord>(grant).await? {
             kept.value.refreshing = 0;
             if let Some(new) = &new {
@@ -133,9 +134,9 @@ impl ProxyState {
         Ok(renewed)
     }
 
-    /// Whether the provider still lets the user of a grant in, as far as it can be asked. One that does not answer, or
-    /// that is being asked already, says nothing about that. Nor is it asked all the time: a client renews as often as it
-    /// likes, and the provider would hold it against this server.
+    /// Returns true if the provider still grants access to the user, as far as it can be asked. No
+    /// response, or a renewal in flight, counts as access. Asked at a limited rate, because clients refresh
+    /// as often as they like and the provider might block this server.
     pub(super) async fn is_still_authorized(
         &self,
         id: &str,

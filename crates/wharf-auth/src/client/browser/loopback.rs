@@ -1,4 +1,4 @@
-//! Waits on the loopback interface for the browser to come back.
+//! Loopback HTTP server that receives the redirect (RFC 8252).
 
 use std::{
     convert::Infallible,
@@ -22,19 +22,19 @@ use wharf_model::{Error, ErrorKind};
 use super::page::ResultPage;
 use crate::client::browser::redirect_params::{AuthorizationResponse, parse_response};
 
-/// Where the browser is sent back to. Everything else is not here.
+/// Path of the redirect URI. Other paths return 404.
 const CALLBACK_PATH: &str = "/callback";
 
-/// So many connections at once; the others wait.
+/// Limit of concurrent connections; others wait.
 const MAX_CONNECTIONS: usize = 16;
 
-/// So long a connection may take in all.
+/// Time limit of a connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// So much of a request is read.
+/// Limit of a request's head.
 const MAX_REQUEST_BYTES: usize = 16 << 10;
 
-/// A place on this machine that a browser can be sent back to.
+/// Loopback listener for the redirect.
 #[derive(Debug)]
 pub struct Loopback {
     listener: TcpListener,
@@ -42,10 +42,10 @@ pub struct Loopback {
 }
 
 impl Loopback {
-    /// Listens at `port` of 127.0.0.1; 0 lets the system choose one.
+    /// Listens on `port` of 127.0.0.1; 0 selects a free port.
     ///
     /// # Errors
-    /// If the port is taken.
+    /// If the port is in use.
     pub async fn bind(port: u16) -> Result<Self, Error> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
             .await
@@ -60,14 +60,14 @@ impl Loopback {
         Ok(Loopback { listener, port })
     }
 
-    /// What the authorization server is told to send the browser to.
+    /// Redirect URI for the authorization request.
     #[must_use]
     pub fn redirect_uri(&self) -> String {
         format!("http://127.0.0.1:{}{CALLBACK_PATH}", self.port)
     }
 
-    /// Waits for the answer to `state`, and shows the browser a page. All else is turned away, and
-    /// nothing is heard any more once the answer is here.
+    /// Waits for the redirect with this `state`, and shows a result page. Other requests are rejected. The
+    /// listener closes after the redirect.
     pub async fn wait_for_response(self, state: &str) -> AuthorizationResponse {
         let handler = Arc::new(CallbackHandler {
             port: self.port,
@@ -80,7 +80,7 @@ impl Loopback {
                 accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                     match accepted {
                         Ok((stream, _)) => _ = connections.spawn(serve(handler.clone(), stream)),
-                        // Out of descriptors, for one: it may get better.
+                        // For example, no file descriptors: it may recover.
                         Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                     }
                 }
@@ -94,14 +94,14 @@ impl Loopback {
     }
 }
 
-/// What is waited for.
+/// State of one authorization.
 struct CallbackHandler {
     port: u16,
     state: String,
     answered: Mutex<bool>,
 }
 
-/// Serves one request. The answer counts once its page is written.
+/// Serves one connection. The redirect counts once its page has been written.
 async fn serve(handler: Arc<CallbackHandler>, stream: TcpStream) -> Option<AuthorizationResponse> {
     let found = Arc::new(Mutex::new(None));
     let keep = found.clone();
@@ -115,14 +115,14 @@ async fn serve(handler: Arc<CallbackHandler>, stream: TcpStream) -> Option<Autho
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(CONNECTION_TIMEOUT).max_buf_size(MAX_REQUEST_BYTES);
     let serving = server.keep_alive(false).serve_connection(TokioIo::new(stream), service);
-    // Whether the page was read is the browser's affair.
+    // A failed write does not matter: the redirect has been received.
     let _ = timeout(CONNECTION_TIMEOUT, serving).await;
     found.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 impl CallbackHandler {
     fn respond(&self, request: &Request<Incoming>) -> (ResultPage, Option<AuthorizationResponse>) {
-        // A name of somebody else's that leads here is not us.
+        // Protection against DNS rebinding.
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
         let ours = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
         if !host.is_some_and(|host| ours.iter().any(|it| it == host)) {

@@ -1,5 +1,4 @@
-//! Sends whoever sits at this machine to an authorization server with a browser, and waits on the
-//! loopback interface until they come back.
+//! Opens the authorization page in the user's browser, and receives the redirect on the loopback interface.
 
 mod loopback;
 mod open;
@@ -24,36 +23,36 @@ pub use crate::client::browser::redirect_params::AuthorizationResponse;
 pub use loopback::Loopback;
 pub use open::{OpenError, open, checked_url};
 
-/// How long somebody may take to log in.
+/// Default time limit of a login.
 const LOGIN_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// What there is to tell whoever is to visit a page.
+/// Notice for the user.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Notice<'a> {
-    /// A browser was started at the page.
+    /// A browser was started with the page.
     Opened {
         /// The page.
         url: &'a str,
     },
-    /// Nothing was started: the page must be opened by hand, here or elsewhere.
+    /// No browser was started: the user must open the page.
     OpenIt {
         /// The page.
         url: &'a str,
     },
-    /// What was started did not work: the page that was told must be opened by hand.
+    /// The started browser failed: the user must open the page of the previous notice.
     DidNotOpen,
-    /// What was pasted is not the answer that is waited for; the text says why.
+    /// The pasted text is not a valid redirect; the string is the reason.
     NotThis(&'static str),
 }
 
 type NoticeHandler = Arc<dyn Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync>;
 type PasteHandler = Arc<dyn Fn() -> BoxFuture<Option<String>> + Send + Sync>;
 
-/// Sends people to authorization servers with their browser.
+/// User agent that opens the user's browser.
 ///
-/// The browser comes back to a port of 127.0.0.1, where nothing but the one answer that belongs to the
-/// question is heard. No shell sees an address, and only `http` and `https` are opened.
+/// The redirect goes to a port of 127.0.0.1, which accepts only the redirect with the request's `state`. No
+/// shell sees a URL, and only `http` and `https` are opened.
 ///
 /// ```
 /// use wharf_auth::client::browser::{Browser, Notice};
@@ -75,16 +74,16 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Tells whoever is there what to do by `notify`.
+    /// Creates a user agent that passes notices to `tell`.
     pub fn new(notify: impl Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync + 'static) -> Self {
         Browser { notify: Arc::new(notify), paste: None, opens_browser: true, port: None, timeout: LOGIN_TIMEOUT }
     }
 
-    /// Tells whoever reads stderr what to do.
+    /// Creates a user agent that writes notices to stderr.
     #[must_use]
     pub fn on_stderr() -> Self {
         Browser::new(|to, notice| {
-            // What others write must not steer a terminal.
+            // Escaped, because remote text must not control the terminal.
             let issuer = to.issuer.escape_debug();
             let text = match notice {
                 Notice::Opened { url } => {
@@ -100,23 +99,23 @@ impl Browser {
         })
     }
 
-    /// Starts no browser; the address is only told.
+    /// Opens no browser; the user gets the URL only.
     #[must_use]
     pub fn by_hand(mut self) -> Self {
         self.opens_browser = false;
         self
     }
 
-    /// Comes back to this port, for authorization servers that must know it beforehand. Without it the
-    /// system chooses one.
+    /// Listens on this port, for authorization servers that require a fixed redirect URI. By default, the
+    /// system selects one.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// Asks for the address that the browser ended at, where none could be started here: one on
-    /// another machine does not reach this one. Who gives nothing is not asked again.
+    /// Prompts for the redirected URL if no browser could be started: a browser on another machine cannot
+    /// reach this one. `None` ends the prompts.
     #[must_use]
     pub fn paste<F, A>(mut self, ask: F) -> Self
     where
@@ -127,7 +126,7 @@ impl Browser {
         self
     }
 
-    /// How long somebody may take; 5 minutes without it.
+    /// Sets the time limit of a login: 5 minutes by default.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -138,7 +137,7 @@ impl Browser {
         if let Some(port) = self.port {
             return Loopback::bind(port).await;
         }
-        // The authorization server may know the last one, and compare it to the letter.
+        // The authorization server may have registered the last redirect URI, and compare it exactly.
         if let Some(port) = last.and_then(port_of)
             && let Ok(loopback) = Loopback::bind(port).await
             && last == Some(loopback.redirect_uri().as_str())
@@ -156,7 +155,7 @@ impl Browser {
         tokio::task::spawn_blocking(move || open::start(&url).ok()).await.ok().flatten()
     }
 
-    /// Opens the page, says so, and takes what is pasted if nothing opens here.
+    /// Opens the page and notifies the user. Reads a pasted URL if no browser opens.
     async fn send(&self, url: &str, to: &AuthorizationRequest) -> RedirectParams {
         match self.start(url).await {
             Some(started) => {
@@ -180,13 +179,13 @@ impl Browser {
     }
 }
 
-/// The port of a redirect URI on this machine.
+/// Port of a loopback redirect URI.
 fn port_of(redirect_uri: &str) -> Option<u16> {
     let url = Url::parse(redirect_uri).ok()?;
     url.port().filter(|_| url.host_str() == Some("127.0.0.1"))
 }
 
-/// The query of an address, or the text itself if somebody copied no more than that.
+/// Query of a pasted URL, or the text itself if only the query was copied.
 fn query_of(pasted: &str) -> &str {
     let text = pasted.trim();
     let text = text.split('#').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Opens a page in the user's browser. No shell ever sees the address.
+//! Opens a page in the user's browser without a shell.
 
 use std::{
     env,
@@ -11,22 +11,22 @@ use std::{
 
 use url::Url;
 
-/// No address that a browser should open is longer.
+/// Longest URL that is opened.
 const MAX_URL_BYTES: usize = 16 << 10;
 
-/// How long a program has to say that it cannot open anything. Afterwards it is taken to work.
+/// Time in which a program can report failure. Afterwards it counts as running.
 const FAILURE_WINDOW: Duration = Duration::from_secs(2);
 
-/// What a shell could take for more than a letter. Some systems' own openers are shell scripts.
+/// Characters with a meaning in a shell. Some systems' openers are shell scripts.
 const SHELL_CHARACTERS: &[u8] = b"$`'\"\\()<>{}[]|;*!^~ ";
 
-/// Why a page was not opened.
+/// Error of opening a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The address is none that may be opened; the text says why.
+    /// The URL may not be opened; the string is the reason.
     Address(&'static str),
-    /// There is no browser that could be started, or no screen to show it on.
+    /// There is no browser, or no display.
     NoBrowser,
 }
 
@@ -41,8 +41,8 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// The address as a browser may be given it: `http` or `https`, with a host and without a user,
-/// and every letter that means something to a shell spelled as `%XX`.
+/// Checks and encodes a URL for a browser: `http` or `https`, with a host, without a user, and with all
+/// shell characters percent-encoded.
 ///
 /// ```
 /// use wharf_auth::client::browser::checked_url;
@@ -54,7 +54,7 @@ impl std::error::Error for OpenError {}
 /// ```
 ///
 /// # Errors
-/// If it is anything else.
+/// If the URL is anything else.
 pub fn checked_url(address: &str) -> Result<String, OpenError> {
     if address.len() > MAX_URL_BYTES {
         return Err(OpenError::Address("it is too long"));
@@ -83,7 +83,7 @@ pub fn checked_url(address: &str) -> Result<String, OpenError> {
     Ok(format!("{}://{host}{port}{}", url.scheme(), percent_encoded(rest)))
 }
 
-/// The text, with whatever means something to a shell as `%XX`.
+/// Percent-encodes all shell characters.
 fn percent_encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -97,17 +97,17 @@ fn percent_encoded(text: &str) -> String {
     out
 }
 
-/// Opens `address` in the user's browser: that of `$BROWSER`, else what the system has.
+/// Opens `address` in the user's browser: `$BROWSER`, or the system's default.
 ///
 /// # Errors
-/// If the address may not be opened, or nothing could be started, or there is no screen. It waits up
-/// to two seconds to find that out, so it belongs into a thread of its own.
+/// If the URL is not allowed, or there is no browser or display. Blocks for up to two seconds, so call it
+/// in a thread of its own.
 pub fn open(address: &str) -> Result<(), OpenError> {
     let started = start(address)?;
     if started.is_running() { Ok(()) } else { Err(OpenError::NoBrowser) }
 }
 
-/// Starts a browser at `address`.
+/// Starts a browser with `address`.
 pub(super) fn start(address: &str) -> Result<BrowserProcess, OpenError> {
     let address = checked_url(address)?;
     let programs = programs(&|name| env::var_os(name)).into_iter();
@@ -115,11 +115,11 @@ pub(super) fn start(address: &str) -> Result<BrowserProcess, OpenError> {
     started.next().ok_or(OpenError::NoBrowser)
 }
 
-/// A browser that was started, or a program that finds one.
+/// A started browser, or a program that opens one.
 pub(super) struct BrowserProcess(Child);
 
 impl BrowserProcess {
-    /// Whether it works: it does not say within two seconds that it failed.
+    /// Returns true unless the program fails within two seconds.
     pub(super) fn is_running(mut self) -> bool {
         let deadline = Instant::now() + FAILURE_WINDOW;
         while Instant::now() < deadline {
@@ -129,21 +129,21 @@ impl BrowserProcess {
                 Err(_) => break,
             }
         }
-        // It lives as long as it likes; somebody must wait for its end all the same.
+        // The child must be waited for, to avoid a zombie process.
         let waiting = thread::Builder::new().name("browser".into());
         let _ = waiting.spawn(move || self.0.wait());
         true
     }
 }
 
-/// A program, and what it is given before the address.
+/// A program and its argument before the URL.
 #[derive(Debug, PartialEq, Eq)]
 struct BrowserProgram {
     name: OsString,
     first: Option<&'static str>,
 }
 
-/// The programs to try, in their order; none where nobody would see a browser.
+/// Programs to try, in order; none without a display.
 fn programs(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<BrowserProgram> {
     let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let plain = |name: OsString| BrowserProgram { name, first: None };
@@ -151,11 +151,11 @@ fn programs(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<BrowserProgram> 
         return split_browser_list(&browser).into_iter().map(plain).collect();
     }
     if cfg!(windows) {
-        // `start` belongs to cmd, which would read the address once more; this does not.
+        // `start` would need cmd, which parses the URL again; this does not.
         let name = OsString::from("rundll32.exe");
         return vec![BrowserProgram { name, first: Some("url.dll,FileProtocolHandler") }];
     }
-    // Whoever came over the network does not sit before this screen.
+    // A remote (SSH) user does not see this display.
     let is_remote = set("SSH_CONNECTION") || set("SSH_TTY");
     if cfg!(target_os = "macos") {
         return if is_remote { Vec::new() } else { vec![plain("open".into())] };
@@ -164,8 +164,7 @@ fn programs(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<BrowserProgram> 
     if screen { vec![plain("xdg-open".into())] } else { Vec::new() }
 }
 
-/// `$BROWSER` names programs, with colons between them. Options and `%s` in it are not understood,
-/// because that would take a shell.
+/// Splits `$BROWSER` at colons. Options and `%s` are not supported, because they would need a shell.
 fn split_browser_list(browser: &OsString) -> Vec<OsString> {
     match browser.to_str() {
         Some(names) if !cfg!(windows) => {

@@ -1,4 +1,4 @@
-//! The page that a browser shows at the end of the way. Nothing that came with the request is in it.
+//! HTML page that the browser shows after the redirect. It contains nothing from the request.
 
 use bytes::Bytes;
 use http::{
@@ -16,18 +16,18 @@ border-radius:12px;box-shadow:0 1px 4px #0002;max-width:28rem}h1{font-size:1.35r
 p{margin:0}@media(prefers-color-scheme:dark){body{color:#e6eaf0;background:#14181d}\
 main{background:#1e242b}}";
 
-/// What a page says.
+/// Pages by result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResultPage {
-    /// The answer is in.
+    /// The redirect contained a code.
     Done,
-    /// The answer is in, and it is no.
+    /// The redirect contained an error.
     Refused,
-    /// This was no answer to what was asked.
+    /// The request does not belong to this login.
     Unexpected,
-    /// There is nothing here.
+    /// Unknown path.
     NotFound,
-    /// Only GET is understood.
+    /// Only GET is allowed.
     MethodNotAllowed,
 }
 

@@ -1,4 +1,4 @@
-//! What an authorization server sends back with the browser.
+//! Parsing of the authorization response in the redirect.
 
 use std::fmt;
 
@@ -6,39 +6,39 @@ use url::form_urlencoded;
 
 use crate::jose::constant_time_eq;
 
-/// No answer is longer.
+/// Longest accepted query.
 const MAX_QUERY_BYTES: usize = 8 << 10;
 
-/// Nor has more parts.
+/// Limit of parameters.
 const MAX_PARAMETERS: usize = 32;
 
-/// What an authorization server sent back with the browser. It was asked for: its `state` is ours.
+/// Authorization response whose `state` has been validated.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthorizationResponse {
-    /// The query, as it came.
+    /// The query, unchanged.
     pub query: String,
-    /// Whether it says no.
+    /// The response is an error.
     pub is_error: bool,
 }
 
-/// Codes are secret.
+/// Omits the query: a code is a secret.
 impl fmt::Debug for AuthorizationResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answer").field("is_refusal", &self.is_error).finish_non_exhaustive()
     }
 }
 
-/// Why something is no answer to what was asked.
+/// Reason why a query is not the expected response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResponseMismatch {
-    /// It is none at all: too long, or neither a code nor an error, or one of them twice.
+    /// Malformed: too long, neither code nor error, or a duplicate.
     Malformed,
-    /// It answers another question than ours.
+    /// The `state` is different.
     StateMismatch,
 }
 
-/// Reads a query. Nothing in it is believed unless its `state` is the one that was sent.
+/// Parses a query. Nothing in it is trusted unless its `state` is the expected one (CSRF).
 pub(super) fn parse_response(query: &str, state: &str) -> Result<AuthorizationResponse, ResponseMismatch> {
     if query.len() > MAX_QUERY_BYTES || state.is_empty() {
         return Err(ResponseMismatch::Malformed);
@@ -47,7 +47,7 @@ pub(super) fn parse_response(query: &str, state: &str) -> Result<AuthorizationRe
     if parts.len() > MAX_PARAMETERS {
         return Err(ResponseMismatch::Malformed);
     }
-    // What stands there twice could be read in two ways.
+    // Duplicates are ambiguous.
     let unique = |name: &str| {
         let mut found = parts.iter().filter(|(known, _)| known == name).map(|(_, value)| value);
         match (found.next(), found.next()) {

@@ -1,4 +1,4 @@
-//! A visit, from the question to the answer.
+//! Tests of one authorization in a browser.
 
 use std::sync::Mutex;
 
@@ -15,7 +15,7 @@ fn destination(url: &str) -> AuthorizationRequest {
     AuthorizationRequest { url: url.parse().unwrap(), state, issuer, server }
 }
 
-/// A browser that opens nothing, and all that it told.
+/// A user agent that opens nothing, with its notices.
 fn by_hand() -> (Browser, Arc<Mutex<Vec<String>>>) {
     let notices: Arc<Mutex<Vec<String>>> = Arc::default();
     let keep = notices.clone();
@@ -59,7 +59,7 @@ async fn the_port_of_the_last_visit_is_used_again() {
     let first = browser.prepare(None).await.unwrap().redirect_uri().to_owned();
     let again = browser.prepare(Some(&first)).await.unwrap();
     assert_eq!(again.redirect_uri(), first);
-    // While one listens there, the next listens elsewhere; what is not ours is not listened at.
+    // A port in use, or a redirect URI of another path, is not reused.
     assert_ne!(browser.prepare(Some(&first)).await.unwrap().redirect_uri(), first);
     let foreign = first.replace("/callback", "/other");
     drop(again);
@@ -82,7 +82,7 @@ async fn an_address_can_be_pasted() {
     let callback = session.visit(destination("https://as.example/authorize")).await.unwrap();
     assert_eq!(callback.get("code"), Some("c0de"));
     let notices = notices.lock().unwrap();
-    assert!(notices[1..].iter().all(|it| it.contains("another login")) && notices.len() == 3, "{told:?}");
+    assert!(notices[1..].iter().all(|it| it.contains("another login")) && notices.len() == 3, "{notices:?}");
 }
 
 #[tokio::test(start_paused = true)]

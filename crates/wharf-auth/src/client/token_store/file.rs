@@ -1,5 +1,5 @@
-//! Where logins are kept between runs: a file that only its owner can read, sealed by a key in the
-//! system's keychain where there is one.
+//! Token store in a file that only its owner can read, encrypted with a key in the system's keychain if
+//! there is one.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -21,14 +21,14 @@ use crate::client::{Login, LoginKey, StoreLock, TokenStore};
 
 pub use crate::client::token_store::keychain::Keychain;
 
-/// How long one process waits for the others to be done with the file.
+/// Time limit for the locks of other processes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Logins in a file that only its owner can read.
+/// Token store in a file that only its owner can read.
 ///
-/// The file is replaced in one step, locked against other processes, and refused if others could have
-/// read it. With a [`Keychain`], each login in it is sealed by a key that the keychain keeps; where the
-/// keychain does not answer when the file is made, the file does without.
+/// The file is replaced atomically, locked against other processes, and rejected if other users could read
+/// it. With a [`Keychain`], each login is encrypted with a key from the keychain. If the keychain fails
+/// when the file is created, the file stays unencrypted.
 ///
 /// ```
 /// use wharf_auth::client::FileTokenStore;
@@ -41,27 +41,28 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
 pub struct FileTokenStore {
     path: Arc<Path>,
     keychain: Option<Keychain>,
-    /// The key that the keychain gave last. It opens, if it still does, and never seals.
+    /// Last key from the keychain. It is used for decryption first, and for encryption only if it decrypts
+    /// the file.
     key: Arc<Mutex<Option<EncryptionKey>>>,
 }
 
 impl FileTokenStore {
-    /// In this file, which need not exist yet. Its folder is made for its owner only.
+    /// Uses this file, which need not exist. Its folder is created for the owner only.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        // The keychain knows its key by the name, which has to be the same wherever a process runs.
+        // The keychain entry is named after the path, so it must not depend on the working directory.
         let path = std::path::absolute(&path).unwrap_or(path);
         FileTokenStore { path: path.into(), keychain: None, key: Arc::default() }
     }
 
-    /// Where a program called `name` keeps its logins on this system: beside what it remembers of its
-    /// runs, and not with its settings, which people copy and publish.
+    /// Default path for a program called `name`: with its state, and not with its settings, which people
+    /// copy and publish.
     ///
-    /// None if the environment does not say where the user is at home.
+    /// None if the home folder is unknown.
     #[must_use]
     pub fn usual(name: &str) -> Option<PathBuf> {
-        // The rules for these variables ask that what is not absolute is ignored.
+        // The XDG specification requires to ignore relative paths.
         let set = |name| env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
         let folder = if cfg!(windows) {
             set("LOCALAPPDATA")?
@@ -73,32 +74,32 @@ impl FileTokenStore {
         Some(folder.join(name).join("logins.json"))
     }
 
-    /// Seals what is in the file by a key in this keychain, if it answers.
+    /// Encrypts the file with a key from this keychain, if it is available.
     #[must_use]
     pub fn keychain(mut self, keychain: Keychain) -> Self {
         self.keychain = Some(keychain);
         self
     }
 
-    /// The file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether a key in the keychain seals what is in the file.
+    /// Returns true if the file is encrypted.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         self.token_file().is_ok_and(|token_file| token_file.is_some_and(|it| it.sealed))
     }
 
-    /// The login at `server` from `issuer`. It blocks, as all below do.
+    /// Reads the login at `server` from `issuer`. Blocks, as all methods below.
     fn get(&self, server: &str, issuer: &str) -> Result<Option<Value>, TokenFileError> {
         let Some(token_file) = self.token_file()? else { return Ok(None) };
         token_file.entry(server, issuer).map(|entry| self.open(entry)).transpose()
     }
 
-    /// Whose logins are here. No key is needed to tell.
+    /// Keys of the stored logins. Needs no decryption.
     fn keys(&self) -> Result<Vec<LoginKey>, TokenFileError> {
         let logins = self.token_file()?.map(|token_file| token_file.logins).unwrap_or_default();
         Ok(logins.into_iter().map(|it| LoginKey::new(it.server, it.issuer)).collect())
@@ -128,7 +129,7 @@ impl FileTokenStore {
         self.write(&token_file)
     }
 
-    /// Whether there was one.
+    /// Returns true if the login existed.
     fn remove_entry(&self, server: &str, issuer: &str) -> Result<bool, TokenFileError> {
         if self.token_file()?.is_none() {
             return Ok(false);
@@ -144,7 +145,7 @@ impl FileTokenStore {
         }
         crate::client::token_store::owner_only_file::remove(&self.path)?;
         if let Some(keychain) = self.keychain.as_ref().filter(|_| token_file.sealed) {
-            // A key that opens nothing harms nobody.
+            // A leftover key is harmless.
             let _ = keychain.remove(&self.path);
             self.cache_key(None);
         }
@@ -168,23 +169,23 @@ impl FileTokenStore {
         if let Some(login) = entry.open(cached_key.as_ref()) {
             return Ok(login);
         }
-        // Another process may have begun anew since, with another key.
+        // Another process may have created the file again with another key.
         let key = self.fetch_key()?;
         entry.open(key.as_ref()).ok_or_else(|| self.missing_key())
     }
 
-    /// The key that seals what is on the shelf: others could not open what another one seals.
+    /// The key that encrypts the file. Another key would lock out the other processes.
     fn key_for(&self, token_file: &TokenFile) -> Result<EncryptionKey, TokenFileError> {
         let opens = |key: &EncryptionKey| token_file.logins.iter().any(|entry| entry.open(Some(key)).is_some());
-        // What was just renewed must be kept even if the keychain has been locked since.
+        // The cached key first, so that renewed tokens are saved even if the keychain is locked now.
         if let Some(key) = self.cached_key().filter(opens) {
             return Ok(key);
         }
-        // A keychain that is locked says no more than one that is empty, so no new key is made here.
+        // A locked keychain looks like an empty one, so no new key is created here.
         self.fetch_key()?.ok_or_else(|| self.missing_key())
     }
 
-    /// The key, if the keychain has one.
+    /// Reads the key from the keychain.
     fn fetch_key(&self) -> Result<Option<EncryptionKey>, TokenFileError> {
         let Some(keychain) = &self.keychain else {
             return Err(self.keychain_failed(&KeychainError("it is not to be used".to_owned())));
@@ -196,7 +197,7 @@ impl FileTokenStore {
         Ok(key)
     }
 
-    /// A new key, which the keychain keeps.
+    /// Creates a key in the keychain.
     fn new_key(&self) -> Result<EncryptionKey, KeychainError> {
         let Some(keychain) = &self.keychain else { return Err(KeychainError("there is none".to_owned())) };
         let mut bytes = [0; 32];
@@ -232,7 +233,7 @@ impl FileTokenStore {
 }
 
 impl FileTokenStore {
-    /// Does `work` in a thread: files, locks and keychains make it wait.
+    /// Runs `work` in a blocking thread: files, locks and keychains block.
     fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&FileTokenStore) -> Result<T, TokenFileError> + Send + 'static,
@@ -252,7 +253,7 @@ impl TokenStore for FileTokenStore {
         self.run_blocking(move |token_store| {
             let Some(login) = token_store.get(&key.server, &key.issuer)? else { return Ok(None) };
             let login: Option<Login> = serde_json::from_value(login).ok();
-            // What stands inside goes before what stands outside, which nothing seals.
+            // The decrypted key counts, because the outer one is not protected.
             let login = login.filter(|login| login.key == key);
             login.map(Some).ok_or_else(|| {
                 TokenFileError::at(&token_store.path, &"a login in it cannot be read: log out, and log in anew")
@@ -278,7 +279,7 @@ impl TokenStore for FileTokenStore {
         self.run_blocking(FileTokenStore::keys)
     }
 
-    /// One renewal at a time, of whichever login: they take a moment only.
+    /// One lock for all logins: a renewal is short.
     fn lock(&self, _: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
         self.run_blocking(|token_store| {
             crate::client::token_store::owner_only_file::make_folder(&token_store.path)?;
@@ -288,7 +289,7 @@ impl TokenStore for FileTokenStore {
     }
 }
 
-/// What is wrong with the file, and what to do.
+/// Error of the token file, with the remedy.
 #[derive(Debug)]
 pub(crate) struct TokenFileError(String);
 

@@ -1,4 +1,4 @@
-//! What is in a file of logins, and how one of them is sealed.
+//! Format of the token file, and encryption (AEAD) of its entries.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::{
@@ -10,21 +10,21 @@ use serde_json::Value;
 
 use crate::client::token_store::keychain::EncryptionKey;
 
-/// What every file says of itself.
+/// Version of the file format.
 const VERSION: u32 = 1;
 
-/// All logins of a file.
+/// Content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TokenFile {
     version: u32,
-    /// Whether a key in the system's keychain seals what is here.
+    /// The entries are encrypted with a key from the system's keychain.
     #[serde(default)]
     pub(crate) sealed: bool,
     #[serde(default)]
     pub(crate) logins: Vec<FileEntry>,
 }
 
-/// One login. Whose it is can be read without the key, so that nobody is asked for one in vain.
+/// One login. Server and issuer are readable without the key, so that listing needs no keychain prompt.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct FileEntry {
     pub(crate) server: String,
@@ -39,7 +39,7 @@ pub(crate) enum EntryContent {
     Sealed(String),
 }
 
-/// What is inside is secret.
+/// Omits the content, which is secret.
 impl std::fmt::Debug for FileEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Entry")
@@ -54,7 +54,7 @@ impl TokenFile {
         TokenFile { version: VERSION, sealed, logins: Vec::new() }
     }
 
-    /// Reads a file; the text of a problem never has what is in it.
+    /// Parses a file. The error never contains the content.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let token_file: TokenFile = serde_json::from_str(text)
             .map_err(|_| "it is no file of logins: move it away, and log in anew")?;
@@ -68,13 +68,13 @@ impl TokenFile {
         self.logins.iter().find(|it| it.server == server && it.issuer == issuer)
     }
 
-    /// Puts the entry in the place of the one for the same server and issuer.
+    /// Replaces the entry of the same server and issuer.
     pub(crate) fn put(&mut self, entry: FileEntry) {
         self.remove(&entry.server, &entry.issuer);
         self.logins.push(entry);
     }
 
-    /// Whether there was one.
+    /// Returns true if the entry existed.
     pub(crate) fn remove(&mut self, server: &str, issuer: &str) -> bool {
         let before = self.logins.len();
         self.logins.retain(|it| it.server != server || it.issuer != issuer);
@@ -83,13 +83,13 @@ impl TokenFile {
 }
 
 impl FileEntry {
-    /// With what is in it open to whoever can read the file.
+    /// Creates an unencrypted entry.
     pub(crate) fn plain(server: &str, issuer: &str, login: Value) -> Self {
         let login = EntryContent::Plain(login);
         FileEntry { server: server.to_owned(), issuer: issuer.to_owned(), login }
     }
 
-    /// With what is in it sealed.
+    /// Creates an encrypted entry.
     pub(crate) fn sealed(server: &str, issuer: &str, login: &Value, key: &EncryptionKey) -> Option<Self> {
         let mut bytes = [0; NONCE_LEN];
         SystemRandom::new().fill(&mut bytes).ok()?;
@@ -102,7 +102,7 @@ impl FileEntry {
         Some(FileEntry { server: server.to_owned(), issuer: issuer.to_owned(), login })
     }
 
-    /// What is in it, if the key is right and nobody changed anything.
+    /// Decrypts the content; none if the key is wrong or the entry was modified.
     pub(crate) fn open(&self, key: Option<&EncryptionKey>) -> Option<Value> {
         let text = match &self.login {
             EntryContent::Plain(login) => return Some(login.clone()),
@@ -117,7 +117,7 @@ impl FileEntry {
     }
 }
 
-/// A login that is moved to another server's place does not open there.
+/// Associated data: an entry copied to another server or issuer does not decrypt.
 fn associated_data(server: &str, issuer: &str) -> Vec<u8> {
     format!("{}:{server}{issuer}", server.len()).into_bytes()
 }

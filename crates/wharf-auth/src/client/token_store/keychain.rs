@@ -1,5 +1,5 @@
-//! A key in the system's keychain, by the system's own program for it. The key travels over stdin and
-//! stdout only: others can read command lines.
+//! Key in the system's keychain, accessed with the system's own program. The key is passed by stdin and
+//! stdout only, because other users can read command lines.
 
 use std::{
     ffi::OsString,
@@ -14,19 +14,19 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::digest;
 
-/// Somebody may have to unlock the keychain first.
+/// The user may have to unlock the keychain first.
 const COMMAND_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What the key is kept under.
+/// Service name of the entry.
 const SERVICE: &str = "wharf";
 
-/// What people see of it.
+/// Label of the entry, for display.
 const LABEL: &str = "Wharf logins";
 
-/// What `security` says when there is no such thing.
+/// Exit code of `security` for a missing entry.
 const NOT_FOUND: i32 = 44;
 
-/// Never shown.
+/// Key of the token file. Omitted from `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct EncryptionKey(pub(crate) [u8; 32]);
 
@@ -36,10 +36,10 @@ impl fmt::Debug for EncryptionKey {
     }
 }
 
-/// A keychain of the system's: the Secret Service by `secret-tool`, or that of macOS by `security`.
+/// The system's keychain: the Secret Service by `secret-tool`, or the macOS keychain by `security`.
 ///
-/// It keeps one small key, which seals the file that the logins are in. Keychains bound how much one
-/// entry may hold, and logins are longer than that.
+/// It stores one key, which encrypts the token file. Keychains limit the size of an entry, and logins are
+/// larger.
 #[derive(Clone, Debug)]
 pub struct Keychain {
     kind: KeychainKind,
@@ -52,12 +52,12 @@ enum KeychainKind {
     Security,
 }
 
-/// Why a keychain gave nothing.
+/// Error of a keychain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeychainError(pub(crate) String);
 
 impl Keychain {
-    /// The one that this system has, if we know how to ask it. Whether it answers is seen later.
+    /// The system's keychain, if it is supported. Errors appear on first use.
     #[must_use]
     pub fn of_system() -> Option<Self> {
         if cfg!(target_os = "macos") {
@@ -69,19 +69,19 @@ impl Keychain {
         }
     }
 
-    /// The Secret Service, by this program: `secret-tool` of libsecret.
+    /// The Secret Service, accessed with this program: `secret-tool` of libsecret.
     #[must_use]
     pub fn secret_tool(program: impl Into<OsString>) -> Self {
         Keychain { kind: KeychainKind::SecretTool, program: program.into() }
     }
 
-    /// The keychain of macOS, by this program: its `security`.
+    /// The macOS keychain, accessed with this program: `security`.
     #[must_use]
     pub fn security(program: impl Into<OsString>) -> Self {
         Keychain { kind: KeychainKind::Security, program: program.into() }
     }
 
-    /// The key for `file`, if there is one.
+    /// Reads the key for `file`, if there is one.
     pub(crate) fn get(&self, file: &Path) -> Result<Option<EncryptionKey>, KeychainError> {
         let account = account(file);
         let output = match self.kind {
@@ -105,7 +105,7 @@ impl Keychain {
         key.map(Some).ok_or_else(|| KeychainError(format!("its entry {LABEL:?} holds no key")))
     }
 
-    /// Keeps the key for `file`, and looks whether it is there.
+    /// Stores the key for `file`, and reads it back.
     pub(crate) fn put(&self, file: &Path, key: &EncryptionKey) -> Result<(), KeychainError> {
         let account = account(file);
         let secret = URL_SAFE_NO_PAD.encode(key.0);
@@ -115,7 +115,7 @@ impl Keychain {
                 let words = ["store", &label, "service", SERVICE, "account", &account];
                 self.run(&words, &secret)?
             }
-            // Its own prompt reads command lines from stdin. Nothing in this one needs quotes.
+            // Interactive mode reads commands from stdin. Nothing in this command needs quotes.
             KeychainKind::Security => {
                 let line = format!(
                     "add-generic-password -U -s {SERVICE} -a {account} -l \"{LABEL}\" -w {secret}\n"
@@ -130,7 +130,7 @@ impl Keychain {
         }
     }
 
-    /// Forgets the key for `file`.
+    /// Removes the key for `file`.
     pub(crate) fn remove(&self, file: &Path) -> Result<(), KeychainError> {
         let account = account(file);
         match self.kind {
@@ -146,14 +146,14 @@ impl Keychain {
 
     fn run(&self, words: &[&str], input: &str) -> Result<CommandOutput, KeychainError> {
         let mut command = Command::new(&self.program);
-        // Messages in a language that we know.
+        // Messages in English.
         command.args(words).env("LC_ALL", "C");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let program = self.program.to_string_lossy();
         let mut child = command.spawn().map_err(|error| KeychainError(format!("{program}: {error}")))?;
         let (out, err) = (read_in_thread(child.stdout.take()), read_in_thread(child.stderr.take()));
         if let Some(mut stdin) = child.stdin.take() {
-            // One that does not read says why itself.
+            // A program that does not read stdin reports its own error.
             let _ = stdin.write_all(input.as_bytes());
         }
         let status = wait_with_timeout(&mut child).ok_or_else(|| KeychainError(format!("{program} does not end")))?;
@@ -178,7 +178,7 @@ impl CommandOutput {
     }
 }
 
-/// Reads in a thread, so that a program that writes much does not stand still.
+/// Reads in a thread, so that a full pipe does not block the program.
 fn read_in_thread(from: Option<impl std::io::Read + Send + 'static>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -187,7 +187,7 @@ fn read_in_thread(from: Option<impl std::io::Read + Send + 'static>) -> thread::
     })
 }
 
-/// How it ended. One that does not is killed.
+/// Waits for the exit status; kills the program after the time limit.
 fn wait_with_timeout(child: &mut Child) -> Option<ExitStatus> {
     let deadline = Instant::now() + COMMAND_TIMEOUT;
     while Instant::now() < deadline {
@@ -201,7 +201,7 @@ fn wait_with_timeout(child: &mut Child) -> Option<ExitStatus> {
     None
 }
 
-/// A name for the file that needs no quotes anywhere.
+/// Account name for the file that needs no quotes.
 fn account(file: &Path) -> String {
     let digest = digest::digest(&digest::SHA256, file.as_os_str().as_encoded_bytes());
     URL_SAFE_NO_PAD.encode(&digest.as_ref()[..12]).replace('-', "_")

@@ -1,4 +1,4 @@
-//! Where logins are kept.
+//! Storage of logins.
 
 pub(crate) mod file;
 pub(crate) mod file_format;
@@ -15,37 +15,37 @@ use wharf_model::{BoxFuture, Error};
 
 use crate::client::{Login, LoginKey};
 
-/// Keeps logins: in memory, in a file, in the system's keychain. What it keeps are secrets.
+/// Stores logins: in memory, in a file, in the system's keychain. They contain secrets.
 pub trait TokenStore: Send + Sync + 'static {
-    /// The login that was saved under `key`.
+    /// Loads the login with this key.
     fn load(&self, key: &LoginKey) -> BoxFuture<Result<Option<Login>, Error>>;
 
-    /// Keeps `login` under its own key, instead of what was there.
+    /// Saves `login`, replacing the one with the same key.
     fn save(&self, login: &Login) -> BoxFuture<Result<(), Error>>;
 
-    /// Forgets what was saved under `key`, if anything was.
+    /// Removes the login with this key, if it exists.
     fn remove(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>>;
 
-    /// The keys of all logins.
+    /// Lists the keys of all logins.
     fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>>;
 
-    /// Keeps everybody else who shares the vault from renewing this login, until what it gives is
-    /// dropped: many issuers take a refresh token once, and end the login if it comes again. Whoever
-    /// holds it loads the login anew, because somebody else may have renewed it meanwhile.
+    /// Locks this login for renewal until the lock is dropped. With refresh token rotation, an issuer
+    /// accepts a refresh token once and revokes the login on reuse. Load the login again after locking,
+    /// because another process may have renewed it.
     ///
-    /// A vault that only one client uses need not do anything.
+    /// A store that only one client uses need not lock.
     fn lock(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
         let _ = key;
         Box::pin(async { Ok(StoreLock::default()) })
     }
 }
 
-/// Keeps others out until it is dropped ([`TokenStore::lock`]).
+/// Lock of a login, released on drop ([`TokenStore::lock`]).
 #[derive(Default)]
 pub struct StoreLock(Option<Box<dyn Send + Sync>>);
 
 impl StoreLock {
-    /// Others are kept out for as long as `lock` lives.
+    /// Creates a lock that is held as long as `lock` lives.
     pub fn new(lock: impl Send + Sync + 'static) -> StoreLock {
         StoreLock(Some(Box::new(lock)))
     }
@@ -79,7 +79,7 @@ impl<V: TokenStore + ?Sized> TokenStore for Arc<V> {
     }
 }
 
-/// Keeps logins for as long as the program runs. Its clones are the same vault.
+/// Token store in memory. Clones share the content.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -99,7 +99,7 @@ pub struct MemoryTokenStore(Arc<MemoryState>);
 #[derive(Debug, Default)]
 struct MemoryState {
     logins: Mutex<BTreeMap<LoginKey, Login>>,
-    /// Who renews a login holds its lock.
+    /// Renewal locks by login.
     locks: Mutex<BTreeMap<LoginKey, Arc<tokio::sync::Mutex<()>>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Files that nobody but their owner can read.
+//! Files that only their owner can read.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -10,10 +10,10 @@ use std::{
 
 use crate::client::token_store::file::TokenFileError;
 
-/// No such file is longer.
+/// Limit of the file size.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
-/// The text of the file, if there is one.
+/// Reads the file, if it exists.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, TokenFileError> {
     let file = match options().read(true).open(path) {
         Ok(file) => file,
@@ -31,7 +31,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, TokenFileError> {
     Ok(Some(text))
 }
 
-/// Replaces the file in one step: nobody ever reads half of it.
+/// Replaces the file atomically: readers never see a partial file.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), TokenFileError> {
     if is_symlink(path) {
         return Err(symlink_error(path));
@@ -56,7 +56,7 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Removes the file, if there is one.
+/// Removes the file, if it exists.
 pub(crate) fn remove(path: &Path) -> Result<(), TokenFileError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(TokenFileError::at(path, &error)),
@@ -64,11 +64,11 @@ pub(crate) fn remove(path: &Path) -> Result<(), TokenFileError> {
     }
 }
 
-/// One process at a time, until it is dropped.
+/// Lock between processes, released on drop.
 #[derive(Debug)]
 pub(crate) struct FileLock(#[expect(dead_code, reason = "closing it lets the next one in")] File);
 
-/// Waits until no other process has the lock of this name at the file.
+/// Waits for the lock with this name.
 pub(crate) fn lock(path: &Path, name: &str, timeout: Duration) -> Result<FileLock, TokenFileError> {
     let path = sibling_path(path, name);
     let opened = options().write(true).create(true).truncate(false).open(&path);
@@ -92,7 +92,7 @@ pub(crate) fn lock(path: &Path, name: &str, timeout: Duration) -> Result<FileLoc
     }
 }
 
-/// `logins.json` and `lock` make `logins.json.lock`.
+/// `logins.json` and `lock` give `logins.json.lock`.
 fn sibling_path(path: &Path, end: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".");
@@ -108,7 +108,7 @@ fn symlink_error(path: &Path) -> TokenFileError {
     TokenFileError::at(path, &"it is a link, and logins are not kept behind links: remove it")
 }
 
-/// Makes the folder of `path`, for its owner only. One that others may write to is of no use.
+/// Creates the folder of `path` for its owner only. Fails if other users can write to it.
 #[cfg(unix)]
 pub(crate) fn make_folder(path: &Path) -> Result<(), TokenFileError> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -126,7 +126,7 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), TokenFileError> {
     Ok(())
 }
 
-/// Makes the folder of `path`. Folders of a user's own are theirs alone on Windows.
+/// Creates the folder of `path`. On Windows, a user's folders are private by default.
 #[cfg(not(unix))]
 pub(crate) fn make_folder(path: &Path) -> Result<(), TokenFileError> {
     let folder = folder(path);
@@ -137,7 +137,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Neither follows a link nor waits for the other end of a pipe; what is made is its owner's.
+/// Options that neither follow symbolic links nor block on pipes; new files are for the owner only.
 #[cfg(unix)]
 fn options() -> OpenOptions {
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -152,7 +152,7 @@ fn options() -> OpenOptions {
     OpenOptions::new()
 }
 
-/// Looks at the file that is open, and not at a name that may lead elsewhere by now.
+/// Checks the open file and not its name, which may have been replaced (TOCTOU).
 #[cfg(unix)]
 fn check_permissions(file: &File, path: &Path) -> Result<(), TokenFileError> {
     use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,4 @@
-//! The file of logins, as other processes and other users meet it.
+//! Tests of the token file: other processes, other users, keychains.
 
 use std::{fs, path::PathBuf};
 
@@ -63,7 +63,7 @@ async fn a_vault_gives_back_what_it_was_given() {
     token_store.save(&login).await.unwrap();
     assert_eq!(token_store.list().await.unwrap(), std::slice::from_ref(&login.key));
     assert_eq!(token_store.load(&login.key).await.unwrap().as_ref(), Some(&login));
-    // Moved to another server's place, it is no login there.
+    // Copied to another server's entry, it is rejected.
     let text = fs::read_to_string(folder.file()).unwrap();
     let moved = text.replacen(SERVER, "https://evil.example", 1);
     fs::write(folder.file(), moved).unwrap();
@@ -82,7 +82,7 @@ async fn one_renewal_at_a_time() {
         crate::client::token_store::owner_only_file::lock(&folder.file(), "renewal", Duration::ZERO)
     };
     assert!(at_once().unwrap_err().0.contains("another process"));
-    // What is kept can be read and written all the same.
+    // The store can be read and written meanwhile.
     token_store.save(&Login::new(key.clone())).await.unwrap();
     drop(lock);
     assert!(at_once().is_ok());
@@ -193,7 +193,7 @@ mod unix {
         assert!(token_store.put(SERVER, ISSUER, json!(2)).unwrap_err().0.contains("link"));
     }
 
-    /// A program that keeps a key in a file, and notes what it was called with.
+    /// A keychain program that stores a key in a file, and logs its arguments.
     fn fake(folder: &TempFolder, script: &str) -> PathBuf {
         fs::create_dir_all(&folder.0).unwrap();
         let path = folder.0.join("keychain");
@@ -224,7 +224,7 @@ mod unix {
         let account = lines[1].strip_prefix("lookup service wharf account ").unwrap();
         let stored = format!("store --label=Wharf logins service wharf account {account}");
         assert_eq!(lines, [stored.as_str(), lines[1], lines[1]]);
-        // Without the keychain it stays shut, and says why; forgetting needs no key.
+        // Without the keychain, reading fails with the reason; removing needs no key.
         let shut = FileTokenStore::at(folder.file());
         assert!(shut.get(SERVER, ISSUER).unwrap_err().0.contains("keychain"));
         fs::rename(folder.0.join("key"), folder.0.join("lost")).unwrap();
@@ -245,7 +245,7 @@ mod unix {
         let login = |issuer: &str| Login::new(LoginKey::new(SERVER, issuer));
         let (first, second) = (login(ISSUER), login("https://other.example"));
         ours.save(&first).await.unwrap();
-        // The last login goes, and the key with it; the next one has another.
+        // The last login is removed together with the key; the next one gets a new key.
         theirs.remove(&first.key).await.unwrap();
         theirs.save(&second).await.unwrap();
         assert_eq!(ours.load(&second.key).await.unwrap(), Some(second.clone()));
@@ -271,7 +271,7 @@ mod unix {
         let secret = fs::read_to_string(&key).unwrap();
         fs::remove_file(&key).unwrap();
 
-        // Whoever has the key goes on; whoever has it not seals nothing that nobody could open.
+        // A process with the key continues; a process without it does not encrypt with a new one.
         ours.save(&second).await.unwrap();
         let before = fs::read_to_string(folder.file()).unwrap();
         let error = process().save(&first).await.unwrap_err();
@@ -315,7 +315,7 @@ mod unix {
         for keychain in [
             Keychain::secret_tool("/no/such/program"),
             Keychain::secret_tool("false"),
-            // It takes everything, and keeps nothing.
+            // Accepts everything and stores nothing.
             Keychain::security("true"),
         ] {
             let token_store = FileTokenStore::at(folder.file()).keychain(keychain);
