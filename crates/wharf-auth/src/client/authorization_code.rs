@@ -81,18 +81,17 @@ impl AuthorizationFlow<'_> {
     async fn endpoint_url(&self) -> Result<Url, Error> {
         let issuer = excerpt(&self.auth_server.issuer);
         let Some(endpoint) = &self.auth_server.authorization_endpoint else {
-            return Err(failed(format!("{issuer:?} has no page where people could be asked")));
+            return Err(failed(format!("the authorization server {issuer:?} has no authorization endpoint")));
         };
         let methods = self.auth_server.code_challenge_methods_supported.as_deref();
         if !methods.unwrap_or_default().iter().any(|it| it == "S256") {
             return Err(failed(format!(
-                "The authorization server {issuer:?} does not say that it knows PKCE with S256: codes \
-                 that it sends could be stolen, so it is not used"
+                "the authorization server {issuer:?} does not announce PKCE with S256, which protects codes against theft: it is not used"
             )));
         }
         let bad = |why: &str| {
             failed(format!(
-                "{issuer:?} wants people sent to {:?}, and nobody is: {why}",
+                "the authorization endpoint of {issuer:?} is not opened ({:?}): {why}",
                 excerpt(endpoint)
             ))
         };
@@ -105,11 +104,11 @@ impl AuthorizationFlow<'_> {
             _ => false,
         };
         if !is_safe || !url.username().is_empty() || url.password().is_some() {
-            return Err(bad("only https:// is opened"));
+            return Err(bad("only https:// is allowed"));
         }
         // Duplicate parameters could override ours: some servers use the first one.
         if let Some((name, _)) = url.query_pairs().find(|(name, _)| REQUEST_PARAMETERS.contains(&&**name)) {
-            return Err(bad(&format!("it says `{name}`, which is ours to say")));
+            return Err(bad(&format!("it contains the request parameter `{name}`")));
         }
         // A browser can reach private networks, so the same SSRF check applies to it.
         self.fetch.check_reachable(url.as_str()).await.map_err(|error| bad(&error.to_string()))?;
@@ -148,8 +147,7 @@ fn validated_code(callback: &RedirectParams, state: &str, auth_server: &AuthServ
     let received = callback.get("state").unwrap_or_default();
     if !constant_time_eq(received.as_bytes(), state.as_bytes()) {
         return Err(failed(
-            "Whoever came back from the authorization server is not who was sent there (`state` \
-             differs); try again"
+            "the authorization response does not belong to this request (`state` differs); try again"
                 .into(),
         ));
     }
@@ -160,7 +158,7 @@ fn validated_code(callback: &RedirectParams, state: &str, auth_server: &AuthServ
     };
     if !is_from_issuer {
         return Err(failed(format!(
-            "What came back does not say that it is from {:?} (`iss`): it was not used",
+            "the authorization response is not from {:?} (`iss`): it was not used",
             excerpt(&auth_server.issuer)
         )));
     }
@@ -176,7 +174,7 @@ fn validated_code(callback: &RedirectParams, state: &str, auth_server: &AuthServ
     }
     match callback.get("code") {
         Some(code) if !code.is_empty() => Ok(code.to_owned()),
-        _ => Err(failed("The authorization server sent no code back; try again".into())),
+        _ => Err(failed("the authorization server returned no code; try again".into())),
     }
 }
 

@@ -46,7 +46,7 @@ impl Assertion {
                 let read = path.clone();
                 let text = tokio::task::spawn_blocking(move || std::fs::read_to_string(read)).await;
                 let bad = |why: String| {
-                    failed(format!("The token in {} cannot be read: {why}", path.display()))
+                    failed(format!("cannot read the token in {}: {why}", path.display()))
                 };
                 let text = text.map_err(|error| bad(error.to_string()))?;
                 text.map(|it| it.trim().to_owned()).map_err(|error| bad(error.to_string()))
@@ -144,7 +144,7 @@ impl AuthorizationFlow<'_> {
     fn configured_client(&self) -> Result<ClientIdentity, Error> {
         let client = self.config.client.as_ref();
         client.map(|it| it.identity(self.auth_server)).ok_or_else(|| {
-            failed("This way in needs a client id; say which with `Auth::client`".into())
+            failed("this grant needs a client id: set it with `Auth::client`".into())
         })
     }
 
@@ -171,7 +171,7 @@ impl AuthorizationFlow<'_> {
             Some(ID_JAG) => Ok(granted.access_token),
             other => {
                 let got = excerpt(other.unwrap_or("nothing"));
-                let problem = format!("{url} gave {got:?} instead of an identity assertion grant");
+                let problem = format!("{url} returned {got:?} instead of an identity assertion grant");
                 Err(failed(problem).into())
             }
         }

@@ -38,7 +38,7 @@ pub(super) async fn discover_resource(fetch: &Fetch, server: &Url, hint: Option<
         return match fetch_json::<ResourceDocument>(fetch, hint).await? {
             Some(document) => validated(server, document, hint),
             None => Err(failed(format!(
-                "{} says that its metadata is at {:?}, but there is none",
+                "{} names {:?} as its metadata, but there is none",
                 display_url(server),
                 excerpt(hint)
             ))),
@@ -66,7 +66,7 @@ pub(super) async fn discover_resource(fetch: &Fetch, server: &Url, hint: Option<
 fn validated(server: &Url, document: ResourceDocument, location: &str) -> Result<DiscoveredResource, Error> {
     if !describes(&document.resource, server, location) {
         return Err(failed(format!(
-            "The metadata of {} is for {:?}, which is another server: nothing was sent to anybody it names",
+            "the metadata of {} is for {:?}, which is another server: it was not used",
             display_url(server),
             excerpt(&document.resource)
         )));
@@ -120,7 +120,7 @@ pub(super) async fn auth_server(fetch: &Fetch, issuer: &str) -> Result<AuthServe
         let Some(document) = fetch_json::<AuthServerMetadata>(fetch, &location).await? else { continue };
         if document.issuer != issuer {
             return Err(failed(format!(
-                "The metadata of the authorization server {:?} says that it is {:?}: it is not used",
+                "the metadata of the authorization server {:?} names the issuer {:?}: it is not used",
                 excerpt(issuer),
                 excerpt(&document.issuer)
             )));
@@ -128,7 +128,7 @@ pub(super) async fn auth_server(fetch: &Fetch, issuer: &str) -> Result<AuthServe
         return Ok(document);
     }
     Err(failed(format!(
-        "The authorization server {:?} publishes no metadata that we know of",
+        "the authorization server {:?} publishes no metadata (RFC 8414, OpenID Connect Discovery)",
         excerpt(issuer)
     )))
 }
@@ -143,7 +143,7 @@ pub(super) async fn own_auth_server(fetch: &Fetch, server: &Url) -> Result<AuthS
         // The exact spelling of the issuer is not known here, but it must be this server.
         if document.issuer.strip_suffix('/').unwrap_or(&document.issuer) != origin {
             return Err(failed(format!(
-                "The metadata of {origin} says that it is {:?}: it is not used",
+                "the metadata of {origin} names the issuer {:?}: it is not used",
                 excerpt(&document.issuer)
             )));
         }
@@ -164,11 +164,11 @@ pub(super) async fn own_auth_server(fetch: &Fetch, server: &Url) -> Result<AuthS
 
 pub(super) fn issuer_url(issuer: &str) -> Result<Url, Error> {
     let bad = |why: &str| {
-        failed(format!("The authorization server {:?} is not asked: {why}", excerpt(issuer)))
+        failed(format!("invalid issuer {:?}: {why}", excerpt(issuer)))
     };
     // The issuer is shown to the user: characters that could disguise it are rejected.
     if !issuer.bytes().all(|it| it.is_ascii_graphic()) {
-        return Err(bad("an issuer has no blanks, no control characters and ASCII letters only"));
+        return Err(bad("an issuer has no spaces or control characters, and ASCII letters only"));
     }
     let url = Url::parse(issuer).map_err(|error| bad(&error.to_string()))?;
     if !url.username().is_empty() || url.password().is_some() {

@@ -65,7 +65,7 @@ impl DpopProver {
         }
         let header = json!({"typ": "dpop+jwt", "jwk": self.key.public_jwk()});
         let proof = self.key.sign(&header, &Value::Object(claims));
-        proof.map_err(|error| failed(format!("No proof could be made: {error}")))
+        proof.map_err(|error| failed(format!("cannot sign the DPoP proof: {error}")))
     }
 
     /// Stores the nonce for the origin of `url`.
@@ -86,7 +86,7 @@ impl DpopProver {
 /// Splits a URL into its origin and the value of `htu` (no query, no fragment).
 fn origin_and_target(url: &str) -> Result<(String, String), Error> {
     let mut url =
-        Url::parse(url).map_err(|error| failed(format!("No proof for a URL: {error}")))?;
+        Url::parse(url).map_err(|error| failed(format!("cannot create a DPoP proof: invalid URL: {error}")))?;
     url.set_query(None);
     url.set_fragment(None);
     Ok((url.origin().ascii_serialization(), url.to_string()))

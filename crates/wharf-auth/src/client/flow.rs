@@ -29,7 +29,7 @@ impl AuthorizationFlow<'_> {
     /// Obtains tokens with the configured grant.
     pub(super) async fn authorize(&self, login: &mut Login) -> Result<Tokens, Error> {
         let granted = match &self.config.grant {
-            GrantType::Bearer(_) => return Err(failed("A fixed token cannot be replaced".into())),
+            GrantType::Bearer(_) => return Err(failed("a fixed token cannot be renewed".into())),
             GrantType::Code(user_agent) => self.authorize_with_code(user_agent, login).await,
             GrantType::ClientCredentials => self.authorize_with_client_credentials().await,
             GrantType::Enterprise(enterprise) => self.authorize_with_enterprise(enterprise).await,
@@ -40,7 +40,7 @@ impl AuthorizationFlow<'_> {
 
     /// Refreshes the tokens without user interaction.
     pub(super) async fn refresh(&self, login: &Login) -> Result<Tokens, TokenError> {
-        let refused = || failed("There is nothing to refresh".into());
+        let refused = || failed("there is no refresh token".into());
         let before = login.tokens.as_ref().ok_or_else(refused)?;
         let refresh = before.refresh.clone().ok_or_else(refused)?;
         let identity = self.client_identity(login).ok_or_else(refused)?;

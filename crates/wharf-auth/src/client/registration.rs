@@ -23,8 +23,7 @@ pub(super) async fn register(
 ) -> Result<Registration, Error> {
     let Some(endpoint) = &auth_server.registration_endpoint else {
         return Err(failed(format!(
-            "The authorization server {:?} does not take clients that it does not know; register this \
-             client there by hand, and use the client id that it gives",
+            "the authorization server {:?} does not support dynamic client registration; register this client by hand, and use its client id",
             excerpt(&auth_server.issuer)
         )));
     };
@@ -42,14 +41,14 @@ pub(super) async fn register(
     let answer = fetch.post(endpoint, headers, Bytes::from(body.to_string())).await?;
     if !answer.status.is_success() {
         let problem = error_from(&answer).into_error();
-        return Err(failed(format!("This client was not registered: {problem}")));
+        return Err(failed(format!("client registration failed: {problem}")));
     }
     let response: RegistrationResponse = answer.json()?;
     let (secret, shown) =
         (response.client_secret.as_deref(), response.token_endpoint_auth_method.as_deref());
     if exceeds_limit([Some(response.client_id.as_str()), secret, shown]) {
         let problem =
-            "This client was not registered: what it is to be called is too long to be kept";
+            "client registration failed: the client id or secret is too long";
         return Err(failed(problem.into()));
     }
     Ok(Registration {

@@ -31,7 +31,7 @@ impl TokenManagerCore {
     fn issuer_mismatch(&self, named: &str, ours: &str) -> Error {
         failed(format!(
             "{} names the authorization server {:?}, but this client's credentials are for {ours:?}: \
-             nothing was sent there; if they are for both, say so for each with `Auth::issuer` \
+             nothing was sent there; if they are valid for both, name each with `Auth::issuer` \
              (`wharf auth login --issuer`)",
             discovery::display_url(&self.server),
             excerpt(named),
@@ -52,7 +52,7 @@ impl TokenManagerCore {
             None => Err(failed(format!(
                 "{server} names {named:?} as its authorization server. A client secret, a key or an \
                  assertion is sent only to an authorization server that you name, so nothing was sent: \
-                 if yours is for this one, say so with `--issuer {named}` (`Auth::issuer({named:?})`)",
+                 if yours is for this one, name it with `--issuer {named}` (`Auth::issuer({named:?})`)",
             ))),
         }
     }

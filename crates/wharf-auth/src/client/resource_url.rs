@@ -24,7 +24,7 @@ pub(super) fn server_url(text: &str) -> Result<Url, Error> {
     let shown = text.split(['?', '#']).next().unwrap_or_default();
     let shown = shown.rsplit_once('@').map_or(shown, |(_, rest)| rest).to_owned();
     let bad = |why: &str| {
-        let problem = format!("There is no way into {:?}: {why}", excerpt(&shown));
+        let problem = format!("cannot authorize at {:?}: {why}", excerpt(&shown));
         Error::new(ErrorKind::InvalidParams).with_message(problem)
     };
     let text = text.trim();
@@ -39,7 +39,7 @@ pub(super) fn server_url(text: &str) -> Result<Url, Error> {
         return Err(bad("authorization is for http:// and https://"));
     }
     if url.scheme() == "http" && !is_loopback(&url) {
-        return Err(bad("tokens could be read on the way there; use https://"));
+        return Err(bad("tokens would be sent unencrypted; use https://"));
     }
     let _ = url.set_username("");
     let _ = url.set_password(None);

@@ -132,12 +132,12 @@ impl OAuthEndpoint<'_> {
         }
         let granted: TokenResponse = answer.json().map_err(Error::from)?;
         if !is_header_safe(&granted.access_token) {
-            let problem = format!("{} gave a token that no header can carry", answer.url());
+            let problem = format!("{} returned a token that does not fit in a header", answer.url());
             return Err(failed(problem).into());
         }
         let (refresh, scope) = (granted.refresh_token.as_deref(), granted.scope.as_deref());
         if exceeds_limit([Some(granted.access_token.as_str()), refresh, scope]) {
-            let problem = format!("{} gave a token that is too long to be kept", answer.url());
+            let problem = format!("{} returned a token that is too long", answer.url());
             return Err(failed(problem).into());
         }
         Ok(granted)
@@ -215,7 +215,7 @@ impl OAuthEndpoint<'_> {
             head["kid"] = kid.into();
         }
         key.sign(&head, &claims)
-            .map_err(|error| failed(format!("The client's key cannot sign: {error}")))
+            .map_err(|error| failed(format!("cannot sign the client assertion: {error}")))
     }
 }
 
@@ -234,8 +234,7 @@ impl TokenResponse {
         let bound = match (kind.to_ascii_lowercase().as_str(), proof) {
             ("bearer", BindingPolicy::Required) => {
                 return Err(failed(
-                    "The token is not bound to the key of this client, as it has to be (DPoP): it was \
-                     not used"
+                    "the token is not bound to this client's key although DPoP is required: it was not used"
                         .into(),
                 ));
             }
@@ -243,7 +242,7 @@ impl TokenResponse {
             ("dpop", BindingPolicy::Possible | BindingPolicy::Required) => true,
             _ => {
                 let problem =
-                    format!("The token is of type {:?}, which we cannot use", excerpt(&kind));
+                    format!("unsupported token type {:?}", excerpt(&kind));
                 return Err(failed(problem));
             }
         };
@@ -276,7 +275,7 @@ fn is_client_rejected(answer: &FetchResponse) -> bool {
 pub(super) fn error_from(answer: &FetchResponse) -> TokenError {
     let (url, status) = (answer.url(), answer.status);
     let Ok(response) = answer.json::<ErrorResponse>() else {
-        return failed(format!("{url} answered with {status}")).into();
+        return failed(format!("{url} returned {status}")).into();
     };
     let why = response.error_description.map_or(String::new(), |it| format!(" ({})", sanitized(&it)));
     let problem = format!("{url} refused: {}{why}", sanitized(&response.error));
@@ -314,7 +313,7 @@ fn basic(client_id: &str, secret: &str) -> Result<HeaderValue, Error> {
 
 fn header(text: &str) -> Result<HeaderValue, Error> {
     let mut value =
-        HeaderValue::from_str(text).map_err(|_| failed("A credential fits no header".into()))?;
+        HeaderValue::from_str(text).map_err(|_| failed("a credential contains characters that are not allowed in a header".into()))?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -117,7 +117,7 @@ impl TokenManager {
         let request = RenewalRequest { requirement: AuthRequirement::default(), interactive: true, refresh: false, early: true };
         self.0.renew_with_timeout(request).await?;
         let login = self.0.state().login.clone();
-        login.ok_or_else(|| failed("A fixed token is shown as it is: there is no login".into()))
+        login.ok_or_else(|| failed("a fixed token has no login".into()))
     }
 }
 
@@ -275,7 +275,7 @@ impl TokenManagerCore {
     async fn renew_with_timeout(&self, request: RenewalRequest) -> Result<bool, Error> {
         timeout(LOGIN_TIMEOUT, self.renew(request)).await.unwrap_or_else(|_| {
             let server = discovery::display_url(&self.server);
-            Err(failed(format!("Getting into {server} took longer than {LOGIN_TIMEOUT:?}; try again")))
+            Err(failed(format!("authorization at {server} timed out after {LOGIN_TIMEOUT:?}; try again")))
         })
     }
 

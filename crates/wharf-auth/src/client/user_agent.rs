@@ -48,7 +48,7 @@ pub struct AuthorizationRequest {
 /// Omits URL and state.
 impl fmt::Debug for AuthorizationRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Destination")
+        f.debug_struct("AuthorizationRequest")
             .field("issuer", &self.issuer)
             .field("server", &self.server)
             .finish_non_exhaustive()

@@ -63,7 +63,7 @@ impl Default for Connector {
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dialer")
+        f.debug_struct("Connector")
             .field("loopback", &self.loopback)
             .field("private", &self.private)
             .finish_non_exhaustive()
@@ -106,7 +106,7 @@ impl Connector {
         match tls.connect(target.name(), stream).await {
             Ok(stream) => Ok(Box::new(stream)),
             Err(error) => {
-                Err(FetchError::Unreachable(format!("{target} cannot be trusted ({error})")))
+                Err(FetchError::Unreachable(format!("TLS handshake with {target} failed: {error}")))
             }
         }
     }
@@ -121,7 +121,7 @@ impl Connector {
             TargetHost::Name(name) => {
                 let found = self.resolver.resolve(name, target.port).await;
                 found.map_err(|error| {
-                    FetchError::Unreachable(format!("There is no host {name:?} ({error})"))
+                    FetchError::Unreachable(format!("cannot resolve host {name:?}: {error}"))
                 })?
             }
         };
@@ -147,10 +147,10 @@ fn forbidden(target: &TargetUrl, address: &SocketAddr) -> FetchError {
     let what = match address_class(address.ip()) {
         AddressClass::Loopback => "this machine",
         AddressClass::Private => "a private network",
-        _ => "an address that no server has",
+        _ => "a reserved address",
     };
     FetchError::Forbidden(format!(
-        "{target} is not asked: it leads to {what} ({}); only allow that if you know why",
+        "{target} was not requested: it leads to {what} ({}), which SSRF protection rejects; allow private addresses only for hosts that you trust",
         address.ip()
     ))
 }
@@ -164,10 +164,10 @@ async fn connect_first(target: &TargetUrl, addresses: &[SocketAddr]) -> Result<T
         match timeout(limit, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => why = error.to_string(),
-            Err(_) => why = "it does not answer".into(),
+            Err(_) => why = "the connection timed out".into(),
         }
     }
-    Err(FetchError::Unreachable(format!("{target} cannot be reached: {why}")))
+    Err(FetchError::Unreachable(format!("cannot connect to {target}: {why}")))
 }
 
 /// A connection, with or without TLS.

@@ -35,7 +35,7 @@ pub struct FetchResponse {
 /// Omits body and headers: both may contain tokens.
 impl fmt::Debug for FetchResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fetched")
+        f.debug_struct("FetchResponse")
             .field("url", &self.url)
             .field("status", &self.status)
             .field("bytes", &self.body.len())
@@ -52,12 +52,12 @@ impl FetchResponse {
         serde_json::from_slice(&self.body).map_err(|error| {
             let (url, status) = (&self.url, self.status);
             let kind = match error.classify() {
-                serde_json::error::Category::Data => "JSON of another shape",
-                _ => "no JSON",
+                serde_json::error::Category::Data => "unexpected JSON",
+                _ => "invalid JSON",
             };
             let (line, column) = (error.line(), error.column());
             FetchError::InvalidResponse(format!(
-                "{url} answered with {status} and {kind} (line {line}, column {column})"
+                "{url} returned {status} and {kind} (line {line}, column {column})"
             ))
         })
     }
@@ -80,7 +80,7 @@ pub(super) async fn exchange(
     limit: usize,
 ) -> Result<FetchResponse, FetchError> {
     let invalid = |error: hyper::Error| {
-        FetchError::InvalidResponse(format!("{target} does not answer as HTTP says ({error})"))
+        FetchError::InvalidResponse(format!("{target} sent an invalid HTTP response: {error}"))
     };
     let mut builder = http1::Builder::new();
     builder.max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
@@ -97,14 +97,14 @@ pub(super) async fn exchange(
 
 async fn read_body(target: &TargetUrl, mut body: Incoming, limit: usize) -> Result<Bytes, FetchError> {
     let too_large =
-        || FetchError::TooLarge(format!("{target} answered with more than {limit} bytes"));
+        || FetchError::TooLarge(format!("the response of {target} exceeds {limit} bytes"));
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
     let mut read_body = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
-            FetchError::InvalidResponse(format!("{target} broke off while it answered ({error})"))
+            FetchError::InvalidResponse(format!("the response of {target} was interrupted: {error}"))
         })?;
         let Ok(data) = frame.into_data() else { continue };
         if read_body.len() + data.len() > limit {

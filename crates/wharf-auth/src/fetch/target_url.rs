@@ -29,7 +29,7 @@ pub(super) enum TargetHost {
 impl TargetUrl {
     pub(super) fn parse(text: &str) -> Result<TargetUrl, FetchError> {
         let shown = excerpt(text.split(['?', '#']).next().unwrap_or_default()).into_owned();
-        let bad = |why: &str| FetchError::Url(format!("The URL {shown:?} cannot be used: {why}"));
+        let bad = |why: &str| FetchError::Url(format!("invalid URL {shown:?}: {why}"));
         if text.len() > MAX_URL_BYTES {
             return Err(bad("it is too long"));
         }
@@ -40,8 +40,8 @@ impl TargetUrl {
             _ => return Err(bad("it must begin with https://")),
         };
         if !url.username().is_empty() || url.password().is_some() {
-            let why = "it holds a user or a password";
-            return Err(FetchError::Url(format!("A URL cannot be used: {why}")));
+            let why = "it contains a user or a password";
+            return Err(FetchError::Url(format!("invalid URL: {why}")));
         }
         let host = match url.host() {
             Some(Host::Domain("localhost")) => TargetHost::Localhost,
@@ -52,8 +52,7 @@ impl TargetUrl {
         };
         if !encrypted && !host.is_loopback() {
             return Err(FetchError::Forbidden(format!(
-                "The URL {shown:?} is not used: what is sent there could be read on the way; it must \
-                 begin with https://"
+                "the URL {shown:?} is not allowed: the request would be unencrypted; it must begin with https://"
             )));
         }
         let port = url.port_or_known_default().unwrap_or(443);

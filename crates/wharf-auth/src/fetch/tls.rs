@@ -38,7 +38,7 @@ impl TlsSettings {
 
     pub(super) fn with_identity(&self, pem: &str, key: &str) -> Result<TlsSettings, FetchError> {
         let certificates = certificates(pem)?;
-        let no_key = |_| FetchError::Url("There is no private key in the PEM text".into());
+        let no_key = |_| FetchError::Url("no private key found in the PEM text".into());
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(no_key)?;
         let identity = Some(Arc::new(TlsIdentity { certificates, key }));
         Ok(TlsSettings { config: Arc::default(), identity, ..self.clone() })
@@ -67,7 +67,7 @@ impl TlsSettings {
         if roots.is_empty() {
             let why = found.errors.first().map_or(String::new(), |error| format!(": {error}"));
             return Err(io::Error::other(format!(
-                "this system has no list of certificates to trust{why}; SSL_CERT_FILE can name one"
+                "no root certificates found on this system{why}; set SSL_CERT_FILE"
             )));
         }
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -89,6 +89,6 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, FetchError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(FetchError::Url("There is no certificate in the PEM text".into())),
+        _ => Err(FetchError::Url("no certificate found in the PEM text".into())),
     }
 }

@@ -55,7 +55,7 @@ impl fmt::Display for JoseError {
             JoseError::UnknownAlgorithm => "the token's algorithm is not supported",
             JoseError::AlgorithmNotAllowed => "the token's algorithm is not allowed",
             JoseError::Critical => "the token needs extensions that are not supported",
-            JoseError::BadKey => "the key is broken, too weak or of an unsupported kind",
+            JoseError::BadKey => "the key is malformed, too weak or of an unsupported type",
             JoseError::WrongKey => "the key is not for this signature",
             JoseError::BadSignature => "the signature is wrong",
             JoseError::CannotSign => "signing failed",

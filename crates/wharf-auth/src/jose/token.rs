@@ -124,7 +124,7 @@ impl<'a> UnverifiedToken<'a> {
 
 impl fmt::Debug for UnverifiedToken<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unverified").field("header", &self.header).finish_non_exhaustive()
+        f.debug_struct("UnverifiedToken").field("header", &self.header).finish_non_exhaustive()
     }
 }
 
@@ -157,7 +157,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
         let mut members = Map::new();
         while let Some((name, value)) = from.next_entry::<String, Value>()? {
             if members.insert(name, value).is_some() {
-                return Err(A::Error::custom("a member is there twice"));
+                return Err(A::Error::custom("a member is repeated"));
             }
         }
         Ok(members)

@@ -34,10 +34,10 @@ impl ProxyState {
         let problem = |what: &str| Ok(consent_page::error_page(StatusCode::BAD_REQUEST, what, None));
         let form = match FormParams::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
             Ok(form) => form,
-            Err(why) => return problem(&format!("The request cannot be read: {why}.")),
+            Err(why) => return problem(&format!("The request is invalid: {why}.")),
         };
         let Some(id) = form.get("client_id") else {
-            return problem("The application did not say who it is (client_id).");
+            return problem("The application sent no client_id.");
         };
         let Some(known) = self.client(id, parts).await? else {
             return problem(
@@ -50,8 +50,7 @@ impl ProxyState {
                 && redirect::check(asked, &self.settings.schemes).is_ok()
         }) else {
             return problem(
-                "The application asked to be answered at a place that it did not register \
-                 (redirect_uri).",
+                "The application's redirect_uri is not registered.",
             );
         };
         match self.validate_request(&form, &known, target) {
@@ -69,28 +68,28 @@ impl ProxyState {
     /// Validates the request's parameters.
     fn validate_request(&self, form: &FormParams, known: &KnownClient, redirect: &str) -> Result<AuthorizationParams, AuthorizeError> {
         if form.get("request").is_some() || form.get("request_uri").is_some() {
-            return Err(("request_not_supported", "Request objects are not served here."));
+            return Err(("request_not_supported", "Request objects are not supported."));
         }
         if form.get("response_type") != Some("code") {
-            return Err(("unsupported_response_type", "Only the response type code is served."));
+            return Err(("unsupported_response_type", "Only the response type code is supported."));
         }
         if form.get("response_mode").is_some_and(|mode| mode != "query") {
-            return Err(("invalid_request", "Only the response mode query is served."));
+            return Err(("invalid_request", "Only the response mode query is supported."));
         }
         if form.get("code_challenge_method") != Some("S256") {
-            return Err(("invalid_request", "PKCE with code_challenge_method S256 is needed."));
+            return Err(("invalid_request", "PKCE with code_challenge_method S256 is required."));
         }
         let challenge = form.get("code_challenge").filter(|it| is_challenge(it));
         let challenge = challenge
-            .ok_or(("invalid_request", "PKCE with a code_challenge of 43 characters is needed."))?;
+            .ok_or(("invalid_request", "PKCE with a code_challenge of 43 characters is required."))?;
         if form.get("state").is_some_and(|state| state.len() > MAX_STATE_BYTES) {
             return Err(("invalid_request", "The state is too long."));
         }
         if form.get("prompt").is_some_and(|it| it.split(' ').any(|it| it == "none")) {
-            return Err(("consent_required", "Nobody is let in here without being asked."));
+            return Err(("consent_required", "The user's consent is required."));
         }
         if !form.resources().iter().all(|it| self.urls.is_resource(it)) {
-            return Err(("invalid_target", "The application wants access to another server."));
+            return Err(("invalid_target", "The resource is another server."));
         }
         Ok(AuthorizationParams {
             client: known.client.id.clone(),
@@ -108,7 +107,7 @@ impl ProxyState {
         let scopes: BTreeSet<String> =
             asked.split(' ').filter(|it| known.contains(*it)).map(str::to_owned).collect();
         match scopes.is_empty() && !known.is_empty() {
-            true => Err(("invalid_scope", "None of the scopes that were asked for exists here.")),
+            true => Err(("invalid_scope", "None of the requested scopes is supported.")),
             false => Ok(scopes),
         }
     }
@@ -143,14 +142,13 @@ impl ProxyState {
         let refuse = |what: &str| Ok(consent_page::error_page(StatusCode::FORBIDDEN, what, None));
         let form = match form(parts, body) {
             Ok(form) => form,
-            Err(why) => return refuse(&format!("The answer cannot be read: {why}.")),
+            Err(why) => return refuse(&format!("The response is invalid: {why}.")),
         };
         let origin = parts.headers.get(header::ORIGIN).map(HeaderValue::as_bytes);
         if origin.is_some_and(|origin| origin != self.urls.origin.as_bytes()) {
-            return refuse("This answer comes from a page of somebody else's.");
+            return refuse("This form was submitted from another site.");
         }
-        const STALE: &str = "This page was not made for this browser, was answered already, or is \
-                             too old. Start again in the application.";
+        const STALE: &str = "This page belongs to another browser, was submitted already, or has expired. Start again in the application.";
         let secret = self.cookies.read(&parts.headers, CONSENT_COOKIE);
         let ticket = secret.zip(form.get("ticket")).and_then(|(secret, ticket)| {
             let plain = self.seal.open(&context(&secret), ticket)?;
@@ -164,7 +162,7 @@ impl ProxyState {
             return refuse(STALE);
         }
         if form.get("decision") != Some("allow") {
-            return Ok(self.error_page(&asked, "access_denied", "The user said no."));
+            return Ok(self.error_page(&asked, "access_denied", "The user denied access."));
         }
         self.sign_in(asked).await
     }
@@ -182,7 +180,7 @@ impl ProxyState {
         let url = match self.idp.sign_in(&params).await {
             Ok(url) => url,
             Err(refused) => {
-                tracing::warn!(why = refused.why, "the identity provider cannot be asked");
+                tracing::warn!(why = refused.why, "cannot start the sign-in at the identity provider");
                 let what = "The identity provider cannot be reached.";
                 return Ok(self.error_page(&pending.asked, "temporarily_unavailable", what));
             }
@@ -208,7 +206,7 @@ impl ProxyState {
 
     /// Redirects to the client with an error, after the user consented.
     pub(super) fn error_redirect(&self, asked: &AuthorizationParams, error: &str) -> ProxyResponse {
-        let what = "Signing in did not work.";
+        let what = "The sign-in failed.";
         match self.error_url(&asked.redirect, asked.state.as_deref(), error, what) {
             Some(url) => consent_page::redirect(&url),
             None => consent_page::error_page(StatusCode::BAD_GATEWAY, what, None),

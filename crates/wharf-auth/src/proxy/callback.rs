@@ -23,7 +23,7 @@ impl ProxyState {
         let problem = |what: &str| Ok(consent_page::error_page(StatusCode::BAD_REQUEST, what, None));
         let form = match FormParams::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
             Ok(form) => form,
-            Err(why) => return problem(&format!("The answer cannot be read: {why}.")),
+            Err(why) => return problem(&format!("The response is invalid: {why}.")),
         };
         const UNKNOWN: &str = "This browser is not signing in here, or took too long. Start again \
                                in the application.";
@@ -46,24 +46,24 @@ impl ProxyState {
     async fn finish_sign_in(&self, form: &FormParams, pending: &PendingSignIn) -> Result<ProxyResponse, Error> {
         let asked = &pending.asked;
         let failed = |why: &str, error: &str| {
-            tracing::warn!(why, "signing in at the identity provider did not work");
+            tracing::warn!(why, "sign-in at the identity provider failed");
             Ok(self.error_redirect(asked, error))
         };
         match self.idp.is_expected_issuer(form.get("iss")).await {
             Ok(true) => {}
-            Ok(false) => return failed("the answer is another issuer's", "server_error"),
+            Ok(false) => return failed("the response is from another issuer", "server_error"),
             Err(refused) => return failed(&refused.why, "temporarily_unavailable"),
         }
         match form.get("error") {
             Some("access_denied") => return Ok(self.error_redirect(asked, "access_denied")),
             Some("temporarily_unavailable") => {
-                return failed("it is not available", "temporarily_unavailable");
+                return failed("the provider is temporarily unavailable", "temporarily_unavailable");
             }
-            Some(_) => return failed("it answered with an error", "server_error"),
+            Some(_) => return failed("the provider returned an error", "server_error"),
             None => {}
         }
         let Some(code) = form.get("code") else {
-            return failed("the answer holds no code", "server_error");
+            return failed("the response has no code", "server_error");
         };
         let now = self.store.now().await?;
         let redeemed = self.idp.redeem(code, &pending.verifier, &pending.nonce, now).await;
@@ -82,7 +82,7 @@ impl ProxyState {
         let AuthorizationParams { redirect, state, .. } = &kept.asked;
         Ok(match self.client_redirect(redirect, state.as_deref(), &[("code", &code)]) {
             Some(url) => consent_page::redirect(&url),
-            None => consent_page::error_page(StatusCode::BAD_REQUEST, "There is no way back.", None),
+            None => consent_page::error_page(StatusCode::BAD_REQUEST, "The redirect URI is invalid.", None),
         })
     }
 }

@@ -89,7 +89,7 @@ impl ClientMetadata {
             all.as_ref().is_none_or(|all| all.iter().any(|it| it == one))
         };
         if !has(&self.grant_types, "authorization_code") || !has(&self.response_types, "code") {
-            return no("only the grant type authorization_code with response type code is served");
+            return no("only the grant type authorization_code with response type code is supported");
         }
         Ok(())
     }
@@ -313,7 +313,7 @@ impl ClientDocuments {
 
 impl fmt::Debug for ClientDocuments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Documents").finish_non_exhaustive()
+        f.debug_struct("ClientDocuments").finish_non_exhaustive()
     }
 }
 

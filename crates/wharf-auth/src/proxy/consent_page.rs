@@ -61,13 +61,12 @@ pub(super) fn consent(request: &ConsentRequest<'_>) -> ProxyResponse {
     );
     let _ = match request.publisher {
         Some(host) => write!(text, " It is published by <b>{}</b>.</p>", sanitized(host, 200)),
-        None => write!(text, " Nobody has checked that name.</p>"),
+        None => write!(text, " This name is not verified.</p>"),
     };
     let _ = write!(text, "<p class=to>Access goes to <b>{}</b></p>", sanitized(target, 200));
     if request.is_local {
         text.push_str(
-            "<p class=warn>That is an application on your own computer. Go on only if you \
-             started it yourself, just now.</p>",
+            "<p class=warn>That is an application on your own computer. Continue only if you started it yourself, just now.</p>",
         );
     }
     list(&mut text, "It will be able to use:", request.scopes);
@@ -90,7 +89,7 @@ pub(super) fn consent(request: &ConsentRequest<'_>) -> ProxyResponse {
 pub(super) fn forward_page(url: &Url, to: &str) -> ProxyResponse {
     let link = escape(url.as_str());
     let head = format!("<meta http-equiv=refresh content=\"0;url={link}\">");
-    let text = format!("<p><a href=\"{link}\">Go on to {}</a></p>", sanitized(to, 200));
+    let text = format!("<p><a href=\"{link}\">Continue to {}</a></p>", sanitized(to, 200));
     html(StatusCode::OK, "One moment", &head, &text, "no-referrer")
 }
 

@@ -18,7 +18,7 @@ impl FormParams {
     /// Parses a query or a body; returns the reason if that fails.
     pub(super) fn parse(text: &[u8]) -> Result<Self, &'static str> {
         if text.len() > MAX_BYTES_AND_COUNT.0 {
-            return Err("there is too much of it");
+            return Err("it is too large");
         }
         let mut form = FormParams::default();
         for (count, (name, value)) in form_urlencoded::parse(text).enumerate() {
@@ -32,7 +32,7 @@ impl FormParams {
             if name == "resource" {
                 form.resources.push(value.into_owned());
             } else if form.fields.insert(name.into_owned(), value.into_owned()).is_some() {
-                return Err("a parameter is there twice");
+                return Err("a parameter is repeated");
             }
         }
         Ok(form)

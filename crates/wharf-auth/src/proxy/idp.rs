@@ -115,7 +115,7 @@ impl IdpClient {
         let mut url = Url::parse(&endpoints.authorize)
             .ok()
             .filter(|url| matches!(url.scheme(), "https" | "http"))
-            .ok_or_else(|| IdpError::new("the authorization endpoint is no URL"))?;
+            .ok_or_else(|| IdpError::new("the authorization endpoint is not a URL"))?;
         let challenge = b64(sha256(params.verifier.as_bytes()));
         let mut pairs = url.query_pairs_mut();
         pairs.append_pair("response_type", "code").append_pair("client_id", &self.provider.id);
@@ -251,7 +251,7 @@ impl IdpClient {
         let is_near = crate::fetch::is_loopback(issuer);
         let places = [&document.authorization_endpoint, &document.token_endpoint, &document.jwks_uri];
         if !is_near && places.iter().any(|url| crate::fetch::is_loopback(url)) {
-            return Err(IdpError::new("the provider says that it is on this machine"));
+            return Err(IdpError::new("the provider's metadata names a loopback address"));
         }
         if !is_near && !document.authorization_endpoint.starts_with("https://") {
             return Err(IdpError::new("the authorization endpoint must be an https URL"));
@@ -273,7 +273,7 @@ impl IdpClient {
         if document.issuer != issuer {
             let document: String = document.issuer.chars().take(200).collect();
             return Err(IdpError::new(format!(
-                "the provider calls itself {document:?}: give that as its issuer"
+                "the provider's metadata names the issuer {document:?}: configure that one"
             )));
         }
         Ok(document)
@@ -282,7 +282,7 @@ impl IdpClient {
     async fn verify_id_token(&self, token: &str) -> Result<Claims, IdpError> {
         let wrong = |why: &dyn std::fmt::Display| IdpError::new(format!("ID token: {why}"));
         let token = UnverifiedToken::parse(token).map_err(|error| wrong(&error))?;
-        let mut last = wrong(&"no key of the provider's is known");
+        let mut last = wrong(&"the provider has no matching key");
         // The keys may have been rotated: fetch them once more.
         for refetched_at in [false, true] {
             let keys = self.keys(refetched_at).await?;
@@ -331,36 +331,36 @@ impl IdpClient {
         let party = claims.text("azp");
         let wrong = |what: &str| Err(IdpError::new(format!("ID token: {what}")));
         if claims.text("iss") != Some(issuer) {
-            return wrong("it is another issuer's");
+            return wrong("it is from another issuer");
         }
         if !audience.contains(&id) || party.is_some_and(|it| it != id) {
             return wrong("it is for another client");
         }
         if audience.len() > 1 && party.is_none() {
-            return wrong("it is for several clients and does not say whose");
+            return wrong("it is for several clients, but has no azp");
         }
         if claims.time("exp").is_none_or(|exp| exp.saturating_add(CLOCK_SKEW_SECS) <= now) {
             return wrong("it has expired");
         }
         if claims.time("iat").is_some_and(|iat| iat > now.saturating_add(CLOCK_SKEW_SECS)) {
-            return wrong("it is from the future: do the clocks agree?");
+            return wrong("it was issued in the future: check the clocks");
         }
         if !constant_time_eq(claims.text("nonce").unwrap_or_default().as_bytes(), nonce.as_bytes()) {
-            return wrong("it is of another sign-in");
+            return wrong("its nonce is from another sign-in");
         }
         Ok(())
     }
 
     async fn fetch_userinfo(&self, url: &str, member: &str, access: &str) -> Result<Identity, IdpError> {
         let bearer = HeaderValue::try_from(format!("Bearer {access}"));
-        let mut bearer = bearer.map_err(|_| IdpError::new("the access token is no header"))?;
+        let mut bearer = bearer.map_err(|_| IdpError::new("the access token contains invalid characters"))?;
         bearer.set_sensitive(true);
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, bearer)]);
         let claims: Value = self.read(url, headers).await?;
         let subject = match claims.get(member) {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Number(number)) => number.to_string(),
-            _ => return Err(IdpError::new(format!("userinfo: it has no {member:?}"))),
+            _ => return Err(IdpError::new(format!("userinfo: the response has no {member:?}"))),
         };
         Ok(Identity { subject, claims })
     }
@@ -404,10 +404,10 @@ fn tokens(response: IdpTokenResponse, now: u64) -> Result<UpstreamTokens, IdpErr
 /// Rejects claims that are too large: a truncated set must not decide about access.
 fn check_size(who: Identity) -> Result<Identity, IdpError> {
     if who.subject.is_empty() || who.subject.len() > 256 {
-        return Err(IdpError::new("the provider does not say who it is"));
+        return Err(IdpError::new("the provider does not identify the user"));
     }
     if who.claims.to_string().len() > MAX_CLAIMS_BYTES {
-        return Err(IdpError::new("the provider says more than 16 KiB about the user"));
+        return Err(IdpError::new("the provider's claims about the user exceed 16 KiB"));
     }
     Ok(who)
 }
@@ -416,7 +416,7 @@ fn basic(id: &str, secret: &str) -> Result<HeaderValue, IdpError> {
     let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let text =
         format!("Basic {}", BASE64_STANDARD.encode(format!("{}:{}", encode(id), encode(secret))));
-    let mut value = HeaderValue::try_from(text).map_err(|_| IdpError::new("the id is no header"))?;
+    let mut value = HeaderValue::try_from(text).map_err(|_| IdpError::new("the client id contains invalid characters"))?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -156,7 +156,7 @@ fn parse(what: &str, text: &str) -> Result<(String, Url), String> {
         return Err(format!("{what} {text:?} must be https (or http on loopback)"));
     }
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() {
-        return Err(format!("{what} {text:?} must be no more than scheme, host and path"));
+        return Err(format!("{what} {text:?} must consist of scheme, host and path only"));
     }
     if url.as_str().trim_end_matches('/') != text {
         let normal = url.as_str().trim_end_matches('/');

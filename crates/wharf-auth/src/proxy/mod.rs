@@ -192,7 +192,7 @@ impl OAuthProxy {
     pub fn redirect_scheme(mut self, scheme: impl Into<String>) -> Self {
         let scheme = scheme.into();
         if !redirect::is_possible_scheme(&scheme) {
-            let what = format!("{scheme:?} cannot be the scheme of an application's own URLs");
+            let what = format!("{scheme:?} is not allowed as a custom redirect scheme");
             self.problem.get_or_insert(what);
         }
         self.settings.schemes.push(scheme);
@@ -284,7 +284,7 @@ impl OAuthProxy {
         let (status, what) = match error {
             Some(("invalid_request", what)) => (400, what),
             Some((_, what)) => (401, what),
-            None => (401, "A token is needed: get one where resource_metadata says"),
+            None => (401, "A token is required: see resource_metadata"),
         };
         let first = self.settings.first_scopes();
         let first: Vec<_> = first.iter().map(String::as_str).collect();
@@ -293,7 +293,7 @@ impl OAuthProxy {
 }
 
 /// Error of an unknown token.
-const UNKNOWN: (&str, &str) = ("invalid_token", "The token is not known here, or has ended");
+const UNKNOWN: (&str, &str) = ("invalid_token", "The token is unknown or has expired");
 
 impl Authenticator for OAuthProxy {
     fn admit(&self, request: &AuthRequest<'_>) -> AuthDecision {
@@ -316,7 +316,7 @@ impl Authenticator for OAuthProxy {
     }
 
     fn denied(&self, error: &Error, _request: &AuthRequest<'_>, who: &Principal) -> Vec<HeaderValue> {
-        let what = "More is needed for this than was granted";
+        let what = "The token's scopes are insufficient";
         // With the granted scopes: not every client requests them again by itself.
         let scopes: Vec<_> = who.scopes().chain(error.required_scopes()).collect();
         vec![match error.kind.is_insufficient_scope() {
@@ -352,9 +352,8 @@ impl Authenticator for OAuthProxy {
         let urls = self.urls()?;
         if stores.reach > Sharing::Process && !seal.is_shared() {
             return Err(
-                "what the OAuth proxy keeps outlives this process, and its key would not: set \
-                 `WHARF_STATE_KEY` (`openssl rand -base64 32` makes one), or give the server its \
-                 keys with `.seal(…)`"
+                "the records of the OAuth proxy outlive this process, but their encryption key would not: set \
+                 `WHARF_STATE_KEY` (`openssl rand -base64 32` makes one), or pass keys to the server with `.seal(…)`"
                     .into(),
             );
         }
@@ -365,8 +364,8 @@ impl Authenticator for OAuthProxy {
 
 async fn authenticate(shared: Arc<ProxyState>, token: &str, rejection: AuthRejection) -> AuthResult {
     let found = shared.find_access_token(token).await.map_err(|error| {
-        tracing::warn!(%error, "the OAuth proxy cannot reach what it keeps");
-        AuthRejection::new(503, "Tokens cannot be checked at the moment: try again later")
+        tracing::warn!(%error, "cannot access the store of the OAuth proxy");
+        AuthRejection::new(503, "Tokens cannot be verified at the moment: try again later")
     })?;
     let Some((kept, access)) = found else { return Err(rejection) };
     let grant = kept.value;

@@ -95,7 +95,7 @@ impl ProxyState {
             _ => self.revoke(&parts, &body).await,
         };
         let answer = answered.unwrap_or_else(|error| {
-            tracing::warn!(%error, path, "the OAuth proxy cannot reach what it keeps");
+            tracing::warn!(%error, path, "cannot access the store of the OAuth proxy");
             error_response(format, &error)
         });
         if is_for_programs { with_cors(answer) } else { answer }
@@ -117,7 +117,7 @@ impl ProxyState {
 
 impl fmt::Debug for ProxyState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk").field("site", &self.urls).finish_non_exhaustive()
+        f.debug_struct("ProxyState").field("site", &self.urls).finish_non_exhaustive()
     }
 }
 
@@ -148,8 +148,8 @@ pub(super) fn form(parts: &Parts, body: &Bytes) -> Result<FormParams, &'static s
 fn error_response(format: ErrorFormat, error: &Error) -> ProxyResponse {
     let too_much = error.kind.is_overloaded() || error.kind.is_rate_limited();
     let what = match too_much {
-        true => "Too much is going on here. Please try again in a moment.",
-        false => "This does not work at the moment. Please try again later.",
+        true => "Too many requests. Please try again in a moment.",
+        false => "The service is unavailable at the moment. Please try again later.",
     };
     let status = match too_much {
         true => StatusCode::TOO_MANY_REQUESTS,

@@ -190,7 +190,7 @@ impl EncryptedStore {
 
 impl fmt::Debug for EncryptedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shelf").finish_non_exhaustive()
+        f.debug_struct("EncryptedStore").finish_non_exhaustive()
     }
 }
 

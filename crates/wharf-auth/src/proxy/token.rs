@@ -48,9 +48,9 @@ const UNKNOWN_CLIENT: OAuthRefusal = OAuthRefusal(
 
 /// The same error for all invalid codes, so that it reveals nothing about them.
 const BAD_CODE: OAuthRefusal =
-    invalid_grant("the code is unknown, used, too old, or of another request: start again");
+    invalid_grant("the code is unknown, used, expired, or of another request: start again");
 const BAD_REFRESH: OAuthRefusal =
-    invalid_grant("the refresh token is unknown, used or ended: the user must sign in again");
+    invalid_grant("the refresh token is unknown, used or expired: the user must sign in again");
 
 impl ProxyState {
     /// Issues tokens for a code or a refresh token.
@@ -60,7 +60,7 @@ impl ProxyState {
             Err(refusal) => return Ok(refusal_response(parts, &refusal)),
         };
         if !form.resources().iter().all(|it| self.urls.is_resource(it)) {
-            let what = "tokens are given for this server only: see its resource metadata";
+            let what = "tokens are issued for this server only: see its resource metadata";
             let refusal = OAuthRefusal(StatusCode::BAD_REQUEST, "invalid_target", what);
             return Ok(refusal_response(parts, &refusal));
         }
@@ -253,7 +253,7 @@ impl ProxyState {
         let kept = self.store.get::<GrantRecord>(id).await?;
         if kept.is_some_and(|kept| matches_digest(newest, &kept.value.newest)) {
             let status = StatusCode::SERVICE_UNAVAILABLE;
-            return Ok(Err(OAuthRefusal(status, "temporarily_unavailable", "send it once more")));
+            return Ok(Err(OAuthRefusal(status, "temporarily_unavailable", "send the request again")));
         }
         self.revoke_grant(Some(id)).await?;
         Ok(Err(BAD_REFRESH))

@@ -129,7 +129,7 @@ impl ProxyState {
             }
         }
         if let Err(refused) = &renewed {
-            tracing::warn!(why = refused.why, "the identity provider gives no new token");
+            tracing::warn!(why = refused.why, "cannot renew the token at the identity provider");
         }
         Ok(renewed)
     }

@@ -80,7 +80,7 @@ impl<V: TokenVerifier> TokenAuthenticator<V> {
     /// Checks that the client presents the key or certificate that the token is bound to.
     fn check_binding(self: Arc<Self>, verified: VerifiedToken, evidence: RequestEvidence) -> AuthDecision {
         if verified.bound.unsupported {
-            let problem = "The token is bound in a way that is not supported here";
+            let problem = "The token has an unsupported binding (cnf)";
             return AuthDecision::Now(Err(self.metadata.invalid(
                 evidence.scheme,
                 "invalid_token",
@@ -116,7 +116,7 @@ impl<V: TokenVerifier> TokenAuthenticator<V> {
 
     fn accept_unbound(&self, verified: VerifiedToken) -> AuthResult {
         if self.metadata.dpop.is_required() {
-            let problem = "Only tokens that are bound to a key are taken here: use DPoP";
+            let problem = "Only tokens that are bound to a key are accepted: use DPoP";
             return Err(self.metadata.invalid(AuthScheme::Dpop, "invalid_token", problem));
         }
         self.authenticate(verified, AuthScheme::Bearer)
@@ -140,7 +140,7 @@ impl<V: TokenVerifier> TokenAuthenticator<V> {
                 self.metadata.invalid(AuthScheme::Dpop, "invalid_dpop_proof", problem)
             }
             ProofRejection::NonceRequired(nonce) => {
-                let problem = "The proof needs the nonce of DPoP-Nonce";
+                let problem = "The proof must contain the nonce of DPoP-Nonce";
                 let mut denied = self.metadata.invalid(AuthScheme::Dpop, "use_dpop_nonce", problem);
                 denied.headers.insert(DPOP_NONCE, nonce);
                 denied

@@ -29,7 +29,7 @@ pub(crate) fn presented_token<'a>(
 ) -> Result<Option<PresentedToken<'a>>, &'static str> {
     let query = request.uri.query().unwrap_or_default();
     if form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token") {
-        return Err("A token in the URL is not taken: send it in the Authorization header");
+        return Err("Tokens in the URL are not accepted: send it in the Authorization header");
     }
     let mut fields = request.headers.get_all(header::AUTHORIZATION).into_iter();
     let field = match (fields.next(), fields.next()) {
@@ -37,7 +37,7 @@ pub(crate) fn presented_token<'a>(
         (Some(field), None) => field,
         (Some(_), Some(_)) => return Err("There is more than one Authorization header"),
     };
-    let field = field.to_str().map_err(|_| "The Authorization header is no text")?.trim();
+    let field = field.to_str().map_err(|_| "The Authorization header is not ASCII")?.trim();
     let (scheme, token) = field.split_once(' ').unwrap_or((field, ""));
     let scheme = match scheme {
         it if it.eq_ignore_ascii_case("bearer") => AuthScheme::Bearer,

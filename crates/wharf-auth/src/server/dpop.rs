@@ -128,8 +128,7 @@ impl Dpop {
     pub(crate) fn problem(&self) -> Option<String> {
         let length = self.short_key_len?;
         Some(format!(
-            "the key for DPoP nonces has {length} bytes: it takes at least {MIN_NONCE_KEY_BYTES} random ones \
-             (`openssl rand 32` makes them)"
+            "the key for DPoP nonces has {length} bytes: use at least {MIN_NONCE_KEY_BYTES} random bytes (`openssl rand 32`)"
         ))
     }
 
@@ -245,17 +244,17 @@ impl ProofVerifier {
         let jwk = match parsed.header.jwk.as_ref().map(Jwk::from_json) {
             Some(Ok(jwk)) if jwk.had_private_parts() => {
                 return refuse(
-                    "The proof shows a private key: make a new one, and show its public half",
+                    "The proof contains a private key: generate a new key, and send only its public part",
                 );
             }
             Some(Ok(jwk)) => jwk,
-            _ => return refuse("The proof holds no public key that is known here"),
+            _ => return refuse("The proof contains no supported public key"),
         };
         let Ok(claims) = parsed.verify(&jwk, &self.dpop.algorithms) else {
-            return refuse("The proof's signature or algorithm is not good");
+            return refuse("The proof's signature or algorithm is invalid");
         };
         if !constant_time_eq(jwk.thumbprint().as_bytes(), key.as_bytes()) {
-            return refuse("The proof is of another key than the token's");
+            return refuse("The proof is signed with another key than the token's");
         }
         self.matches(&claims, evidence)?;
         let fresh = self.nonce(claims.text("nonce"))?;
@@ -281,7 +280,7 @@ impl ProofVerifier {
         let (now, window) = (now(), self.dpop.window.as_secs());
         match claims.time("iat") {
             Some(iat) if iat <= now + MAX_CLOCK_SKEW_SECS && iat + window >= now => Ok(()),
-            _ => refuse("The proof is too old, or of the future (iat)"),
+            _ => refuse("The proof is too old or from the future (iat)"),
         }
     }
 

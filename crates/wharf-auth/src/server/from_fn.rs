@@ -40,7 +40,7 @@ impl RequestHead {
 
 impl fmt::Debug for RequestHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Head").field("method", &self.method).finish_non_exhaustive()
+        f.debug_struct("RequestHead").field("method", &self.method).finish_non_exhaustive()
     }
 }
 
@@ -153,6 +153,6 @@ impl Authenticator for FnAuthenticator {
 
 impl fmt::Debug for FnAuthenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("By").finish_non_exhaustive()
+        f.debug_struct("FnAuthenticator").finish_non_exhaustive()
     }
 }

@@ -160,13 +160,12 @@ impl Introspection {
         let mut problems = self.metadata.problems();
         if self.metadata.issuers.is_empty() {
             problems.push(
-                "there is no issuer: say with `.issuer(…)` whom clients ask for tokens".into(),
+                "there is no issuer: name the authorization server with `.issuer(…)`".into(),
             );
         }
         if self.audiences.is_empty() && !self.issuer_checks_audience {
             problems.push(
-                "there is no audience: say with `.audience(…)` what stands in the `aud` of tokens for this \
-                 server"
+                "there is no audience: set the `aud` of tokens for this server with `.audience(…)`"
                     .into(),
             );
         }
@@ -253,7 +252,7 @@ impl IntrospectionClient {
         if self.full_log.is_due() {
             tracing::warn!(
                 endpoint = self.endpoint,
-                "requests are answered with 503: the issuer is slower than tokens come in"
+                "rejecting requests with 503: the introspection endpoint is too slow"
             );
         }
     }
@@ -291,11 +290,11 @@ impl IntrospectionClient {
         let expires = expires.unwrap_or_else(|| now().saturating_add(DEFAULT_LIFETIME_SECS));
         let kinds = ["token_type", "typ"].iter().all(|name| is_access_type(claims.get(name)));
         if !kinds || !is_access_token_use(&claims) {
-            return Err(TokenRejection::Invalid("The token is no access token"));
+            return Err(TokenRejection::Invalid("The token is not an access token"));
         }
         let issuer = self.issuer.as_deref().unwrap_or(&self.endpoint);
         if claims.text("iss").is_some_and(|named| named != issuer) {
-            return Err(TokenRejection::Invalid("The token is of another issuer"));
+            return Err(TokenRejection::Invalid("The token is from another issuer"));
         }
         let is_trusted = claims.get("aud").is_none() && self.issuer_checks_audience;
         if !is_trusted && !has_audience(&self.audiences, &claims) {

@@ -146,11 +146,11 @@ impl Jwt {
     fn problems(&self) -> Vec<String> {
         let mut problems = self.metadata.problems();
         if self.audiences.iter().any(String::is_empty) {
-            problems.push("the audience is empty: name what stands in the `aud` of tokens".into());
+            problems.push("the audience is empty: set the `aud` of tokens for this server".into());
         }
         if self.metadata.resource.is_none() {
             problems.push(
-                "the audience is no URL: say with `.resource(…)` which URL clients know this server by"
+                "the audience is not a URL: set the server's URL with `.resource(…)`"
                     .into(),
             );
         }
@@ -226,11 +226,11 @@ impl JwtRules {
             return Err(TokenRejection::Invalid("The token's algorithm is not allowed"));
         }
         if !is_access_token(&parsed) {
-            return Err(TokenRejection::Invalid("The token is no access token"));
+            return Err(TokenRejection::Invalid("The token is not an access token"));
         }
         let issuer = parsed.claims.text("iss").unwrap_or_default();
         let known = self.issuers.iter().find(|(name, _)| name == issuer);
-        let (name, keys) = known.ok_or(TokenRejection::Invalid("The token is of another issuer"))?;
+        let (name, keys) = known.ok_or(TokenRejection::Invalid("The token is from another issuer"))?;
         Ok((parsed, name, keys))
     }
 
@@ -253,7 +253,7 @@ pub(super) fn into_verified(
     expires: Option<u64>,
 ) -> VerificationResult {
     let principal = mapping.principal(issuer, &claims);
-    let principal = principal.ok_or(TokenRejection::Invalid("The token does not say whose it is"))?;
+    let principal = principal.ok_or(TokenRejection::Invalid("The token has no subject"))?;
     let bound = TokenBinding::of(&claims);
     let mut pass = Authenticated::new(principal);
     pass.extensions.insert(claims);

@@ -146,7 +146,7 @@ impl ResourceMetadata {
 
     /// Rejection because tokens cannot be verified at the moment.
     pub(crate) fn unavailable(&self) -> AuthRejection {
-        let mut denied = AuthRejection::new(503, "Tokens cannot be checked now; try again later");
+        let mut denied = AuthRejection::new(503, "Tokens cannot be verified now; try again later");
         denied.headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         denied
     }
@@ -226,8 +226,7 @@ impl ResourceMetadata {
         for issuer in &self.issuers {
             if !is_issuer(issuer) {
                 problems.push(format!(
-                    "the issuer {issuer:?} must be an https URL without query and fragment, exactly as it \
-                     stands in tokens"
+                    "the issuer {issuer:?} must be an https URL without query and fragment, exactly as in the `iss` of tokens"
                 ));
             }
         }

@@ -55,7 +55,7 @@ impl StaticToken {
         let mut problems = self.metadata.problems();
         let nothing = sha256(b"");
         if self.tokens.iter().any(|(digest, _)| *digest == nothing) {
-            problems.push("a static token is empty: everybody knows it".into());
+            problems.push("a static token is empty: every client would know it".into());
         }
         problems
     }

@@ -190,7 +190,7 @@ pub(crate) fn validate_times(
         Some(Value::Number(number)) if number.as_f64().is_some_and(|it| it < 0.0) => Ok(Some(0)),
         Some(_) => claims.time(name).map(Some).ok_or(TokenRejection::Invalid(problem)),
     };
-    let expires = time("exp", "The token's exp is no time")?;
+    let expires = time("exp", "The token's exp is not a time")?;
     match expires {
         None if must_expire => return Err(TokenRejection::Invalid("The token does not expire")),
         Some(expires) if expires.saturating_add(skew) <= now => {
@@ -198,10 +198,10 @@ pub(crate) fn validate_times(
         }
         _ => {}
     }
-    if time("nbf", "The token's nbf is no time")?.is_some_and(|it| it > now + skew) {
+    if time("nbf", "The token's nbf is not a time")?.is_some_and(|it| it > now + skew) {
         return Err(TokenRejection::Invalid("The token is not valid yet"));
     }
-    if time("iat", "The token's iat is no time")?.is_some_and(|it| it > now + skew) {
+    if time("iat", "The token's iat is not a time")?.is_some_and(|it| it > now + skew) {
         return Err(TokenRejection::Invalid("The token was issued in the future"));
     }
     Ok(expires.map(|expires| if expires > now { expires } else { expires + skew }))

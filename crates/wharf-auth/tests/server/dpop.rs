@@ -89,7 +89,7 @@ async fn a_proof_is_of_this_request_and_this_token() {
     let token = bad_proof("The proof is for another token (ath)");
     assert_eq!(bed.with("ath", json!(b64(sha256(b"other")))).await, token);
     assert_eq!(bed.with("ath", Value::Null).await, token);
-    let time = bad_proof("The proof is too old, or of the future (iat)");
+    let time = bad_proof("The proof is too old or from the future (iat)");
     assert_eq!(bed.with("iat", json!(now() - 70)).await, time);
     assert_eq!(bed.with("iat", json!(now() + 70)).await, time);
     assert_eq!(bed.with("iat", json!("now")).await, time);
@@ -146,13 +146,13 @@ async fn a_proof_is_a_proof() {
         (
             "jwk",
             json!({"kty": "oct", "k": "AAAA"}),
-            "The proof holds no public key that is known here",
+            "The proof contains no supported public key",
         ),
-        ("jwk", Value::Null, "The proof holds no public key that is known here"),
+        ("jwk", Value::Null, "The proof contains no supported public key"),
         (
             "jwk",
             serde_json::to_value(SigningKey::generate().unwrap().public_jwk()).unwrap(),
-            "The proof's signature or algorithm is not good",
+            "The proof's signature or algorithm is invalid",
         ),
     ] {
         bed.prover.header = own.clone();
@@ -163,12 +163,12 @@ async fn a_proof_is_a_proof() {
     bed.prover.header = own;
     bed.prover.header["jwk"]["d"] = json!("AAAA");
     let verdict = bed.prover.session(&bed.token, &claims).challenge(&bed.authority).await;
-    let problem = "The proof shows a private key: make a new one, and show its public half";
+    let problem = "The proof contains a private key: generate a new key, and send only its public part";
     assert_eq!(verdict, bad_proof(problem));
     // A good proof, of another key.
     let thief = Prover::new();
     let verdict = thief.session(&bed.token, &claims).challenge(&bed.authority).await;
-    assert_eq!(verdict, bad_proof("The proof is of another key than the token's"));
+    assert_eq!(verdict, bad_proof("The proof is signed with another key than the token's"));
 }
 
 #[tokio::test]
@@ -206,7 +206,7 @@ async fn proofs_may_be_demanded() {
     for _ in 0..2 {
         let verdict =
             UserAgentSession::bearer(&bed.issuer.good_token()).challenge(&authority).await;
-        let problem = "Only tokens that are bound to a key are taken here: use DPoP";
+        let problem = "Only tokens that are bound to a key are accepted: use DPoP";
         assert_eq!(verdict, refused("invalid_token", problem));
     }
     // Where they are only welcome, both ways are told, the commoner one first.
@@ -222,7 +222,7 @@ async fn nonces_are_given_and_demanded() {
     let authority = bed.issuer.jwt().dpop(dpop.clone());
     let mut claims = bed.prover.claims(&bed.token);
     let denied = bed.prover.session(&bed.token, &claims).request(&authority).await.unwrap_err();
-    let problem = "The proof needs the nonce of DPoP-Nonce";
+    let problem = "The proof must contain the nonce of DPoP-Nonce";
     assert_eq!(crate::bed::challenges(&denied), [refused("use_dpop_nonce", problem).1]);
     let nonce = denied.headers["dpop-nonce"].to_str().unwrap().to_owned();
     // The proof itself was not used up.
@@ -298,7 +298,7 @@ async fn a_short_key_for_nonces_is_not_taken() {
     for key in [&b""[..], b"secret", &[7; 31]] {
         let problems = problems(key);
         assert_eq!(problems.len(), 1, "{problems:?}");
-        let told = format!("has {} bytes: it takes at least 32", key.len());
+        let told = format!("has {} bytes: use at least 32", key.len());
         assert!(problems[0].contains(&told), "{problems:?}");
     }
     assert_eq!(problems(&[7; 32]), Vec::<String>::new());

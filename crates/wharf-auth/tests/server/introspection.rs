@@ -105,12 +105,12 @@ async fn what_the_issuer_says_is_held_against_this_server() {
         (with("active", Value::Null), "The token is not active"),
         (with("aud", json!("https://other.example")), "The token is for another audience"),
         (with("aud", Value::Null), "The token is for another audience"),
-        (with("iss", json!("https://other.example")), "The token is of another issuer"),
+        (with("iss", json!("https://other.example")), "The token is from another issuer"),
         (with("exp", json!(now() - 31)), "The token has expired"),
-        (with("sub", Value::Null), "The token does not say whose it is"),
-        (with("token_type", json!("refresh_token")), "The token is no access token"),
-        (with("typ", json!("ID")), "The token is no access token"),
-        (with("token_use", json!("refresh_token")), "The token is no access token"),
+        (with("sub", Value::Null), "The token has no subject"),
+        (with("token_type", json!("refresh_token")), "The token is not an access token"),
+        (with("typ", json!("ID")), "The token is not an access token"),
+        (with("token_use", json!("refresh_token")), "The token is not an access token"),
     ] {
         oracle.says(200, answer.clone());
         let token = format!("opaque-{}", oracle.asked());

@@ -72,7 +72,7 @@ async fn malformed_requests_are_told_so() {
     let long = UserAgentSession::bearer(&"a".repeat(17 << 10));
     assert_eq!(long.challenge(&authority).await, malformed("The token is too long"));
     // A token in the URL is refused, also beside a good one in its place, and however it is written.
-    let problem = "A token in the URL is not taken: send it in the Authorization header";
+    let problem = "Tokens in the URL are not accepted: send it in the Authorization header";
     for query in ["access_token=x", "a=b&access_token=x", "access%5Ftoken=x", "access_token"] {
         let uri = format!("/mcp?{query}");
         let session = UserAgentSession::nobody().uri(&uri);
@@ -103,10 +103,10 @@ async fn tokens_that_are_no_good() {
         ),
         (with("exp", json!(now() - 31)), "The token has expired"),
         (with("exp", json!(-1)), "The token has expired"),
-        (with("exp", json!("tomorrow")), "The token's exp is no time"),
+        (with("exp", json!("tomorrow")), "The token's exp is not a time"),
         (with("exp", Value::Null), "The token does not expire"),
         (with("nbf", json!(now() + 100)), "The token is not valid yet"),
-        (with("nbf", json!([])), "The token's nbf is no time"),
+        (with("nbf", json!([])), "The token's nbf is not a time"),
         (with("iat", json!(now() + 100)), "The token was issued in the future"),
         (with("aud", json!("https://other.example/mcp")), "The token is for another audience"),
         (with("aud", json!("https://mcp.example")), "The token is for another audience"),
@@ -115,17 +115,17 @@ async fn tokens_that_are_no_good() {
         (with("aud", json!([])), "The token is for another audience"),
         (with("aud", json!({"a": SERVER})), "The token is for another audience"),
         (with("aud", Value::Null), "The token is for another audience"),
-        (with("iss", json!("https://id.example/")), "The token is of another issuer"),
-        (with("iss", json!("https://ID.example")), "The token is of another issuer"),
-        (with("iss", json!(["https://id.example"])), "The token is of another issuer"),
-        (with("iss", Value::Null), "The token is of another issuer"),
-        (with("sub", Value::Null), "The token does not say whose it is"),
-        (with("sub", json!("")), "The token does not say whose it is"),
+        (with("iss", json!("https://id.example/")), "The token is from another issuer"),
+        (with("iss", json!("https://ID.example")), "The token is from another issuer"),
+        (with("iss", json!(["https://id.example"])), "The token is from another issuer"),
+        (with("iss", Value::Null), "The token is from another issuer"),
+        (with("sub", Value::Null), "The token has no subject"),
+        (with("sub", json!("")), "The token has no subject"),
         (
             with("cnf", json!({"kid": "x"})),
-            "The token is bound in a way that is not supported here",
+            "The token has an unsupported binding (cnf)",
         ),
-        (with("cnf", json!("x")), "The token is bound in a way that is not supported here"),
+        (with("cnf", json!("x")), "The token has an unsupported binding (cnf)"),
         (foreign.sign(&header, &good()).unwrap(), "The token's signature is wrong"),
         (
             foreign.sign(&json!({"kid": "?"}), &good()).unwrap(),
@@ -205,7 +205,7 @@ async fn only_access_tokens_are_taken() {
     ] {
         let token = key.sign(header, claims).unwrap();
         let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
-        assert_eq!(verdict, invalid_token("The token is no access token"), "{header} {claims}");
+        assert_eq!(verdict, invalid_token("The token is not an access token"), "{header} {claims}");
     }
     for typ in ["at+jwt", "application/at+jwt", "JWT", "jwt", "AT+JWT"] {
         let token = key.sign(&json!({"kid": "two", "typ": typ}), &good()).unwrap();

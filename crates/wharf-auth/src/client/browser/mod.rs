@@ -87,13 +87,13 @@ impl Browser {
             let issuer = to.issuer.escape_debug();
             let text = match notice {
                 Notice::Opened { url } => {
-                    format!("Your browser shows a page of {issuer}. If it does not, open\n  {url}")
+                    format!("The login page of {issuer} was opened in your browser. If it was not, open\n  {url}")
                 }
                 Notice::OpenIt { url } => {
                     format!("To log in, open this page of {issuer}:\n  {url}")
                 }
-                Notice::DidNotOpen => "No browser came up: open that page yourself.".to_owned(),
-                Notice::NotThis(why) => format!("This is not it: {why}."),
+                Notice::DidNotOpen => "No browser could be started: open that page yourself.".to_owned(),
+                Notice::NotThis(why) => format!("This is not the expected address: {why}."),
             };
             let _ = writeln!(io::stderr(), "{text}");
         })
@@ -241,7 +241,7 @@ impl UserAgentSession for BrowserSession {
             let failed =
                 |why: String| Error::new(ErrorKind::AuthenticationFailed).with_message(why);
             let url = checked_url(to.url.as_str()).map_err(|why| {
-                failed(format!("The login page that {} names is of no use: {why}", to.issuer))
+                failed(format!("cannot open the login page of {}: {why}", to.issuer))
             })?;
             let both = async {
                 tokio::select! {
@@ -253,8 +253,7 @@ impl UserAgentSession for BrowserSession {
                 let time = browser.timeout.as_secs();
                 let time = if time >= 120 { format!("{} minutes", time / 60) } else { format!("{time} s") };
                 failed(format!(
-                    "Nobody came back from {} within {time}: try again, and finish the login in the \
-                     browser",
+                    "the login at {} was not finished within {time}: try again, and finish it in the browser",
                     to.issuer
                 ))
             })

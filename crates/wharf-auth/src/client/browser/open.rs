@@ -62,7 +62,7 @@ pub fn checked_url(address: &str) -> Result<String, OpenError> {
     if address.chars().any(char::is_control) {
         return Err(OpenError::Address("it has control characters"));
     }
-    let url = Url::parse(address).map_err(|_| OpenError::Address("it is no web address"))?;
+    let url = Url::parse(address).map_err(|_| OpenError::Address("it is not a URL"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(OpenError::Address("only http and https are opened"));
     }
@@ -71,12 +71,12 @@ pub fn checked_url(address: &str) -> Result<String, OpenError> {
     };
     if !url.username().is_empty() || url.password().is_some() {
         return Err(OpenError::Address(
-            "it has a user before the host, which hides where it leads",
+            "it contains a user name, which can disguise the host",
         ));
     }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     if !host.bytes().all(plain) {
-        return Err(OpenError::Address("its host has letters that no host has"));
+        return Err(OpenError::Address("its host contains invalid characters"));
     }
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     let rest = &url[url::Position::BeforePath..];

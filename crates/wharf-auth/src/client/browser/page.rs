@@ -37,21 +37,21 @@ impl ResultPage {
             ResultPage::Done => (
                 StatusCode::OK,
                 "Back to the terminal",
-                "The answer has arrived. You can close this window; the terminal goes on from here.",
+                "The response has arrived. You can close this window and return to the terminal.",
             ),
             ResultPage::Refused => (
                 StatusCode::OK,
                 "Not authorized",
-                "Access was not given. You can close this window; the terminal says more.",
+                "Access was not granted. You can close this window; the terminal shows the reason.",
             ),
             ResultPage::Unexpected => (
                 StatusCode::BAD_REQUEST,
-                "Not the answer that is waited for",
+                "Unexpected request",
                 "This page belongs to another login, or was opened twice. You can close this window.",
             ),
-            ResultPage::NotFound => (StatusCode::NOT_FOUND, "Nothing here", "You can close this window."),
+            ResultPage::NotFound => (StatusCode::NOT_FOUND, "Not found", "You can close this window."),
             ResultPage::MethodNotAllowed => {
-                (StatusCode::METHOD_NOT_ALLOWED, "Nothing here", "You can close this window.")
+                (StatusCode::METHOD_NOT_ALLOWED, "Not found", "You can close this window.")
             }
         }
     }

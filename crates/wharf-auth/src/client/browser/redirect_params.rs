@@ -25,7 +25,7 @@ pub struct AuthorizationResponse {
 /// Omits the query: a code is a secret.
 impl fmt::Debug for AuthorizationResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").field("is_refusal", &self.is_error).finish_non_exhaustive()
+        f.debug_struct("AuthorizationResponse").field("is_refusal", &self.is_error).finish_non_exhaustive()
     }
 }
 

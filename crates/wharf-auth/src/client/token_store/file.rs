@@ -122,7 +122,7 @@ impl FileTokenStore {
         };
         let entry = match key {
             Some(key) => FileEntry::sealed(server, issuer, &login, &key)
-                .ok_or_else(|| TokenFileError::at(&self.path, &"a login cannot be sealed"))?,
+                .ok_or_else(|| TokenFileError::at(&self.path, &"cannot encrypt a login"))?,
             None => FileEntry::plain(server, issuer, login),
         };
         token_file.put(entry);
@@ -188,7 +188,7 @@ impl FileTokenStore {
     /// Reads the key from the keychain.
     fn fetch_key(&self) -> Result<Option<EncryptionKey>, TokenFileError> {
         let Some(keychain) = &self.keychain else {
-            return Err(self.keychain_failed(&KeychainError("it is not to be used".to_owned())));
+            return Err(self.keychain_failed(&KeychainError("no keychain is configured".to_owned())));
         };
         let key = keychain.get(&self.path).map_err(|why| self.keychain_failed(&why))?;
         if key.is_some() {
@@ -199,7 +199,7 @@ impl FileTokenStore {
 
     /// Creates a key in the keychain.
     fn new_key(&self) -> Result<EncryptionKey, KeychainError> {
-        let Some(keychain) = &self.keychain else { return Err(KeychainError("there is none".to_owned())) };
+        let Some(keychain) = &self.keychain else { return Err(KeychainError("there is no keychain".to_owned())) };
         let mut bytes = [0; 32];
         let random = SystemRandom::new().fill(&mut bytes);
         random.map_err(|_| KeychainError("the system gives no random numbers".to_owned()))?;
@@ -218,14 +218,13 @@ impl FileTokenStore {
     }
 
     fn missing_key(&self) -> TokenFileError {
-        let what = "the system's keychain has no key that opens it: unlock the keychain; if the key is \
-                    lost, log out, and log in anew";
+        let what = "the system's keychain has no key that decrypts it: unlock the keychain; if the key is lost, log out and log in again";
         TokenFileError::at(&self.path, &what)
     }
 
     fn keychain_failed(&self, why: &KeychainError) -> TokenFileError {
         let what = format!(
-            "a key in the system's keychain seals it, and the keychain does not give it: {}",
+            "it is encrypted with a key in the system's keychain, which is not available: {}",
             why.0
         );
         TokenFileError::at(&self.path, &what)
@@ -256,7 +255,7 @@ impl TokenStore for FileTokenStore {
             // The decrypted key counts, because the outer one is not protected.
             let login = login.filter(|login| login.key == key);
             login.map(Some).ok_or_else(|| {
-                TokenFileError::at(&token_store.path, &"a login in it cannot be read: log out, and log in anew")
+                TokenFileError::at(&token_store.path, &"cannot read a login in it: log out and log in again")
             })
         })
     }
@@ -265,7 +264,7 @@ impl TokenStore for FileTokenStore {
         let (key, login) = (login.key.clone(), serde_json::to_value(login));
         self.run_blocking(move |token_store| {
             let login =
-                login.map_err(|_| TokenFileError::at(&token_store.path, &"a login cannot be written"))?;
+                login.map_err(|_| TokenFileError::at(&token_store.path, &"cannot serialize a login"))?;
             token_store.put(&key.server, &key.issuer, login)
         })
     }

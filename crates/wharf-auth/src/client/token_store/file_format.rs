@@ -42,7 +42,7 @@ pub(crate) enum EntryContent {
 /// Omits the content, which is secret.
 impl std::fmt::Debug for FileEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Entry")
+        f.debug_struct("FileEntry")
             .field("server", &self.server)
             .field("issuer", &self.issuer)
             .finish_non_exhaustive()
@@ -57,7 +57,7 @@ impl TokenFile {
     /// Parses a file. The error never contains the content.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let token_file: TokenFile = serde_json::from_str(text)
-            .map_err(|_| "it is no file of logins: move it away, and log in anew")?;
+            .map_err(|_| "it is not a token file: move it away and log in again")?;
         if token_file.version != VERSION {
             return Err("another version of Wharf wrote it: update this one, or move it away");
         }

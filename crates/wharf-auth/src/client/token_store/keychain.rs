@@ -32,7 +32,7 @@ pub(crate) struct EncryptionKey(pub(crate) [u8; 32]);
 
 impl fmt::Debug for EncryptionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key(***)")
+        f.write_str("EncryptionKey(***)")
     }
 }
 
@@ -102,7 +102,7 @@ impl Keychain {
         let text = output.into_stdout()?;
         let bytes = URL_SAFE_NO_PAD.decode(text.trim()).ok();
         let key = bytes.and_then(|bytes| bytes.try_into().ok()).map(EncryptionKey);
-        key.map(Some).ok_or_else(|| KeychainError(format!("its entry {LABEL:?} holds no key")))
+        key.map(Some).ok_or_else(|| KeychainError(format!("its entry {LABEL:?} contains no key")))
     }
 
     /// Stores the key for `file`, and reads it back.
@@ -126,7 +126,7 @@ impl Keychain {
         output.into_stdout()?;
         match self.get(file)? {
             Some(kept) if kept == *key => Ok(()),
-            _ => Err(KeychainError("it does not keep what it is given".to_owned())),
+            _ => Err(KeychainError("it does not store the key".to_owned())),
         }
     }
 
@@ -156,7 +156,7 @@ impl Keychain {
             // A program that does not read stdin reports its own error.
             let _ = stdin.write_all(input.as_bytes());
         }
-        let status = wait_with_timeout(&mut child).ok_or_else(|| KeychainError(format!("{program} does not end")))?;
+        let status = wait_with_timeout(&mut child).ok_or_else(|| KeychainError(format!("{program} timed out")))?;
         let text = |thread: thread::JoinHandle<String>| thread.join().unwrap_or_default();
         Ok(CommandOutput { status, out: text(out), err: text(err) })
     }
@@ -173,7 +173,7 @@ impl CommandOutput {
         if self.status.success() {
             return Ok(self.out);
         }
-        let said = self.err.trim().lines().last().unwrap_or("it says no").to_owned();
+        let said = self.err.trim().lines().last().unwrap_or("it failed without a message").to_owned();
         Err(KeychainError(said))
     }
 }

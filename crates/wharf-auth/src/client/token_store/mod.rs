@@ -53,7 +53,7 @@ impl StoreLock {
 
 impl fmt::Debug for StoreLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Held").field(&self.0.is_some()).finish()
+        f.debug_tuple("StoreLock").field(&self.0.is_some()).finish()
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, TokenFileError> {
     let read = file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text);
     read.map_err(|error| TokenFileError::at(path, &error))?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(TokenFileError::at(path, &"it is too long to be a file of logins: move it away"));
+        return Err(TokenFileError::at(path, &"it is too large for a token file: move it away"));
     }
     Ok(Some(text))
 }
@@ -37,7 +37,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), TokenFileError> {
         return Err(symlink_error(path));
     }
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(TokenFileError::at(path, &"there is no room for more logins: log out somewhere"));
+        return Err(TokenFileError::at(path, &"there is no room for more logins: log out of some servers"));
     }
     let mut random = [0; 8];
     ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random)
@@ -85,7 +85,7 @@ pub(crate) fn lock(path: &Path, name: &str, timeout: Duration) -> Result<FileLoc
                 thread::sleep(Duration::from_millis(10));
             }
             Err(TryLockError::WouldBlock) => {
-                return Err(TokenFileError::at(&path, &"another process has held it for too long"));
+                return Err(TokenFileError::at(&path, &"another process has held the lock for too long"));
             }
             Err(TryLockError::Error(error)) => return Err(TokenFileError::at(&path, &error)),
         }
@@ -105,7 +105,7 @@ fn is_symlink(path: &Path) -> bool {
 }
 
 fn symlink_error(path: &Path) -> TokenFileError {
-    TokenFileError::at(path, &"it is a link, and logins are not kept behind links: remove it")
+    TokenFileError::at(path, &"it is a symbolic link, which is not allowed: remove it")
 }
 
 /// Creates the folder of `path` for its owner only. Fails if other users can write to it.
@@ -120,7 +120,7 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), TokenFileError> {
         return Err(TokenFileError::at(folder, &"it belongs to another user"));
     }
     if metadata.mode() & 0o022 != 0 {
-        let what = format!("others can write to it: chmod 700 {}", folder.display());
+        let what = format!("other users can write to it: run chmod 700 {}", folder.display());
         return Err(TokenFileError::at(folder, &what));
     }
     Ok(())
@@ -158,14 +158,14 @@ fn check_permissions(file: &File, path: &Path) -> Result<(), TokenFileError> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = file.metadata().map_err(|error| TokenFileError::at(path, &error))?;
     if !metadata.is_file() {
-        return Err(TokenFileError::at(path, &"it is no file"));
+        return Err(TokenFileError::at(path, &"it is not a regular file"));
     }
     if metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(TokenFileError::at(path, &"it belongs to another user"));
     }
     if !wharf_model::is_private_mode(metadata.mode(), false) {
         let what = format!(
-            "others can read it, and may have: chmod 600 {}, and log in anew if that matters",
+            "other users can read it: run chmod 600 {}, and log in again if one of them may have",
             path.display()
         );
         return Err(TokenFileError::at(path, &what));
@@ -176,5 +176,5 @@ fn check_permissions(file: &File, path: &Path) -> Result<(), TokenFileError> {
 #[cfg(not(unix))]
 fn check_permissions(file: &File, path: &Path) -> Result<(), TokenFileError> {
     let metadata = file.metadata().map_err(|error| TokenFileError::at(path, &error))?;
-    if metadata.is_file() { Ok(()) } else { Err(TokenFileError::at(path, &"it is no file")) }
+    if metadata.is_file() { Ok(()) } else { Err(TokenFileError::at(path, &"it is not a regular file")) }
 }
