@@ -1,4 +1,4 @@
-//! Requests to URLs that cannot be trusted, answered by servers that mean harm.
+//! `Fetch` against hostile URLs and servers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -30,8 +30,7 @@ use wharf_model::BoxFuture;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
 
-/// A server that says `text` to whoever connects, again and again if it is `endless`, and counts
-/// its visitors.
+/// A server that sends `text` on each connection, without end if `endless`, and counts its connections.
 async fn server(text: &str, endless: bool) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -46,7 +45,7 @@ async fn server(text: &str, endless: bool) -> (u16, Arc<AtomicUsize>) {
                 let _ = stream.read(&mut head).await;
                 let _ = stream.write_all(text.as_bytes()).await;
                 while endless && stream.write_all(&[b'x'; 4096]).await.is_ok() {}
-                // Whoever wants more has to wait.
+                // Keeps the connection open.
                 let _ = stream.read(&mut head).await;
             });
         }
@@ -54,7 +53,7 @@ async fn server(text: &str, endless: bool) -> (u16, Arc<AtomicUsize>) {
     (port, visitors)
 }
 
-/// Answers with the addresses in turn, and then with the last of them, and counts the questions.
+/// Resolves to the lists in turn, then to the last one, and counts the lookups.
 struct Names {
     addresses: Vec<Vec<&'static str>>,
     port: u16,
@@ -139,7 +138,7 @@ async fn urls_that_lead_inside_are_not_asked() {
 async fn a_name_that_leads_inside_is_not_asked() {
     let (port, visitors) = server(OK, false).await;
     for inside in ["127.0.0.1", "::1", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1"] {
-        // Good company does not help.
+        // Public addresses beside it do not help.
         for addresses in [&[inside][..], &["9.9.9.9", inside]] {
             let (resolver, _) = names(port, &[addresses]);
             let fetch = Fetch::new().resolver(resolver);
@@ -154,7 +153,7 @@ async fn a_name_that_leads_inside_is_not_asked() {
 async fn the_address_that_was_looked_at_is_the_one_that_is_dialled() {
     let certified = rcgen::generate_simple_self_signed(["id.example".to_owned()]).unwrap();
     let (port, pem) = tls_server(&certified, None).await;
-    // A second look would find nobody.
+    // A second lookup would return another address.
     let (resolver, asked) = names(port, &[&["127.0.0.1"], &["0.0.0.0"]]);
     let fetch = Fetch::new().resolver(resolver).trust_pem(&pem).unwrap();
     let refused = get(&fetch, "https://id.example/").await;
@@ -164,7 +163,7 @@ async fn the_address_that_was_looked_at_is_the_one_that_is_dialled() {
     let fetch = fetch.allow_private().resolver(resolver);
     assert_eq!(get(&fetch, "https://id.example/").await, Ok(200));
     assert_eq!((asked.load(Ordering::SeqCst), again.load(Ordering::SeqCst)), (1, 1));
-    // Allowing private addresses allows none of the others.
+    // Private addresses are allowed now, but reserved ones are not.
     assert!(matches!(get(&fetch, "https://id.example/").await, Err(FetchError::Forbidden(_))));
 }
 
@@ -202,7 +201,7 @@ async fn only_the_server_that_a_certificate_is_for_is_told_who_we_are() {
         assert_eq!(get(fetch, &meant).await, Ok(200));
         assert!(get(fetch, &other).await.is_err());
     }
-    // Each that is named.
+    // Every origin that is named gets the certificate.
     let both = somebody.identity_pem(&other, &ours, &key).unwrap();
     for url in [&meant, &other] {
         assert_eq!(get(&both, url).await, Ok(200));

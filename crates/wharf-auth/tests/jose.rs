@@ -1,4 +1,4 @@
-//! Tokens, keys and signatures: the vectors of the standards, and what must be refused.
+//! JOSE test vectors of the RFCs, and tokens that must be rejected.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ fn rfc7515_a3() {
     let token = format!("eyJhbGciOiJFUzI1NiJ9.{PAYLOAD}.{signature}");
     let verified = UnverifiedToken::parse(&token).unwrap().verify(&rfc7515_curve(), Algorithm::ALL);
     assert_eq!(verified.unwrap().text("iss"), Some("joe"));
-    // A signature of zeros, with which some libraries were once content.
+    // An all-zero signature, which some libraries once accepted.
     let token = format!("eyJhbGciOiJFUzI1NiJ9.{PAYLOAD}.{}", b64([0; 64]));
     let verified = UnverifiedToken::parse(&token).unwrap().verify(&rfc7515_curve(), Algorithm::ALL);
     assert_eq!(verified, Err(JoseError::BadSignature));
@@ -76,7 +76,7 @@ fn rfc8037() {
     let x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
     let key = jwk(json!({"kty": "OKP", "crv": "Ed25519", "x": x}));
     assert_eq!(key.thumbprint(), "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k");
-    // The private key of the same appendix, in the frame that OpenSSL writes.
+    // The private key of the same appendix, wrapped as OpenSSL does.
     let mut pkcs8 = vec![0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
     pkcs8.extend(unb64("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A").unwrap());
     let private = SigningKey::from_pkcs8(&pkcs8, Algorithm::EdDSA).unwrap();
@@ -84,7 +84,7 @@ fn rfc8037() {
     let token = private.sign(&Value::Null, &json!({"a": 1})).unwrap();
     assert!(token.starts_with("eyJhbGciOiJFZERTQSJ9."));
     assert!(UnverifiedToken::parse(&token).unwrap().verify(&key, &[Algorithm::EdDSA]).is_ok());
-    // What is signed there is no JSON.
+    // The signed payload of the appendix is not JSON.
     let token = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg";
     assert_eq!(UnverifiedToken::parse(token).err(), Some(JoseError::Malformed));
 }
@@ -114,7 +114,7 @@ fn every_algorithm_and_every_file_format() {
         assert_eq!(parsed.header.algorithm, algorithm, "the header's own algorithm does not count");
         assert!(parsed.header.is_type("at+jwt") && parsed.header.kid.as_deref() == Some("k"));
         assert!(parsed.verify(&key.public_jwk(), &[algorithm]).is_ok(), "{algorithm:?}");
-        // Each bit of the signature counts, and each of what was signed.
+        // Every bit of the signature and of the signed data counts.
         let (signed, signature) = token.rsplit_once('.').unwrap();
         let mut broken = unb64(signature).unwrap();
         broken[5] ^= 1;
@@ -124,7 +124,7 @@ fn every_algorithm_and_every_file_format() {
         let other = format!("{}.{}.{signature}", token.split('.').next().unwrap(), b64("{}"));
         let parsed = UnverifiedToken::parse(&other).unwrap();
         assert_eq!(parsed.verify(&key.public_jwk(), &[algorithm]), Err(JoseError::BadSignature));
-        // Nothing of the key is told.
+        // `Debug` omits the key.
         assert_eq!(format!("{key:?}"), format!("SigningKey {{ algorithm: {algorithm:?}, .. }}"));
     }
     assert!(SigningKey::from_pem(P256, Algorithm::RS256).is_err());
@@ -141,7 +141,7 @@ fn no_algorithm_that_needs_no_private_key() {
         let token = format!("{}.{claims}.", b64(json!({"alg": name}).to_string()));
         assert_eq!(UnverifiedToken::parse(&token).err(), Some(JoseError::UnknownAlgorithm), "{name}");
     }
-    // The public key as a shared secret: there are none, whatever the header says.
+    // The public key as HMAC secret (algorithm confusion): HMAC is not supported.
     let header = b64(json!({"alg": "HS256", "typ": "JWT"}).to_string());
     let token = format!("{header}.{claims}.{}", b64(sha256(RSA.as_bytes())));
     assert_eq!(UnverifiedToken::parse(&token).err(), Some(JoseError::UnknownAlgorithm));
@@ -190,7 +190,7 @@ fn foreign_keys_never_panic() {
     let key = SigningKey::generate().unwrap();
     let token = key.sign(&Value::Null, &json!({})).unwrap();
     let parsed = UnverifiedToken::parse(&token).unwrap();
-    // Points that are not on the curve, exponents and moduli of nothing.
+    // Points that are not on the curve; degenerate exponents and moduli.
     for (x, y) in [([0; 32], [0; 32]), ([255; 32], [255; 32]), ([1; 32], [2; 32])] {
         let odd = json!({"kty": "EC", "crv": "P-256", "x": b64(x), "y": b64(y)});
         assert_eq!(parsed.verify(&jwk(odd), Algorithm::ALL), Err(JoseError::BadSignature));
@@ -221,7 +221,7 @@ fn foreign_keys_never_panic() {
     for value in &broken {
         assert!(Jwk::from_json(value).is_err(), "{value}");
     }
-    // A set is read without them.
+    // A key set skips them.
     let mut keys = broken.to_vec();
     keys.push(serde_json::to_value(key.public_jwk()).unwrap());
     let set: JwkSet = serde_json::from_value(json!({"keys": keys, "more": 1})).unwrap();

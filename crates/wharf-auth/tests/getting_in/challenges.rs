@@ -1,9 +1,9 @@
-//! What `WWW-Authenticate` says.
+//! Parsing of `WWW-Authenticate`.
 
 use proptest::prelude::*;
 use wharf_auth::client::Challenge;
 
-/// The same, as it is read.
+/// Parsed challenge: scheme, token68, parameters.
 type Read = (String, Option<String>, Vec<(String, String)>);
 
 fn read(headers: &[&str]) -> Vec<Read> {
@@ -11,7 +11,7 @@ fn read(headers: &[&str]) -> Vec<Read> {
     challenges.into_iter().map(|it| (it.scheme, it.token68, it.params)).collect()
 }
 
-/// A scheme, a text in its place, and parameters.
+/// Expected challenge: scheme, token68, parameters.
 type Expected<'a> = (&'a str, Option<&'a str>, &'a [(&'a str, &'a str)]);
 
 #[test]
@@ -87,7 +87,7 @@ fn what_never_ends_is_read_to_a_limit() {
     }
 }
 
-/// A text that may stand between quotes, quoted.
+/// Quotes a string.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

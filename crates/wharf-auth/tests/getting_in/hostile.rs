@@ -1,4 +1,4 @@
-//! Servers, authorization servers and visitors who mean harm.
+//! Hostile servers, authorization servers and redirects.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use wharf_model::BoxFuture;
 
 use crate::stage::{PRM, Person, Stage, Tweak, as_usual, at, metadata, refuse, say};
 
-/// An issuer whose metadata says `value` for `name`.
+/// Overrides one field of the issuer's metadata.
 fn saying(name: &'static str, value: Value) -> Tweak {
     at("/.well-known/oauth-authorization-server", move |asked| {
         let mut said = metadata(&format!("http://{}", asked.header("host").unwrap()));
@@ -56,7 +56,7 @@ async fn an_issuer_that_says_it_is_another_is_not_used() {
         assert_eq!(stage.issuer.paths(), ["/.well-known/oauth-authorization-server"]);
         assert!(stage.person.visits().is_empty());
     }
-    // Not even a slash more.
+    // Not even a trailing slash may differ.
     let slash = at("/.well-known/oauth-authorization-server", |asked| {
         let origin = format!("http://{}", asked.header("host").unwrap());
         let mut said = metadata(&origin);
@@ -137,7 +137,7 @@ async fn endless_refusals_end() {
     let stage = Stage::upright().await;
     let times = stage.client().insists(401, |_| "Bearer error=\"invalid_token\"".into()).await;
     assert!(times <= 5 && stage.person.visits().len() <= 3, "{times}");
-    // A scope that never helps, and ever new ones.
+    // A scope that never helps, then new ones each time.
     let stage = Stage::upright().await;
     let never = |_| "Bearer error=\"insufficient_scope\", scope=\"admin\"".to_owned();
     stage.client().insists(403, never).await;
@@ -193,7 +193,7 @@ async fn a_token_endpoint_may_say_what_it_likes() {
         assert_eq!(client.authorization().await, None, "{status} {:.40}", body);
         assert_eq!(stage.issuer.at("/token").len(), 1);
     }
-    // Numbers that make no sense are no reason to fail.
+    // Nonsensical numbers do not fail the request.
     for expires_in in [json!(-1), json!(1e300), json!("x"), json!({}), json!(null)] {
         let body = json!({"access_token": "a", "token_type": "Bearer", "expires_in": expires_in});
         let tweak = at("/token", move |_| say(body.clone()));
@@ -215,7 +215,7 @@ async fn a_slow_issuer_is_not_waited_for() {
     assert!(began.elapsed() < Duration::from_secs(5));
 }
 
-/// Says that every name is at one address.
+/// Resolves every name to one address.
 struct Everywhere(&'static str);
 
 impl Resolve for Everywhere {
@@ -257,7 +257,7 @@ async fn metadata_that_redirects_is_not_followed() {
     let tweak: Tweak =
         Arc::new(move |_| Some((302, vec![("location".into(), location.clone())], String::new())));
     let stage = Stage::with(tweak, as_usual(), Person::agrees()).await;
-    // It is as if there were none.
+    // Treated as if there were no metadata.
     assert!(stage.client().refused("Bearer").await.is_err());
     assert!(inside.mcp.asked().is_empty() && stage.person.visits().is_empty());
 }

@@ -1,4 +1,4 @@
-//! Who lets in: found where it is said, and never confused with another.
+//! Discovery and selection of the authorization server, and isolation between issuers.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use wharf_auth::{
 
 use crate::stage::{self, Knocker, PRM, Person, Stage, Tweak, as_usual, at, metadata, refuse, say};
 
-/// A server whose metadata names whatever was last put into the list.
+/// A server whose metadata names the issuers in the list.
 async fn moving(issuers: Arc<Mutex<Vec<String>>>) -> Stage {
     let named = issuers.clone();
     let prm = at(PRM, move |asked| {
@@ -26,7 +26,7 @@ async fn moving(issuers: Arc<Mutex<Vec<String>>>) -> Stage {
     stage
 }
 
-/// The same, and somebody who got in there.
+/// The same with an authorized client.
 async fn inside(issuers: Arc<Mutex<Vec<String>>>) -> (Stage, Knocker) {
     let stage = moving(issuers).await;
     let client = stage.client();
@@ -44,12 +44,12 @@ async fn what_one_issuer_gave_is_not_shown_to_another() {
     assert_eq!(client.refused("Bearer error=\"invalid_token\"").await, Ok(true));
     let seen = second.seen();
     for secret in ["first-client", "first-secret", "access-1", "refresh-1"] {
-        // The second issuer's own tokens have the same names, but it is not told them.
+        // The second issuer's own tokens have the same names, but it does not receive them in requests.
         assert!(!seen.contains(secret), "{secret}: {seen}");
     }
     assert_eq!(second.at("/register").len(), 1);
     assert_eq!(stage.person.visits()[1].issuer, second.origin);
-    // The old tokens are gone, and what the old issuer knows us by is not.
+    // The old tokens are removed, but the registration at the old issuer is kept.
     let keys = stage.token_store.list().await.unwrap();
     let old = keys.iter().find(|it| it.issuer == stage.issuer.origin).unwrap();
     let old = stage.token_store.load(old).await.unwrap().unwrap();
@@ -98,7 +98,7 @@ async fn a_secret_a_key_or_an_assertion_needs_an_issuer() {
         let option = format!("--issuer {}`", stage.issuer.origin);
         assert!(error.message.contains(&option), "{error}");
         assert!(error.message.contains("Auth::issuer"), "{error}");
-        // Whoever is asked and says no is obeyed.
+        // If the callback returns false, nothing is sent.
         let no = auth().confirm_issuer(|_| async { false });
         let error = stage.knocker(no).refused("Bearer").await.unwrap_err();
         assert!(error.message.contains("not confirmed"), "{error}");
@@ -106,7 +106,7 @@ async fn a_secret_a_key_or_an_assertion_needs_an_issuer() {
     assert_eq!(stage.issuer.seen(), "");
     assert!(stage.mcp.at("/idp").is_empty() && stage.person.visits().is_empty());
     assert!(stage.token_store.list().await.unwrap().is_empty());
-    // Who says yes is asked once, and told which issuer it is.
+    // The callback is called once, with the issuer.
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = Arc::clone(&asked);
     let auth = Auth::client_credentials("me", "my-secret").confirm_issuer(move |issuer| {
@@ -133,7 +133,7 @@ async fn an_issuer_that_is_known_goes_before_one_that_is_not() {
 
 #[tokio::test]
 async fn metadata_is_looked_for_in_the_specified_order() {
-    // The issuer's path, and where its metadata is: all that is asked before, and nothing after.
+    // The issuer's path and the requested metadata URLs: all before the right one, and none after it.
     let cases: [(&str, &[&str]); 5] = [
         ("", &["/.well-known/oauth-authorization-server"]),
         ("", &["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"]),
@@ -177,7 +177,7 @@ async fn metadata_is_looked_for_in_the_specified_order() {
 #[tokio::test]
 async fn a_server_says_where_its_metadata_is() {
     let stage = Stage::upright().await;
-    // At the root, and for the whole origin.
+    // At the root, for the whole origin.
     let issuer = stage.issuer.origin.clone();
     let root = at("/.well-known/oauth-protected-resource", move |asked| {
         let origin = format!("http://{}", asked.header("host").unwrap());
@@ -188,10 +188,10 @@ async fn a_server_says_where_its_metadata_is() {
     let moved = Stage::with(both, as_usual(), Person::agrees()).await;
     assert_eq!(moved.client().refused("Bearer").await, Ok(true));
     assert_eq!(moved.mcp.paths(), [PRM, "/.well-known/oauth-protected-resource"]);
-    // To the byte: no slash is added.
+    // Exactly as published: no slash is added.
     assert_eq!(moved.person.query(0)["resource"], moved.mcp.origin);
 
-    // Where the refusal says, and nowhere else.
+    // Only at the URL of the challenge.
     let hint = format!("Bearer resource_metadata=\"{}{PRM}\"", stage.mcp.origin);
     assert_eq!(stage.client().refused(&hint).await, Ok(true));
     assert_eq!(stage.mcp.paths(), [PRM]);
@@ -202,7 +202,7 @@ async fn a_server_says_where_its_metadata_is() {
 
 #[tokio::test]
 async fn servers_of_old_let_in_by_themselves() {
-    // With metadata, and without: then by the names that everybody used.
+    // With metadata, and without: then at the default endpoints.
     for with_metadata in [true, false] {
         let tweak: Tweak = Arc::new(move |asked| {
             let origin = format!("http://{}", asked.header("host").unwrap());
@@ -238,7 +238,7 @@ async fn a_secret_is_for_the_issuer_that_got_it_first() {
         let error = second.knocker(other.clone()).refused("Bearer").await.unwrap_err();
         assert!(error.message.contains("Auth::issuer"), "{error}");
         assert_eq!(second.issuer.paths(), Vec::<String>::new());
-        // Unless somebody says that it is for both, or it is another.
+        // Unless the user names the issuer, or the credentials are others.
         let said = other.clone().issuer(&second.issuer.origin);
         assert_eq!(second.knocker(said).refused("Bearer").await, Ok(true));
         let another = Stage::upright().await;
@@ -306,7 +306,7 @@ async fn an_issuer_is_written_plainly() {
     }
 }
 
-/// A secret is for one issuer, also where logins through several are given up together.
+/// A secret is for one issuer, even if logins of several issuers are removed together.
 #[tokio::test]
 async fn logging_out_shows_a_secret_to_its_own_issuer_only() {
     let stage = Stage::upright().await;

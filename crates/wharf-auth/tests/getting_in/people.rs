@@ -1,4 +1,4 @@
-//! A person is asked.
+//! Authorization code grant.
 
 use std::{sync::Arc, time::Duration};
 
@@ -51,7 +51,7 @@ async fn a_person_is_asked_and_the_code_redeemed() {
 async fn what_was_got_is_kept_and_used_again() {
     let stage = Stage::upright().await;
     assert_eq!(stage.client().refused("Bearer").await, Ok(true));
-    // Another program, or another time.
+    // A new process uses the stored login.
     let later = stage.client();
     assert_eq!(later.authorization().await.as_deref(), Some("Bearer access-1"));
     assert_eq!(stage.person.visits().len(), 1);
@@ -61,7 +61,7 @@ async fn what_was_got_is_kept_and_used_again() {
     for secret in ["access-1", "refresh-1", "the-code", &stage.person.visits()[0].state] {
         assert!(!shown.contains(secret), "{shown}");
     }
-    // A login outlives the program that made it.
+    // A login survives serialization.
     let text = serde_json::to_string(&login).unwrap();
     assert_eq!(serde_json::from_str::<Login>(&text).unwrap(), login);
 }
@@ -97,7 +97,7 @@ async fn who_we_are_is_found_out_in_order() {
         stage.knocker(auth.clone()).refused("Bearer").await.unwrap();
         assert_eq!(stage.person.query(0)["client_id"], client_id);
         assert_eq!(stage.issuer.at("/register").len(), usize::from(client_id == "registered"));
-        // The next tokens are asked for as the same client.
+        // The refresh uses the same client.
         assert_eq!(stage.knocker(auth).refused("Bearer").await, Ok(true));
         let token = stage.issuer.at("/token")[1].clone();
         assert_eq!(token.field("grant_type"), "refresh_token");
@@ -130,7 +130,7 @@ async fn nobody_is_asked_for_what_nobody_waits_for() {
     rebuff.waited = false;
     assert_eq!(client.credentials.on_auth_failure(rebuff.clone()).await, Ok(false));
     assert!(stage.person.visits().is_empty() && stage.issuer.at("/register").is_empty());
-    // What can be had without asking anybody is got all the same.
+    // A refresh needs no user, so it happens all the same.
     stage.auth().login(&stage.url()).await.unwrap();
     let client = stage.client();
     rebuff.mark = client.shown().await.1;
@@ -200,17 +200,17 @@ async fn more_is_asked_for_when_a_call_needs_more() {
     let more = "Bearer error=\"insufficient_scope\", scope=\"write\"";
     assert_eq!(client.refused_with(403, more, 0).await, Ok(true));
     assert_eq!(stage.person.query(1)["scope"], "read write");
-    // It was asked for, and did not help: nobody is asked again.
+    // It was requested without effect: no further prompt.
     assert_eq!(client.refused_with(403, more, 1).await, Ok(false));
     client.accepted().await;
     assert_eq!(client.refused_with(403, more, 0).await, Ok(false));
-    // What is forbidden for other reasons stays forbidden.
+    // Other 403 responses are not retried.
     assert_eq!(client.refused_with(403, "Bearer error=\"nope\"", 0).await, Ok(false));
     assert_eq!(client.refused_with(403, "", 0).await, Ok(false));
     assert_eq!(stage.person.visits().len(), 2);
 }
 
-/// Somebody who goes, and is never seen again.
+/// A user agent that never returns.
 #[derive(Clone, Default)]
 struct Lost(Arc<Notify>);
 
@@ -240,7 +240,7 @@ async fn whoever_never_comes_back_is_not_waited_for_without_end() {
         let client = client.clone();
         let knocking = tokio::spawn(async move { client.refused("Bearer").await });
         lost.0.notified().await;
-        // Nothing but the person is waited for now, so that the clock may run by itself.
+        // Only the user agent is pending now, so the paused clock can advance.
         tokio::time::pause();
         let ended = tokio::time::timeout(Duration::from_secs(3600), knocking).await;
         let error = ended.expect("it ends").unwrap().unwrap_err();

@@ -1,4 +1,4 @@
-//! Programs get in as themselves.
+//! Grants without a user.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ async fn taking(methods: &'static [&'static str]) -> Stage {
         said["authorization_endpoint"] = serde_json::Value::Null;
         say(said)
     });
-    // A program needs no refresh token: it asks again.
+    // Without a refresh token: the client requests a new token.
     let token = at("/token", |asked| {
         let bearer = json!({"access_token": "t", "token_type": "Bearer"});
         if asked.field("client_secret") == "wrong" {
@@ -59,8 +59,8 @@ async fn a_secret_is_shown_as_the_issuer_takes_it() {
     }
 }
 
-/// Python's `mcp` wants the client's id in the form beside basic authentication, and Okta takes that for two credentials.
-/// Each gets in; neither is shown the secret twice, and a secret that is wrong is not tried twice.
+/// Python's `mcp` requires the client id in the form beside basic authentication; Okta rejects that as two
+/// credentials. Both work; the secret is not sent twice, and a wrong secret is not retried.
 #[tokio::test]
 async fn the_client_id_is_in_the_form_where_the_issuer_takes_it() {
     for (wants_id, secret, requests) in [(true, "right", 1), (false, "right", 2), (true, "no", 1)] {
@@ -144,7 +144,7 @@ async fn a_company_says_who_somebody_is() {
     assert_eq!(token.field("grant_type"), "urn:ietf:params:oauth:grant-type:jwt-bearer");
     assert_eq!(token.field("assertion"), "the-jag");
     assert!(token.header("authorization").unwrap().starts_with("Basic "));
-    // Who has signed in is the provider's business alone.
+    // Only the provider receives the ID token.
     assert!(!stage.issuer.seen().contains("the-id-token"));
     assert!(!idp.seen().contains("secret"));
 }
@@ -169,7 +169,7 @@ async fn a_platform_says_what_a_program_is() {
         stage.knocker(Auth::workload("tug", Assertion::file(&file)).issuer(&stage.issuer.origin));
     assert_eq!(client.refused("Bearer").await, Ok(true));
     client.accepted().await;
-    // It is read anew each time.
+    // The file is read each time.
     std::fs::write(&file, "eyJ-two\n").unwrap();
     assert_eq!(client.refused("Bearer").await, Ok(true));
     std::fs::remove_file(&file).unwrap();

@@ -1,4 +1,4 @@
-//! Tokens that are bound to a key of ours.
+//! DPoP-bound tokens.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ fn bound() -> Said {
     say(json!({"access_token": "bound", "token_type": "DPoP", "refresh_token": "next"}))
 }
 
-/// An issuer that gives a token for a proof with this nonce.
+/// An issuer that requires a proof with this nonce.
 fn wanting(nonce: Option<&'static str>) -> Tweak {
     Arc::new(move |asked| {
         if asked.path != "/token" {
@@ -27,7 +27,7 @@ fn wanting(nonce: Option<&'static str>) -> Tweak {
     })
 }
 
-/// What a proof says, and whose it is.
+/// Verifies a proof and returns its claims and key.
 fn proof(text: &str) -> (Claims, Jwk) {
     let unverified = UnverifiedToken::parse(text).unwrap();
     let head: serde_json::Value =
@@ -65,7 +65,7 @@ async fn every_request_proves_that_the_key_is_ours() {
     assert_ne!(one.text("jti"), two.text("jti"));
     assert_eq!(one.text("htu"), Some(&*stage.url()));
     assert_eq!(one.text("ath"), Some(&*b64(sha256(b"bound"))));
-    // The key is kept with the token.
+    // The key is stored with the token.
     let (_, later) = shown(&stage.client()).await;
     assert_eq!(later.thumbprint(), key.thumbprint());
 }
@@ -78,17 +78,17 @@ async fn nonces_are_kept_for_each_origin() {
     assert_eq!(stage.issuer.at("/token").len(), 2);
     assert_eq!(shown(&client).await.0.text("nonce"), None);
 
-    // The server wants one too: the same token is shown again, with another proof.
+    // The server requires a nonce too: the same token is sent again with a new proof.
     let (_, mark) = client.shown().await;
     client.credentials.on_response(mark, 401, Some("servers"));
     let challenge = "DPoP error=\"use_dpop_nonce\"";
     let rebuff = crate::stage::rebuff(401, challenge, mark, 0);
     assert_eq!(client.credentials.on_auth_failure(rebuff).await, Ok(true));
     assert_eq!(shown(&client).await.0.text("nonce"), Some("servers"));
-    // It changes with every answer, if the server likes.
+    // The nonce may change with every response.
     client.credentials.on_response(mark, 200, Some("next"));
     assert_eq!(shown(&client).await.0.text("nonce"), Some("next"));
-    // Refreshing uses the issuer's own.
+    // A refresh uses the issuer's nonce.
     assert_eq!(client.refused("DPoP error=\"invalid_token\"").await, Ok(true));
     let (claims, _) = proof(token(&stage).header("dpop").unwrap());
     assert_eq!(claims.text("nonce"), Some("issuers"));

@@ -1,4 +1,4 @@
-//! Whose metadata it is that says who lets in.
+//! Validation of the protected resource metadata.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::stage::{self, Knocker, Person, Stage, Tweak, as_usual, refuse, say};
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 const SERVER: &str = "/team/mcp";
 
-/// Knocks at a server at `/team/mcp` whose metadata is at `place` only, and is for `resource` there:
-/// whether somebody was asked to let us in.
+/// Sends a challenge for a server at `/team/mcp` whose metadata for `resource` is only at `place`. Returns
+/// true if the client authorized.
 async fn is_believed(place: &str, is_told: bool, resource: &str) -> bool {
     let issuer = stage::issuer(as_usual()).await;
     let (named, at, path) = (issuer.origin.clone(), place.to_owned(), resource.to_owned());
@@ -28,10 +28,10 @@ async fn is_believed(place: &str, is_told: bool, resource: &str) -> bool {
     };
     match client.refused(&challenge).await {
         Ok(got_in) => {
-            // To the byte: tokens are asked for under the name that the server has.
+            // The token request names the resource exactly as published.
             let asked_for = stage.person.query(0)["resource"].clone();
             assert_eq!(asked_for, format!("{}{resource}", stage.mcp.origin));
-            // What was found once is found again.
+            // The metadata is found again.
             client.accepted().await;
             assert_eq!(client.refused("Bearer").await, Ok(true));
             got_in
@@ -47,7 +47,7 @@ async fn is_believed(place: &str, is_told: bool, resource: &str) -> bool {
 #[tokio::test]
 async fn metadata_is_for_the_server_and_no_other() {
     let own = format!("{WELL_KNOWN}{SERVER}");
-    // At its own place, or wherever the server itself says: for the server, to the letter.
+    // At its own path, or where the challenge points: for exactly this server.
     for (place, is_told) in [(own.as_str(), false), (&own, true), ("/custom.json", true)] {
         for resource in [SERVER, "/team/mcp/"] {
             assert!(is_believed(place, is_told, resource).await, "{place} {resource}");
@@ -70,6 +70,6 @@ async fn metadata_at_the_root_may_be_for_the_whole_origin() {
             assert!(!is_believed(WELL_KNOWN, is_told, resource).await, "{is_told} {resource}");
         }
     }
-    // Nothing in between may, though the name fits the place.
+    // Not in between, even if the resource matches the path.
     assert!(!is_believed(&format!("{WELL_KNOWN}/team"), true, "/team").await);
 }

@@ -1,4 +1,4 @@
-//! A server and its authorization server, played by hand on this machine.
+//! Fake MCP server, authorization server and user.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use wharf_auth::client::{
 };
 use wharf_model::{AuthFailure, BoxFuture, CredentialsProvider, Error};
 
-/// One request, as a server sees it.
+/// One received request.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
     pub verb: String,
@@ -45,7 +45,7 @@ impl Asked {
     }
 }
 
-/// What a server says: status, headers, body.
+/// Response of a fake server: status, headers, body.
 pub type Said = (u16, Vec<(String, String)>, String);
 
 pub fn say(body: Value) -> Said {
@@ -57,7 +57,7 @@ pub fn refuse(status: u16, error: &str) -> Said {
     (status, headers, body)
 }
 
-/// A server that was played, and what it was asked.
+/// A fake server and its received requests.
 #[derive(Clone)]
 pub struct Played {
     pub origin: String,
@@ -106,7 +106,7 @@ impl Played {
         self.asked().into_iter().filter(|it| it.path == path).collect()
     }
 
-    /// Everything that it ever got to see.
+    /// Everything that the server received.
     pub fn seen(&self) -> String {
         self.asked().iter().map(|it| format!("{}\n{}\n{}\n", it.path, it.head, it.body)).collect()
     }
@@ -137,7 +137,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
     Some(asked)
 }
 
-/// A person who does what they are told to, and remembers where they were sent.
+/// A user agent with a scripted redirect, which records the authorization requests.
 #[derive(Clone)]
 pub struct Person {
     pub visits: Arc<Mutex<Vec<AuthorizationRequest>>>,
@@ -145,11 +145,11 @@ pub struct Person {
     brings: Arc<Brings>,
 }
 
-/// What somebody comes back with.
+/// Returns the query of the redirect.
 type Brings = dyn Fn(&AuthorizationRequest) -> Result<String, Error> + Send + Sync;
 
 impl Person {
-    /// Brings what `brings` says.
+    /// A user agent that redirects with the query of this function.
     pub fn who(
         brings: impl Fn(&AuthorizationRequest) -> Result<String, Error> + Send + Sync + 'static,
     ) -> Person {
@@ -157,7 +157,7 @@ impl Person {
         Person { visits: Arc::default(), redirect_uri, brings: Arc::new(brings) }
     }
 
-    /// Brings a code.
+    /// A user agent that redirects with a code.
     pub fn agrees() -> Person {
         Person::who(|to| Ok(format!("code=the-code&state={}", to.state)))
     }
@@ -170,7 +170,7 @@ impl Person {
         self.visits.lock().unwrap().clone()
     }
 
-    /// The query of the visit with this number.
+    /// The query of the authorization request with this number.
     pub fn query(&self, visit: usize) -> BTreeMap<String, String> {
         self.visits()[visit].url.query_pairs().into_owned().collect()
     }
@@ -197,14 +197,14 @@ impl UserAgentSession for Going {
     ) -> BoxFuture<Result<RedirectParams, Error>> {
         Box::pin(async move {
             self.0.visits.lock().unwrap().push(to.clone());
-            // Long enough for others to knock too.
+            // Yields, so that other requests can arrive.
             tokio::task::yield_now().await;
             (self.0.brings)(&to).map(|query| RedirectParams::from_query(&query))
         })
     }
 }
 
-/// What one of the servers says instead of what it would say.
+/// Response that replaces the default one of a fake server.
 pub type Tweak = Arc<dyn Fn(&Asked) -> Option<Said> + Send + Sync>;
 
 pub fn as_usual() -> Tweak {
@@ -262,12 +262,12 @@ pub fn metadata(origin: &str) -> Value {
 pub const PRM: &str = "/.well-known/oauth-protected-resource/mcp";
 
 impl Stage {
-    /// A server, an authorization server and a person, all upright but for what the tweaks say.
+    /// A server, an authorization server and a user, with overridden responses.
     pub async fn with(mcp: Tweak, authority: Tweak, person: Person) -> Stage {
         Stage::describing(json!({}), mcp, authority, person).await
     }
 
-    /// The same, with `more` in the server's metadata.
+    /// The same with additional fields in the server's metadata.
     pub async fn describing(more: Value, mcp: Tweak, authority: Tweak, person: Person) -> Stage {
         let issuer = issuer(authority).await;
         let named = issuer.origin.clone();
@@ -315,7 +315,7 @@ impl Stage {
     }
 }
 
-/// Knocks at the server's door as a link does.
+/// Drives a credentials provider as the transport does.
 #[derive(Clone)]
 pub struct Knocker {
     pub credentials: Arc<dyn CredentialsProvider>,
@@ -323,7 +323,7 @@ pub struct Knocker {
 }
 
 impl Knocker {
-    /// What would be shown now: the headers, and the mark.
+    /// The headers and mark that would be sent now.
     pub async fn shown(&self) -> (BTreeMap<&'static str, String>, u64) {
         let shown = self.credentials.attach("POST", &self.url).await.unwrap();
         (shown.headers.into_iter().collect(), shown.mark)
@@ -333,7 +333,7 @@ impl Knocker {
         self.shown().await.0.get("authorization").cloned()
     }
 
-    /// Is refused with 401: whether there is another token then.
+    /// Reports a 401; returns true if there is a new token.
     pub async fn refused(&self, challenge: &str) -> Result<bool, Error> {
         self.refused_with(401, challenge, 0).await
     }
@@ -349,13 +349,13 @@ impl Knocker {
         self.credentials.on_auth_failure(rebuff(status, challenge, mark, times)).await
     }
 
-    /// Is let in with what is shown now.
+    /// Reports success of the current credentials.
     pub async fn accepted(&self) {
         let (_, mark) = self.shown().await;
         self.credentials.on_response(mark, 200, None);
     }
 
-    /// Knocks until it is let in or gives up, at a door that always says `status` and `challenge`.
+    /// Reports `status` with `challenge` until the provider gives up.
     pub async fn insists(&self, status: u16, challenge: impl Fn(u32) -> String) -> u32 {
         for times in 0..100 {
             match self.refused_with(status, &challenge(times), times).await {

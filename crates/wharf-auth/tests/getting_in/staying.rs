@@ -1,4 +1,4 @@
-//! Tokens end, and are replaced; and at last they are given back.
+//! Renewal of tokens and logout.
 
 use std::sync::{
     Arc, Mutex,
@@ -27,7 +27,7 @@ async fn a_token_that_ended_is_replaced_without_asking() {
         assert_eq!(token.field("resource"), stage.url());
     }
     assert_eq!(stage.person.visits().len(), 1);
-    // What is kept is the newest.
+    // The newest tokens are stored.
     assert_eq!(stage.client().authorization().await.as_deref(), Some("Bearer access-3"));
 }
 
@@ -53,7 +53,7 @@ async fn a_token_that_is_about_to_end_is_replaced_before_anybody_refuses_it() {
 #[tokio::test]
 async fn a_token_with_a_short_life_is_not_replaced_all_the_time() {
     let tweak = at("/token", |_| {
-        // Some servers send numbers as texts.
+        // Some servers send numbers as strings.
         say(json!({
             "access_token": "short", "token_type": "bearer", "expires_in": "20",
             "refresh_token": "next",
@@ -195,7 +195,7 @@ async fn clients_that_share_a_login_refresh_it_once() {
 async fn what_somebody_else_got_is_refreshed_like_what_was_accepted() {
     let stage = Stage::upright().await;
     let first = stage.client();
-    // Nobody has accepted this one yet: refused at once, it would not be replaced by its like.
+    // No server has accepted this one yet: rejected at once, it would not be refreshed.
     first.refused("Bearer").await.unwrap();
     let second = stage.client();
     assert_eq!(second.refused("Bearer").await, Ok(true));
@@ -216,7 +216,7 @@ async fn a_login_that_came_later_is_used_as_it_is() {
     assert_eq!(early.refused("Bearer").await, Ok(true));
     assert_eq!(early.authorization().await.as_deref(), Some("Bearer access-1"));
     assert_eq!((stage.issuer.at("/token").len(), stage.person.visits().len()), (1, 1));
-    // Once it ends, it is renewed like any other.
+    // When it expires, it is refreshed as usual.
     assert_eq!(early.refused("Bearer").await, Ok(true));
     assert_eq!(early.authorization().await.as_deref(), Some("Bearer access-2"));
     assert_eq!(stage.person.visits().len(), 1);
@@ -239,13 +239,13 @@ async fn tokens_that_came_while_somebody_was_asked_are_not_lost() {
     });
     let stage = Stage::with(as_usual(), tweak, person).await;
     let mut login = stage.auth().login(&stage.url()).await.unwrap();
-    // Another process renews the login while we register anew, and our visit comes to nothing.
+    // Another process renews the login during our registration, and our authorization fails.
     login.tokens.as_mut().unwrap().refresh = Some("renewed".into());
     *meanwhile.lock().unwrap() = Some((stage.token_store.clone(), login.clone()));
     stage.person.comes_back_to("http://127.0.0.1:1/");
     assert!(stage.auth().login(&stage.url()).await.is_err());
     let kept = stage.token_store.load(&login.key).await.unwrap().unwrap();
-    // And with them the registration that they are for.
+    // The matching registration is kept as well.
     assert_eq!(kept, login);
 }
 
@@ -266,7 +266,7 @@ async fn a_login_that_fails_leaves_nothing_behind() {
         let refused = stage.auth().login(&stage.url()).await.unwrap_err();
         assert!(refused.message.contains(error), "{refused}");
         assert_eq!(stage.token_store.list().await.unwrap(), [], "{path} {error}");
-        // A client that goes on does not register once more, unless the issuer has forgotten it.
+        // The client registers once more only if the issuer has removed its registration.
         let client = stage.client();
         for _ in 0..2 {
             assert!(client.refused("Bearer").await.is_err());
@@ -290,7 +290,7 @@ async fn a_token_that_ends_at_once_is_not_replaced_before_each_request() {
     assert_eq!(stage.issuer.at("/token").len(), 1);
 }
 
-/// A vault that takes so many logins, and no more.
+/// A token store that accepts a limited number of saves.
 #[derive(Clone)]
 struct Full(MemoryTokenStore, Arc<AtomicUsize>);
 
@@ -319,7 +319,7 @@ impl TokenStore for Full {
 #[tokio::test]
 async fn a_refresh_token_that_was_used_is_not_used_again_if_the_next_could_not_be_saved() {
     let stage = Stage::upright().await;
-    // The first tokens, with the registration.
+    // The first tokens with the registration.
     let token_store = Full(stage.token_store.clone(), Arc::new(AtomicUsize::new(1)));
     let client = stage.knocker(stage.auth().token_store(token_store));
     client.refused("Bearer").await.unwrap();

@@ -1,4 +1,4 @@
-//! Who may ask.
+//! Client registration and client ID metadata documents.
 
 use std::net::SocketAddr;
 
@@ -85,16 +85,16 @@ async fn a_flood_of_registrations_is_stemmed() {
     };
     let one = flood(&|_| Some("203.0.113.7:1000".parse().unwrap())).await;
     assert!((60..100).contains(&one), "{one}");
-    // Who has one IPv6 address has many.
+    // An IPv6 client has a whole network.
     let many = |it| Some(format!("[2001:db8:1:2:{it:x}::1]:1000").parse().unwrap());
     let many = flood(&many).await;
     assert!((60..100).contains(&many), "{many}");
-    // Behind a reverse proxy on this machine all come from the same place.
+    // Behind a reverse proxy on this machine, all requests have the same address.
     assert_eq!(flood(&|_| Some("127.0.0.1:1000".parse().unwrap())).await, 300);
     assert_eq!(flood(&|_| None).await, 300);
 }
 
-/// Who fills the shelf with registrations keeps nobody else from registering, and nobody from what is in use.
+/// A flood of registrations neither blocks other clients nor removes registrations in use.
 #[tokio::test]
 async fn the_oldest_unused_registration_goes_first() {
     let (idp, node) = world().await;
@@ -111,7 +111,7 @@ async fn the_oldest_unused_registration_goes_first() {
     }
 }
 
-/// Nor does who signs in with many: only what they were the first to use makes room.
+/// A user with many registrations evicts only those that they were the first to use.
 #[tokio::test]
 async fn who_uses_many_registrations_displaces_their_own() {
     let (idp, node) = world().await;
@@ -129,22 +129,22 @@ async fn who_uses_many_registrations_displaces_their_own() {
     for client in &clients {
         assert!(is_known(client).await);
     }
-    // Of what only she uses, one that lets nobody in any more goes first, however recently it was used.
+    // Of her own registrations, one without a grant goes first, however recently it was used.
     let ended = [("client_id", &*clients[30]), ("token", &*text(&tokens[30], "refresh_token"))];
     assert_eq!(node.post("/revoke", &[], &ended).await.status, 200);
     more(&mut clients).await;
     assert!(!is_known(&clients[30]).await && is_known(&clients[0]).await);
-    // One that others use, too, outlasts what only she uses, however long ago that was.
+    // One that others use as well stays longer than those that only she uses.
     node.sign_in(&idp, &clients[0], "bob").await;
     more(&mut clients).await;
     assert!(is_known(&clients[0]).await && !is_known(&clients[1]).await);
-    // And she cannot make it go by giving up her own grant.
+    // Revoking her own grant does not evict it.
     let hers = node.sign_in(&idp, &clients[0], "alice").await;
     let ended = [("client_id", &*clients[0]), ("token", &*text(&hers, "refresh_token"))];
     assert_eq!(node.post("/revoke", &[], &ended).await.status, 200);
     more(&mut clients).await;
     assert!(is_known(&clients[0]).await && !is_known(&clients[2]).await);
-    // Of the others the least recently used goes: here she has just signed in again.
+    // Of the others, the least recently used goes.
     node.sign_in(&idp, &clients[3], "alice").await;
     more(&mut clients).await;
     assert!(is_known(&clients[3]).await && !is_known(&clients[4]).await);
@@ -186,7 +186,7 @@ async fn a_client_with_a_secret_must_show_it() {
     other.push(("client_id", "another"));
     let page = node.post("/token", &[("authorization", &header)], &other).await;
     assert_eq!(page.error(), "invalid_client");
-    // None of that used the code up.
+    // None of these attempts consumed the code.
     let page = node.post("/token", &[("authorization", &header)], &good).await;
     assert_eq!(page.status, 200, "{}", page.text);
 

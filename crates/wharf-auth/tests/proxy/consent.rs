@@ -1,4 +1,4 @@
-//! Nobody is let in without having been asked, in the browser that they use.
+//! Consent: bound to the browser (CSRF), and required for each client.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ async fn what_a_client_may_not_ask_is_told_and_people_decide_whether_to_return()
         assert_eq!(parameter(&back, "iss").as_deref(), Some(PUBLIC));
         assert_eq!(parameter(&back, "state").as_deref(), Some("client's state"));
     }
-    // A client of 2025-03-26 knows no resource; some put a slash behind it.
+    // A client of 2025-03-26 sends no resource; some append a slash.
     for resource in ["", "https://harbour.example.com/mcp/"] {
         let page = node.get(&authorize(&client, &[("resource", resource)])).await;
         assert_eq!(page.status, 200, "{resource}");
@@ -103,7 +103,7 @@ async fn a_page_cannot_be_framed_filled_in_or_kept_by_others() {
         assert_eq!(page.headers[header::CACHE_CONTROL], "no-store");
         assert_eq!(page.headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
         assert!(!page.text.contains("<script"));
-        // The policy allows the style, and it is the one that is there.
+        // The policy allows exactly this style.
         let style = between(&page.text, "<style>", "</style>").unwrap();
         let hash = wharf_auth::jose::sha256(style.as_bytes());
         let hash = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, hash);
@@ -170,10 +170,10 @@ async fn only_the_browser_that_was_asked_can_answer_and_only_once() {
     let shown = victim.get(&node, &authorize(&client, &[])).await;
     let foreign = attacker.get(&node, &authorize(&client, &[])).await;
 
-    // A form of the attacker's, sent by the victim's browser.
+    // An attacker's form, submitted by the victim's browser.
     let refused = victim.post(&node, foreign.ticket(), "allow", PUBLIC).await;
     assert!(refused.status == 403 && refused.is_dead_end(), "{}", refused.text);
-    // The victim's ticket without the victim's cookie, and from another page.
+    // The victim's ticket without the victim's cookie, and from another origin.
     let refused = Browser::default().post(&node, shown.ticket(), "allow", PUBLIC).await;
     assert!(refused.status == 403 && refused.is_dead_end());
     for origin in [
@@ -185,13 +185,13 @@ async fn only_the_browser_that_was_asked_can_answer_and_only_once() {
         let refused = victim.post(&node, shown.ticket(), "allow", origin).await;
         assert!(refused.status == 403 && refused.is_dead_end(), "{origin}");
     }
-    // A ticket that somebody changed, or that is none.
+    // A modified or invalid ticket.
     let mut changed = shown.ticket().to_owned();
     changed.replace_range(20..21, if &changed[20..21] == "A" { "B" } else { "A" });
     for ticket in [&*changed, "", "x"] {
         assert_eq!(victim.post(&node, ticket, "allow", PUBLIC).await.status, 403);
     }
-    // A GET answers nothing.
+    // GET does not submit.
     let query = form(&[("ticket", shown.ticket()), ("decision", "allow")]);
     assert_eq!(victim.get(&node, &format!("/consent?{query}")).await.status, 405);
 
@@ -214,7 +214,7 @@ async fn who_says_no_is_not_sent_to_the_provider() {
     }
 }
 
-/// CVE-2026-27124: an attacker agrees, and has the victim sign in.
+/// CVE-2026-27124: an attacker consents, and lets the victim sign in.
 #[tokio::test]
 async fn another_browser_cannot_come_back_from_the_provider() {
     let (idp, node) = world().await;
@@ -223,20 +223,20 @@ async fn another_browser_cannot_come_back_from_the_provider() {
     let asked = authorize(&evil, &[("redirect_uri", "https://evil.example/cb")]);
     let page = attacker.get(&node, &asked).await;
     let signing_in = attacker.answer(&node, &page, "allow").await.link();
-    // The victim follows the link; the provider knows them, and asks nothing.
+    // The victim follows the link; the provider has a session and does not prompt.
     let back = idp.sign_in(&signing_in, "victim");
     let mut victim = Browser::default();
-    // Even with a consent page of the victim's own open.
+    // Even with a consent page of the victim's own.
     victim.get(&node, &authorize(&evil, &[("redirect_uri", "https://evil.example/cb")])).await;
     let page = victim.get(&node, &target(&back)).await;
     assert!(page.status == 400 && page.is_dead_end(), "{}", page.text);
     assert!(idp.asked().is_empty(), "the provider's code was not even redeemed");
-    // Nor with the attacker's first cookie, which they had before anybody agreed.
+    // Nor with the attacker's consent cookie, which is older than the consent.
     let mut planted = Browser::default();
     let consent = "__Host-wharf-consent";
     planted.cookies.insert(consent.into(), attacker.cookies[consent].clone());
     assert!(planted.get(&node, &target(&back)).await.is_dead_end());
-    // The sign-in itself is still good, for the browser that it is of.
+    // The sign-in is still valid in its own browser.
     assert_eq!(attacker.get(&node, &target(&back)).await.status, 303);
 }
 
@@ -247,7 +247,7 @@ async fn there_is_no_state_before_somebody_agreed() {
     let mut browser = Browser::default();
     let page = browser.get(&node, &authorize(&client, &[])).await;
     assert!(browser.cookies.keys().all(|name| !name.contains("signin")));
-    // The attacker sends the browser to the provider directly, with a state of their own making.
+    // The attacker sends the browser to the callback directly, with a forged state.
     for state in ["made-up", page.ticket(), "client's state"] {
         let query = form(&[("code", "stolen"), ("state", state)]);
         let page = browser.get(&node, &format!("/callback?{query}")).await;
@@ -304,7 +304,7 @@ async fn whoever_takes_too_long_begins_again() {
     assert_eq!(browser.answer(&node, &old, "allow").await.status, 403);
     assert!(browser.get(&node, &target(&back)).await.is_dead_end());
     assert!(idp.asked().is_empty());
-    // A client that nobody has used is forgotten after a day.
+    // An unused client is removed after a day.
     tokio::time::advance(Duration::from_secs(24 * 3600)).await;
     assert!(node.get(&authorize(&client, &[])).await.is_dead_end());
 }
@@ -322,7 +322,7 @@ async fn a_consent_must_be_a_form() {
         let headers = [("content-type", kind), ("cookie", &*cookie)];
         assert_eq!(node.send(Method::POST, "/consent", &headers, body.clone()).await.status, 403);
     }
-    // Two cookies of one name: nobody knows whose the second is.
+    // Two cookies with one name: the second may be planted.
     let twice = format!("{cookie}; __Host-wharf-consent={}", "A".repeat(43));
     let fields = [("ticket", page.ticket()), ("decision", "allow")];
     assert_eq!(node.post("/consent", &[("cookie", &twice)], &fields).await.status, 403);

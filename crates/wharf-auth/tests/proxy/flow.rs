@@ -1,4 +1,4 @@
-//! From nothing to a call, and what is said on the way.
+//! Complete flow, metadata, and configuration errors.
 
 use http::{HeaderMap, Method, header};
 use serde_json::json;
@@ -47,7 +47,7 @@ async fn a_client_registers_its_user_agrees_and_it_gets_in() {
     assert_eq!(user.identity().email(), Some("alice@example.com"));
     let upstream = user.token().await.unwrap();
     assert!(upstream.secret().starts_with("upstream-"));
-    // What the provider gave stays here, and is in nobody's log.
+    // The provider's token is neither passed on nor logged.
     assert!(!tokens.to_string().contains("upstream-"));
     assert!(!format!("{user:?} {upstream:?} {pass:?}").contains("upstream-"));
 }
@@ -137,7 +137,7 @@ async fn a_provider_without_openid_says_who_it_is_by_a_url() {
     assert_eq!(page.parameter("error").unwrap(), "server_error");
 }
 
-/// A file that is gone after the test.
+/// A file that is removed after the test.
 struct File(std::path::PathBuf);
 
 impl File {
@@ -164,7 +164,7 @@ async fn two_processes_on_one_store_are_one_proxy() {
     for url in ["memory:", &file.url(), &redis.url("two")] {
         let idp = Idp::start().await;
         let stores = wharf_store::open(url).await.unwrap();
-        // On Redis, each has a connection of its own.
+        // On Redis, each process has its own connection.
         let other = match url.starts_with("redis:") {
             true => wharf_store::open(url).await.unwrap(),
             false => stores.clone(),
@@ -181,7 +181,7 @@ async fn two_processes_on_one_store_are_one_proxy() {
         assert!(again.get(&one, &target(&back)).await.is_dead_end());
         let tokens = one.redeem(&client, &code).await.json();
         assert!(two.call(&text(&tokens, "access_token")).await.is_ok());
-        // What is good once is good once everywhere.
+        // Codes are valid once for all processes.
         assert_eq!(two.redeem(&client, &code).await.error(), "invalid_grant");
         assert!(one.call(&text(&tokens, "access_token")).await.is_err());
 
@@ -254,7 +254,7 @@ async fn what_cannot_work_is_said_when_the_server_is_built() {
         settle(OAuthProxy::new(PUBLIC, provider()).client("a", "A", ["http://a.example"])).is_err()
     );
     assert!(settle(OAuthProxy::new("http://127.0.0.1:8000", provider())).is_ok());
-    // A key that nobody else has, for what others should read.
+    // A random key in a shared store.
     let mut stores = wharf_store::memory_stores();
     stores.reach = wharf_model::Sharing::Fleet;
     let random = std::sync::Arc::new(wharf_server::KeyRing::random());

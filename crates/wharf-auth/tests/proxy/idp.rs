@@ -1,4 +1,4 @@
-//! An identity provider of the test's own, over real HTTP on loopback.
+//! Fake identity provider over HTTP on loopback.
 
 use std::{
     collections::HashMap,
@@ -20,22 +20,22 @@ use wharf_auth::jose::{SigningKey, b64, random_token, sha256};
 pub(crate) const ID: &str = "the-proxy";
 pub(crate) const SECRET: &str = "s3cret:with/odd chars";
 
-/// What can be wrong with it.
+/// Faults of the provider.
 #[derive(Clone, Default)]
 pub(crate) struct Mood {
-    /// Claims to put over the right ones; null takes one away.
+    /// Claims to override; null removes one.
     pub(crate) claims: Value,
-    /// Signs with a key that it does not publish.
+    /// Signs with an unpublished key.
     pub(crate) foreign_key: bool,
-    /// Answers the token endpoint with this.
+    /// Response of the token endpoint.
     pub(crate) token_error: Option<(u16, Value)>,
-    /// Calls itself this.
+    /// Issuer in the metadata.
     pub(crate) issuer: Option<String>,
-    /// Says that it names itself in answers.
+    /// Announces `iss` in responses (RFC 9207).
     pub(crate) names_itself: bool,
-    /// How long its tokens are good, in seconds.
+    /// Lifetime of its tokens, in seconds.
     pub(crate) expires_in: Option<u64>,
-    /// The userinfo URL says this.
+    /// Userinfo response.
     pub(crate) userinfo: Option<Value>,
 }
 
@@ -48,10 +48,10 @@ pub(crate) struct Idp {
 struct Inner {
     key: Mutex<SigningKey>,
     mood: Mutex<Mood>,
-    /// What each code is good for: nonce, challenge, user, scope.
+    /// Codes: nonce, challenge, user.
     codes: Mutex<HashMap<String, [String; 3]>>,
     refresh: Mutex<Vec<String>>,
-    /// What was asked at the token endpoint, in order.
+    /// Requests at the token endpoint.
     asked: Mutex<Vec<HashMap<String, String>>>,
 }
 
@@ -89,7 +89,7 @@ impl Idp {
         *self.inner.mood.lock().unwrap() = mood;
     }
 
-    /// Publishes another key from now on.
+    /// Rotates the signing key.
     pub(crate) fn rotate(&self) {
         *self.inner.key.lock().unwrap() = SigningKey::generate().unwrap();
     }
@@ -98,7 +98,7 @@ impl Idp {
         self.inner.asked.lock().unwrap().clone()
     }
 
-    /// A user signs in where the proxy sent the browser: where the browser goes then.
+    /// Signs a user in; returns the redirect.
     pub(crate) fn sign_in(&self, url: &Url, user: &str) -> Url {
         assert_eq!(url.path(), "/authorize");
         let asked: HashMap<_, _> = url.query_pairs().into_owned().collect();
@@ -118,7 +118,7 @@ impl Idp {
         let body = body.collect().await.unwrap().to_bytes();
         let mood = self.inner.mood.lock().unwrap().clone();
         if parts.uri.path() == "/authorize" {
-            // For a real browser: Alice is signed in already.
+            // For a real browser: Alice has a session.
             let url = Url::parse(&format!("{}{}", self.url, parts.uri)).unwrap();
             let mut response = Response::new(Full::default());
             *response.status_mut() = StatusCode::SEE_OTHER;
@@ -159,7 +159,7 @@ impl Idp {
         if let Some(error) = mood.token_error.clone() {
             return error;
         }
-        // `s3cret:with/odd chars`, encoded as in a form first.
+        // `s3cret:with/odd chars`, form-encoded first.
         let right = "the-proxy:s3cret%3Awith%2Fodd+chars";
         let right = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, right);
         if headers[header::AUTHORIZATION] != format!("Basic {right}") {

@@ -1,4 +1,4 @@
-//! What codes and tokens are good for, and how often.
+//! Codes, tokens and grants: single use, expiry, revocation.
 
 use std::{
     sync::Arc,
@@ -84,7 +84,7 @@ async fn a_code_is_for_its_client_its_place_and_its_verifier() {
         .send(http::Method::POST, "/token", &[("content-type", "application/json")], "{}")
         .await;
     assert_eq!(json.error(), "invalid_request");
-    // None of that used it up.
+    // None of these attempts consumed the code.
     let mut right = good.to_vec();
     right.push(("resource", "https://harbour.example.com/mcp"));
     assert_eq!(node.token(&right).await.status, 200);
@@ -100,7 +100,7 @@ async fn a_refresh_token_is_good_once_and_a_stolen_one_ends_everything() {
     for tokens in [&first, &second, &third] {
         assert!(node.call(&text(tokens, "access_token")).await.is_ok(), "until they end");
     }
-    // What somebody makes up ends nothing.
+    // Forged tokens revoke nothing.
     let genuine = text(&third, "refresh_token");
     let (start, _) = genuine.rsplit_once('.').unwrap();
     let (id, _) = start.split_once('.').unwrap();
@@ -115,7 +115,7 @@ async fn a_refresh_token_is_good_once_and_a_stolen_one_ends_everything() {
         assert_eq!(node.refresh(client, &token).await.error(), "invalid_grant");
     }
     assert!(node.call(&text(&third, "access_token")).await.is_ok());
-    // An old one does.
+    // A rotated one does.
     let old = node.refresh(&client, &text(&first, "refresh_token")).await;
     assert_eq!(old.error(), "invalid_grant");
     assert_eq!(node.refresh(&client, &genuine).await.error(), "invalid_grant");
@@ -171,7 +171,7 @@ async fn everything_ends() {
     tokio::time::advance(Duration::from_secs(30 * 24 * 3600 + 1)).await;
     let page = node.refresh(&client, &text(&newer, "refresh_token")).await;
     assert_eq!(page.error(), "invalid_grant");
-    // The client is known for longer, and then no more.
+    // The registration lasts longer, and then expires too.
     assert_eq!(node.get(&authorize(&client, &[])).await.status, 200);
     tokio::time::advance(Duration::from_secs(61 * 24 * 3600)).await;
     assert_eq!(node.get(&authorize(&client, &[])).await.status, 400);
@@ -247,7 +247,7 @@ async fn the_operator_decides_who_comes_in_and_stays() {
     let is_fired = fired.clone();
     let proxy = proxy(&idp).grant(move |who, asked| {
         let is_here = who.subject == "alice" && !is_fired.load(Ordering::SeqCst);
-        // More than was asked for is not granted, whoever says so.
+        // Scopes beyond the request are not granted.
         is_here.then(|| {
             let mut granted = asked.clone();
             granted.remove("files:write");
@@ -273,7 +273,7 @@ async fn the_operator_decides_who_comes_in_and_stays() {
     assert!(node.call(&text(&tokens, "access_token")).await.is_err());
 }
 
-/// However often it is renewed, a grant ends.
+/// The grant lifetime is bounded, however often it is refreshed.
 #[tokio::test(start_paused = true)]
 async fn a_grant_does_not_last_for_ever() {
     let idp = Idp::start().await;
@@ -292,7 +292,7 @@ async fn a_grant_does_not_last_for_ever() {
     assert_eq!(page.error(), "invalid_grant");
 }
 
-/// Keys under which no grant knows when it began, as those do not that were kept before that was noted.
+/// Cipher that removes `since` from records, as in those of older versions.
 struct Before(Arc<KeyRing>);
 
 impl StateCipher for Before {
@@ -322,7 +322,7 @@ async fn a_grant_of_an_older_version_goes_on() {
     assert!(node.call(&text(&page.json(), "access_token")).await.is_ok());
 }
 
-/// Whoever is let in stays no longer than the grant lasts that it was let in by.
+/// An access token does not outlive its grant.
 #[tokio::test]
 async fn an_access_token_ends_with_its_grant() {
     let idp = Idp::start().await;

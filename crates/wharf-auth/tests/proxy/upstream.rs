@@ -1,4 +1,4 @@
-//! What the provider says, and what is believed of it.
+//! Responses of the identity provider.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     world::*,
 };
 
-/// Signs in while the provider is in this mood: where the browser ends up.
+/// Signs in with this behaviour of the provider; returns the final redirect.
 async fn end_of(idp: &Idp, node: &Node, mood: Mood, more: &str) -> url::Url {
     idp.mood(mood);
     let client = node.client("Crane", REDIRECT).await;
@@ -83,7 +83,7 @@ async fn a_provider_that_calls_itself_something_else_is_not_asked() {
     let mood = Mood { issuer: Some("https://evil.example".into()), ..Mood::default() };
     let end = end_of(&idp, &node, mood, "").await;
     assert_eq!(parameter(&end, "error").as_deref(), Some("temporarily_unavailable"));
-    // It is left alone for a while, and asked again then.
+    // The failure is cached, and the provider is asked again later.
     let end = end_of(&idp, &node, Mood::default(), "").await;
     assert_eq!(parameter(&end, "error").as_deref(), Some("temporarily_unavailable"));
     tokio::time::pause();
@@ -128,7 +128,7 @@ async fn keys_that_change_are_fetched_again() {
     assert!(parameter(&end_of(&idp, &node, Mood::default(), "").await, "code").is_some());
     idp.rotate();
     assert!(parameter(&end_of(&idp, &node, Mood::default(), "").await, "code").is_some());
-    // Not all the time, whatever tokens say; but soon again.
+    // Not for each token; but again after the interval.
     idp.rotate();
     let early = end_of(&idp, &node, Mood::default(), "").await;
     assert_eq!(parameter(&early, "error").as_deref(), Some("server_error"));
@@ -160,7 +160,7 @@ async fn tokens_of_the_provider_are_renewed_by_one_for_all() {
     assert!(seen.iter().all(|token| *token == seen[0]), "all have the same, new one");
     let renewals = idp.asked().iter().filter(|it| it["grant_type"] == "refresh_token").count();
     assert_eq!(renewals, 1);
-    // The next call has it at once, and the client's own tokens are as they were.
+    // The next call uses it at once, and the client's own tokens are unchanged.
     assert_eq!(user(&two).await.token().await.unwrap().secret(), seen[0]);
     assert_eq!(one.refresh(&client, &text(&tokens, "refresh_token")).await.status, 200);
 }
@@ -181,7 +181,7 @@ async fn who_must_sign_in_again_is_told_so() {
     assert!(error.message.contains("sign in again"), "{error}");
 }
 
-/// Who decides by what the provider says must see all of it.
+/// Truncated claims must not decide about access.
 #[tokio::test]
 async fn who_is_said_too_much_about_is_not_let_in() {
     let (idp, node) = world().await;
@@ -211,7 +211,7 @@ async fn an_address_counts_only_if_it_was_verified() {
     }
 }
 
-/// Whom the provider does not let in any more is not let in here.
+/// A user without access at the provider loses access here.
 #[tokio::test]
 async fn a_grant_ends_with_access_at_the_provider() {
     let (idp, node) = world().await;
@@ -222,7 +222,7 @@ async fn a_grant_ends_with_access_at_the_provider() {
         token_error: Some((status, json!({"error": error}))),
         ..Mood::default()
     };
-    // One that is not well says nothing about that.
+    // A failing provider does not revoke access.
     idp.mood(says(503, "temporarily_unavailable"));
     let tokens = node.refresh(&client, &text(&tokens, "refresh_token")).await.json();
     assert!(node.call(&text(&tokens, "access_token")).await.is_ok(), "{tokens}");
@@ -230,7 +230,7 @@ async fn a_grant_ends_with_access_at_the_provider() {
     let page = node.refresh(&client, &text(&tokens, "refresh_token")).await;
     assert_eq!(page.error(), "invalid_grant");
     assert!(node.call(&text(&tokens, "access_token")).await.is_err());
-    // As GitHub says it.
+    // The error code of GitHub.
     idp.mood(Mood { expires_in: Some(3600), ..Mood::default() });
     let tokens = node.sign_in(&idp, &client, "alice").await;
     idp.mood(says(200, "bad_refresh_token"));
@@ -239,7 +239,7 @@ async fn a_grant_ends_with_access_at_the_provider() {
     assert!(node.call(&text(&tokens, "access_token")).await.is_err());
 }
 
-/// A client may renew as often as it likes, but not make this server a nuisance to the provider.
+/// A client may refresh often without flooding the provider.
 #[tokio::test]
 async fn the_provider_is_not_asked_each_time_that_a_client_renews() {
     let (idp, node) = world().await;
@@ -263,7 +263,7 @@ async fn the_provider_is_not_asked_each_time_that_a_client_renews() {
     assert_eq!(idp.asked().len() - before, 2);
 }
 
-/// Some providers end a token when they give a new one: whoever was let in before gets that.
+/// Some providers revoke a token when they issue a new one, so older handles return the new one.
 #[tokio::test]
 async fn who_acts_for_the_user_has_the_newest_token() {
     let (idp, node) = world().await;
@@ -280,7 +280,7 @@ async fn who_acts_for_the_user_has_the_newest_token() {
     assert_eq!(before.token().await.unwrap(), new);
 }
 
-/// Finds every name on loopback.
+/// Resolves every name to loopback.
 struct Here;
 
 impl Resolve for Here {
@@ -289,7 +289,7 @@ impl Resolve for Here {
     }
 }
 
-/// What a provider elsewhere says about itself must not lead to what is here, nor a browser where others listen.
+/// Metadata of a remote provider must not lead to loopback (SSRF), nor the browser to an unencrypted page.
 #[tokio::test]
 async fn no_provider_elsewhere_says_what_is_on_this_machine() {
     let site = Publisher::called("id.example").await;
@@ -325,7 +325,7 @@ async fn no_provider_elsewhere_says_what_is_on_this_machine() {
         if works {
             assert!(onward.as_str().starts_with(&format!("{issuer}/authorize?")), "{onward}");
         } else {
-            // Back to the client, who may try again when that is mended.
+            // Back to the client, which may retry later.
             assert!(onward.as_str().starts_with(REDIRECT), "{changed:?}: {onward}");
             let error = parameter(&onward, "error");
             assert_eq!(error.as_deref(), Some("temporarily_unavailable"), "{changed:?}");

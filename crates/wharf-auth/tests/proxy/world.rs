@@ -1,4 +1,4 @@
-//! A proxy, a client of it and a browser, as the tests drive them.
+//! Proxy, client and browser as the tests drive them.
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
@@ -23,25 +23,25 @@ pub(crate) const VERIFIER: &str = "0123456789-0123456789-0123456789-0123456789";
 #[derive(Clone)]
 pub(crate) struct Node(pub(crate) Arc<OAuthProxy>);
 
-/// An answer.
+/// A response.
 pub(crate) struct Page {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
 }
 
-/// Keys that processes share.
+/// Keys that all processes share.
 pub(crate) fn keys() -> Arc<KeyRing> {
     Arc::new("00".repeat(32).parse().unwrap())
 }
 
-/// A proxy in front of `idp`, and where it keeps things.
+/// A proxy in front of `idp`.
 pub(crate) fn proxy(idp: &Idp) -> OAuthProxy {
     let provider = Provider::oidc(&idp.url, ID, SECRET);
     OAuthProxy::new(PUBLIC, provider).scopes(["files:read", "files:write"])
 }
 
-/// A world with one process.
+/// An identity provider and one process.
 pub(crate) async fn world() -> (Idp, Node) {
     let idp = Idp::start().await;
     let node = Node::new(proxy(&idp), &wharf_store::memory_stores());
@@ -64,7 +64,7 @@ impl Node {
         self.send_from(None, method, target, headers, body).await
     }
 
-    /// The same, from an address.
+    /// The same, from this address.
     pub(crate) async fn send_from(
         &self,
         address: Option<SocketAddr>,
@@ -116,7 +116,7 @@ impl Node {
         self.send(Method::POST, path, &all, form(fields)).await
     }
 
-    /// Redeems a code as the client that it was made for would.
+    /// Redeems a code as its client.
     pub(crate) async fn redeem(&self, client: &str, code: &str) -> Page {
         self.token(&[
             ("grant_type", "authorization_code"),
@@ -137,7 +137,7 @@ impl Node {
         self.post("/token", &[], fields).await
     }
 
-    /// Knocks with a token, as a call does.
+    /// Authenticates a request with this token.
     pub(crate) async fn call(&self, token: &str) -> AuthResult {
         let authorization = format!("Bearer {token}").parse().unwrap();
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, authorization)]);
@@ -149,7 +149,7 @@ impl Node {
         self.0.admit(&AuthRequest::new(&Method::POST, &uri, headers, &scope)).verdict().await
     }
 
-    /// All the way to the code, as `user`.
+    /// Runs the flow up to the code, as `user`.
     pub(crate) async fn code(&self, idp: &Idp, client: &str, user: &str) -> String {
         let mut browser = Browser::default();
         let asked = authorize(client, &[]);
@@ -159,7 +159,7 @@ impl Node {
         browser.get(self, &target(&back)).await.parameter("code").unwrap()
     }
 
-    /// All the way to the tokens: the answer of the token endpoint.
+    /// Runs the flow up to the token response.
     pub(crate) async fn sign_in(&self, idp: &Idp, client: &str, user: &str) -> Value {
         let code = self.code(idp, client, user).await;
         let page = self.redeem(client, &code).await;
@@ -177,20 +177,20 @@ impl Page {
         self.json()["error"].as_str().unwrap().to_owned()
     }
 
-    /// What the consent page carries.
+    /// Ticket of the consent page.
     pub(crate) fn ticket(&self) -> &str {
         assert_eq!(self.status, 200, "{}", self.text);
         between(&self.text, "name=ticket value=\"", "\"").unwrap()
     }
 
-    /// Where the page leads.
+    /// Link of the page.
     pub(crate) fn link(&self) -> Url {
         let link =
             between(&self.text, "<a href=\"", "\"").unwrap_or_else(|| panic!("{}", self.text));
         Url::parse(&link.replace("&amp;", "&").replace("&#39;", "'")).unwrap()
     }
 
-    /// Where the browser is sent.
+    /// Redirect target.
     pub(crate) fn location(&self) -> Url {
         assert_eq!(self.status, 303, "{}", self.text);
         Url::parse(self.headers[header::LOCATION].to_str().unwrap()).unwrap()
@@ -200,7 +200,7 @@ impl Page {
         parameter(&self.location(), name)
     }
 
-    /// Whether it sends or leads nobody anywhere.
+    /// Returns true if the response neither redirects nor links anywhere.
     pub(crate) fn is_dead_end(&self) -> bool {
         !self.headers.contains_key(header::LOCATION)
             && !self.text.contains("http-equiv")
@@ -209,7 +209,7 @@ impl Page {
     }
 }
 
-/// A browser, which keeps cookies.
+/// A browser with cookies.
 #[derive(Clone, Default)]
 pub(crate) struct Browser {
     pub(crate) cookies: HashMap<String, String>,
@@ -223,7 +223,7 @@ impl Browser {
         page
     }
 
-    /// Answers a consent page.
+    /// Submits a consent page.
     pub(crate) async fn answer(&mut self, node: &Node, page: &Page, decision: &str) -> Page {
         self.post(node, page.ticket(), decision, PUBLIC).await
     }
@@ -260,7 +260,7 @@ impl Browser {
     }
 }
 
-/// The request of a client, with some parameters changed; an empty one is left out.
+/// Authorization request with changed parameters; empty ones are omitted.
 pub(crate) fn authorize(client: &str, changed: &[(&str, &str)]) -> String {
     let challenge = b64(sha256(VERIFIER.as_bytes()));
     let mut fields = vec![

@@ -1,4 +1,4 @@
-//! An issuer without a network, and somebody who knocks.
+//! Fake issuer without a network, and test requests.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ use wharf_model::{
 
 pub(crate) const ISSUER: &str = "https://id.example";
 pub(crate) const SERVER: &str = "https://mcp.example/mcp";
-/// Where every challenge leads.
+/// `resource_metadata` of every challenge.
 pub(crate) const METADATA: &str =
     r#"resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/mcp""#;
 
@@ -31,7 +31,7 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// An issuer: its keys, what it answers, and how often it was asked.
+/// An issuer: keys, responses and received requests.
 #[derive(Clone, Default)]
 pub(crate) struct Issuer(Arc<Inner>);
 
@@ -45,7 +45,7 @@ struct Inner {
 }
 
 impl Issuer {
-    /// An issuer with one key, described as RFC 8414 has it.
+    /// An issuer with one key and RFC 8414 metadata.
     pub(crate) fn new() -> Self {
         let issuer = Issuer::default();
         issuer.says(
@@ -60,13 +60,13 @@ impl Issuer {
         self.0.pages.lock().unwrap().insert(url.to_owned(), (200, answer));
     }
 
-    /// Makes a key, which it publishes alone.
+    /// Generates the only published key.
     pub(crate) fn turn(&self, kid: &str) -> Arc<SigningKey> {
         self.0.keys.lock().unwrap().clear();
         self.add(kid)
     }
 
-    /// Makes a key, which it publishes too.
+    /// Generates an additional key.
     pub(crate) fn add(&self, kid: &str) -> Arc<SigningKey> {
         let key = Arc::new(SigningKey::generate().unwrap());
         self.0.keys.lock().unwrap().push((kid.to_owned(), key.clone()));
@@ -77,7 +77,7 @@ impl Issuer {
         self.0.down.store(down, Ordering::SeqCst);
     }
 
-    /// So many milliseconds pass before each answer.
+    /// Delay of each response, in milliseconds.
     pub(crate) fn takes(&self, millis: usize) {
         self.0.slow.store(millis, Ordering::SeqCst);
     }
@@ -86,18 +86,18 @@ impl Issuer {
         self.0.asked.lock().unwrap().clone()
     }
 
-    /// How often its keys were fetched.
+    /// Number of JWKS fetches.
     pub(crate) fn fetches(&self) -> usize {
         self.asked().iter().filter(|url| url.ends_with("/keys")).count()
     }
 
-    /// A token as this issuer signs it now.
+    /// A token with the current key.
     pub(crate) fn token(&self, claims: &Value) -> String {
         let (kid, key) = self.0.keys.lock().unwrap().last().cloned().unwrap();
         key.sign(&json!({"typ": "at+jwt", "kid": kid}), claims).unwrap()
     }
 
-    /// A good token with something changed.
+    /// A valid token with one claim changed.
     pub(crate) fn token_with(&self, name: &str, value: Value) -> String {
         let mut claims = good();
         match value {
@@ -116,7 +116,7 @@ impl Issuer {
     }
 }
 
-/// What a good token says.
+/// Claims of a valid token.
 pub(crate) fn good() -> Value {
     json!({
         "iss": ISSUER, "sub": "alice", "aud": SERVER, "exp": now() + 600, "iat": now(),
@@ -152,7 +152,7 @@ impl Download for Issuer {
     }
 }
 
-/// A request.
+/// A request under construction.
 pub(crate) struct UserAgentSession {
     pub(crate) method: Method,
     pub(crate) uri: String,
@@ -197,13 +197,13 @@ impl UserAgentSession {
         authority.admit(&request).verdict().await
     }
 
-    /// The status of the refusal, and all its challenges.
+    /// Status and challenges of the rejection.
     pub(crate) async fn refused(&self, authority: &impl Authenticator) -> (u16, Vec<String>) {
         let denied = self.request(authority).await.expect_err("this should have been refused");
         (denied.status, challenges(&denied))
     }
 
-    /// The status and the one challenge of the refusal.
+    /// Status and only challenge of the rejection.
     pub(crate) async fn challenge(&self, authority: &impl Authenticator) -> (u16, String) {
         let (status, mut challenges) = self.refused(authority).await;
         assert_eq!(challenges.len(), 1, "{challenges:?}");
@@ -216,14 +216,14 @@ pub(crate) fn challenges(denied: &AuthRejection) -> Vec<String> {
     all.into_iter().map(|it| it.to_str().unwrap().to_owned()).collect()
 }
 
-/// The challenge for a token that is no good.
+/// Challenge for an invalid token.
 pub(crate) fn invalid_token(problem: &str) -> (u16, String) {
     let text =
         format!(r#"Bearer error="invalid_token", error_description="{problem}", {METADATA}"#);
     (401, text)
 }
 
-/// The proof that a client has a key.
+/// Signs DPoP proofs.
 pub(crate) struct Prover {
     pub(crate) key: SigningKey,
     pub(crate) header: Value,

@@ -1,4 +1,4 @@
-//! Tokens that are bound: to a key, to a certificate.
+//! Tokens bound to a key (DPoP) or a certificate (mutual TLS).
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn bed() -> Bed {
 }
 
 impl Bed {
-    /// The verdict on a proof with something changed.
+    /// Result of a proof with one claim changed.
     async fn with(&self, name: &str, value: Value) -> (u16, String) {
         let mut claims = self.prover.claims(&self.token);
         match value {
@@ -58,7 +58,7 @@ async fn a_proof_lets_the_owner_in_once() {
     assert_eq!(pass.principal.id(), "https://id.example alice");
     let again = session.challenge(&bed.authority).await;
     assert_eq!(again, bad_proof("The proof was used before"));
-    // The same number under another signature is the same proof.
+    // The same `jti` with another signature is a replay.
     let again = bed.prover.session(&bed.token, &claims).challenge(&bed.authority).await;
     assert_eq!(again, bad_proof("The proof was used before"));
     let next = bed.prover.session(&bed.token, &bed.prover.claims(&bed.token));
@@ -112,7 +112,7 @@ async fn urls_are_compared_as_what_they_mean() {
         let session = bed.prover.session(&bed.token, &claims);
         assert!(session.request(&bed.authority).await.is_ok(), "{htu}");
     }
-    // A stream of the same server, at its own path.
+    // An SSE stream of the same server at its own path.
     let mut claims = bed.prover.claims(&bed.token);
     (claims["htu"], claims["htm"]) = (json!("https://mcp.example/sse"), json!("GET"));
     let session = bed.prover.session(&bed.token, &claims).uri("/sse").method(Method::GET);
@@ -165,7 +165,7 @@ async fn a_proof_is_a_proof() {
     let verdict = bed.prover.session(&bed.token, &claims).challenge(&bed.authority).await;
     let problem = "The proof contains a private key: generate a new key, and send only its public part";
     assert_eq!(verdict, bad_proof(problem));
-    // A good proof, of another key.
+    // A valid proof of another key.
     let thief = Prover::new();
     let verdict = thief.session(&bed.token, &claims).challenge(&bed.authority).await;
     assert_eq!(verdict, bad_proof("The proof is signed with another key than the token's"));
@@ -185,7 +185,7 @@ async fn algorithms_of_proofs_are_listed() {
 async fn bound_tokens_are_not_for_bearers_and_others_not_for_proofs() {
     let bed = bed();
     let problem = "The token is bound to a key: send it with DPoP and a proof";
-    // Twice: what is remembered is bound as well.
+    // Twice: the cached token is bound as well.
     for _ in 0..2 {
         let verdict = UserAgentSession::bearer(&bed.token).challenge(&bed.authority).await;
         assert_eq!(verdict, refused("invalid_token", problem));
@@ -209,7 +209,7 @@ async fn proofs_may_be_demanded() {
         let problem = "Only tokens that are bound to a key are accepted: use DPoP";
         assert_eq!(verdict, refused("invalid_token", problem));
     }
-    // Where they are only welcome, both ways are told, the commoner one first.
+    // If DPoP is optional, both schemes are announced, the more common one first.
     let authority = bed.issuer.jwt().dpop(Dpop::accepted());
     let both = vec![format!("Bearer {METADATA}"), challenge];
     assert_eq!(UserAgentSession::nobody().refused(&authority).await, (401, both));
@@ -225,10 +225,10 @@ async fn nonces_are_given_and_demanded() {
     let problem = "The proof must contain the nonce of DPoP-Nonce";
     assert_eq!(crate::bed::challenges(&denied), [refused("use_dpop_nonce", problem).1]);
     let nonce = denied.headers["dpop-nonce"].to_str().unwrap().to_owned();
-    // The proof itself was not used up.
+    // The rejected proof was not consumed.
     claims["nonce"] = json!(nonce);
     assert!(bed.prover.session(&bed.token, &claims).request(&authority).await.is_ok());
-    // Another process with the same key takes it, one with another does not.
+    // A process with the same key accepts it, one with another key does not.
     let other = bed.issuer.jwt().dpop(dpop);
     assert!(bed.prover.session(&bed.token, &claims).request(&other).await.is_ok());
     let foreign = bed.issuer.jwt().dpop(Dpop::accepted().nonces());
@@ -277,7 +277,7 @@ async fn a_token_bound_to_a_certificate_needs_it() {
         let own = UserAgentSession::bearer(&token).certificate(b"certificate");
         assert!(own.request(&authority).await.is_ok());
     }
-    // Both at once.
+    // Both bindings.
     let prover = Prover::new();
     let both = json!({"jkt": prover.thumbprint(), "x5t#S256": b64(sha256(b"certificate"))});
     let token = issuer.token_with("cnf", both);
@@ -288,7 +288,7 @@ async fn a_token_bound_to_a_certificate_needs_it() {
     assert!(session.request(&authority).await.is_ok());
 }
 
-/// Whoever can guess the key can make nonces ahead of time.
+/// With a guessable key, nonces could be precomputed.
 #[tokio::test]
 async fn a_short_key_for_nonces_is_not_taken() {
     let problems = |key: &[u8]| {

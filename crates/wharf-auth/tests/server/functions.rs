@@ -1,4 +1,4 @@
-//! Secrets that are known by heart, and functions.
+//! Static tokens and functions.
 
 use wharf_auth::server::{RequestHead, StaticToken, from_fn, from_async_fn};
 use wharf_model::{AuthRejection, AuthRequest, Authenticator, Principal};

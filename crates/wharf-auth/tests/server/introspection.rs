@@ -1,4 +1,4 @@
-//! Tokens whose worth only their issuer knows.
+//! Token introspection.
 
 use std::{
     sync::{Arc, Mutex},
@@ -15,10 +15,10 @@ use wharf_model::{BoxFuture, Error, RemoteAddress};
 
 use crate::bed::{ISSUER, METADATA, SERVER, UserAgentSession, invalid_token, now};
 
-/// What it answers, and what it was asked.
+/// Status, response and received requests.
 type Said = (u16, Value, Vec<Request<Bytes>>);
 
-/// Answers what it is told to.
+/// Introspection endpoint with a configurable response.
 #[derive(Clone)]
 struct Oracle(Arc<Mutex<Said>>);
 
@@ -78,9 +78,9 @@ async fn the_issuer_is_asked_and_its_answer_kept_for_a_moment() {
     let request = oracle.0.lock().unwrap().2.remove(0);
     assert_eq!(request.uri(), "https://id.example/introspect");
     assert_eq!(request.body(), "token=opaque&token_type_hint=access_token");
-    // `mcp+server:s%3Ae%2Fcret`, each part encoded as in a form.
+    // `mcp+server:s%3Ae%2Fcret`, form-encoded.
     assert_eq!(request.headers()["authorization"], "Basic bWNwK3NlcnZlcjpzJTNBZSUyRmNyZXQ=");
-    // What is revoked is refused soon.
+    // A revoked token is rejected after the cache lifetime.
     oracle.says(200, json!({"active": false}));
     assert!(UserAgentSession::bearer("opaque").request(&authority).await.is_ok());
     advance(Duration::from_secs(11)).await;
@@ -117,7 +117,7 @@ async fn what_the_issuer_says_is_held_against_this_server() {
         let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
         assert_eq!(verdict, invalid_token(problem), "{answer}");
     }
-    // Clocks differ, and so do names of the same type; who does not say when a token ends is asked again in an hour.
+    // Clock skew and type names vary; a token without `exp` is accepted for an hour.
     for (name, value) in [
         ("exp", json!(now() - 1)),
         ("exp", Value::Null),
@@ -132,7 +132,7 @@ async fn what_the_issuer_says_is_held_against_this_server() {
         let most = std::time::SystemTime::now() + Duration::from_secs(3600);
         assert!(pass.until.is_some_and(|until| until <= most), "{name}");
     }
-    // Unless the issuer sees to that, and never when it says otherwise.
+    // Without `aud` if the issuer checks it; never with another `aud`.
     let authority = oracle.authority().audience_checked_by_issuer();
     oracle.says(200, with("aud", json!("https://other.example")));
     assert!(UserAgentSession::bearer("opaque").request(&authority).await.is_err());
@@ -149,13 +149,13 @@ async fn whoever_cannot_ask_says_so() {
         let denied = UserAgentSession::bearer("opaque").request(&authority).await.unwrap_err();
         assert_eq!(denied.status, 503);
     }
-    // A flood of tokens is not passed on without end.
+    // A flood of tokens is bounded.
     oracle.says(200, json!({"active": false}));
     let before = oracle.asked();
     let visitors: Vec<UserAgentSession> =
         (0..5000).map(|number| UserAgentSession::bearer(&number.to_string())).collect();
     let verdicts = join_all(visitors.iter().map(|session| session.request(&authority))).await;
-    // So many at once, and so many who wait: one caller's share.
+    // Concurrent and waiting requests: one caller's share.
     let asked = oracle.asked() - before;
     assert_eq!(asked, 64 + 1024);
     let unknown = verdicts.iter().filter(|it| it.as_ref().is_err_and(|it| it.status == 503));
@@ -164,14 +164,14 @@ async fn whoever_cannot_ask_says_so() {
     assert_eq!(verdict, (401, format!("Bearer {METADATA}")));
 }
 
-/// A visitor from this address.
+/// A request from this address.
 fn from(address: &str, token: &str) -> UserAgentSession {
     let mut session = UserAgentSession::bearer(token);
     session.scope.insert(RemoteAddress(address.parse().unwrap()));
     session
 }
 
-/// Tokens that are no good, 5000 in the first second and 5000 in each second after it, from one address.
+/// Invalid tokens from one address: 5000 in each second.
 async fn flood(authority: &Introspection) {
     let junk = |number: u32| async move {
         sleep(Duration::from_micros(200) * number).await;
@@ -182,7 +182,7 @@ async fn flood(authority: &Introspection) {
     join_all((0..40_000).map(junk)).await;
 }
 
-/// How long it takes to let in who comes now.
+/// Duration of an authentication.
 async fn takes(session: UserAgentSession, authority: &Introspection) -> Duration {
     let begin = Instant::now();
     session.request(authority).await.unwrap();
@@ -198,10 +198,10 @@ async fn good_tokens_do_not_wait_behind_junk() {
     let visits = async {
         for second in 0..6 {
             sleep(Duration::from_millis(1100)).await;
-            // Known before, from the address of the flood: as fast as the issuer, or remembered.
+            // A known token from the address of the flood: as fast as the issuer, or cached.
             let known = takes(from("192.0.2.66:2", "alice"), &authority).await;
             assert!(known < answer.end, "{second}: {known:?}");
-            // Never seen, from elsewhere.
+            // A new token from another address.
             let newcomer = from("198.51.100.7:1", &format!("bob-{second}"));
             let new = takes(newcomer, &authority).await;
             assert!(answer.contains(&new), "{second}: {new:?}");
@@ -220,7 +220,7 @@ async fn a_token_that_is_no_good_is_remembered_for_a_short_time() {
         assert_eq!(verdict, invalid_token("The token is not active"));
         assert_eq!(oracle.asked(), asked);
     }
-    // Whoever wants every question asked gets that.
+    // With a zero lifetime, every request is introspected.
     let authority = oracle.authority().cache_ttl(Duration::ZERO);
     for asked in [3, 4] {
         assert!(UserAgentSession::bearer("junk").request(&authority).await.is_err());

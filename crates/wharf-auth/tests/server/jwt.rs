@@ -1,4 +1,4 @@
-//! Tokens that say themselves what they are worth.
+//! JWT access tokens.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -25,7 +25,7 @@ async fn a_good_token_lets_its_owner_in() {
         assert!((599..=600).contains(&left), "{left}");
         assert_eq!(pass.extensions.get::<Claims>().unwrap().text("sub"), Some("alice"));
     }
-    // The issuer was asked once where its keys are, and once for them.
+    // One metadata request and one JWKS request.
     assert_eq!(issuer.asked().len(), 2);
 }
 
@@ -39,7 +39,7 @@ async fn without_a_token_there_is_a_challenge_and_no_error() {
     let authority = Issuer::new().jwt().scope("mcp").scope("more");
     let challenge = format!(r#"Bearer scope="mcp more", {METADATA}"#);
     assert_eq!(UserAgentSession::nobody().challenge(&authority).await, (401, challenge.clone()));
-    // Credentials of another kind are none.
+    // Other schemes count as no token.
     let basic = UserAgentSession::nobody().header("authorization", "Basic YTpi");
     assert_eq!(basic.challenge(&authority).await, (401, challenge));
 }
@@ -71,7 +71,7 @@ async fn malformed_requests_are_told_so() {
     assert_eq!(twice.challenge(&authority).await, malformed(problem));
     let long = UserAgentSession::bearer(&"a".repeat(17 << 10));
     assert_eq!(long.challenge(&authority).await, malformed("The token is too long"));
-    // A token in the URL is refused, also beside a good one in its place, and however it is written.
+    // A token in the URL is rejected, also beside a valid header, and in every encoding.
     let problem = "Tokens in the URL are not accepted: send it in the Authorization header";
     for query in ["access_token=x", "a=b&access_token=x", "access%5Ftoken=x", "access_token"] {
         let uri = format!("/mcp?{query}");
@@ -135,7 +135,7 @@ async fn tokens_that_are_no_good() {
     for (token, problem) in cases {
         let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
         assert_eq!(verdict, invalid_token(problem));
-        // The second time as the first: nothing that is refused is remembered as good.
+        // Twice: a rejected token is not cached as valid.
         let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
         assert_eq!(verdict, invalid_token(problem));
     }
@@ -152,7 +152,7 @@ async fn clocks_may_differ_a_little() {
     let strict = issuer.jwt().skew(Duration::ZERO);
     let token = issuer.token_with("exp", json!(now() - 1));
     assert!(UserAgentSession::bearer(&token).request(&strict).await.is_err());
-    // However much somebody would like to look away.
+    // The clock skew is bounded.
     let lax = issuer.jwt().skew(Duration::from_secs(1_000_000));
     let token = issuer.token_with("exp", json!(now() - 301));
     assert!(UserAgentSession::bearer(&token).request(&lax).await.is_err());
@@ -166,7 +166,7 @@ async fn audiences_may_be_several() {
     let authority = issuer.jwt().and_audience("api");
     let token = issuer.token_with("aud", json!("api"));
     assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
-    // The root of a host has a slash or not.
+    // The trailing slash of a root URL is optional.
     let root = Jwt::issuer(ISSUER).audience("https://mcp.example").download(issuer.clone());
     for audience in ["https://mcp.example", "https://mcp.example/"] {
         let token = issuer.token_with("aud", json!(audience));
@@ -234,7 +234,7 @@ async fn scopes_that_every_request_needs() {
     assert_eq!(verdict, (403, challenge));
     let token = issuer.token_with("scope", json!("mcp files:read"));
     assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
-    // Broad scopes stand for narrow ones, over as many steps as it takes, and in circles too.
+    // Scopes include others transitively, and cycles are harmless.
     let authority = issuer.jwt().scope("mcp").scope("files:read");
     let authority = authority.implies("admin", "files").implies("files", "files:read");
     let authority = authority.implies("admin", "mcp").implies("mcp", "admin");
@@ -301,7 +301,7 @@ async fn a_token_that_is_kept_ends_in_time() {
     let authority = issuer.jwt().skew(Duration::ZERO);
     let token = issuer.token_with("exp", json!(now() + 2));
     assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
-    // The one test that waits: the time of day cannot be paused.
+    // The only test that sleeps: the system clock cannot be paused.
     tokio::time::sleep(Duration::from_millis(2_100)).await;
     let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
     assert_eq!(verdict, invalid_token("The token has expired"));

@@ -1,4 +1,4 @@
-//! An issuer's keys: found, kept, turned, flooded, out of reach.
+//! Issuer keys: discovery, cache, rotation, floods and outages.
 
 use std::time::Duration;
 
@@ -33,16 +33,16 @@ async fn metadata_is_looked_for_in_order() {
     assert_eq!((denied.status, issuer.asked()), (503, asked.map(str::to_owned).to_vec()));
     assert_eq!(denied.headers["retry-after"], "5");
     assert!(!denied.headers.contains_key("www-authenticate"));
-    // The last place does.
+    // The last location is sufficient.
     issuer.says(asked[2], json!({"issuer": tenant, "jwks_uri": "https://id.example/keys"}));
     assert!(UserAgentSession::bearer(&token).request(&authority()).await.is_ok());
-    // Metadata of another issuer does not.
+    // Metadata of another issuer is rejected.
     issuer.says(
         asked[2],
         json!({"issuer": "https://id.example", "jwks_uri": "https://id.example/keys"}),
     );
     assert_eq!(UserAgentSession::bearer(&token).request(&authority()).await.unwrap_err().status, 503);
-    // Who knows where the keys are need not ask.
+    // A configured JWKS URL needs no discovery.
     let authority = authority().keys_at("https://id.example/own/keys");
     assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
     assert_eq!(issuer.asked().last().unwrap(), "https://id.example/own/keys");
@@ -53,13 +53,13 @@ async fn keys_turn_without_a_gap() {
     let issuer = Issuer::new();
     let authority = issuer.jwt();
     assert!(enters(&issuer, &authority).await);
-    // One that is unknown has been asked for in vain a moment ago: the turn is noticed nevertheless.
+    // Rotation is noticed even right after a fetch for an unknown key.
     let verdict = UserAgentSession::bearer(&unknown_key("?")).challenge(&authority).await;
     assert_eq!(verdict, invalid_token("The token is signed with an unknown key"));
     let old = issuer.good_token();
     issuer.turn("two");
     assert!(enters(&issuer, &authority).await);
-    // What the issuer has withdrawn is withdrawn, as far as it was not checked just now.
+    // A withdrawn key is rejected, unless the token is cached.
     assert!(UserAgentSession::bearer(&old).request(&authority).await.is_err());
     assert_eq!(issuer.fetches(), 4, "each of the three that were unknown was asked for");
 }
@@ -76,12 +76,12 @@ async fn a_flood_of_unknown_keys_is_not_passed_on() {
             assert_eq!(verdict, invalid_token("The token is signed with an unknown key"));
             continue;
         }
-        // Nobody knows whether that is so, and clients need not sign in again.
+        // The key may exist, so the client must not discard its token.
         let denied = UserAgentSession::bearer(&token).request(&authority).await.unwrap_err();
         assert_eq!((denied.status, denied.headers.get("www-authenticate")), (503, None));
     }
     assert_eq!(issuer.fetches(), 5, "so many at once");
-    // Keys that are known go on to work, and a turn is noticed soon, flood or not.
+    // Known keys keep working, and rotation is noticed soon.
     assert!(enters(&issuer, &authority).await);
     issuer.turn("two");
     advance(Duration::from_secs(11)).await;
@@ -90,7 +90,7 @@ async fn a_flood_of_unknown_keys_is_not_passed_on() {
     }
     assert!(enters(&issuer, &authority).await);
     assert_eq!(issuer.fetches(), 6);
-    // An hour of it.
+    // For an hour.
     for minute in 0..60 {
         advance(Duration::from_secs(60)).await;
         for number in 0..20 {
@@ -112,7 +112,7 @@ async fn those_who_wait_for_the_same_keys_wait_together() {
     let verdicts = join_all(visitors.iter().map(|session| session.request(&authority))).await;
     assert!(verdicts.iter().all(Result::is_ok));
     assert_eq!(issuer.fetches(), 1);
-    // Whoever asked first may go away.
+    // The first caller may go away.
     issuer.turn("two");
     let session = UserAgentSession::bearer(&issuer.good_token());
     {
@@ -129,13 +129,13 @@ async fn an_outage_is_survived_for_a_while() {
     let authority = issuer.jwt();
     assert!(enters(&issuer, &authority).await);
     issuer.breaks(true);
-    // Fresh, then old but good enough.
+    // Fresh, then stale.
     for _ in 0..6 {
         advance(Duration::from_secs(600)).await;
         assert!(enters(&issuer, &authority).await);
     }
     assert!(issuer.fetches() <= 7, "{}", issuer.fetches());
-    // Not for ever.
+    // Not without end.
     advance(Duration::from_secs(600)).await;
     let denied =
         UserAgentSession::bearer(&issuer.good_token()).request(&authority).await.unwrap_err();
@@ -159,7 +159,7 @@ async fn keys_are_fetched_again_when_they_are_old() {
     assert!(UserAgentSession::bearer(&old).request(&authority).await.is_ok());
     issuer.turn("two");
     advance(Duration::from_secs(301)).await;
-    // Taken once more, while the issuer is asked.
+    // Accepted once more during the refresh.
     assert!(UserAgentSession::bearer(&old).request(&authority).await.is_ok());
     sleep(Duration::from_secs(61)).await;
     let verdict = UserAgentSession::bearer(&old).challenge(&authority).await;

@@ -1,4 +1,4 @@
-//! What is published.
+//! Protected resource metadata.
 
 use bytes::Bytes;
 use http::Request;
