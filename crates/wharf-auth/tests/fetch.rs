@@ -34,8 +34,8 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
 async fn server(text: &str, endless: bool) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let visitors = Arc::new(AtomicUsize::new(0));
-    let (seen, text) = (visitors.clone(), text.to_owned());
+    let connections = Arc::new(AtomicUsize::new(0));
+    let (seen, text) = (connections.clone(), text.to_owned());
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             seen.fetch_add(1, Ordering::SeqCst);
@@ -50,17 +50,17 @@ async fn server(text: &str, endless: bool) -> (u16, Arc<AtomicUsize>) {
             });
         }
     });
-    (port, visitors)
+    (port, connections)
 }
 
 /// Resolves to the lists in turn, then to the last one, and counts the lookups.
-struct Names {
+struct TestResolver {
     addresses: Vec<Vec<&'static str>>,
     port: u16,
     asked: Arc<AtomicUsize>,
 }
 
-impl Resolve for Names {
+impl Resolve for TestResolver {
     fn resolve(&self, _: &str, _: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
         let turn = self.asked.fetch_add(1, Ordering::SeqCst).min(self.addresses.len() - 1);
         let port = self.port;
@@ -71,10 +71,10 @@ impl Resolve for Names {
     }
 }
 
-fn names(port: u16, addresses: &[&[&'static str]]) -> (Names, Arc<AtomicUsize>) {
+fn resolver_for(port: u16, addresses: &[&[&'static str]]) -> (TestResolver, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let addresses = addresses.iter().map(|it| it.to_vec()).collect();
-    (Names { addresses, port, asked: asked.clone() }, asked)
+    (TestResolver { addresses, port, asked: asked.clone() }, asked)
 }
 
 async fn get(fetch: &Fetch, url: &str) -> Result<u16, FetchError> {
@@ -82,23 +82,23 @@ async fn get(fetch: &Fetch, url: &str) -> Result<u16, FetchError> {
 }
 
 #[tokio::test]
-async fn this_machine_is_asked_only_by_its_own_names() {
-    let (port, visitors) = server(OK, false).await;
+async fn loopback_needs_a_literal_name() {
+    let (port, connections) = server(OK, false).await;
     for host in ["localhost", "127.0.0.1", "LOCALHOST"] {
         assert_eq!(get(&Fetch::new(), &format!("http://{host}:{port}/")).await, Ok(200));
     }
-    assert_eq!(visitors.load(Ordering::SeqCst), 3);
+    assert_eq!(connections.load(Ordering::SeqCst), 3);
     for host in ["localhost", "127.0.0.1", "[::1]", "127.1", "2130706433"] {
         for fetch in [Fetch::new().public_only(), Fetch::new().allow_private().public_only()] {
             let refused = get(&fetch, &format!("http://{host}:{port}/")).await;
             assert!(matches!(refused, Err(FetchError::Forbidden(_))), "{host}: {refused:?}");
         }
     }
-    assert_eq!(visitors.load(Ordering::SeqCst), 3);
+    assert_eq!(connections.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]
-async fn urls_that_lead_inside_are_not_asked() {
+async fn private_addresses_are_rejected() {
     let urls = [
         "https://10.0.0.1/",
         "https://192.168.0.1/",
@@ -135,31 +135,31 @@ async fn urls_that_lead_inside_are_not_asked() {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_inside_is_not_asked() {
-    let (port, visitors) = server(OK, false).await;
+async fn names_with_private_addresses_are_rejected() {
+    let (port, connections) = server(OK, false).await;
     for inside in ["127.0.0.1", "::1", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1"] {
         // Public addresses beside it do not help.
         for addresses in [&[inside][..], &["9.9.9.9", inside]] {
-            let (resolver, _) = names(port, &[addresses]);
+            let (resolver, _) = resolver_for(port, &[addresses]);
             let fetch = Fetch::new().resolver(resolver);
             let refused = get(&fetch, &format!("https://id.example:{port}/")).await;
             assert!(matches!(refused, Err(FetchError::Forbidden(_))), "{inside}: {refused:?}");
         }
     }
-    assert_eq!(visitors.load(Ordering::SeqCst), 0);
+    assert_eq!(connections.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
-async fn the_address_that_was_looked_at_is_the_one_that_is_dialled() {
+async fn dns_rebinding_has_no_effect() {
     let certified = rcgen::generate_simple_self_signed(["id.example".to_owned()]).unwrap();
     let (port, pem) = tls_server(&certified, None).await;
     // A second lookup would return another address.
-    let (resolver, asked) = names(port, &[&["127.0.0.1"], &["0.0.0.0"]]);
+    let (resolver, asked) = resolver_for(port, &[&["127.0.0.1"], &["0.0.0.0"]]);
     let fetch = Fetch::new().resolver(resolver).trust_pem(&pem).unwrap();
     let refused = get(&fetch, "https://id.example/").await;
     assert!(matches!(refused, Err(FetchError::Forbidden(_))), "{refused:?}");
 
-    let (resolver, again) = names(port, &[&["127.0.0.1"], &["0.0.0.0"]]);
+    let (resolver, again) = resolver_for(port, &[&["127.0.0.1"], &["0.0.0.0"]]);
     let fetch = fetch.allow_private().resolver(resolver);
     assert_eq!(get(&fetch, "https://id.example/").await, Ok(200));
     assert_eq!((asked.load(Ordering::SeqCst), again.load(Ordering::SeqCst)), (1, 1));
@@ -172,7 +172,7 @@ async fn a_certificate_is_for_its_name_alone() {
     let certified = rcgen::generate_simple_self_signed(["id.example".to_owned()]).unwrap();
     let (port, pem) = tls_server(&certified, None).await;
     let fetch = |pem: Option<&str>| {
-        let (resolver, _) = names(port, &[&["127.0.0.1"]]);
+        let (resolver, _) = resolver_for(port, &[&["127.0.0.1"]]);
         let fetch = Fetch::new().allow_private().resolver(resolver);
         pem.map_or(fetch.clone(), |pem| fetch.trust_pem(pem).unwrap())
     };
@@ -186,7 +186,7 @@ async fn a_certificate_is_for_its_name_alone() {
 }
 
 #[tokio::test]
-async fn only_the_server_that_a_certificate_is_for_is_told_who_we_are() {
+async fn a_client_certificate_is_sent_to_its_origin_only() {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let us = rcgen::generate_simple_self_signed(["client.example".to_owned()]).unwrap();
     let (ours, key) = (us.cert.pem(), us.signing_key.serialize_pem());
@@ -249,8 +249,8 @@ async fn tls_server(
 }
 
 #[tokio::test]
-async fn redirects_are_answers() {
-    let (elsewhere, visitors) = server(OK, false).await;
+async fn redirects_are_not_followed() {
+    let (elsewhere, connections) = server(OK, false).await;
     let text = format!(
         "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{elsewhere}/\r\nContent-Length: 0\r\n\r\n"
     );
@@ -259,11 +259,11 @@ async fn redirects_are_answers() {
     let answer = Fetch::new().get(&url, HeaderMap::new()).await.unwrap();
     assert_eq!(answer.status.as_u16(), 302);
     assert!(answer.location().unwrap().ends_with(&format!(":{elsewhere}/")));
-    assert_eq!(visitors.load(Ordering::SeqCst), 0);
+    assert_eq!(connections.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
-async fn nothing_is_read_or_waited_for_without_end() {
+async fn size_and_time_are_bounded() {
     let (endless, _) = server("HTTP/1.1 200 OK\r\n\r\n", true).await;
     let announced = "HTTP/1.1 200 OK\r\nContent-Length: 9999999999\r\n\r\n";
     let (announced, _) = server(announced, false).await;

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 use wharf_auth::jose::{
-    Algorithm, JoseError, Jwk, JwkSet, MAX_TOKEN, SigningKey, UnverifiedToken, b64, random_token, constant_time_eq,
-    sha256, unb64,
+    Algorithm, JoseError, Jwk, JwkSet, MAX_TOKEN, SigningKey, UnverifiedToken, b64,
+    constant_time_eq, random_token, sha256, unb64,
 };
 
 const RSA: &str = include_str!("keys/rsa.pem");
@@ -135,11 +135,15 @@ fn every_algorithm_and_every_file_format() {
 }
 
 #[test]
-fn no_algorithm_that_needs_no_private_key() {
+fn none_and_hmac_are_rejected() {
     let claims = b64(json!({"sub": "mallory"}).to_string());
     for name in ["none", "None", "NONE", "nOnE", "HS256", "HS512", "", "es256", "A128KW"] {
         let token = format!("{}.{claims}.", b64(json!({"alg": name}).to_string()));
-        assert_eq!(UnverifiedToken::parse(&token).err(), Some(JoseError::UnknownAlgorithm), "{name}");
+        assert_eq!(
+            UnverifiedToken::parse(&token).err(),
+            Some(JoseError::UnknownAlgorithm),
+            "{name}"
+        );
     }
     // The public key as HMAC secret (algorithm confusion): HMAC is not supported.
     let header = b64(json!({"alg": "HS256", "typ": "JWT"}).to_string());
@@ -149,7 +153,7 @@ fn no_algorithm_that_needs_no_private_key() {
 }
 
 #[test]
-fn what_is_said_twice_is_not_read() {
+fn duplicate_members_are_rejected() {
     let parse = |header: &str, claims: &str| {
         let token = format!("{}.{}.AAAA", b64(header), b64(claims));
         UnverifiedToken::parse(&token).map(drop)
@@ -168,7 +172,7 @@ fn what_is_said_twice_is_not_read() {
 }
 
 #[test]
-fn extensions_that_must_be_understood_are_not() {
+fn critical_extensions_are_rejected() {
     let key = SigningKey::generate().unwrap();
     for crit in [json!(["b64"]), json!([]), json!("exp")] {
         let token = key.sign(&json!({"crit": crit, "b64": false}), &json!({})).unwrap();
@@ -229,7 +233,7 @@ fn foreign_keys_never_panic() {
 }
 
 #[test]
-fn keys_are_for_what_they_say() {
+fn key_use_and_algorithm_are_checked() {
     let key = SigningKey::generate().unwrap();
     let token = key.sign(&Value::Null, &json!({})).unwrap();
     let parsed = UnverifiedToken::parse(&token).unwrap();
@@ -298,7 +302,11 @@ fn claims_of_odd_types() {
 
 #[test]
 fn helpers() {
-    assert!(constant_time_eq(b"abc", b"abc") && !constant_time_eq(b"abc", b"abd") && !constant_time_eq(b"abc", b"ab"));
+    assert!(
+        constant_time_eq(b"abc", b"abc")
+            && !constant_time_eq(b"abc", b"abd")
+            && !constant_time_eq(b"abc", b"ab")
+    );
     assert_ne!(random_token(16), random_token(16));
     assert_eq!(random_token(32).len(), 43);
     assert_eq!(b64(&sha256(b"abc")[..3]), "ungW");

@@ -16,7 +16,7 @@ use crate::client::{
     scope,
     token_endpoint::{TokenError, sanitized},
 };
-use crate::jose::{b64, random_token, constant_time_eq, sha256};
+use crate::jose::{b64, constant_time_eq, random_token, sha256};
 
 /// Parameters of our authorization request. An authorization endpoint must not contain them.
 const REQUEST_PARAMETERS: [&str; 13] = [
@@ -70,7 +70,8 @@ impl AuthorizationFlow<'_> {
         form.push(("redirect_uri", pending.redirect_uri));
         form.push(("code_verifier", pending.verifier));
         let granted = self.endpoint()?.request_token(&identity, form).await;
-        if matches!(&granted, Err(TokenError::Rejected { error, .. }) if error == "invalid_client") {
+        if matches!(&granted, Err(TokenError::Rejected { error, .. }) if error == "invalid_client")
+        {
             // The authorization server has removed our registration; the next attempt registers again.
             self.remove_registration(login).await?;
         }
@@ -81,7 +82,9 @@ impl AuthorizationFlow<'_> {
     async fn endpoint_url(&self) -> Result<Url, Error> {
         let issuer = excerpt(&self.auth_server.issuer);
         let Some(endpoint) = &self.auth_server.authorization_endpoint else {
-            return Err(failed(format!("the authorization server {issuer:?} has no authorization endpoint")));
+            return Err(failed(format!(
+                "the authorization server {issuer:?} has no authorization endpoint"
+            )));
         };
         let methods = self.auth_server.code_challenge_methods_supported.as_deref();
         if !methods.unwrap_or_default().iter().any(|it| it == "S256") {
@@ -107,7 +110,9 @@ impl AuthorizationFlow<'_> {
             return Err(bad("only https:// is allowed"));
         }
         // Duplicate parameters could override ours: some servers use the first one.
-        if let Some((name, _)) = url.query_pairs().find(|(name, _)| REQUEST_PARAMETERS.contains(&&**name)) {
+        if let Some((name, _)) =
+            url.query_pairs().find(|(name, _)| REQUEST_PARAMETERS.contains(&&**name))
+        {
             return Err(bad(&format!("it contains the request parameter `{name}`")));
         }
         // A browser can reach private networks, so the same SSRF check applies to it.
@@ -115,7 +120,12 @@ impl AuthorizationFlow<'_> {
         Ok(url)
     }
 
-    fn request_url(&self, mut endpoint_url: Url, client_id: &str, pending: &PendingAuthorization) -> Url {
+    fn request_url(
+        &self,
+        mut endpoint_url: Url,
+        client_id: &str,
+        pending: &PendingAuthorization,
+    ) -> Url {
         endpoint_url.set_fragment(None);
         let challenge = b64(sha256(pending.verifier.as_bytes()));
         let mut query = endpoint_url.query_pairs_mut();
@@ -143,7 +153,11 @@ impl AuthorizationFlow<'_> {
 }
 
 /// Returns the code if `state` and `iss` match. Nothing else in the response is trusted or shown before.
-fn validated_code(callback: &RedirectParams, state: &str, auth_server: &AuthServerMetadata) -> Result<String, Error> {
+fn validated_code(
+    callback: &RedirectParams,
+    state: &str,
+    auth_server: &AuthServerMetadata,
+) -> Result<String, Error> {
     let received = callback.get("state").unwrap_or_default();
     if !constant_time_eq(received.as_bytes(), state.as_bytes()) {
         return Err(failed(
@@ -184,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_fits_is_believed() {
+    fn authorization_responses_are_validated() {
         let issuer = "https://id.example";
         let cases = [
             // Metadata promises `iss`, response parameters, expected result.
@@ -218,15 +232,19 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_strangers_are_not_shown() {
-        let auth_server = AuthServerMetadata { issuer: "https://id.example".into(), ..AuthServerMetadata::default() };
+    fn errors_of_unvalidated_responses_are_not_shown() {
+        let auth_server = AuthServerMetadata {
+            issuer: "https://id.example".into(),
+            ..AuthServerMetadata::default()
+        };
         let said = "error=access_denied&error_description=call+0900&state=s";
         for (query, is_shown) in [
             (said.to_owned(), true),
             (format!("{said}&iss=https://evil.example"), false),
             (said.replace("state=s", "state=x"), false),
         ] {
-            let error = validated_code(&RedirectParams::from_query(&query), "s", &auth_server).unwrap_err();
+            let error =
+                validated_code(&RedirectParams::from_query(&query), "s", &auth_server).unwrap_err();
             assert_eq!(error.message.contains("0900"), is_shown, "{query}: {error}");
             assert_eq!(error.message.contains("access_denied"), is_shown, "{query}: {error}");
         }

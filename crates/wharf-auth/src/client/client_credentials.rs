@@ -8,7 +8,7 @@ use crate::client::{
     failed,
     flow::AuthorizationFlow,
     metadata::TokenResponse,
-    token_endpoint::{TokenError, OAuthEndpoint, FormFields, ClientIdentity, ClientAuthMethod},
+    token_endpoint::{ClientAuthMethod, ClientIdentity, FormFields, OAuthEndpoint, TokenError},
 };
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -118,14 +118,19 @@ impl fmt::Debug for Enterprise {
 
 impl AuthorizationFlow<'_> {
     /// Client credentials grant.
-    pub(super) async fn authorize_with_client_credentials(&self) -> Result<TokenResponse, TokenError> {
+    pub(super) async fn authorize_with_client_credentials(
+        &self,
+    ) -> Result<TokenResponse, TokenError> {
         let identity = self.configured_client()?;
         self.endpoint()?.request_token(&identity, self.scoped_form("client_credentials")).await
     }
 
     /// Enterprise-managed authorization: an identity assertion of the company's provider (JWT bearer
     /// grant).
-    pub(super) async fn authorize_with_enterprise(&self, company: &Enterprise) -> Result<TokenResponse, TokenError> {
+    pub(super) async fn authorize_with_enterprise(
+        &self,
+        company: &Enterprise,
+    ) -> Result<TokenResponse, TokenError> {
         let identity = self.configured_client()?;
         let assertion = self.exchange_id_token(company).await?;
         let mut form = self.scoped_form(JWT_BEARER);
@@ -134,7 +139,10 @@ impl AuthorizationFlow<'_> {
     }
 
     /// Workload identity: an assertion of the platform that the program runs on (JWT bearer grant).
-    pub(super) async fn authorize_with_workload(&self, assertion: &Assertion) -> Result<TokenResponse, TokenError> {
+    pub(super) async fn authorize_with_workload(
+        &self,
+        assertion: &Assertion,
+    ) -> Result<TokenResponse, TokenError> {
         let identity = self.configured_client()?;
         let mut form = self.scoped_form(JWT_BEARER);
         form.push(("assertion", assertion.current_token().await?));
@@ -171,7 +179,8 @@ impl AuthorizationFlow<'_> {
             Some(ID_JAG) => Ok(granted.access_token),
             other => {
                 let got = excerpt(other.unwrap_or("nothing"));
-                let problem = format!("{url} returned {got:?} instead of an identity assertion grant");
+                let problem =
+                    format!("{url} returned {got:?} instead of an identity assertion grant");
                 Err(failed(problem).into())
             }
         }

@@ -12,7 +12,7 @@ use crate::client::{
     logout::log_out,
     metadata::AuthServerMetadata,
     scope,
-    token_endpoint::{ClientIdentity, ClientAuthMethod},
+    token_endpoint::{ClientAuthMethod, ClientIdentity},
     token_manager::TokenManager,
 };
 use crate::{fetch::Fetch, jose::SigningKey};
@@ -123,8 +123,12 @@ impl ConfiguredClient {
     pub(super) fn identity(&self, auth_server: &AuthServerMetadata) -> ClientIdentity {
         match &self.key {
             ClientKey::None => ClientIdentity::public(&self.id),
-            ClientKey::Secret(secret) => ClientIdentity::secret(&self.id, Some(secret), None, auth_server),
-            ClientKey::KeyPair(key) => ClientIdentity::new(&self.id, ClientAuthMethod::PrivateKeyJwt(key.clone())),
+            ClientKey::Secret(secret) => {
+                ClientIdentity::secret(&self.id, Some(secret), None, auth_server)
+            }
+            ClientKey::KeyPair(key) => {
+                ClientIdentity::new(&self.id, ClientAuthMethod::PrivateKeyJwt(key.clone()))
+            }
         }
     }
 }
@@ -318,7 +322,9 @@ impl Auth {
     #[must_use]
     pub fn extension(&self) -> Option<&'static str> {
         match self.0.grant {
-            GrantType::ClientCredentials => Some("io.modelcontextprotocol/oauth-client-credentials"),
+            GrantType::ClientCredentials => {
+                Some("io.modelcontextprotocol/oauth-client-credentials")
+            }
             GrantType::Enterprise(_) => {
                 Some("io.modelcontextprotocol/enterprise-managed-authorization")
             }

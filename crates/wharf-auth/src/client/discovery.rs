@@ -33,7 +33,11 @@ pub(super) struct DiscoveredResource {
 }
 
 /// Discovers the metadata of a server. `hint` is the `resource_metadata` of a challenge.
-pub(super) async fn discover_resource(fetch: &Fetch, server: &Url, hint: Option<&str>) -> Result<DiscoveredResource, Error> {
+pub(super) async fn discover_resource(
+    fetch: &Fetch,
+    server: &Url,
+    hint: Option<&str>,
+) -> Result<DiscoveredResource, Error> {
     if let Some(hint) = hint {
         return match fetch_json::<ResourceDocument>(fetch, hint).await? {
             Some(document) => validated(server, document, hint),
@@ -63,7 +67,11 @@ pub(super) async fn discover_resource(fetch: &Fetch, server: &Url, hint: Option<
     })
 }
 
-fn validated(server: &Url, document: ResourceDocument, location: &str) -> Result<DiscoveredResource, Error> {
+fn validated(
+    server: &Url,
+    document: ResourceDocument,
+    location: &str,
+) -> Result<DiscoveredResource, Error> {
     if !describes(&document.resource, server, location) {
         return Err(failed(format!(
             "the metadata of {} is for {:?}, which is another server: it was not used",
@@ -72,7 +80,8 @@ fn validated(server: &Url, document: ResourceDocument, location: &str) -> Result
         )));
     }
     if document.authorization_servers.is_empty() {
-        let problem = format!("{} names no authorization server in its metadata", display_url(server));
+        let problem =
+            format!("{} names no authorization server in its metadata", display_url(server));
         return Err(failed(problem));
     }
     let mut issuers = document.authorization_servers;
@@ -109,7 +118,10 @@ pub(super) async fn auth_server(fetch: &Fetch, issuer: &str) -> Result<AuthServe
     let url = issuer_url(issuer)?;
     let origin = url.origin().ascii_serialization();
     let locations = match url.path().trim_end_matches('/') {
-        "" => vec![format!("{origin}{OAUTH_METADATA_PATH}"), format!("{origin}{OPENID_METADATA_PATH}")],
+        "" => vec![
+            format!("{origin}{OAUTH_METADATA_PATH}"),
+            format!("{origin}{OPENID_METADATA_PATH}"),
+        ],
         path => vec![
             format!("{origin}{OAUTH_METADATA_PATH}{path}"),
             format!("{origin}{OPENID_METADATA_PATH}{path}"),
@@ -117,7 +129,9 @@ pub(super) async fn auth_server(fetch: &Fetch, issuer: &str) -> Result<AuthServe
         ],
     };
     for location in locations {
-        let Some(document) = fetch_json::<AuthServerMetadata>(fetch, &location).await? else { continue };
+        let Some(document) = fetch_json::<AuthServerMetadata>(fetch, &location).await? else {
+            continue;
+        };
         if document.issuer != issuer {
             return Err(failed(format!(
                 "the metadata of the authorization server {:?} names the issuer {:?}: it is not used",
@@ -134,10 +148,15 @@ pub(super) async fn auth_server(fetch: &Fetch, issuer: &str) -> Result<AuthServe
 }
 
 /// Fetches the metadata of a server that is its own authorization server, or uses the default endpoints.
-pub(super) async fn own_auth_server(fetch: &Fetch, server: &Url) -> Result<AuthServerMetadata, Error> {
+pub(super) async fn own_auth_server(
+    fetch: &Fetch,
+    server: &Url,
+) -> Result<AuthServerMetadata, Error> {
     let origin = server.origin().ascii_serialization();
     for well_known in [OAUTH_METADATA_PATH, OPENID_METADATA_PATH] {
-        let Some(document) = fetch_json::<AuthServerMetadata>(fetch, &format!("{origin}{well_known}")).await? else {
+        let Some(document) =
+            fetch_json::<AuthServerMetadata>(fetch, &format!("{origin}{well_known}")).await?
+        else {
             continue;
         };
         // The exact spelling of the issuer is not known here, but it must be this server.
@@ -163,9 +182,7 @@ pub(super) async fn own_auth_server(fetch: &Fetch, server: &Url) -> Result<AuthS
 }
 
 pub(super) fn issuer_url(issuer: &str) -> Result<Url, Error> {
-    let bad = |why: &str| {
-        failed(format!("invalid issuer {:?}: {why}", excerpt(issuer)))
-    };
+    let bad = |why: &str| failed(format!("invalid issuer {:?}: {why}", excerpt(issuer)));
     // The issuer is shown to the user: characters that could disguise it are rejected.
     if !issuer.bytes().all(|it| it.is_ascii_graphic()) {
         return Err(bad("an issuer has no spaces or control characters, and ASCII letters only"));
@@ -182,7 +199,10 @@ pub(super) fn issuer_url(issuer: &str) -> Result<Url, Error> {
 }
 
 /// Fetches the JSON document at `location`; none if there is none.
-async fn fetch_json<T: DeserializeOwned>(fetch: &Fetch, location: &str) -> Result<Option<T>, Error> {
+async fn fetch_json<T: DeserializeOwned>(
+    fetch: &Fetch,
+    location: &str,
+) -> Result<Option<T>, Error> {
     let answer = fetch.get(location, HeaderMap::new()).await?;
     if answer.status != StatusCode::OK {
         return Ok(None);

@@ -70,7 +70,8 @@ impl DpopProver {
 
     /// Stores the nonce for the origin of `url`.
     pub(super) fn store_nonce(&self, url: &str, nonce: &str) {
-        let is_sane = nonce.len() <= MAX_NONCE_BYTES && nonce.bytes().all(|it| it.is_ascii_graphic());
+        let is_sane =
+            nonce.len() <= MAX_NONCE_BYTES && nonce.bytes().all(|it| it.is_ascii_graphic());
         let Ok((origin, _)) = origin_and_target(url) else { return };
         let mut nonces = self.nonces();
         if is_sane && (nonces.len() < MAX_ORIGINS || nonces.contains_key(&origin)) {
@@ -85,8 +86,8 @@ impl DpopProver {
 
 /// Splits a URL into its origin and the value of `htu` (no query, no fragment).
 fn origin_and_target(url: &str) -> Result<(String, String), Error> {
-    let mut url =
-        Url::parse(url).map_err(|error| failed(format!("cannot create a DPoP proof: invalid URL: {error}")))?;
+    let mut url = Url::parse(url)
+        .map_err(|error| failed(format!("cannot create a DPoP proof: invalid URL: {error}")))?;
     url.set_query(None);
     url.set_fragment(None);
     Ok((url.origin().ascii_serialization(), url.to_string()))

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use url::Url;
 use wharf_model::{Error, excerpt};
 
-use super::{Login, Registration, Tokens, discovery::DiscoveredResource, failed, metadata::AuthServerMetadata, now};
+use super::{
+    Login, Registration, Tokens, discovery::DiscoveredResource, failed,
+    metadata::AuthServerMetadata, now,
+};
 use crate::client::{
-    config::{GrantType, AuthConfig},
+    config::{AuthConfig, GrantType},
     dpop::DpopProver,
     registration::register,
-    token_endpoint::{BindingPolicy, TokenError, OAuthEndpoint, FormFields, ClientIdentity},
+    token_endpoint::{BindingPolicy, ClientIdentity, FormFields, OAuthEndpoint, TokenError},
 };
 use crate::fetch::Fetch;
 

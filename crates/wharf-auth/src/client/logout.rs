@@ -6,7 +6,7 @@ use super::{Login, discovery, discovery::DiscoveredResource, flow::Authorization
 use crate::client::{
     config::AuthConfig,
     resource_url::{is_loopback, server_url},
-    token_endpoint::{TokenError, OAuthEndpoint, error_from},
+    token_endpoint::{OAuthEndpoint, TokenError, error_from},
 };
 
 pub(super) async fn log_out(config: &AuthConfig, url: &str) -> Result<usize, Error> {

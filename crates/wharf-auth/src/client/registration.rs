@@ -10,7 +10,7 @@ use crate::client::{
     Registration, failed,
     metadata::{AuthServerMetadata, RegistrationResponse},
     resource_url::is_loopback,
-    token_endpoint::{exceeds_limit, error_from},
+    token_endpoint::{error_from, exceeds_limit},
 };
 use crate::fetch::Fetch;
 
@@ -47,8 +47,7 @@ pub(super) async fn register(
     let (secret, shown) =
         (response.client_secret.as_deref(), response.token_endpoint_auth_method.as_deref());
     if exceeds_limit([Some(response.client_id.as_str()), secret, shown]) {
-        let problem =
-            "client registration failed: the client id or secret is too long";
+        let problem = "client registration failed: the client id or secret is too long";
         return Err(failed(problem.into()));
     }
     Ok(Registration {

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use wharf_model::{Error, excerpt};
 
 use crate::client::{
-    Login, challenge::AuthRequirement, config::GrantType, discovery, discovery::DiscoveredResource, dpop::DpopProver, failed,
-    metadata::AuthServerMetadata, scope, token_manager::TokenManagerCore,
+    Login, challenge::AuthRequirement, config::GrantType, discovery, discovery::DiscoveredResource,
+    dpop::DpopProver, failed, metadata::AuthServerMetadata, scope, token_manager::TokenManagerCore,
 };
 
 impl TokenManagerCore {
     /// Returns the metadata of the authorization server to use.
-    pub(super) async fn auth_server(&self, discovered: &DiscoveredResource) -> Result<AuthServerMetadata, Error> {
+    pub(super) async fn auth_server(
+        &self,
+        discovered: &DiscoveredResource,
+    ) -> Result<AuthServerMetadata, Error> {
         let issuer = self.select_issuer(discovered).await?;
         let auth_server = match discovered.is_own_issuer {
             true => discovery::own_auth_server(&self.fetch, &self.server).await,
@@ -62,7 +65,8 @@ impl TokenManagerCore {
         let first = || discovered.issuers.first().cloned().unwrap_or_default();
         let is_named = |issuer: &str| {
             let bare = issuer.strip_suffix('/').unwrap_or(issuer);
-            let is_own_issuer = discovered.is_own_issuer && discovered.issuers.iter().any(|it| it == bare);
+            let is_own_issuer =
+                discovered.is_own_issuer && discovered.issuers.iter().any(|it| it == bare);
             is_own_issuer || discovered.issuers.iter().any(|it| it == issuer)
         };
         if let Some(issuer) = self.config.issuer.as_ref().or(self.config.bound_issuer.get()) {

@@ -52,8 +52,10 @@ pub(super) fn select(inputs: &ScopeInputs<'_>) -> Vec<String> {
         (None, []) => list(inputs.supported),
         (required, asked) => union([asked.to_vec(), list(required)]),
     };
-    let requests_offline_access = inputs.issuer_supported.unwrap_or_default().iter().any(|it| it == OFFLINE_ACCESS);
-    let needed = needed.into_iter().filter(|it| it != OFFLINE_ACCESS || requests_offline_access).collect();
+    let requests_offline_access =
+        inputs.issuer_supported.unwrap_or_default().iter().any(|it| it == OFFLINE_ACCESS);
+    let needed =
+        needed.into_iter().filter(|it| it != OFFLINE_ACCESS || requests_offline_access).collect();
     let mut chosen = union([list(inputs.configured), needed]);
     // Requested alone, it would replace the issuer's default scopes.
     if inputs.for_user && requests_offline_access && !chosen.is_empty() {
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_chosen_as_specified() {
+    fn scopes_are_selected_as_specified() {
         // Configured, required, asked, supported, issuer supported: selected.
         let cases = [
             (None, Some("a"), "", Some("x y"), None, "a"),
@@ -92,7 +94,8 @@ mod tests {
         ];
         for (configured, required, asked, supported, issuer_supported, expected) in cases {
             let [configured, required, supported, issuer_supported] =
-                [configured, required, supported, issuer_supported].map(|it: Option<&str>| it.map(texts));
+                [configured, required, supported, issuer_supported]
+                    .map(|it: Option<&str>| it.map(texts));
             let inputs = ScopeInputs {
                 configured: configured.as_deref(),
                 required: required.as_deref(),
@@ -106,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_scope_is_not_asked_for() {
+    fn invalid_scopes_are_not_requested() {
         assert_eq!(parse("a  a b\"c \u{7f} d\\ e\u{e9} f"), ["a", "f"]);
         let many = (0..1000).map(|n| n.to_string()).collect();
         assert_eq!(union([many]).len(), MAX_SCOPES);

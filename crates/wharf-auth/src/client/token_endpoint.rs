@@ -12,7 +12,7 @@ use crate::client::{
     Tokens,
     dpop::DpopProver,
     failed,
-    metadata::{AuthServerMetadata, TokenResponse, ErrorResponse},
+    metadata::{AuthServerMetadata, ErrorResponse, TokenResponse},
     now,
 };
 use crate::{
@@ -71,15 +71,21 @@ impl ClientIdentity {
         let proof = match (secret, method) {
             (None, _) | (_, Some("none")) => ClientAuthMethod::None,
             (Some(secret), Some("client_secret_post")) => ClientAuthMethod::Post(secret.to_owned()),
-            (Some(secret), Some("client_secret_basic")) => ClientAuthMethod::Basic(secret.to_owned()),
-            (Some(secret), _) if !supports("client_secret_basic") && supports("client_secret_post") => {
+            (Some(secret), Some("client_secret_basic")) => {
+                ClientAuthMethod::Basic(secret.to_owned())
+            }
+            (Some(secret), _)
+                if !supports("client_secret_basic") && supports("client_secret_post") =>
+            {
                 ClientAuthMethod::Post(secret.to_owned())
             }
             (Some(secret), _) => ClientAuthMethod::Basic(secret.to_owned()),
         };
         let is_unspecified = method.is_none() && supports("client_secret_post");
         let fallback = match &proof {
-            ClientAuthMethod::Basic(secret) if is_unspecified => Some(ClientAuthMethod::Post(secret.clone())),
+            ClientAuthMethod::Basic(secret) if is_unspecified => {
+                Some(ClientAuthMethod::Post(secret.clone()))
+            }
             _ => None,
         };
         ClientIdentity { fallback, ..ClientIdentity::new(client_id, proof) }
@@ -122,7 +128,11 @@ pub(super) struct OAuthEndpoint<'a> {
 
 impl OAuthEndpoint<'_> {
     /// Requests a token.
-    pub(super) async fn request_token(&self, identity: &ClientIdentity, form: FormFields) -> Result<TokenResponse, TokenError> {
+    pub(super) async fn request_token(
+        &self,
+        identity: &ClientIdentity,
+        form: FormFields,
+    ) -> Result<TokenResponse, TokenError> {
         let mut answer = self.post(identity, &form).await?;
         if self.requires_nonce(&answer) {
             answer = self.post(identity, &form).await?;
@@ -132,7 +142,8 @@ impl OAuthEndpoint<'_> {
         }
         let granted: TokenResponse = answer.json().map_err(Error::from)?;
         if !is_header_safe(&granted.access_token) {
-            let problem = format!("{} returned a token that does not fit in a header", answer.url());
+            let problem =
+                format!("{} returned a token that does not fit in a header", answer.url());
             return Err(failed(problem).into());
         }
         let (refresh, scope) = (granted.refresh_token.as_deref(), granted.scope.as_deref());
@@ -149,7 +160,11 @@ impl OAuthEndpoint<'_> {
     /// Python's `mcp` requires. Some servers, such as Okta, treat that as a second authentication and
     /// reject it with `invalid_request` (5.2) before they check the grant: the request is repeated without
     /// it. A manually registered client without a known method tries both methods that the server lists.
-    pub(super) async fn post(&self, identity: &ClientIdentity, form: &FormFields) -> Result<FetchResponse, Error> {
+    pub(super) async fn post(
+        &self,
+        identity: &ClientIdentity,
+        form: &FormFields,
+    ) -> Result<FetchResponse, Error> {
         let mut named = form.clone();
         named.push(("client_id", identity.client_id.clone()));
         let answer = self.send(&identity.client_id, &identity.proof, named.clone()).await?;
@@ -167,7 +182,12 @@ impl OAuthEndpoint<'_> {
     }
 
     /// Sends a form with this authentication method.
-    async fn send(&self, id: &str, proof: &ClientAuthMethod, mut form: FormFields) -> Result<FetchResponse, Error> {
+    async fn send(
+        &self,
+        id: &str,
+        proof: &ClientAuthMethod,
+        mut form: FormFields,
+    ) -> Result<FetchResponse, Error> {
         let mut headers = HeaderMap::new();
         match proof {
             ClientAuthMethod::None => {}
@@ -229,7 +249,11 @@ pub(super) enum BindingPolicy {
 
 impl TokenResponse {
     /// Converts to tokens. Without refresh token rotation, the previous refresh token stays valid.
-    pub(super) fn tokens(self, before: Option<&Tokens>, proof: BindingPolicy) -> Result<Tokens, Error> {
+    pub(super) fn tokens(
+        self,
+        before: Option<&Tokens>,
+        proof: BindingPolicy,
+    ) -> Result<Tokens, Error> {
         let kind = self.token_type.unwrap_or_else(|| "Bearer".into());
         let bound = match (kind.to_ascii_lowercase().as_str(), proof) {
             ("bearer", BindingPolicy::Required) => {
@@ -241,8 +265,7 @@ impl TokenResponse {
             ("bearer", _) => false,
             ("dpop", BindingPolicy::Possible | BindingPolicy::Required) => true,
             _ => {
-                let problem =
-                    format!("unsupported token type {:?}", excerpt(&kind));
+                let problem = format!("unsupported token type {:?}", excerpt(&kind));
                 return Err(failed(problem));
             }
         };
@@ -277,7 +300,8 @@ pub(super) fn error_from(answer: &FetchResponse) -> TokenError {
     let Ok(response) = answer.json::<ErrorResponse>() else {
         return failed(format!("{url} returned {status}")).into();
     };
-    let why = response.error_description.map_or(String::new(), |it| format!(" ({})", sanitized(&it)));
+    let why =
+        response.error_description.map_or(String::new(), |it| format!(" ({})", sanitized(&it)));
     let problem = format!("{url} refused: {}{why}", sanitized(&response.error));
     let problem = Error::new(ErrorKind::AuthorizationFailed).with_message(problem);
     match status.is_client_error() && !response.error.is_empty() {
@@ -312,8 +336,9 @@ fn basic(client_id: &str, secret: &str) -> Result<HeaderValue, Error> {
 }
 
 fn header(text: &str) -> Result<HeaderValue, Error> {
-    let mut value =
-        HeaderValue::from_str(text).map_err(|_| failed("a credential contains characters that are not allowed in a header".into()))?;
+    let mut value = HeaderValue::from_str(text).map_err(|_| {
+        failed("a credential contains characters that are not allowed in a header".into())
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

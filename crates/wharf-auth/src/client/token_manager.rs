@@ -18,7 +18,7 @@ use wharf_model::{AuthFailure, AuthHeaders, BoxFuture, CredentialsProvider, Erro
 use crate::client::{
     Login, LoginKey, Registration,
     challenge::AuthRequirement,
-    config::{GrantType, AuthConfig},
+    config::{AuthConfig, GrantType},
     discovery,
     discovery::DiscoveredResource,
     dpop::DpopProver,
@@ -114,7 +114,12 @@ impl TokenManager {
 
     pub(super) async fn log_in(self) -> Result<Login, Error> {
         self.0.load().await?;
-        let request = RenewalRequest { requirement: AuthRequirement::default(), interactive: true, refresh: false, early: true };
+        let request = RenewalRequest {
+            requirement: AuthRequirement::default(),
+            interactive: true,
+            refresh: false,
+            early: true,
+        };
         self.0.renew_with_timeout(request).await?;
         let login = self.0.state().login.clone();
         login.ok_or_else(|| failed("a fixed token has no login".into()))
@@ -224,7 +229,12 @@ impl TokenManagerCore {
             (state.mark, can && is_ending && may)
         };
         if is_due {
-            let request = RenewalRequest { requirement: AuthRequirement::default(), interactive: false, refresh: true, early: true };
+            let request = RenewalRequest {
+                requirement: AuthRequirement::default(),
+                interactive: false,
+                refresh: true,
+                early: true,
+            };
             // Errors are ignored: they are reported when the server rejects the token.
             let renewed = timeout(EARLY_RENEWAL_TIMEOUT, self.renew_once(mark, request)).await;
             if !matches!(renewed, Ok(Ok(true))) {
@@ -245,12 +255,19 @@ impl TokenManagerCore {
             return Ok(failure.times < 2);
         }
         let refresh = !requirement.requires_scope();
-        self.renew_once(failure.mark, RenewalRequest { requirement, interactive: failure.waited, refresh, early: false })
-            .await
+        self.renew_once(
+            failure.mark,
+            RenewalRequest { requirement, interactive: failure.waited, refresh, early: false },
+        )
+        .await
     }
 
     /// Replaces the token with this mark, unless another caller has done so.
-    async fn renew_once(self: &Arc<Self>, mark: u64, request: RenewalRequest) -> Result<bool, Error> {
+    async fn renew_once(
+        self: &Arc<Self>,
+        mark: u64,
+        request: RenewalRequest,
+    ) -> Result<bool, Error> {
         let before = self.renewal_count.load(Ordering::Acquire);
         let mut renewal_lock = self.renewal_lock.clone().lock_owned().await;
         if self.state().mark != mark {
@@ -275,7 +292,9 @@ impl TokenManagerCore {
     async fn renew_with_timeout(&self, request: RenewalRequest) -> Result<bool, Error> {
         timeout(LOGIN_TIMEOUT, self.renew(request)).await.unwrap_or_else(|_| {
             let server = discovery::display_url(&self.server);
-            Err(failed(format!("authorization at {server} timed out after {LOGIN_TIMEOUT:?}; try again")))
+            Err(failed(format!(
+                "authorization at {server} timed out after {LOGIN_TIMEOUT:?}; try again"
+            )))
         })
     }
 
@@ -307,7 +326,9 @@ impl TokenManagerCore {
         };
         let stored = self.config.token_store.load(&key).await?.filter(|it| self.config.matches(it));
         let mut login = match stored {
-            Some(login) if request.refresh && self.is_newer_in_store(&login) => return self.adopt(login),
+            Some(login) if request.refresh && self.is_newer_in_store(&login) => {
+                return self.adopt(login);
+            }
             Some(login) => self.unsaved_login(&login).unwrap_or(login),
             None => Login::new(key),
         };
@@ -333,7 +354,9 @@ impl TokenManagerCore {
         }
         drop(lock);
         let is_interactive = matches!(self.config.grant, GrantType::Code(_));
-        if (is_interactive && !(request.interactive && self.config.interactive)) || !self.may_authorize(&request.requirement) {
+        if (is_interactive && !(request.interactive && self.config.interactive))
+            || !self.may_authorize(&request.requirement)
+        {
             return Ok(false);
         }
         self.reuse_registration(&mut login);
@@ -385,7 +408,11 @@ impl TokenManagerCore {
     }
 
     /// Refreshes the tokens of `login`, if possible.
-    async fn try_refresh(&self, flow: &AuthorizationFlow<'_>, login: &mut Login) -> Result<bool, Error> {
+    async fn try_refresh(
+        &self,
+        flow: &AuthorizationFlow<'_>,
+        login: &mut Login,
+    ) -> Result<bool, Error> {
         let is_known = flow.client_identity(login).is_some();
         if !is_known || login.tokens.as_ref().is_none_or(|it| it.refresh.is_none()) {
             return Ok(false);
@@ -449,19 +476,26 @@ impl TokenManagerCore {
     /// Reuses the registration of a failed attempt.
     fn reuse_registration(&self, login: &mut Login) {
         let state = self.state();
-        if let Some((_, known)) = state.failed_registration.as_ref().filter(|(key, _)| *key == login.key) {
+        if let Some((_, known)) =
+            state.failed_registration.as_ref().filter(|(key, _)| *key == login.key)
+        {
             login.registration = Some(known.clone());
         }
     }
 
     /// Remembers the registration of a failed attempt, in this process.
     fn remember_registration(&self, login: &Login, succeeded: bool) {
-        let known = login.registration.clone().filter(|_| !succeeded && self.config.client.is_none());
+        let known =
+            login.registration.clone().filter(|_| !succeeded && self.config.client.is_none());
         self.state().failed_registration = known.map(|it| (login.key.clone(), it));
     }
 
     /// Saves a login with new tokens.
-    async fn save_login(&self, mut login: Login, prover: Option<Arc<DpopProver>>) -> Result<(), Error> {
+    async fn save_login(
+        &self,
+        mut login: Login,
+        prover: Option<Arc<DpopProver>>,
+    ) -> Result<(), Error> {
         // Always later than the login it replaces, even within one second, so that they can be compared.
         login.saved_at = now().max(login.saved_at.saturating_add(1));
         login.allow_private = self.fetch.allows_private();

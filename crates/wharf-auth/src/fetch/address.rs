@@ -172,7 +172,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_address_is_known_for_what_it_is() {
+    fn addresses_are_classified() {
         for (class, addresses) in CORPUS {
             for address in *addresses {
                 assert_eq!(address_class(address.parse().unwrap()), *class, "{address}");

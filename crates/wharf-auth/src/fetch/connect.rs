@@ -16,7 +16,7 @@ use wharf_model::BoxFuture;
 
 use crate::fetch::{
     AddressClass, FetchError, address_class,
-    target_url::{TargetUrl, TargetHost},
+    target_url::{TargetHost, TargetUrl},
     tls::TlsSettings,
 };
 
@@ -101,7 +101,10 @@ impl Connector {
             return Ok(Box::new(stream));
         }
         let origin = target.origin();
-        let client_identities = self.client_identities.iter().find(|(client_identities, _)| *client_identities == origin);
+        let client_identities = self
+            .client_identities
+            .iter()
+            .find(|(client_identities, _)| *client_identities == origin);
         let tls = client_identities.map_or(&self.tls, |(_, tls)| tls);
         match tls.connect(target.name(), stream).await {
             Ok(stream) => Ok(Box::new(stream)),
@@ -112,7 +115,10 @@ impl Connector {
     }
 
     /// Resolves the addresses of `target`; fails unless all of them are allowed.
-    pub(super) async fn addresses(&self, target: &TargetUrl) -> Result<Vec<SocketAddr>, FetchError> {
+    pub(super) async fn addresses(
+        &self,
+        target: &TargetUrl,
+    ) -> Result<Vec<SocketAddr>, FetchError> {
         let addresses = match &target.host {
             TargetHost::Localhost => [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
                 .map(|it| SocketAddr::new(it, target.port))
@@ -156,7 +162,10 @@ fn forbidden(target: &TargetUrl, address: &SocketAddr) -> FetchError {
 }
 
 /// Connects to the first address that responds. A name may have addresses that are down.
-async fn connect_first(target: &TargetUrl, addresses: &[SocketAddr]) -> Result<TcpStream, FetchError> {
+async fn connect_first(
+    target: &TargetUrl,
+    addresses: &[SocketAddr],
+) -> Result<TcpStream, FetchError> {
     let mut why = String::from("the name has no address");
     for (at, address) in addresses.iter().take(MAX_ADDRESSES).enumerate() {
         let is_last = at + 1 == addresses.len().min(MAX_ADDRESSES);

@@ -120,7 +120,8 @@ impl Fetch {
     ) -> Result<Fetch, FetchError> {
         let target = TargetUrl::parse(origin)?;
         if !target.encrypted {
-            let problem = format!("{target} cannot get a client certificate: it must begin with https://");
+            let problem =
+                format!("{target} cannot get a client certificate: it must begin with https://");
             return Err(FetchError::Url(problem));
         }
         self.connector.add_client_certificate(target.origin(), certificates, key)?;
@@ -193,7 +194,9 @@ impl Fetch {
         let limit = self.limits.timeout;
         match timeout(limit, self.connector.addresses(&target)).await {
             Ok(found) => found.map(drop),
-            Err(_) => Err(FetchError::TimedOut(format!("the request to {target} timed out after {limit:?}"))),
+            Err(_) => Err(FetchError::TimedOut(format!(
+                "the request to {target} timed out after {limit:?}"
+            ))),
         }
     }
 
@@ -206,7 +209,8 @@ impl Fetch {
     ) -> Result<FetchResponse, FetchError> {
         let target = TargetUrl::parse(url)?;
         let limit = self.limits.timeout;
-        let late = || FetchError::TimedOut(format!("the request to {target} timed out after {limit:?}"));
+        let late =
+            || FetchError::TimedOut(format!("the request to {target} timed out after {limit:?}"));
         let exchange = self.exchange(&target, request(method, &target, headers, body)?);
         timeout(limit, exchange).await.unwrap_or_else(|_| Err(late()))
     }
@@ -233,7 +237,9 @@ fn request(
     mut headers: HeaderMap,
     body: Bytes,
 ) -> Result<Request<Full<Bytes>>, FetchError> {
-    let bad = |what: &dyn fmt::Display| FetchError::Url(format!("cannot build the request to {target}: {what}"));
+    let bad = |what: &dyn fmt::Display| {
+        FetchError::Url(format!("cannot build the request to {target}: {what}"))
+    };
     let host = HeaderValue::from_str(&target.authority()).map_err(|error| bad(&error))?;
     headers.insert(HOST, host);
     let agent = HeaderValue::from_static(concat!("wharf/", env!("CARGO_PKG_VERSION")));

@@ -92,10 +92,19 @@ pub(super) async fn exchange(
     let response = sender.send_request(request).await.map_err(invalid)?;
     let (parts, body) = response.into_parts();
     let body = read_body(target, body, limit).await?;
-    Ok(FetchResponse { status: parts.status, headers: parts.headers, body, url: target.to_string() })
+    Ok(FetchResponse {
+        status: parts.status,
+        headers: parts.headers,
+        body,
+        url: target.to_string(),
+    })
 }
 
-async fn read_body(target: &TargetUrl, mut body: Incoming, limit: usize) -> Result<Bytes, FetchError> {
+async fn read_body(
+    target: &TargetUrl,
+    mut body: Incoming,
+    limit: usize,
+) -> Result<Bytes, FetchError> {
     let too_large =
         || FetchError::TooLarge(format!("the response of {target} exceeds {limit} bytes"));
     if body.size_hint().lower() > limit as u64 {
@@ -104,7 +113,9 @@ async fn read_body(target: &TargetUrl, mut body: Incoming, limit: usize) -> Resu
     let mut read_body = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
-            FetchError::InvalidResponse(format!("the response of {target} was interrupted: {error}"))
+            FetchError::InvalidResponse(format!(
+                "the response of {target} was interrupted: {error}"
+            ))
         })?;
         let Ok(data) = frame.into_data() else { continue };
         if read_body.len() + data.len() > limit {

@@ -54,7 +54,10 @@ impl Jwk {
         let text = |name: &str| value.get(name).and_then(Value::as_str);
         let bytes = |name: &str| unb64(text(name).unwrap_or_default());
         let material = match (text("kty"), text("crv")) {
-            (Some("RSA"), _) => KeyMaterial::Rsa { n: strip_leading_zeros(bytes("n")?), e: strip_leading_zeros(bytes("e")?) },
+            (Some("RSA"), _) => KeyMaterial::Rsa {
+                n: strip_leading_zeros(bytes("n")?),
+                e: strip_leading_zeros(bytes("e")?),
+            },
             (Some("EC"), Some("P-256")) => KeyMaterial::P256 { x: bytes("x")?, y: bytes("y")? },
             (Some("EC"), Some("P-384")) => KeyMaterial::P384 { x: bytes("x")?, y: bytes("y")? },
             (Some("OKP"), Some("Ed25519")) => KeyMaterial::Ed25519 { x: bytes("x")? },
@@ -169,7 +172,9 @@ impl KeyMaterial {
     /// Checks the sizes only; each signature verification checks that a point is on its curve.
     fn check(&self) -> Result<(), JoseError> {
         let fine = match self {
-            KeyMaterial::Rsa { n, e } => (256..=1024).contains(&n.len()) && (1..=8).contains(&e.len()),
+            KeyMaterial::Rsa { n, e } => {
+                (256..=1024).contains(&n.len()) && (1..=8).contains(&e.len())
+            }
             KeyMaterial::P256 { x, y } => x.len() == 32 && y.len() == 32,
             KeyMaterial::P384 { x, y } => x.len() == 48 && y.len() == 48,
             KeyMaterial::Ed25519 { x } => x.len() == 32,

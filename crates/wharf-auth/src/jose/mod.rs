@@ -21,7 +21,7 @@ pub use algorithm::Algorithm;
 pub use claims::Claims;
 pub use jwk::{Jwk, JwkSet};
 pub use signing::SigningKey;
-pub use token::{TokenHeader, MAX_TOKEN, UnverifiedToken};
+pub use token::{MAX_TOKEN, TokenHeader, UnverifiedToken};
 
 /// Error of a token, key or signature. It never contains the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -86,10 +86,11 @@ impl SigningKey {
                 Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8).map(SigningKeyPair::Ed25519)
             }
             _ => match algorithm.ecdsa() {
-                Some(curve) => {
-                    EcdsaKeyPair::from_pkcs8(curve, pkcs8, &SystemRandom::new()).map(SigningKeyPair::Curve)
+                Some(curve) => EcdsaKeyPair::from_pkcs8(curve, pkcs8, &SystemRandom::new())
+                    .map(SigningKeyPair::Curve),
+                None => {
+                    RsaKeyPair::from_pkcs8(pkcs8).map(|pair| SigningKeyPair::Rsa(Box::new(pair)))
                 }
-                None => RsaKeyPair::from_pkcs8(pkcs8).map(|pair| SigningKeyPair::Rsa(Box::new(pair))),
             },
         };
         let pair = pair.map_err(|_| JoseError::BadKey)?;
@@ -125,7 +126,9 @@ impl SigningKey {
                     _ => KeyMaterial::P256 { x: x.to_vec(), y: y.to_vec() },
                 }
             }
-            SigningKeyPair::Ed25519(pair) => KeyMaterial::Ed25519 { x: pair.public_key().as_ref().to_vec() },
+            SigningKeyPair::Ed25519(pair) => {
+                KeyMaterial::Ed25519 { x: pair.public_key().as_ref().to_vec() }
+            }
         };
         Jwk::new(material, self.algorithm)
     }

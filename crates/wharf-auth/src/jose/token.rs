@@ -102,8 +102,12 @@ impl<'a> UnverifiedToken<'a> {
                     &self.signature,
                 )
             }
-            KeyMaterial::P256 { x, y } => self.verify_ecdsa(&signature::ECDSA_P256_SHA256_FIXED, x, y),
-            KeyMaterial::P384 { x, y } => self.verify_ecdsa(&signature::ECDSA_P384_SHA384_FIXED, x, y),
+            KeyMaterial::P256 { x, y } => {
+                self.verify_ecdsa(&signature::ECDSA_P256_SHA256_FIXED, x, y)
+            }
+            KeyMaterial::P384 { x, y } => {
+                self.verify_ecdsa(&signature::ECDSA_P384_SHA384_FIXED, x, y)
+            }
             KeyMaterial::Ed25519 { x } => UnparsedPublicKey::new(&signature::ED25519, x)
                 .verify(self.signed.as_bytes(), &self.signature),
         };

@@ -8,12 +8,14 @@ use http::{HeaderValue, StatusCode, header, request::Parts};
 use url::Url;
 use wharf_model::Error;
 
-use super::{clients::KnownClient, cookie::BrowserSecret, form::FormParams, idp::SignInParams, redirect};
-use crate::jose::{random_token, constant_time_eq};
+use super::{
+    clients::KnownClient, cookie::BrowserSecret, form::FormParams, idp::SignInParams, redirect,
+};
+use crate::jose::{constant_time_eq, random_token};
 use crate::proxy::{
     consent_page,
-    consent_page::{ProxyResponse, ConsentRequest},
-    records::{AuthorizationParams, SIGN_IN_TTL, PendingSignIn, ConsentTicket},
+    consent_page::{ConsentRequest, ProxyResponse},
+    records::{AuthorizationParams, ConsentTicket, PendingSignIn, SIGN_IN_TTL},
     routes::{ProxyState, form},
     store::RecordOwner,
 };
@@ -31,7 +33,8 @@ type AuthorizeError = (&'static str, &'static str);
 impl ProxyState {
     /// Shows the consent page for an authorization request.
     pub(super) async fn authorize(&self, parts: &Parts) -> Result<ProxyResponse, Error> {
-        let problem = |what: &str| Ok(consent_page::error_page(StatusCode::BAD_REQUEST, what, None));
+        let problem =
+            |what: &str| Ok(consent_page::error_page(StatusCode::BAD_REQUEST, what, None));
         let form = match FormParams::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
             Ok(form) => form,
             Err(why) => return problem(&format!("The request is invalid: {why}.")),
@@ -49,9 +52,7 @@ impl ProxyState {
             known.client.redirects.iter().any(|own| redirect::is_same(own, asked))
                 && redirect::check(asked, &self.settings.schemes).is_ok()
         }) else {
-            return problem(
-                "The application's redirect_uri is not registered.",
-            );
+            return problem("The application's redirect_uri is not registered.");
         };
         match self.validate_request(&form, &known, target) {
             Ok(asked) => self.show_consent(parts, asked, &known).await,
@@ -66,7 +67,12 @@ impl ProxyState {
     }
 
     /// Validates the request's parameters.
-    fn validate_request(&self, form: &FormParams, known: &KnownClient, redirect: &str) -> Result<AuthorizationParams, AuthorizeError> {
+    fn validate_request(
+        &self,
+        form: &FormParams,
+        known: &KnownClient,
+        redirect: &str,
+    ) -> Result<AuthorizationParams, AuthorizeError> {
         if form.get("request").is_some() || form.get("request_uri").is_some() {
             return Err(("request_not_supported", "Request objects are not supported."));
         }
@@ -80,8 +86,10 @@ impl ProxyState {
             return Err(("invalid_request", "PKCE with code_challenge_method S256 is required."));
         }
         let challenge = form.get("code_challenge").filter(|it| is_challenge(it));
-        let challenge = challenge
-            .ok_or(("invalid_request", "PKCE with a code_challenge of 43 characters is required."))?;
+        let challenge = challenge.ok_or((
+            "invalid_request",
+            "PKCE with a code_challenge of 43 characters is required.",
+        ))?;
         if form.get("state").is_some_and(|state| state.len() > MAX_STATE_BYTES) {
             return Err(("invalid_request", "The state is too long."));
         }
@@ -113,9 +121,15 @@ impl ProxyState {
     }
 
     /// Shows the consent page, bound to this browser (CSRF).
-    async fn show_consent(&self, parts: &Parts, asked: AuthorizationParams, known: &KnownClient) -> Result<ProxyResponse, Error> {
+    async fn show_consent(
+        &self,
+        parts: &Parts,
+        asked: AuthorizationParams,
+        known: &KnownClient,
+    ) -> Result<ProxyResponse, Error> {
         // Several pages may be open at once.
-        let secret = self.cookies.read(&parts.headers, CONSENT_COOKIE).unwrap_or_else(BrowserSecret::new);
+        let secret =
+            self.cookies.read(&parts.headers, CONSENT_COOKIE).unwrap_or_else(BrowserSecret::new);
         let until = self.store.now().await? + SIGN_IN_TTL.as_secs() * 1000;
         let ticket = ConsentTicket { asked, number: random_token(16), until };
         let plain = serde_json::to_vec(&ticket).map_err(Error::from_std)?;
@@ -138,7 +152,11 @@ impl ProxyState {
     }
 
     /// Handles the user's decision: continues to the provider, or returns to the client.
-    pub(super) async fn consent(&self, parts: &Parts, body: &Bytes) -> Result<ProxyResponse, Error> {
+    pub(super) async fn consent(
+        &self,
+        parts: &Parts,
+        body: &Bytes,
+    ) -> Result<ProxyResponse, Error> {
         let refuse = |what: &str| Ok(consent_page::error_page(StatusCode::FORBIDDEN, what, None));
         let form = match form(parts, body) {
             Ok(form) => form,
@@ -155,7 +173,8 @@ impl ProxyState {
             serde_json::from_slice::<ConsentTicket>(&plain).ok()
         });
         let now = self.store.now().await?;
-        let Some(ConsentTicket { asked, number, .. }) = ticket.filter(|ticket| ticket.until > now) else {
+        let Some(ConsentTicket { asked, number, .. }) = ticket.filter(|ticket| ticket.until > now)
+        else {
             return refuse(STALE);
         };
         if !self.nonces.claim(&format!("oauth consent {number}"), SIGN_IN_TTL).await? {
@@ -176,11 +195,15 @@ impl ProxyState {
             verifier: random_token(32),
             nonce: random_token(32),
         };
-        let params = SignInParams { state: &state, nonce: &pending.nonce, verifier: &pending.verifier };
+        let params =
+            SignInParams { state: &state, nonce: &pending.nonce, verifier: &pending.verifier };
         let url = match self.idp.sign_in(&params).await {
             Ok(url) => url,
             Err(refused) => {
-                tracing::warn!(why = refused.why, "cannot start the sign-in at the identity provider");
+                tracing::warn!(
+                    why = refused.why,
+                    "cannot start the sign-in at the identity provider"
+                );
                 let what = "The identity provider cannot be reached.";
                 return Ok(self.error_page(&pending.asked, "temporarily_unavailable", what));
             }
@@ -194,9 +217,15 @@ impl ProxyState {
     }
 
     /// Returns true if this browser is the one that consented.
-    pub(super) fn is_same_browser(&self, parts: &Parts, state: &str, pending: &PendingSignIn) -> bool {
+    pub(super) fn is_same_browser(
+        &self,
+        parts: &Parts,
+        state: &str,
+        pending: &PendingSignIn,
+    ) -> bool {
         let secret = self.cookies.read(&parts.headers, &sign_in_cookie(state));
-        secret.is_some_and(|it| constant_time_eq(it.digest().as_bytes(), pending.browser.as_bytes()))
+        secret
+            .is_some_and(|it| constant_time_eq(it.digest().as_bytes(), pending.browser.as_bytes()))
     }
 
     /// Clears the browser's sign-in cookie.
@@ -221,7 +250,13 @@ impl ProxyState {
         }
     }
 
-    fn error_url(&self, redirect: &str, state: Option<&str>, error: &str, what: &str) -> Option<Url> {
+    fn error_url(
+        &self,
+        redirect: &str,
+        state: Option<&str>,
+        error: &str,
+        what: &str,
+    ) -> Option<Url> {
         self.client_redirect(redirect, state, &[("error", error), ("error_description", what)])
     }
 

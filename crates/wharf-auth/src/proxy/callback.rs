@@ -20,7 +20,8 @@ impl ProxyState {
     /// Handles the provider's redirect: validates it, authenticates the user and issues a code to the
     /// client.
     pub(super) async fn callback(&self, parts: &Parts) -> Result<ProxyResponse, Error> {
-        let problem = |what: &str| Ok(consent_page::error_page(StatusCode::BAD_REQUEST, what, None));
+        let problem =
+            |what: &str| Ok(consent_page::error_page(StatusCode::BAD_REQUEST, what, None));
         let form = match FormParams::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
             Ok(form) => form,
             Err(why) => return problem(&format!("The response is invalid: {why}.")),
@@ -28,7 +29,9 @@ impl ProxyState {
         const UNKNOWN: &str = "This browser is not signing in here, or took too long. Start again \
                                in the application.";
         let Some(state) = form.get("state") else { return problem(UNKNOWN) };
-        let Some(kept) = self.store.get::<PendingSignIn>(state).await? else { return problem(UNKNOWN) };
+        let Some(kept) = self.store.get::<PendingSignIn>(state).await? else {
+            return problem(UNKNOWN);
+        };
         let pending = kept.value;
         // The browser that consented must be the one that signed in. Requests of other browsers change
         // nothing.
@@ -43,7 +46,11 @@ impl ProxyState {
         Ok(answer)
     }
 
-    async fn finish_sign_in(&self, form: &FormParams, pending: &PendingSignIn) -> Result<ProxyResponse, Error> {
+    async fn finish_sign_in(
+        &self,
+        form: &FormParams,
+        pending: &PendingSignIn,
+    ) -> Result<ProxyResponse, Error> {
         let asked = &pending.asked;
         let failed = |why: &str, error: &str| {
             tracing::warn!(why, "sign-in at the identity provider failed");
@@ -57,7 +64,10 @@ impl ProxyState {
         match form.get("error") {
             Some("access_denied") => return Ok(self.error_redirect(asked, "access_denied")),
             Some("temporarily_unavailable") => {
-                return failed("the provider is temporarily unavailable", "temporarily_unavailable");
+                return failed(
+                    "the provider is temporarily unavailable",
+                    "temporarily_unavailable",
+                );
             }
             Some(_) => return failed("the provider returned an error", "server_error"),
             None => {}
@@ -82,7 +92,11 @@ impl ProxyState {
         let AuthorizationParams { redirect, state, .. } = &kept.asked;
         Ok(match self.client_redirect(redirect, state.as_deref(), &[("code", &code)]) {
             Some(url) => consent_page::redirect(&url),
-            None => consent_page::error_page(StatusCode::BAD_REQUEST, "The redirect URI is invalid.", None),
+            None => consent_page::error_page(
+                StatusCode::BAD_REQUEST,
+                "The redirect URI is invalid.",
+                None,
+            ),
         })
     }
 }

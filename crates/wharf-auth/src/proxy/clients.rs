@@ -20,8 +20,8 @@ use crate::proxy::{
     consent_page,
     consent_page::ProxyResponse,
     records::{ClientRecord, GrantRecord, UNUSED_CLIENT_TTL},
-    routes::{ProxyState, CLIENT_TTL, address},
-    store::{VersionedRecord, RecordOwner, digest},
+    routes::{CLIENT_TTL, ProxyState, address},
+    store::{RecordOwner, VersionedRecord, digest},
 };
 use crate::{fetch::Fetch, jose::random_token};
 
@@ -76,11 +76,15 @@ impl ClientMetadata {
     fn check(&self, schemes: &[String]) -> Result<(), RegistrationError> {
         let no = |what: &str| Err(RegistrationError("invalid_client_metadata", what.to_owned()));
         if self.redirect_uris.is_empty() || self.redirect_uris.len() > MAX_REDIRECTS {
-            return Err(RegistrationError("invalid_redirect_uri", "give 1 to 10 redirect_uris".into()));
+            return Err(RegistrationError(
+                "invalid_redirect_uri",
+                "give 1 to 10 redirect_uris".into(),
+            ));
         }
         for uri in &self.redirect_uris {
-            redirect::check(uri, schemes)
-                .map_err(|why| RegistrationError("invalid_redirect_uri", format!("redirect_uris: {why}")))?;
+            redirect::check(uri, schemes).map_err(|why| {
+                RegistrationError("invalid_redirect_uri", format!("redirect_uris: {why}"))
+            })?;
         }
         if self.client_name.as_ref().is_some_and(|name| name.chars().count() > MAX_NAME_CHARS) {
             return no("client_name is longer than 200 characters");
@@ -89,7 +93,9 @@ impl ClientMetadata {
             all.as_ref().is_none_or(|all| all.iter().any(|it| it == one))
         };
         if !has(&self.grant_types, "authorization_code") || !has(&self.response_types, "code") {
-            return no("only the grant type authorization_code with response type code is supported");
+            return no(
+                "only the grant type authorization_code with response type code is supported",
+            );
         }
         Ok(())
     }
@@ -152,7 +158,11 @@ impl ProxyState {
     }
 
     /// Finds a client: configured, published or registered.
-    pub(super) async fn client(&self, id: &str, parts: &Parts) -> Result<Option<KnownClient>, Error> {
+    pub(super) async fn client(
+        &self,
+        id: &str,
+        parts: &Parts,
+    ) -> Result<Option<KnownClient>, Error> {
         if let Some(client) = self.settings.clients.iter().find(|client| client.id == id) {
             return Ok(Some(KnownClient { client: client.clone(), publisher: None }));
         }
@@ -164,7 +174,12 @@ impl ProxyState {
     }
 
     /// Records that a user signed in with a registration. The first user becomes its owner.
-    pub(super) async fn record_sign_in(&self, id: &str, user: &str, grant: &str) -> Result<(), Error> {
+    pub(super) async fn record_sign_in(
+        &self,
+        id: &str,
+        user: &str,
+        grant: &str,
+    ) -> Result<(), Error> {
         let Some(mut kept) = self.registered(id).await? else { return Ok(()) };
         if !kept.value.used || kept.is_owned_by(LEGACY_OWNER) {
             // A registration of an older version may belong to several users.
@@ -299,7 +314,8 @@ impl ClientDocuments {
         let nothing = (None, CACHE_LIFETIMES[1] / 6);
         let Ok(fetched) = self.fetch.get(id, HeaderMap::new()).await else { return nothing };
         let Ok(document) = fetched.json::<ClientMetadata>() else { return nothing };
-        let is_public = document.token_endpoint_auth_method.as_deref().is_none_or(|it| it == "none");
+        let is_public =
+            document.token_endpoint_auth_method.as_deref().is_none_or(|it| it == "none");
         let is_itself = document.client_id.as_deref() == Some(id) && document.client_name.is_some();
         let fits = document.check(schemes).is_ok() && is_public && document.client_secret.is_none();
         if fetched.status != StatusCode::OK || !is_itself || !fits {

@@ -94,7 +94,11 @@ pub(super) fn forward_page(url: &Url, to: &str) -> ProxyResponse {
 }
 
 /// Shows an error without a redirect; a link leads back, if that is safe.
-pub(super) fn error_page(status: StatusCode, what: &str, back: Option<(&Url, &str)>) -> ProxyResponse {
+pub(super) fn error_page(
+    status: StatusCode,
+    what: &str,
+    back: Option<(&Url, &str)>,
+) -> ProxyResponse {
     let mut text = format!("<h1>This did not work</h1><p>{}</p>", sanitized(what, 500));
     if let Some((url, to)) = back {
         let (link, to) = (escape(url.as_str()), sanitized(to, 200));
@@ -133,7 +137,13 @@ fn list(text: &mut String, title: &str, items: &[&str]) {
     text.push_str("</ul>");
 }
 
-fn html(status: StatusCode, title: &str, head: &str, body: &str, referrer: &'static str) -> ProxyResponse {
+fn html(
+    status: StatusCode,
+    title: &str,
+    head: &str,
+    body: &str,
+    referrer: &'static str,
+) -> ProxyResponse {
     let text = format!(
         "<!doctype html><html lang=en><head><meta charset=utf-8>\
          <meta name=viewport content=\"width=device-width\">{head}<title>{title}</title>\
@@ -142,7 +152,12 @@ fn html(status: StatusCode, title: &str, head: &str, body: &str, referrer: &'sta
     plain(status, text.into(), "text/html; charset=utf-8", referrer)
 }
 
-fn plain(status: StatusCode, body: Bytes, kind: &'static str, referrer: &'static str) -> ProxyResponse {
+fn plain(
+    status: StatusCode,
+    body: Bytes,
+    kind: &'static str,
+    referrer: &'static str,
+) -> ProxyResponse {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let mut set = |name: HeaderName, value: &'static str| {

@@ -47,7 +47,12 @@ impl BrowserCookies {
     }
 
     /// Sets the cookie for this many seconds.
-    pub(super) fn write(self, kind: &str, secret: &BrowserSecret, seconds: u64) -> Option<HeaderValue> {
+    pub(super) fn write(
+        self,
+        kind: &str,
+        secret: &BrowserSecret,
+        seconds: u64,
+    ) -> Option<HeaderValue> {
         self.set(kind, &secret.0, seconds)
     }
 

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parameter_is_there_once() {
+    fn repeated_parameters_are_rejected() {
         let form = FormParams::parse(b"a=1&b=x+y%21&c=&resource=p&resource=q").unwrap_or_default();
         assert_eq!((form.get("a"), form.get("b"), form.get("c")), (Some("1"), Some("x y!"), None));
         assert_eq!(form.resources(), ["p", "q"]);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::{sync::Mutex, time::Instant};
 use url::{Url, form_urlencoded};
 
-use super::provider::{ProviderKind, Provider};
+use super::provider::{Provider, ProviderKind};
 use crate::proxy::records::{Identity, UpstreamTokens};
 use crate::{
     fetch::{Fetch, FetchResponse},
@@ -177,7 +177,11 @@ impl IdpClient {
     }
 
     /// Refreshes the provider's tokens.
-    pub(super) async fn renew(&self, old: &UpstreamTokens, now: u64) -> Result<UpstreamTokens, IdpError> {
+    pub(super) async fn renew(
+        &self,
+        old: &UpstreamTokens,
+        now: u64,
+    ) -> Result<UpstreamTokens, IdpError> {
         let refresh = old.refresh.as_deref();
         let refresh = refresh.ok_or_else(|| IdpError::new("there is no refresh token"))?;
         let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh)];
@@ -249,7 +253,8 @@ impl IdpClient {
         let document = self.discover(issuer).await?;
         let methods = document.token_endpoint_auth_methods_supported;
         let is_near = crate::fetch::is_loopback(issuer);
-        let places = [&document.authorization_endpoint, &document.token_endpoint, &document.jwks_uri];
+        let places =
+            [&document.authorization_endpoint, &document.token_endpoint, &document.jwks_uri];
         if !is_near && places.iter().any(|url| crate::fetch::is_loopback(url)) {
             return Err(IdpError::new("the provider's metadata names a loopback address"));
         }
@@ -304,7 +309,9 @@ impl IdpClient {
         let url = url.ok_or_else(|| IdpError::new("the provider has no keys"))?;
         let mut known = self.keys.lock().await;
         let is_recent = known.refetched_at.is_some_and(|at| at.elapsed() < KEY_REFETCH_INTERVAL);
-        if let Some(keys) = still_valid(&known.found, METADATA_TTL).filter(|_| !refetched_at || is_recent) {
+        if let Some(keys) =
+            still_valid(&known.found, METADATA_TTL).filter(|_| !refetched_at || is_recent)
+        {
             return keys;
         }
         let old = known.found.as_ref().and_then(|(_, found)| found.as_ref().ok().cloned());
@@ -345,15 +352,22 @@ impl IdpClient {
         if claims.time("iat").is_some_and(|iat| iat > now.saturating_add(CLOCK_SKEW_SECS)) {
             return wrong("it was issued in the future: check the clocks");
         }
-        if !constant_time_eq(claims.text("nonce").unwrap_or_default().as_bytes(), nonce.as_bytes()) {
+        if !constant_time_eq(claims.text("nonce").unwrap_or_default().as_bytes(), nonce.as_bytes())
+        {
             return wrong("its nonce is from another sign-in");
         }
         Ok(())
     }
 
-    async fn fetch_userinfo(&self, url: &str, member: &str, access: &str) -> Result<Identity, IdpError> {
+    async fn fetch_userinfo(
+        &self,
+        url: &str,
+        member: &str,
+        access: &str,
+    ) -> Result<Identity, IdpError> {
         let bearer = HeaderValue::try_from(format!("Bearer {access}"));
-        let mut bearer = bearer.map_err(|_| IdpError::new("the access token contains invalid characters"))?;
+        let mut bearer =
+            bearer.map_err(|_| IdpError::new("the access token contains invalid characters"))?;
         bearer.set_sensitive(true);
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, bearer)]);
         let claims: Value = self.read(url, headers).await?;
@@ -389,7 +403,9 @@ fn still_valid<T: Clone>(found: &CachedResult<T>, fresh: Duration) -> Option<Res
 fn tokens(response: IdpTokenResponse, now: u64) -> Result<UpstreamTokens, IdpError> {
     let access = response.access_token.ok_or_else(|| IdpError::new("there is no access token"))?;
     let refresh = response.refresh_token;
-    if access.len() > MAX_TOKEN_BYTES || refresh.as_ref().is_some_and(|it| it.len() > MAX_TOKEN_BYTES) {
+    if access.len() > MAX_TOKEN_BYTES
+        || refresh.as_ref().is_some_and(|it| it.len() > MAX_TOKEN_BYTES)
+    {
         return Err(IdpError::new("a token is too long"));
     }
     // Some providers send a string.
@@ -416,7 +432,8 @@ fn basic(id: &str, secret: &str) -> Result<HeaderValue, IdpError> {
     let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let text =
         format!("Basic {}", BASE64_STANDARD.encode(format!("{}:{}", encode(id), encode(secret))));
-    let mut value = HeaderValue::try_from(text).map_err(|_| IdpError::new("the client id contains invalid characters"))?;
+    let mut value = HeaderValue::try_from(text)
+        .map_err(|_| IdpError::new("the client id contains invalid characters"))?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -88,7 +88,12 @@ impl ProxyUrls {
     }
 
     /// Serves the metadata documents.
-    pub(super) fn metadata(&self, parts: &Parts, settings: &ProxySettings, documents: bool) -> ProxyResponse {
+    pub(super) fn metadata(
+        &self,
+        parts: &Parts,
+        settings: &ProxySettings,
+        documents: bool,
+    ) -> ProxyResponse {
         let path = parts.uri.path();
         let value = match path.strip_prefix(SERVER) {
             Some(rest) if rest == self.base => self.server_document(settings, documents),

@@ -47,7 +47,7 @@ pub use crate::proxy::{
 };
 use crate::{
     fetch::Fetch,
-    server::{ChallengeBuilder, PresentedToken, AuthScheme, presented_token},
+    server::{AuthScheme, ChallengeBuilder, PresentedToken, presented_token},
 };
 
 /// Decides which of the requested scopes a user is granted.
@@ -315,7 +315,12 @@ impl Authenticator for OAuthProxy {
         AuthDecision::Later(Box::pin(async move { authenticate(shared, &token, rejection).await }))
     }
 
-    fn denied(&self, error: &Error, _request: &AuthRequest<'_>, who: &Principal) -> Vec<HeaderValue> {
+    fn denied(
+        &self,
+        error: &Error,
+        _request: &AuthRequest<'_>,
+        who: &Principal,
+    ) -> Vec<HeaderValue> {
         let what = "The token's scopes are insufficient";
         // With the granted scopes: not every client requests them again by itself.
         let scopes: Vec<_> = who.scopes().chain(error.required_scopes()).collect();
@@ -357,12 +362,17 @@ impl Authenticator for OAuthProxy {
                     .into(),
             );
         }
-        self.shared.get_or_init(|| Arc::new(ProxyState::new(urls, self.settings.clone(), stores, seal)));
+        self.shared
+            .get_or_init(|| Arc::new(ProxyState::new(urls, self.settings.clone(), stores, seal)));
         Ok(())
     }
 }
 
-async fn authenticate(shared: Arc<ProxyState>, token: &str, rejection: AuthRejection) -> AuthResult {
+async fn authenticate(
+    shared: Arc<ProxyState>,
+    token: &str,
+    rejection: AuthRejection,
+) -> AuthResult {
     let found = shared.find_access_token(token).await.map_err(|error| {
         tracing::warn!(%error, "cannot access the store of the OAuth proxy");
         AuthRejection::new(503, "Tokens cannot be verified at the moment: try again later")

@@ -136,7 +136,12 @@ impl Provider {
         self
     }
 
-    fn new(name: String, kind: ProviderKind, id: impl Into<String>, secret: impl Into<String>) -> Self {
+    fn new(
+        name: String,
+        kind: ProviderKind,
+        id: impl Into<String>,
+        secret: impl Into<String>,
+    ) -> Self {
         let (id, secret) = (id.into(), secret.into());
         let (scopes, parameters) = (Vec::new(), Vec::new());
         Provider { kind, name, id, secret, scopes, parameters, secret_in_body: None }

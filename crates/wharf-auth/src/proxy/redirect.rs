@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_browsers_read_as_it_is_written_is_registered() {
+    fn only_normalized_redirect_uris_are_registered() {
         let own = ["com.example.app".to_owned()];
         for uri in [
             "https://app.example.com/cb",
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn schemes_that_run_code_are_nobodys() {
+    fn dangerous_schemes_are_rejected() {
         assert!(is_possible_scheme("cursor") && is_possible_scheme("com.example.app"));
         for scheme in ["javascript", "data", "http", "https", "file", "", "1x", "a:b", "Cursor"] {
             assert!(!is_possible_scheme(scheme), "{scheme}");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_the_port_on_loopback_may_differ() {
+    fn only_the_loopback_port_may_differ() {
         let registered = "https://app.example.com/cb";
         assert!(is_same(registered, registered));
         for asked in [

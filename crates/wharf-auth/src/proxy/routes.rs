@@ -12,8 +12,9 @@ use http::{HeaderValue, Method, Request, StatusCode, header, request::Parts};
 use wharf_model::{Error, NonceStore, Rate, RateStore, StateCipher, Stores};
 
 use crate::proxy::{
-    ProxySettings, clients::ClientDocuments, consent_page, consent_page::ProxyResponse, cookie::BrowserCookies, form::FormParams,
-    idp::IdpClient, metadata::ProxyUrls, store::EncryptedStore,
+    ProxySettings, clients::ClientDocuments, consent_page, consent_page::ProxyResponse,
+    cookie::BrowserCookies, form::FormParams, idp::IdpClient, metadata::ProxyUrls,
+    store::EncryptedStore,
 };
 
 /// Lifetime of a registration after its last use.

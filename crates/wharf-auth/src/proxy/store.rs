@@ -113,7 +113,10 @@ impl EncryptedStore {
     }
 
     /// Loads a record, unless it has expired.
-    pub(super) async fn get<T: StoredRecord>(&self, name: &str) -> Result<Option<VersionedRecord<T>>, Error> {
+    pub(super) async fn get<T: StoredRecord>(
+        &self,
+        name: &str,
+    ) -> Result<Option<VersionedRecord<T>>, Error> {
         let Some(record) = self.records.load(&id::<T>(name)).await? else { return Ok(None) };
         let now = self.now().await?;
         Ok(self.decrypt(record, now))

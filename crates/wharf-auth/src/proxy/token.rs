@@ -10,13 +10,13 @@ use url::form_urlencoded;
 use wharf_model::Error;
 
 use super::{clients::is_document_url, form::FormParams};
-use crate::jose::{b64, random_token, constant_time_eq, sha256};
+use crate::jose::{b64, constant_time_eq, random_token, sha256};
 use crate::proxy::{
     consent_page,
     consent_page::ProxyResponse,
     records::{AccessRecord, CodeRecord, GrantRecord, REDEEMED_CODE_TTL},
     routes::{ProxyState, form},
-    store::{VersionedRecord, RecordOwner, digest},
+    store::{RecordOwner, VersionedRecord, digest},
 };
 
 /// Limit of valid access tokens of one grant: a new one replaces the oldest.
@@ -92,14 +92,19 @@ impl ProxyState {
         let done = consent_page::json(StatusCode::OK, &json!({}));
         if let Some([id, family, _]) = refresh_parts(token) {
             let kept = self.store.get::<GrantRecord>(id).await?;
-            let is_genuine = |grant: &GrantRecord| grant.client == client && matches_digest(family, &grant.family);
+            let is_genuine = |grant: &GrantRecord| {
+                grant.client == client && matches_digest(family, &grant.family)
+            };
             if kept.is_some_and(|kept| is_genuine(&kept.value)) {
                 self.store.remove::<GrantRecord>(id).await?;
             }
         } else if let Some((id, secret)) = access_parts(token) {
             while let Some(mut kept) = self.store.get::<GrantRecord>(id).await? {
                 let access = &mut kept.value.access;
-                let Some(at) = access.iter().position(|it| matches_digest(secret, &it.digest)) else { break };
+                let Some(at) = access.iter().position(|it| matches_digest(secret, &it.digest))
+                else {
+                    break;
+                };
                 access.remove(at);
                 if kept.value.client != client || self.store.swap(kept, None).await? {
                     break;
@@ -133,13 +138,18 @@ impl ProxyState {
         let (Some(code), Some(verifier)) = (form.get("code"), form.get("code_verifier")) else {
             return Ok(Err(invalid_request("code and code_verifier are both needed")));
         };
-        let Some(mut kept) = self.store.get::<CodeRecord>(code).await? else { return Ok(Err(BAD_CODE)) };
+        let Some(mut kept) = self.store.get::<CodeRecord>(code).await? else {
+            return Ok(Err(BAD_CODE));
+        };
         let asked = &kept.value.asked;
         let redirect = form.get("redirect_uri");
         if asked.client != client
             || redirect.is_some_and(|it| it != asked.redirect)
             || !is_verifier(verifier)
-            || !constant_time_eq(b64(sha256(verifier.as_bytes())).as_bytes(), asked.challenge.as_bytes())
+            || !constant_time_eq(
+                b64(sha256(verifier.as_bytes())).as_bytes(),
+                asked.challenge.as_bytes(),
+            )
         {
             return Ok(Err(BAD_CODE));
         }
@@ -188,7 +198,9 @@ impl ProxyState {
             return Ok(Err(BAD_REFRESH));
         };
         let now = self.store.now().await?;
-        let Some(remaining) = self.remaining(&kept.value, now).filter(|remaining| !remaining.is_zero()) else {
+        let Some(remaining) =
+            self.remaining(&kept.value, now).filter(|remaining| !remaining.is_zero())
+        else {
             self.revoke_grant(Some(id)).await?;
             return Ok(Err(BAD_REFRESH));
         };
@@ -231,7 +243,8 @@ impl ProxyState {
         [id, family, newest]: [&str; 3],
     ) -> Result<Option<VersionedRecord<GrantRecord>>, Error> {
         let kept = self.store.get::<GrantRecord>(id).await?;
-        let is_genuine = |grant: &GrantRecord| grant.client == client && matches_digest(family, &grant.family);
+        let is_genuine =
+            |grant: &GrantRecord| grant.client == client && matches_digest(family, &grant.family);
         let Some(kept) = kept.filter(|kept| is_genuine(&kept.value)) else { return Ok(None) };
         // A refresh token that was rotated out is reused: it may be stolen, so the grant is revoked.
         if !matches_digest(newest, &kept.value.newest) {
@@ -253,7 +266,11 @@ impl ProxyState {
         let kept = self.store.get::<GrantRecord>(id).await?;
         if kept.is_some_and(|kept| matches_digest(newest, &kept.value.newest)) {
             let status = StatusCode::SERVICE_UNAVAILABLE;
-            return Ok(Err(OAuthRefusal(status, "temporarily_unavailable", "send the request again")));
+            return Ok(Err(OAuthRefusal(
+                status,
+                "temporarily_unavailable",
+                "send the request again",
+            )));
         }
         self.revoke_grant(Some(id)).await?;
         Ok(Err(BAD_REFRESH))
@@ -326,7 +343,8 @@ pub(super) fn access_parts(token: &str) -> Option<(&str, &str)> {
 
 /// Splits a refresh token into grant id, the part common to the grant, and its own secret.
 fn refresh_parts(token: &str) -> Option<[&str; 3]> {
-    let (id, rest) = token.strip_prefix(REFRESH_PREFIX).filter(|it| it.len() <= 160)?.split_once('.')?;
+    let (id, rest) =
+        token.strip_prefix(REFRESH_PREFIX).filter(|it| it.len() <= 160)?.split_once('.')?;
     let (family, newest) = rest.split_once('.')?;
     Some([id, family, newest])
 }

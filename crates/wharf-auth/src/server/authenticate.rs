@@ -11,9 +11,12 @@ use crate::jose::{b64, constant_time_eq, sha256};
 use crate::server::{
     cache::TokenCache,
     credentials::{AuthScheme, RequestEvidence, presented_token},
-    dpop::{ProofVerifier, ProofRejection},
+    dpop::{ProofRejection, ProofVerifier},
     resource_metadata::ResourceMetadata,
-    verified_token::{VerificationResult, TokenVerification, VerifiedToken, TokenRejection, SubmittedToken, TokenVerifier, system_time},
+    verified_token::{
+        SubmittedToken, TokenRejection, TokenVerification, TokenVerifier, VerificationResult,
+        VerifiedToken, system_time,
+    },
 };
 
 const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
@@ -47,9 +50,12 @@ impl<V: TokenVerifier> TokenAuthenticator<V> {
             if verified.bound.is_unbound() && presented_token.scheme == AuthScheme::Bearer {
                 return AuthDecision::Now(self.accept_unbound(verified));
             }
-            return self.clone().check_binding(verified, RequestEvidence::of(request, &presented_token));
+            return self
+                .clone()
+                .check_binding(verified, RequestEvidence::of(request, &presented_token));
         }
-        let submitted = SubmittedToken { token: presented_token.token, digest, scope: request.scope };
+        let submitted =
+            SubmittedToken { token: presented_token.token, digest, scope: request.scope };
         let checking = self.verifier.verify(&submitted);
         let evidence = RequestEvidence::of(request, &presented_token);
         match checking {
@@ -64,21 +70,32 @@ impl<V: TokenVerifier> TokenAuthenticator<V> {
         }
     }
 
-    fn finish(self: Arc<Self>, digest: [u8; 32], checked: VerificationResult, evidence: RequestEvidence) -> AuthDecision {
+    fn finish(
+        self: Arc<Self>,
+        digest: [u8; 32],
+        checked: VerificationResult,
+        evidence: RequestEvidence,
+    ) -> AuthDecision {
         let verified = match checked {
             Ok(verified) => verified,
             Err(TokenRejection::Invalid(problem)) => {
                 let denied = self.metadata.invalid(evidence.scheme, "invalid_token", problem);
                 return AuthDecision::Now(Err(denied));
             }
-            Err(TokenRejection::Unavailable) => return AuthDecision::Now(Err(self.metadata.unavailable())),
+            Err(TokenRejection::Unavailable) => {
+                return AuthDecision::Now(Err(self.metadata.unavailable()));
+            }
         };
         self.cache.put(digest, &verified, self.verifier.cache_ttl());
         self.check_binding(verified, evidence)
     }
 
     /// Checks that the client presents the key or certificate that the token is bound to.
-    fn check_binding(self: Arc<Self>, verified: VerifiedToken, evidence: RequestEvidence) -> AuthDecision {
+    fn check_binding(
+        self: Arc<Self>,
+        verified: VerifiedToken,
+        evidence: RequestEvidence,
+    ) -> AuthDecision {
         if verified.bound.unsupported {
             let problem = "The token has an unsupported binding (cnf)";
             return AuthDecision::Now(Err(self.metadata.invalid(
@@ -101,15 +118,25 @@ impl<V: TokenVerifier> TokenAuthenticator<V> {
             (AuthScheme::Bearer, None) => AuthDecision::Now(self.accept_unbound(verified)),
             (AuthScheme::Bearer, Some(_)) => {
                 let problem = "The token is bound to a key: send it with DPoP and a proof";
-                AuthDecision::Now(Err(self.metadata.invalid(AuthScheme::Dpop, "invalid_token", problem)))
+                AuthDecision::Now(Err(self.metadata.invalid(
+                    AuthScheme::Dpop,
+                    "invalid_token",
+                    problem,
+                )))
             }
             (AuthScheme::Dpop, None) => {
                 let problem = "The token is not bound to a key: send it as Bearer";
-                AuthDecision::Now(Err(self.metadata.invalid(AuthScheme::Dpop, "invalid_token", problem)))
+                AuthDecision::Now(Err(self.metadata.invalid(
+                    AuthScheme::Dpop,
+                    "invalid_token",
+                    problem,
+                )))
             }
             (AuthScheme::Dpop, Some(key)) => {
                 let key = key.clone();
-                AuthDecision::Later(Box::pin(async move { self.check_proof(verified, &key, &evidence).await }))
+                AuthDecision::Later(Box::pin(async move {
+                    self.check_proof(verified, &key, &evidence).await
+                }))
             }
         }
     }
@@ -122,7 +149,12 @@ impl<V: TokenVerifier> TokenAuthenticator<V> {
         self.authenticate(verified, AuthScheme::Bearer)
     }
 
-    async fn check_proof(&self, verified: VerifiedToken, key: &str, evidence: &RequestEvidence) -> AuthResult {
+    async fn check_proof(
+        &self,
+        verified: VerifiedToken,
+        key: &str,
+        evidence: &RequestEvidence,
+    ) -> AuthResult {
         let fresh = match self.proofs.check(key, evidence).await {
             Ok(fresh) => fresh,
             Err(rejection) => return Err(self.proof_rejection(rejection)),

@@ -73,7 +73,10 @@ impl TokenCache {
 
     pub(crate) fn put(&self, digest: [u8; 32], verified: &VerifiedToken, cache_ttl: Duration) {
         if !cache_ttl.is_zero() {
-            self.0.put(digest, CachedToken { verified: verified.clone(), until: Instant::now() + cache_ttl });
+            self.0.put(
+                digest,
+                CachedToken { verified: verified.clone(), until: Instant::now() + cache_ttl },
+            );
         }
     }
 }

@@ -82,9 +82,9 @@ impl ProofHeader {
         let mut proofs = headers.get_all("dpop").into_iter();
         match (proofs.next(), proofs.next()) {
             (None, _) => ProofHeader::None,
-            (Some(proof), None) => {
-                proof.to_str().map_or(ProofHeader::Malformed, |proof| ProofHeader::One(proof.to_owned()))
-            }
+            (Some(proof), None) => proof
+                .to_str()
+                .map_or(ProofHeader::Malformed, |proof| ProofHeader::One(proof.to_owned())),
             (Some(_), Some(_)) => ProofHeader::Malformed,
         }
     }

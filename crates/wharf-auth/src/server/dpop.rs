@@ -14,7 +14,9 @@ use url::Url;
 use wharf_model::{Error, NonceStore, Stored, Stores};
 
 use super::credentials::{ProofHeader, RequestEvidence};
-use crate::jose::{Algorithm, Claims, Jwk, UnverifiedToken, b64, random_token, constant_time_eq, sha256, unb64};
+use crate::jose::{
+    Algorithm, Claims, Jwk, UnverifiedToken, b64, constant_time_eq, random_token, sha256, unb64,
+};
 use crate::server::verified_token::now;
 
 /// Longest accepted proof.
@@ -173,7 +175,9 @@ impl ProofCounts {
     /// Counts a proof; returns false if the key has sent too many.
     fn take(&mut self, key: &str, ttl: Duration) -> bool {
         let now = Instant::now();
-        if self.by_key.len() >= CLEANUP_THRESHOLD && self.cleaned_at.is_none_or(|at| now - at >= CLEANUP_INTERVAL) {
+        if self.by_key.len() >= CLEANUP_THRESHOLD
+            && self.cleaned_at.is_none_or(|at| now - at >= CLEANUP_INTERVAL)
+        {
             self.cleaned_at = Some(now);
             self.by_key.retain(|_, (since, _)| now - *since < ttl);
         }
@@ -229,7 +233,11 @@ impl ProofVerifier {
     }
 
     /// Checks everything except replay. Returns the `jti` and possibly a fresh nonce.
-    fn read(&self, key: &str, evidence: &RequestEvidence) -> Result<(String, Option<HeaderValue>), ProofRejection> {
+    fn read(
+        &self,
+        key: &str,
+        evidence: &RequestEvidence,
+    ) -> Result<(String, Option<HeaderValue>), ProofRejection> {
         let refuse = |problem| Err(ProofRejection::Invalid(problem));
         let proof = match &evidence.proof {
             ProofHeader::One(proof) if proof.len() <= MAX_PROOF_BYTES => proof,
@@ -237,7 +245,9 @@ impl ProofVerifier {
             ProofHeader::None => return refuse("There is no proof: send one in the DPoP header"),
             ProofHeader::Malformed => return refuse("There must be one DPoP header"),
         };
-        let Ok(parsed) = UnverifiedToken::parse(proof) else { return refuse("The proof is malformed") };
+        let Ok(parsed) = UnverifiedToken::parse(proof) else {
+            return refuse("The proof is malformed");
+        };
         if !parsed.header.is_type("dpop+jwt") {
             return refuse("The proof's typ must be dpop+jwt");
         }
@@ -274,7 +284,8 @@ impl ProofVerifier {
             return refuse("The proof is for another URL (htu)");
         }
         let token = b64(evidence.token);
-        if !claims.text("ath").is_some_and(|ath| constant_time_eq(ath.as_bytes(), token.as_bytes())) {
+        if !claims.text("ath").is_some_and(|ath| constant_time_eq(ath.as_bytes(), token.as_bytes()))
+        {
             return refuse("The proof is for another token (ath)");
         }
         let (now, window) = (now(), self.dpop.window.as_secs());
@@ -350,7 +361,8 @@ impl NonceStore for UsedProofs {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let UsedProofTable { until: used, cleaned_at } = &mut *table;
         // Not for each call: the cost grows with the table.
-        if used.len() >= MAX_USED_PROOFS && cleaned_at.is_none_or(|at| now - at >= CLEANUP_INTERVAL) {
+        if used.len() >= MAX_USED_PROOFS && cleaned_at.is_none_or(|at| now - at >= CLEANUP_INTERVAL)
+        {
             *cleaned_at = Some(now);
             used.retain(|_, until| *until > now);
         }
@@ -372,7 +384,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn one_key_does_not_use_up_what_there_is_for_all() {
+    async fn proofs_are_limited_per_key() {
         let (mut counts, ttl) = (ProofCounts::default(), Duration::from_secs(60));
         let taken = (0..MAX_PROOFS_PER_KEY * 2).filter(|_| counts.take("one", ttl)).count();
         assert_eq!(taken, MAX_PROOFS_PER_KEY as usize);

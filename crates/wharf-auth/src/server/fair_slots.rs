@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_caller_gets_half_and_its_line_ends() {
+    async fn one_caller_gets_half_of_slots_and_queue() {
         let slots = FairSlots::new(8);
         let begin = Instant::now();
         let visits = join_all((0..200).map(|_| async {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_newcomer_does_not_wait_behind_a_line() {
+    async fn a_new_caller_does_not_wait_behind_a_flood() {
         let slots = FairSlots::new(8);
         let mut flood = join_all((0..60).map(|_| async {
             let _slot = slots.take(&caller(1)).await;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_stops_waiting_leaves_nothing_behind() {
+    async fn a_cancelled_wait_releases_its_place() {
         let slots = FairSlots::new(2);
         let slot = slots.take(&caller(1)).await;
         for _ in 0..3 {

@@ -68,7 +68,8 @@ where
     F: Fn(&AuthRequest<'_>) -> Result<P, AuthRejection> + Send + Sync + 'static,
     P: Into<Authenticated>,
 {
-    let decide = move |request: &AuthRequest<'_>| AuthDecision::Now(decide(request).map(Into::into));
+    let decide =
+        move |request: &AuthRequest<'_>| AuthDecision::Now(decide(request).map(Into::into));
     FnAuthenticator { metadata: ResourceMetadata::default(), decide: Box::new(decide) }
 }
 
@@ -136,10 +137,14 @@ fn with_default_challenge(metadata: &ResourceMetadata, verdict: AuthResult) -> A
 impl Authenticator for FnAuthenticator {
     fn admit(&self, request: &AuthRequest<'_>) -> AuthDecision {
         match (self.decide)(request) {
-            AuthDecision::Now(verdict) => AuthDecision::Now(with_default_challenge(&self.metadata, verdict)),
+            AuthDecision::Now(verdict) => {
+                AuthDecision::Now(with_default_challenge(&self.metadata, verdict))
+            }
             AuthDecision::Later(verdict) => {
                 let metadata = self.metadata.clone();
-                AuthDecision::Later(Box::pin(async move { with_default_challenge(&metadata, verdict.await) }))
+                AuthDecision::Later(Box::pin(async move {
+                    with_default_challenge(&metadata, verdict.await)
+                }))
             }
         }
     }

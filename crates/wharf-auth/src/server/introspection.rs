@@ -18,13 +18,13 @@ use super::{cache::RecentTokens, jwt::into_verified};
 use crate::jose::Claims;
 use crate::server::{
     authenticate::TokenAuthenticator,
-    builder_macros::{verifier_builder, download_setter},
+    builder_macros::{download_setter, verifier_builder},
     fair_slots::FairSlots,
     issuer_requests::Download,
     resource_metadata::ResourceMetadata,
     verified_token::{
-        VerificationResult, TokenVerification, ClaimsMapping, TokenRejection, SubmittedToken, TokenVerifier, validate_times, is_access_token_use,
-        has_audience, now,
+        ClaimsMapping, SubmittedToken, TokenRejection, TokenVerification, TokenVerifier,
+        VerificationResult, has_audience, is_access_token_use, now, validate_times,
     },
 };
 
@@ -152,16 +152,18 @@ impl Introspection {
                 rejection_ttl: self.cache_ttl.min(MAX_REJECTION_TTL),
                 full_log: LogThrottle::every_seconds(60),
             };
-            TokenAuthenticator::new(self.metadata.clone(), IntrospectionVerifier { client: Arc::new(client), cache_ttl: self.cache_ttl })
+            TokenAuthenticator::new(
+                self.metadata.clone(),
+                IntrospectionVerifier { client: Arc::new(client), cache_ttl: self.cache_ttl },
+            )
         })
     }
 
     fn problems(&self) -> Vec<String> {
         let mut problems = self.metadata.problems();
         if self.metadata.issuers.is_empty() {
-            problems.push(
-                "there is no issuer: name the authorization server with `.issuer(…)`".into(),
-            );
+            problems
+                .push("there is no issuer: name the authorization server with `.issuer(…)`".into());
         }
         if self.audiences.is_empty() && !self.issuer_checks_audience {
             problems.push(
@@ -216,7 +218,9 @@ impl TokenVerifier for IntrospectionVerifier {
             return TokenVerification::Now(Err(TokenRejection::Invalid(problem)));
         }
         let (token, caller) = (submitted.token.to_owned(), Caller::of(submitted.scope));
-        TokenVerification::Later(Box::pin(async move { client.introspect_in_turn(&token, digest, caller).await }))
+        TokenVerification::Later(Box::pin(async move {
+            client.introspect_in_turn(&token, digest, caller).await
+        }))
     }
 
     fn cache_ttl(&self) -> Duration {
@@ -226,7 +230,12 @@ impl TokenVerifier for IntrospectionVerifier {
 
 impl IntrospectionClient {
     /// Waits for a slot, introspects the token and caches the response.
-    async fn introspect_in_turn(&self, token: &str, digest: [u8; 32], caller: Caller) -> VerificationResult {
+    async fn introspect_in_turn(
+        &self,
+        token: &str,
+        digest: [u8; 32],
+        caller: Caller,
+    ) -> VerificationResult {
         let (slots, caller) = match self.accepted.get(&digest) {
             Some(principal) => (&self.known_token_slots, Caller::Principal(principal)),
             None => (&self.new_token_slots, caller),

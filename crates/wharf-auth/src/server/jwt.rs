@@ -8,16 +8,17 @@ use std::{
 
 use wharf_model::Authenticated;
 
-use super::keys::{KeyLookup, IssuerKeys};
+use super::keys::{IssuerKeys, KeyLookup};
 use crate::jose::{Algorithm, Claims, JoseError, Jwk, UnverifiedToken};
 use crate::server::{
     authenticate::TokenAuthenticator,
-    builder_macros::{verifier_builder, download_setter},
+    builder_macros::{download_setter, verifier_builder},
     issuer_requests::Download,
     resource_metadata::ResourceMetadata,
     verified_token::{
-        TokenBinding, VerificationResult, TokenVerification, VerifiedToken, ClaimsMapping, TokenRejection, SubmittedToken, TokenVerifier, validate_times,
-        is_access_token_use, has_audience,
+        ClaimsMapping, SubmittedToken, TokenBinding, TokenRejection, TokenVerification,
+        TokenVerifier, VerificationResult, VerifiedToken, has_audience, is_access_token_use,
+        validate_times,
     },
 };
 
@@ -67,7 +68,8 @@ impl JwtIssuer {
     /// which the metadata is published; for others see [`Jwt::resource`].
     pub fn audience(self, audience: impl Into<String>) -> Jwt {
         let audience = audience.into();
-        let mut metadata = ResourceMetadata { issuers: vec![self.0.clone()], ..ResourceMetadata::default() };
+        let mut metadata =
+            ResourceMetadata { issuers: vec![self.0.clone()], ..ResourceMetadata::default() };
         if audience.starts_with("https://") || audience.starts_with("http://") {
             metadata.resource = Some(audience.clone());
         }
@@ -129,8 +131,9 @@ impl Jwt {
     fn authenticator(&self) -> &Arc<TokenAuthenticator<JwtVerifier>> {
         self.authenticator.get_or_init(|| {
             let download = self.downloader();
-            let keys =
-                |issuer: &IssuerConfig| IssuerKeys::new(&issuer.name, issuer.address.clone(), download.clone());
+            let keys = |issuer: &IssuerConfig| {
+                IssuerKeys::new(&issuer.name, issuer.address.clone(), download.clone())
+            };
             let issuers = self.issuers.iter().map(|it| (it.name.clone(), keys(it))).collect();
             let rules = JwtRules {
                 issuers,
@@ -149,10 +152,8 @@ impl Jwt {
             problems.push("the audience is empty: set the `aud` of tokens for this server".into());
         }
         if self.metadata.resource.is_none() {
-            problems.push(
-                "the audience is not a URL: set the server's URL with `.resource(…)`"
-                    .into(),
-            );
+            problems
+                .push("the audience is not a URL: set the server's URL with `.resource(…)`".into());
         }
         problems
     }
@@ -184,7 +185,9 @@ impl TokenVerifier for JwtVerifier {
             Err(rejected) => return TokenVerification::Now(Err(rejected)),
         };
         match keys.find(&parsed.header, false) {
-            KeyLookup::Candidates(keys) => TokenVerification::Now(self.0.validate(&parsed, issuer, &keys)),
+            KeyLookup::Candidates(keys) => {
+                TokenVerification::Now(self.0.validate(&parsed, issuer, &keys))
+            }
             KeyLookup::None => TokenVerification::Now(Err(UNKNOWN_KEY)),
             KeyLookup::Unavailable => TokenVerification::Now(Err(TokenRejection::Unavailable)),
             KeyLookup::Fetching(mut fetching) => {
@@ -196,7 +199,9 @@ impl TokenVerifier for JwtVerifier {
                     match keys.find(&parsed.header, true) {
                         KeyLookup::Candidates(keys) => rules.validate(&parsed, issuer, &keys),
                         KeyLookup::None => Err(UNKNOWN_KEY),
-                        KeyLookup::Unavailable | KeyLookup::Fetching(_) => Err(TokenRejection::Unavailable),
+                        KeyLookup::Unavailable | KeyLookup::Fetching(_) => {
+                            Err(TokenRejection::Unavailable)
+                        }
                     }
                 }))
             }
@@ -208,7 +213,8 @@ impl TokenVerifier for JwtVerifier {
     }
 }
 
-const UNKNOWN_KEY: TokenRejection = TokenRejection::Invalid("The token is signed with an unknown key");
+const UNKNOWN_KEY: TokenRejection =
+    TokenRejection::Invalid("The token is signed with an unknown key");
 
 type ParsedToken<'a, 't> = (UnverifiedToken<'t>, &'a str, &'a Arc<IssuerKeys>);
 
@@ -230,13 +236,20 @@ impl JwtRules {
         }
         let issuer = parsed.claims.text("iss").unwrap_or_default();
         let known = self.issuers.iter().find(|(name, _)| name == issuer);
-        let (name, keys) = known.ok_or(TokenRejection::Invalid("The token is from another issuer"))?;
+        let (name, keys) =
+            known.ok_or(TokenRejection::Invalid("The token is from another issuer"))?;
         Ok((parsed, name, keys))
     }
 
-    fn validate(&self, parsed: &UnverifiedToken<'_>, issuer: &str, keys: &[Jwk]) -> VerificationResult {
+    fn validate(
+        &self,
+        parsed: &UnverifiedToken<'_>,
+        issuer: &str,
+        keys: &[Jwk],
+    ) -> VerificationResult {
         let mut verified = keys.iter().filter_map(|key| parsed.verify(key, &self.algorithms).ok());
-        let claims = verified.next().ok_or(TokenRejection::Invalid("The token's signature is wrong"))?;
+        let claims =
+            verified.next().ok_or(TokenRejection::Invalid("The token's signature is wrong"))?;
         let expires = validate_times(&claims, self.skew, true)?;
         if !has_audience(&self.audiences, &claims) {
             return Err(TokenRejection::Invalid("The token is for another audience"));

@@ -15,7 +15,7 @@ use wharf_model::{Error, ErrorKind};
 use crate::server::issuer_requests::Download;
 use crate::{
     fetch::is_loopback,
-    jose::{TokenHeader, Jwk, JwkSet},
+    jose::{Jwk, JwkSet, TokenHeader},
 };
 
 /// Time for which keys are fresh: the default, and the bounds of the issuer's `max-age`.
@@ -152,7 +152,8 @@ impl IssuerKeys {
         };
         let (headers, body) = self.get(&address).await?;
         let set: JwkSet = serde_json::from_slice(&body)?;
-        let fresh = max_age(&headers).unwrap_or(DEFAULT_FRESHNESS).clamp(MIN_FRESHNESS, MAX_FRESHNESS);
+        let fresh =
+            max_age(&headers).unwrap_or(DEFAULT_FRESHNESS).clamp(MIN_FRESHNESS, MAX_FRESHNESS);
         let known = CachedKeys { set: Arc::new(set), since: Instant::now(), fresh };
         Ok((Some(address), known))
     }

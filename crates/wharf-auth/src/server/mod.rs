@@ -23,15 +23,15 @@ mod verified_token;
 #[cfg(feature = "proxy")]
 pub(crate) use self::{
     challenge::ChallengeBuilder,
-    credentials::{PresentedToken, AuthScheme, presented_token},
+    credentials::{AuthScheme, PresentedToken, presented_token},
 };
 pub use self::{
     dpop::Dpop,
     introspection::Introspection,
-    jwt::{JwtIssuer, Jwt},
+    jwt::{Jwt, JwtIssuer},
 };
 pub use crate::server::{
-    from_fn::{FnAuthenticator, RequestHead, from_fn, from_async_fn},
+    from_fn::{FnAuthenticator, RequestHead, from_async_fn, from_fn},
     issuer_requests::Download,
     static_token::StaticToken,
 };

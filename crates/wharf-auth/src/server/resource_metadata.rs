@@ -119,7 +119,8 @@ impl ResourceMetadata {
     pub(crate) fn missing_token(&self) -> AuthRejection {
         let denied = AuthRejection::new(401, "Authorization is required: see WWW-Authenticate");
         self.schemes(None).into_iter().fold(denied, |denied, scheme| {
-            let challenge = self.new_challenge(scheme).scopes(self.scopes.iter().map(String::as_str));
+            let challenge =
+                self.new_challenge(scheme).scopes(self.scopes.iter().map(String::as_str));
             denied.challenge(self.finish_challenge(challenge, scheme))
         })
     }
@@ -127,7 +128,8 @@ impl ResourceMetadata {
     /// Rejection of a malformed request.
     pub(crate) fn malformed(&self, problem: &'static str) -> AuthRejection {
         let challenge = self.new_challenge(AuthScheme::Bearer).with("error", "invalid_request");
-        let challenge = self.finish_challenge(challenge.with("error_description", problem), AuthScheme::Bearer);
+        let challenge =
+            self.finish_challenge(challenge.with("error_description", problem), AuthScheme::Bearer);
         AuthRejection::new(400, problem).challenge(challenge)
     }
 
@@ -152,7 +154,11 @@ impl ResourceMetadata {
     }
 
     /// Rejection of a principal that lacks a required scope.
-    pub(crate) fn missing_scopes(&self, principal: &Principal, scheme: AuthScheme) -> Option<AuthRejection> {
+    pub(crate) fn missing_scopes(
+        &self,
+        principal: &Principal,
+        scheme: AuthScheme,
+    ) -> Option<AuthRejection> {
         if self.scopes.iter().all(|scope| principal.has_scope(scope)) {
             return None;
         }
@@ -181,7 +187,12 @@ impl ResourceMetadata {
 
     /// Lists the required scopes together with the caller's own, so that step-up authorization does not
     /// lose existing ones.
-    fn insufficient(&self, error: &Error, scheme: AuthScheme, principal: &Principal) -> HeaderValue {
+    fn insufficient(
+        &self,
+        error: &Error,
+        scheme: AuthScheme,
+        principal: &Principal,
+    ) -> HeaderValue {
         let needed = error.required_scopes();
         let own = principal.scopes().filter(|scope| !self.is_implied(scope, principal));
         let all = own.chain(self.scopes.iter().map(String::as_str)).chain(needed);
@@ -203,10 +214,13 @@ impl ResourceMetadata {
     }
 
     fn finish_challenge(&self, challenge: ChallengeBuilder, scheme: AuthScheme) -> HeaderValue {
-        let challenge = challenge.with_optional("resource_metadata", self.metadata_url().as_deref());
+        let challenge =
+            challenge.with_optional("resource_metadata", self.metadata_url().as_deref());
         match scheme {
             AuthScheme::Bearer => challenge.header(),
-            AuthScheme::Dpop => challenge.with("algs", &self.dpop.algorithm_names().join(" ")).header(),
+            AuthScheme::Dpop => {
+                challenge.with("algs", &self.dpop.algorithm_names().join(" ")).header()
+            }
         }
     }
 

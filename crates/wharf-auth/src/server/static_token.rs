@@ -13,7 +13,10 @@ use crate::server::{
     authenticate::TokenAuthenticator,
     builder_macros::verifier_builder,
     resource_metadata::ResourceMetadata,
-    verified_token::{TokenBinding, TokenVerification, VerifiedToken, TokenRejection, SubmittedToken, TokenVerifier},
+    verified_token::{
+        SubmittedToken, TokenBinding, TokenRejection, TokenVerification, TokenVerifier,
+        VerifiedToken,
+    },
 };
 
 /// Authenticates configured tokens: for development, and for servers with a few fixed callers.
@@ -36,8 +39,11 @@ pub struct StaticToken {
 impl StaticToken {
     /// Maps `token` to `principal`.
     pub fn new(token: impl AsRef<str>, principal: Principal) -> Self {
-        let empty =
-            StaticToken { metadata: ResourceMetadata::default(), tokens: Vec::new(), authenticator: OnceLock::new() };
+        let empty = StaticToken {
+            metadata: ResourceMetadata::default(),
+            tokens: Vec::new(),
+            authenticator: OnceLock::new(),
+        };
         empty.and(token, principal)
     }
 
@@ -48,7 +54,9 @@ impl StaticToken {
     }
 
     fn authenticator(&self) -> &Arc<TokenAuthenticator<StaticTokenVerifier>> {
-        self.authenticator.get_or_init(|| TokenAuthenticator::new(self.metadata.clone(), StaticTokenVerifier(self.tokens.clone())))
+        self.authenticator.get_or_init(|| {
+            TokenAuthenticator::new(self.metadata.clone(), StaticTokenVerifier(self.tokens.clone()))
+        })
     }
 
     fn problems(&self) -> Vec<String> {

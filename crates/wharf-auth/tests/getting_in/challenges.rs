@@ -79,7 +79,7 @@ fn challenges_are_read_as_they_are_written() {
 }
 
 #[test]
-fn what_never_ends_is_read_to_a_limit() {
+fn long_headers_are_parsed_to_a_limit() {
     for piece in ["a=\"", "Bearer ", "Bearer a=b, ", ",", "\\", "\"", "a b ", "=", "é"] {
         let long = piece.repeat(1 << 20);
         let read = read(&[&long, &long]);
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(
+    fn written_challenges_are_parsed(
         challenges in prop::collection::vec(
             (
                 "[A-Za-z][A-Za-z0-9-]{0,8}",

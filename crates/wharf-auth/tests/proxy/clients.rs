@@ -6,11 +6,11 @@ use http::{Method, header};
 use serde_json::{Value, json};
 use wharf_auth::proxy::{OAuthProxy, Provider};
 
-use crate::{idp::Idp, world::*};
+use crate::{idp::TestIdp, world::*};
 
 #[tokio::test]
-async fn a_registration_is_held_against_the_rules() {
-    let (_idp, node) = world().await;
+async fn registrations_are_validated() {
+    let (_idp, node) = setup().await;
     let with = |name: &str, value: Value| {
         let mut metadata = json!({"client_name": "Crane", "redirect_uris": [REDIRECT]});
         metadata[name] = value;
@@ -52,13 +52,13 @@ async fn a_registration_is_held_against_the_rules() {
 
 #[tokio::test]
 async fn schemes_of_applications_are_for_the_operator_to_allow() {
-    let idp = Idp::start().await;
+    let idp = TestIdp::start().await;
     let proxy = proxy(&idp).redirect_scheme("com.example.app").client(
         "crane-desktop",
         "Crane",
         ["com.example.app:/cb"],
     );
-    let node = Node::new(proxy, &wharf_store::memory_stores());
+    let node = ProxyNode::new(proxy, &wharf_store::memory_stores());
     let client = node.client("Crane", "com.example.app:/cb").await;
     for client in [&*client, "crane-desktop"] {
         let page = node.get(&authorize(client, &[("redirect_uri", "com.example.app:/cb")])).await;
@@ -67,8 +67,8 @@ async fn schemes_of_applications_are_for_the_operator_to_allow() {
 }
 
 #[tokio::test]
-async fn a_flood_of_registrations_is_stemmed() {
-    let (_idp, node) = world().await;
+async fn registrations_are_rate_limited() {
+    let (_idp, node) = setup().await;
     let body = json!({"redirect_uris": [REDIRECT]}).to_string();
     let flood = async |address: &dyn Fn(u32) -> Option<SocketAddr>| {
         let mut taken = 0;
@@ -97,7 +97,7 @@ async fn a_flood_of_registrations_is_stemmed() {
 /// A flood of registrations neither blocks other clients nor removes registrations in use.
 #[tokio::test]
 async fn the_oldest_unused_registration_goes_first() {
-    let (idp, node) = world().await;
+    let (idp, node) = setup().await;
     let used = node.client("Crane", REDIRECT).await;
     node.sign_in(&idp, &used, "alice").await;
     let first = node.client("Crane", REDIRECT).await;
@@ -113,8 +113,8 @@ async fn the_oldest_unused_registration_goes_first() {
 
 /// A user with many registrations evicts only those that they were the first to use.
 #[tokio::test]
-async fn who_uses_many_registrations_displaces_their_own() {
-    let (idp, node) = world().await;
+async fn a_user_with_many_registrations_evicts_their_own() {
+    let (idp, node) = setup().await;
     let is_known = async |client: &str| node.get(&authorize(client, &[])).await.status == 200;
     let bobs = node.client("Crane", REDIRECT).await;
     node.sign_in(&idp, &bobs, "bob").await;
@@ -153,7 +153,7 @@ async fn who_uses_many_registrations_displaces_their_own() {
 
 #[tokio::test]
 async fn a_client_with_a_secret_must_show_it() {
-    let (idp, node) = world().await;
+    let (idp, node) = setup().await;
     let said = node.register(json!({"redirect_uris": [REDIRECT]})).await.json();
     let (client, secret) = (text(&said, "client_id"), text(&said, "client_secret"));
     let basic = |id: &str, secret: &str| {
@@ -199,8 +199,8 @@ async fn a_client_with_a_secret_must_show_it() {
 
 #[tokio::test]
 async fn documents_of_clients_are_not_fetched_from_inside_or_without_reason() {
-    let idp = Idp::start().await;
-    let node = Node::new(proxy(&idp), &wharf_store::memory_stores());
+    let idp = TestIdp::start().await;
+    let node = ProxyNode::new(proxy(&idp), &wharf_store::memory_stores());
     for id in [
         "https://127.0.0.1/client.json",
         "https://localhost/client.json",
@@ -219,7 +219,7 @@ async fn documents_of_clients_are_not_fetched_from_inside_or_without_reason() {
     }
     let provider = Provider::oidc(&idp.url, "id", "secret");
     let without = OAuthProxy::new(PUBLIC, provider).client_documents(None);
-    let node = Node::new(without, &wharf_store::memory_stores());
+    let node = ProxyNode::new(without, &wharf_store::memory_stores());
     let said = node.get("/.well-known/oauth-authorization-server").await.json();
     assert_eq!(said["client_id_metadata_document_supported"], false);
     let page = node.redeem("https://app.example.com/client.json", "x").await;
@@ -228,7 +228,7 @@ async fn documents_of_clients_are_not_fetched_from_inside_or_without_reason() {
 
 #[tokio::test]
 async fn clients_that_are_web_pages_can_read_what_they_asked_for_and_no_other_page() {
-    let (_idp, node) = world().await;
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     for path in ["/token", "/register", "/revoke"] {
         for method in [Method::OPTIONS, Method::POST] {

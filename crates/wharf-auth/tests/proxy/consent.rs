@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::world::*;
 
 #[tokio::test]
-async fn nobody_is_sent_anywhere_for_a_client_or_a_place_that_is_not_known() {
-    let (_idp, node) = world().await;
+async fn unknown_clients_and_redirect_uris_are_not_redirected() {
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     for asked in [
         authorize("nobody", &[]),
@@ -37,7 +37,7 @@ async fn nobody_is_sent_anywhere_for_a_client_or_a_place_that_is_not_known() {
 
 #[tokio::test]
 async fn any_port_on_loopback_is_the_same_place() {
-    let (_idp, node) = world().await;
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", "http://127.0.0.1/cb").await;
     let at = |redirect| authorize(&client, &[("redirect_uri", redirect)]);
     let page = node.get(&at("http://127.0.0.1:33418/cb")).await;
@@ -50,8 +50,8 @@ async fn any_port_on_loopback_is_the_same_place() {
 }
 
 #[tokio::test]
-async fn what_a_client_may_not_ask_is_told_and_people_decide_whether_to_return() {
-    let (_idp, node) = world().await;
+async fn invalid_requests_show_an_error_with_a_link() {
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     for (changed, error) in [
         (("response_type", "token"), "unsupported_response_type"),
@@ -85,8 +85,8 @@ async fn what_a_client_may_not_ask_is_told_and_people_decide_whether_to_return()
 }
 
 #[tokio::test]
-async fn a_page_cannot_be_framed_filled_in_or_kept_by_others() {
-    let (_idp, node) = world().await;
+async fn pages_have_security_headers() {
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     for page in [node.get(&authorize(&client, &[])).await, node.get("/authorize").await] {
         assert_eq!(page.headers[header::X_FRAME_OPTIONS], "DENY");
@@ -119,11 +119,11 @@ async fn a_page_cannot_be_framed_filled_in_or_kept_by_others() {
 }
 
 #[tokio::test]
-async fn over_plain_http_on_loopback_cookies_are_not_called_safe() {
-    let idp = crate::idp::Idp::start().await;
+async fn loopback_cookies_are_not_secure() {
+    let idp = crate::idp::TestIdp::start().await;
     let provider = wharf_auth::proxy::Provider::oidc(&idp.url, "id", "secret");
     let proxy = wharf_auth::proxy::OAuthProxy::new("http://127.0.0.1:8000", provider);
-    let node = Node::new(proxy, &wharf_store::memory_stores());
+    let node = ProxyNode::new(proxy, &wharf_store::memory_stores());
     let client = node.client("Crane", REDIRECT).await;
     let resource = ("resource", "http://127.0.0.1:8000/mcp");
     let page = node.get(&authorize(&client, &[resource])).await;
@@ -133,8 +133,8 @@ async fn over_plain_http_on_loopback_cookies_are_not_called_safe() {
 }
 
 #[tokio::test]
-async fn names_are_only_names() {
-    let (_idp, node) = world().await;
+async fn client_names_are_sanitized() {
+    let (_idp, node) = setup().await;
     for name in [
         "<script>alert(1)</script>",
         "\"><img src=x onerror=alert(1)>",
@@ -163,8 +163,8 @@ async fn names_are_only_names() {
 }
 
 #[tokio::test]
-async fn only_the_browser_that_was_asked_can_answer_and_only_once() {
-    let (_idp, node) = world().await;
+async fn consent_is_bound_to_the_browser_and_valid_once() {
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let (mut victim, mut attacker) = (Browser::default(), Browser::default());
     let shown = victim.get(&node, &authorize(&client, &[])).await;
@@ -200,8 +200,8 @@ async fn only_the_browser_that_was_asked_can_answer_and_only_once() {
 }
 
 #[tokio::test]
-async fn who_says_no_is_not_sent_to_the_provider() {
-    let (_idp, node) = world().await;
+async fn a_denied_consent_returns_to_the_client() {
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     for decision in ["deny", "", "ALLOW"] {
         let mut browser = Browser::default();
@@ -216,8 +216,8 @@ async fn who_says_no_is_not_sent_to_the_provider() {
 
 /// CVE-2026-27124: an attacker consents, and lets the victim sign in.
 #[tokio::test]
-async fn another_browser_cannot_come_back_from_the_provider() {
-    let (idp, node) = world().await;
+async fn another_browser_cannot_finish_the_sign_in() {
+    let (idp, node) = setup().await;
     let evil = node.client("Crane", "https://evil.example/cb").await;
     let mut attacker = Browser::default();
     let asked = authorize(&evil, &[("redirect_uri", "https://evil.example/cb")]);
@@ -241,8 +241,8 @@ async fn another_browser_cannot_come_back_from_the_provider() {
 }
 
 #[tokio::test]
-async fn there_is_no_state_before_somebody_agreed() {
-    let (idp, node) = world().await;
+async fn there_is_no_state_before_the_consent() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let mut browser = Browser::default();
     let page = browser.get(&node, &authorize(&client, &[])).await;
@@ -259,7 +259,7 @@ async fn there_is_no_state_before_somebody_agreed() {
 
 #[tokio::test]
 async fn a_state_is_good_once() {
-    let (idp, node) = world().await;
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let mut browser = Browser::default();
     let page = browser.get(&node, &authorize(&client, &[])).await;
@@ -277,7 +277,7 @@ async fn a_state_is_good_once() {
 
 #[tokio::test]
 async fn several_sign_ins_go_on_at_once_in_one_browser() {
-    let (idp, node) = world().await;
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let mut browser = Browser::default();
     let one = browser.get(&node, &authorize(&client, &[])).await;
@@ -291,8 +291,8 @@ async fn several_sign_ins_go_on_at_once_in_one_browser() {
 }
 
 #[tokio::test]
-async fn whoever_takes_too_long_begins_again() {
-    let (idp, node) = world().await;
+async fn expired_pages_and_sign_ins_are_rejected() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let mut browser = Browser::default();
     let old = browser.get(&node, &authorize(&client, &[])).await;
@@ -311,7 +311,7 @@ async fn whoever_takes_too_long_begins_again() {
 
 #[tokio::test]
 async fn a_consent_must_be_a_form() {
-    let (_idp, node) = world().await;
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let mut browser = Browser::default();
     let page = browser.get(&node, &authorize(&client, &[])).await;

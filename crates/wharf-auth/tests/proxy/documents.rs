@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::{TlsAcceptor, rustls};
 use wharf_auth::{fetch::Fetch, proxy::Upstream};
 
-use crate::{idp::Idp, world::*};
+use crate::{idp::TestIdp, world::*};
 
 /// A web site on loopback that publishes a document.
 pub(crate) struct Publisher {
@@ -80,15 +80,15 @@ impl Publisher {
         publisher
     }
 
-    fn node(&self, idp: &Idp) -> Node {
+    fn node(&self, idp: &TestIdp) -> ProxyNode {
         let fetch = Fetch::new().trust_pem(&self.pem).unwrap();
-        Node::new(proxy(idp).client_documents(fetch), &wharf_store::memory_stores())
+        ProxyNode::new(proxy(idp).client_documents(fetch), &wharf_store::memory_stores())
     }
 }
 
 #[tokio::test]
-async fn a_client_is_known_by_what_it_publishes() {
-    let (idp, publisher) = (Idp::start().await, Publisher::start().await);
+async fn a_client_document_is_used_and_cached() {
+    let (idp, publisher) = (TestIdp::start().await, Publisher::start().await);
     let node = publisher.node(&idp);
     let page = node.get(&authorize(&publisher.id, &[])).await;
     assert!(page.text.contains("published by <b>localhost</b>"), "{}", page.text);
@@ -110,8 +110,8 @@ async fn a_client_is_known_by_what_it_publishes() {
 }
 
 #[tokio::test]
-async fn a_document_must_be_about_its_own_url_and_fit() {
-    let (idp, publisher) = (Idp::start().await, Publisher::start().await);
+async fn client_documents_are_validated() {
+    let (idp, publisher) = (TestIdp::start().await, Publisher::start().await);
     let good = publisher.document.lock().unwrap().clone();
     for (name, value) in [
         ("client_id", json!("https://other.example/client.json")),

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use wharf_model::{Authenticator, StateCipher};
 use wharf_server::KeyRing;
 
-use crate::{idp::Idp, world::*};
+use crate::{idp::TestIdp, world::*};
 
 #[tokio::test]
-async fn a_code_is_good_once_and_using_it_twice_ends_what_came_of_it() {
-    let (idp, node) = world().await;
+async fn reuse_of_a_code_revokes_the_grant() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let code = node.code(&idp, &client, "alice").await;
     let tokens = node.redeem(&client, &code).await.json();
@@ -26,8 +26,8 @@ async fn a_code_is_good_once_and_using_it_twice_ends_what_came_of_it() {
 }
 
 #[tokio::test]
-async fn of_many_who_redeem_a_code_at_once_at_most_one_stays_in() {
-    let (idp, node) = world().await;
+async fn concurrent_redemptions_yield_at_most_one_grant() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let code = node.code(&idp, &client, "alice").await;
     let tries = (0..8).map(|_| {
@@ -42,8 +42,8 @@ async fn of_many_who_redeem_a_code_at_once_at_most_one_stays_in() {
 }
 
 #[tokio::test]
-async fn a_code_is_for_its_client_its_place_and_its_verifier() {
-    let (idp, node) = world().await;
+async fn a_code_is_bound_to_client_redirect_uri_and_verifier() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let other = node.client("Other", REDIRECT).await;
     let code = node.code(&idp, &client, "alice").await;
@@ -91,8 +91,8 @@ async fn a_code_is_for_its_client_its_place_and_its_verifier() {
 }
 
 #[tokio::test]
-async fn a_refresh_token_is_good_once_and_a_stolen_one_ends_everything() {
-    let (idp, node) = world().await;
+async fn reuse_of_a_refresh_token_revokes_the_grant() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let first = node.sign_in(&idp, &client, "alice").await;
     let second = node.refresh(&client, &text(&first, "refresh_token")).await.json();
@@ -125,8 +125,8 @@ async fn a_refresh_token_is_good_once_and_a_stolen_one_ends_everything() {
 }
 
 #[tokio::test]
-async fn less_may_be_asked_for_when_tokens_are_renewed_but_not_more() {
-    let (idp, node) = world().await;
+async fn a_refresh_may_narrow_but_not_widen_the_scopes() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
     let refresh = text(&tokens, "refresh_token");
@@ -148,8 +148,8 @@ async fn less_may_be_asked_for_when_tokens_are_renewed_but_not_more() {
 }
 
 #[tokio::test]
-async fn everything_ends() {
-    let (idp, node) = world().await;
+async fn codes_tokens_and_clients_expire() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let code = node.code(&idp, &client, "alice").await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
@@ -178,11 +178,11 @@ async fn everything_ends() {
 }
 
 #[tokio::test]
-async fn a_token_of_another_server_is_none_here() {
-    let idp = Idp::start().await;
+async fn a_token_of_another_resource_is_rejected() {
+    let idp = TestIdp::start().await;
     let stores = wharf_store::memory_stores();
-    let here = Node::new(proxy(&idp), &stores);
-    let there = Node::new(proxy(&idp).resource("https://harbour.example.com/other"), &stores);
+    let here = ProxyNode::new(proxy(&idp), &stores);
+    let there = ProxyNode::new(proxy(&idp).resource("https://harbour.example.com/other"), &stores);
     let client = here.client("Crane", REDIRECT).await;
     let tokens = here.sign_in(&idp, &client, "alice").await;
     let token = text(&tokens, "access_token");
@@ -196,8 +196,8 @@ async fn a_token_of_another_server_is_none_here() {
 }
 
 #[tokio::test]
-async fn a_client_can_end_its_access() {
-    let (idp, node) = world().await;
+async fn a_client_can_revoke_its_tokens() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let other = node.client("Other", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
@@ -224,8 +224,8 @@ async fn a_client_can_end_its_access() {
 }
 
 #[tokio::test]
-async fn a_user_has_so_many_clients_and_no_more() {
-    let (idp, node) = world().await;
+async fn grants_per_user_are_limited() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let first = node.sign_in(&idp, &client, "alice").await;
     let bob = node.sign_in(&idp, &client, "bob").await;
@@ -237,12 +237,12 @@ async fn a_user_has_so_many_clients_and_no_more() {
 }
 
 #[tokio::test]
-async fn the_operator_decides_who_comes_in_and_stays() {
+async fn the_operator_decides_about_access() {
     use std::sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     };
-    let idp = Idp::start().await;
+    let idp = TestIdp::start().await;
     let fired = Arc::new(AtomicBool::new(false));
     let is_fired = fired.clone();
     let proxy = proxy(&idp).grant(move |who, asked| {
@@ -255,7 +255,7 @@ async fn the_operator_decides_who_comes_in_and_stays() {
             granted
         })
     });
-    let node = Node::new(proxy, &wharf_store::memory_stores());
+    let node = ProxyNode::new(proxy, &wharf_store::memory_stores());
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
     assert_eq!(tokens["scope"], "files:read");
@@ -276,10 +276,10 @@ async fn the_operator_decides_who_comes_in_and_stays() {
 /// The grant lifetime is bounded, however often it is refreshed.
 #[tokio::test(start_paused = true)]
 async fn a_grant_does_not_last_for_ever() {
-    let idp = Idp::start().await;
+    let idp = TestIdp::start().await;
     let day = std::time::Duration::from_secs(24 * 3600);
     let proxy = proxy(&idp).grant_ttl(day * 2);
-    let node = Node::new(proxy, &wharf_store::memory_stores());
+    let node = ProxyNode::new(proxy, &wharf_store::memory_stores());
     let client = node.client("Crane", REDIRECT).await;
     let mut tokens = node.sign_in(&idp, &client, "alice").await;
     for hours in [20, 20] {
@@ -293,9 +293,9 @@ async fn a_grant_does_not_last_for_ever() {
 }
 
 /// Cipher that removes `since` from records, as in those of older versions.
-struct Before(Arc<KeyRing>);
+struct LegacyCipher(Arc<KeyRing>);
 
-impl StateCipher for Before {
+impl StateCipher for LegacyCipher {
     fn seal(&self, context: &[u8], plain: &[u8]) -> String {
         self.0.seal(context, plain)
     }
@@ -309,11 +309,11 @@ impl StateCipher for Before {
 }
 
 #[tokio::test]
-async fn a_grant_of_an_older_version_goes_on() {
-    let idp = Idp::start().await;
+async fn a_grant_of_an_older_version_is_valid() {
+    let idp = TestIdp::start().await;
     let proxy = proxy(&idp);
-    proxy.settle(&wharf_store::memory_stores(), Arc::new(Before(keys()))).unwrap();
-    let node = Node(Arc::new(proxy));
+    proxy.settle(&wharf_store::memory_stores(), Arc::new(LegacyCipher(keys()))).unwrap();
+    let node = ProxyNode(Arc::new(proxy));
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
     assert!(node.call(&text(&tokens, "access_token")).await.is_ok());
@@ -325,10 +325,10 @@ async fn a_grant_of_an_older_version_goes_on() {
 /// An access token does not outlive its grant.
 #[tokio::test]
 async fn an_access_token_ends_with_its_grant() {
-    let idp = Idp::start().await;
+    let idp = TestIdp::start().await;
     let short = Duration::from_secs(600);
     for proxy in [proxy(&idp).grant_ttl(short), proxy(&idp).refresh_ttl(short)] {
-        let node = Node::new(proxy, &wharf_store::memory_stores());
+        let node = ProxyNode::new(proxy, &wharf_store::memory_stores());
         let client = node.client("Crane", REDIRECT).await;
         let tokens = node.sign_in(&idp, &client, "alice").await;
         assert_eq!(tokens["expires_in"], 600);

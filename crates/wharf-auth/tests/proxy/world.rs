@@ -13,7 +13,7 @@ use wharf_auth::{
 use wharf_model::{AuthRequest, AuthResult, Authenticator, RequestExtensions, Stores};
 use wharf_server::KeyRing;
 
-use crate::idp::{ID, Idp, SECRET};
+use crate::idp::{ID, SECRET, TestIdp};
 
 pub(crate) const PUBLIC: &str = "https://harbour.example.com";
 pub(crate) const REDIRECT: &str = "https://app.example.com/cb";
@@ -21,10 +21,10 @@ pub(crate) const VERIFIER: &str = "0123456789-0123456789-0123456789-0123456789";
 
 /// One process with a proxy.
 #[derive(Clone)]
-pub(crate) struct Node(pub(crate) Arc<OAuthProxy>);
+pub(crate) struct ProxyNode(pub(crate) Arc<OAuthProxy>);
 
 /// A response.
-pub(crate) struct Page {
+pub(crate) struct TestResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
@@ -36,22 +36,22 @@ pub(crate) fn keys() -> Arc<KeyRing> {
 }
 
 /// A proxy in front of `idp`.
-pub(crate) fn proxy(idp: &Idp) -> OAuthProxy {
+pub(crate) fn proxy(idp: &TestIdp) -> OAuthProxy {
     let provider = Provider::oidc(&idp.url, ID, SECRET);
     OAuthProxy::new(PUBLIC, provider).scopes(["files:read", "files:write"])
 }
 
 /// An identity provider and one process.
-pub(crate) async fn world() -> (Idp, Node) {
-    let idp = Idp::start().await;
-    let node = Node::new(proxy(&idp), &wharf_store::memory_stores());
+pub(crate) async fn setup() -> (TestIdp, ProxyNode) {
+    let idp = TestIdp::start().await;
+    let node = ProxyNode::new(proxy(&idp), &wharf_store::memory_stores());
     (idp, node)
 }
 
-impl Node {
+impl ProxyNode {
     pub(crate) fn new(proxy: OAuthProxy, stores: &Stores) -> Self {
         proxy.settle(stores, keys()).unwrap();
-        Node(Arc::new(proxy))
+        ProxyNode(Arc::new(proxy))
     }
 
     pub(crate) async fn send(
@@ -60,7 +60,7 @@ impl Node {
         target: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Page {
+    ) -> TestResponse {
         self.send_from(None, method, target, headers, body).await
     }
 
@@ -72,7 +72,7 @@ impl Node {
         target: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Page {
+    ) -> TestResponse {
         let mut request = Request::builder().method(method).uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -83,14 +83,14 @@ impl Node {
         let response = self.0.page(request.body(body.into()).unwrap()).await;
         let (parts, body) = response.into_parts();
         let text = String::from_utf8(body.to_vec()).unwrap();
-        Page { status: parts.status, headers: parts.headers, text }
+        TestResponse { status: parts.status, headers: parts.headers, text }
     }
 
-    pub(crate) async fn get(&self, target: &str) -> Page {
+    pub(crate) async fn get(&self, target: &str) -> TestResponse {
         self.send(Method::GET, target, &[], "").await
     }
 
-    pub(crate) async fn register(&self, metadata: Value) -> Page {
+    pub(crate) async fn register(&self, metadata: Value) -> TestResponse {
         let json = [("content-type", "application/json")];
         self.send(Method::POST, "/register", &json, metadata.to_string()).await
     }
@@ -110,14 +110,14 @@ impl Node {
         path: &str,
         headers: &[(&str, &str)],
         fields: &[(&str, &str)],
-    ) -> Page {
+    ) -> TestResponse {
         let mut all = vec![("content-type", "application/x-www-form-urlencoded")];
         all.extend(headers);
         self.send(Method::POST, path, &all, form(fields)).await
     }
 
     /// Redeems a code as its client.
-    pub(crate) async fn redeem(&self, client: &str, code: &str) -> Page {
+    pub(crate) async fn redeem(&self, client: &str, code: &str) -> TestResponse {
         self.token(&[
             ("grant_type", "authorization_code"),
             ("client_id", client),
@@ -128,12 +128,12 @@ impl Node {
         .await
     }
 
-    pub(crate) async fn refresh(&self, client: &str, token: &str) -> Page {
+    pub(crate) async fn refresh(&self, client: &str, token: &str) -> TestResponse {
         let grant = ("grant_type", "refresh_token");
         self.token(&[grant, ("client_id", client), ("refresh_token", token)]).await
     }
 
-    pub(crate) async fn token(&self, fields: &[(&str, &str)]) -> Page {
+    pub(crate) async fn token(&self, fields: &[(&str, &str)]) -> TestResponse {
         self.post("/token", &[], fields).await
     }
 
@@ -141,16 +141,16 @@ impl Node {
     pub(crate) async fn call(&self, token: &str) -> AuthResult {
         let authorization = format!("Bearer {token}").parse().unwrap();
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, authorization)]);
-        self.request(&headers).await
+        self.authenticate(&headers).await
     }
 
-    pub(crate) async fn request(&self, headers: &HeaderMap) -> AuthResult {
+    pub(crate) async fn authenticate(&self, headers: &HeaderMap) -> AuthResult {
         let (uri, scope) = ("/mcp".parse().unwrap(), RequestExtensions::new());
         self.0.admit(&AuthRequest::new(&Method::POST, &uri, headers, &scope)).verdict().await
     }
 
     /// Runs the flow up to the code, as `user`.
-    pub(crate) async fn code(&self, idp: &Idp, client: &str, user: &str) -> String {
+    pub(crate) async fn code(&self, idp: &TestIdp, client: &str, user: &str) -> String {
         let mut browser = Browser::default();
         let asked = authorize(client, &[]);
         let page = browser.get(self, &asked).await;
@@ -160,7 +160,7 @@ impl Node {
     }
 
     /// Runs the flow up to the token response.
-    pub(crate) async fn sign_in(&self, idp: &Idp, client: &str, user: &str) -> Value {
+    pub(crate) async fn sign_in(&self, idp: &TestIdp, client: &str, user: &str) -> Value {
         let code = self.code(idp, client, user).await;
         let page = self.redeem(client, &code).await;
         assert_eq!(page.status, 200, "{}", page.text);
@@ -168,7 +168,7 @@ impl Node {
     }
 }
 
-impl Page {
+impl TestResponse {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap()
     }
@@ -216,29 +216,34 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    pub(crate) async fn get(&mut self, node: &Node, target: &str) -> Page {
+    pub(crate) async fn get(&mut self, node: &ProxyNode, target: &str) -> TestResponse {
         let cookies = self.header();
         let page = node.send(Method::GET, target, &[("cookie", &cookies)], "").await;
-        self.keep(&page);
+        self.store_cookies(&page);
         page
     }
 
     /// Submits a consent page.
-    pub(crate) async fn answer(&mut self, node: &Node, page: &Page, decision: &str) -> Page {
+    pub(crate) async fn answer(
+        &mut self,
+        node: &ProxyNode,
+        page: &TestResponse,
+        decision: &str,
+    ) -> TestResponse {
         self.post(node, page.ticket(), decision, PUBLIC).await
     }
 
     pub(crate) async fn post(
         &mut self,
-        node: &Node,
+        node: &ProxyNode,
         ticket: &str,
         decision: &str,
         origin: &str,
-    ) -> Page {
+    ) -> TestResponse {
         let headers = [("cookie", &*self.header()), ("origin", origin)];
         let page =
             node.post("/consent", &headers, &[("ticket", ticket), ("decision", decision)]).await;
-        self.keep(&page);
+        self.store_cookies(&page);
         page
     }
 
@@ -248,7 +253,7 @@ impl Browser {
         pairs.join("; ")
     }
 
-    fn keep(&mut self, page: &Page) {
+    fn store_cookies(&mut self, page: &TestResponse) {
         for cookie in page.headers.get_all(header::SET_COOKIE) {
             let text = cookie.to_str().unwrap();
             let (name, rest) = text.split_once('=').unwrap();

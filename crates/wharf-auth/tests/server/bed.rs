@@ -33,10 +33,10 @@ pub(crate) fn now() -> u64 {
 
 /// An issuer: keys, responses and received requests.
 #[derive(Clone, Default)]
-pub(crate) struct Issuer(Arc<Inner>);
+pub(crate) struct TestIssuer(Arc<IssuerState>);
 
 #[derive(Default)]
-struct Inner {
+struct IssuerState {
     keys: Mutex<Vec<(String, Arc<SigningKey>)>>,
     pages: Mutex<HashMap<String, (u16, Value)>>,
     asked: Mutex<Vec<String>>,
@@ -44,24 +44,24 @@ struct Inner {
     slow: AtomicUsize,
 }
 
-impl Issuer {
+impl TestIssuer {
     /// An issuer with one key and RFC 8414 metadata.
     pub(crate) fn new() -> Self {
-        let issuer = Issuer::default();
-        issuer.says(
+        let issuer = TestIssuer::default();
+        issuer.respond_with(
             "https://id.example/.well-known/oauth-authorization-server",
             json!({"issuer": ISSUER, "jwks_uri": "https://id.example/keys"}),
         );
-        issuer.turn("one");
+        issuer.rotate("one");
         issuer
     }
 
-    pub(crate) fn says(&self, url: &str, answer: Value) {
+    pub(crate) fn respond_with(&self, url: &str, answer: Value) {
         self.0.pages.lock().unwrap().insert(url.to_owned(), (200, answer));
     }
 
     /// Generates the only published key.
-    pub(crate) fn turn(&self, kid: &str) -> Arc<SigningKey> {
+    pub(crate) fn rotate(&self, kid: &str) -> Arc<SigningKey> {
         self.0.keys.lock().unwrap().clear();
         self.add(kid)
     }
@@ -73,12 +73,12 @@ impl Issuer {
         key
     }
 
-    pub(crate) fn breaks(&self, down: bool) {
+    pub(crate) fn set_down(&self, down: bool) {
         self.0.down.store(down, Ordering::SeqCst);
     }
 
     /// Delay of each response, in milliseconds.
-    pub(crate) fn takes(&self, millis: usize) {
+    pub(crate) fn set_delay(&self, millis: usize) {
         self.0.slow.store(millis, Ordering::SeqCst);
     }
 
@@ -124,7 +124,7 @@ pub(crate) fn good() -> Value {
     })
 }
 
-impl Download for Issuer {
+impl Download for TestIssuer {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<Result<Response<Bytes>, Error>> {
         let url = request.uri().to_string();
         let inner = self.0.clone();
@@ -153,21 +153,21 @@ impl Download for Issuer {
 }
 
 /// A request under construction.
-pub(crate) struct UserAgentSession {
+pub(crate) struct TestRequest {
     pub(crate) method: Method,
     pub(crate) uri: String,
     pub(crate) headers: HeaderMap,
     pub(crate) scope: RequestExtensions,
 }
 
-impl UserAgentSession {
-    pub(crate) fn nobody() -> Self {
+impl TestRequest {
+    pub(crate) fn without_token() -> Self {
         let (headers, scope) = (HeaderMap::new(), RequestExtensions::new());
-        UserAgentSession { method: Method::POST, uri: "/mcp".into(), headers, scope }
+        TestRequest { method: Method::POST, uri: "/mcp".into(), headers, scope }
     }
 
     pub(crate) fn bearer(token: &str) -> Self {
-        UserAgentSession::nobody().header("authorization", &format!("Bearer {token}"))
+        TestRequest::without_token().header("authorization", &format!("Bearer {token}"))
     }
 
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
@@ -191,21 +191,22 @@ impl UserAgentSession {
         self
     }
 
-    pub(crate) async fn request(&self, authority: &impl Authenticator) -> AuthResult {
+    pub(crate) async fn authenticate(&self, authenticator: &impl Authenticator) -> AuthResult {
         let uri = self.uri.parse().unwrap();
         let request = AuthRequest::new(&self.method, &uri, &self.headers, &self.scope);
-        authority.admit(&request).verdict().await
+        authenticator.admit(&request).verdict().await
     }
 
     /// Status and challenges of the rejection.
-    pub(crate) async fn refused(&self, authority: &impl Authenticator) -> (u16, Vec<String>) {
-        let denied = self.request(authority).await.expect_err("this should have been refused");
+    pub(crate) async fn rejected(&self, authenticator: &impl Authenticator) -> (u16, Vec<String>) {
+        let denied =
+            self.authenticate(authenticator).await.expect_err("this should have been refused");
         (denied.status, challenges(&denied))
     }
 
     /// Status and only challenge of the rejection.
-    pub(crate) async fn challenge(&self, authority: &impl Authenticator) -> (u16, String) {
-        let (status, mut challenges) = self.refused(authority).await;
+    pub(crate) async fn challenge(&self, authenticator: &impl Authenticator) -> (u16, String) {
+        let (status, mut challenges) = self.rejected(authenticator).await;
         assert_eq!(challenges.len(), 1, "{challenges:?}");
         (status, challenges.remove(0))
     }
@@ -224,16 +225,16 @@ pub(crate) fn invalid_token(problem: &str) -> (u16, String) {
 }
 
 /// Signs DPoP proofs.
-pub(crate) struct Prover {
+pub(crate) struct ProofMaker {
     pub(crate) key: SigningKey,
     pub(crate) header: Value,
 }
 
-impl Prover {
+impl ProofMaker {
     pub(crate) fn new() -> Self {
         let key = SigningKey::generate().unwrap();
         let header = json!({"typ": "dpop+jwt", "jwk": key.public_jwk()});
-        Prover { key, header }
+        ProofMaker { key, header }
     }
 
     pub(crate) fn thumbprint(&self) -> String {
@@ -251,8 +252,9 @@ impl Prover {
         self.key.sign(&self.header, claims).unwrap()
     }
 
-    pub(crate) fn session(&self, token: &str, claims: &Value) -> UserAgentSession {
-        let session = UserAgentSession::nobody().header("authorization", &format!("DPoP {token}"));
-        session.header("dpop", &self.proof(claims))
+    pub(crate) fn request(&self, token: &str, claims: &Value) -> TestRequest {
+        let request =
+            TestRequest::without_token().header("authorization", &format!("DPoP {token}"));
+        request.header("dpop", &self.proof(claims))
     }
 }

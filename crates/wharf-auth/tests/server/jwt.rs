@@ -10,14 +10,15 @@ use wharf_auth::{
 };
 use wharf_model::{AuthRequest, Authenticator, Error, ErrorKind, Principal, RequestExtensions};
 
-use crate::bed::{ISSUER, Issuer, METADATA, SERVER, UserAgentSession, good, invalid_token, now};
+use crate::bed::{ISSUER, METADATA, SERVER, TestIssuer, TestRequest, good, invalid_token, now};
 
 #[tokio::test]
-async fn a_good_token_lets_its_owner_in() {
-    let issuer = Issuer::new();
-    let authority = issuer.jwt();
+async fn a_valid_token_is_accepted() {
+    let issuer = TestIssuer::new();
+    let authenticator = issuer.jwt();
     for _ in 0..3 {
-        let pass = UserAgentSession::bearer(&issuer.good_token()).request(&authority).await.unwrap();
+        let pass =
+            TestRequest::bearer(&issuer.good_token()).authenticate(&authenticator).await.unwrap();
         assert_eq!(pass.principal.id(), "https://id.example alice");
         let scopes: Vec<&str> = pass.principal.scopes().collect();
         assert_eq!(scopes, ["files:read", "files:write"]);
@@ -31,30 +32,33 @@ async fn a_good_token_lets_its_owner_in() {
 
 #[tokio::test]
 async fn without_a_token_there_is_a_challenge_and_no_error() {
-    let authority = Issuer::new().jwt();
+    let authenticator = TestIssuer::new().jwt();
     assert_eq!(
-        UserAgentSession::nobody().challenge(&authority).await,
+        TestRequest::without_token().challenge(&authenticator).await,
         (401, format!("Bearer {METADATA}"))
     );
-    let authority = Issuer::new().jwt().scope("mcp").scope("more");
+    let authenticator = TestIssuer::new().jwt().scope("mcp").scope("more");
     let challenge = format!(r#"Bearer scope="mcp more", {METADATA}"#);
-    assert_eq!(UserAgentSession::nobody().challenge(&authority).await, (401, challenge.clone()));
+    assert_eq!(
+        TestRequest::without_token().challenge(&authenticator).await,
+        (401, challenge.clone())
+    );
     // Other schemes count as no token.
-    let basic = UserAgentSession::nobody().header("authorization", "Basic YTpi");
-    assert_eq!(basic.challenge(&authority).await, (401, challenge));
+    let basic = TestRequest::without_token().header("authorization", "Basic YTpi");
+    assert_eq!(basic.challenge(&authenticator).await, (401, challenge));
 }
 
 #[tokio::test]
-async fn malformed_requests_are_told_so() {
-    let issuer = Issuer::new();
-    let authority = issuer.jwt();
+async fn malformed_requests_are_reported() {
+    let issuer = TestIssuer::new();
+    let authenticator = issuer.jwt();
     let good = issuer.good_token();
     let malformed = |problem: &str| {
         let text =
             format!(r#"Bearer error="invalid_request", error_description="{problem}", {METADATA}"#);
         (400, text)
     };
-    let visitors = [
+    let requests = [
         ("Bearer", "The Authorization header is malformed"),
         ("Bearer ", "The Authorization header is malformed"),
         ("bearer ===", "The Authorization header is malformed"),
@@ -62,31 +66,33 @@ async fn malformed_requests_are_told_so() {
         ("Bearer a, Bearer b", "The Authorization header is malformed"),
         ("Bearer \"a\"", "The Authorization header is malformed"),
     ];
-    for (header, problem) in visitors {
-        let session = UserAgentSession::nobody().header("authorization", header);
-        assert_eq!(session.challenge(&authority).await, malformed(problem), "{header}");
+    for (header, problem) in requests {
+        let request = TestRequest::without_token().header("authorization", header);
+        assert_eq!(request.challenge(&authenticator).await, malformed(problem), "{header}");
     }
-    let twice = UserAgentSession::bearer(&good).header("authorization", &format!("Bearer {good}"));
+    let twice = TestRequest::bearer(&good).header("authorization", &format!("Bearer {good}"));
     let problem = "There is more than one Authorization header";
-    assert_eq!(twice.challenge(&authority).await, malformed(problem));
-    let long = UserAgentSession::bearer(&"a".repeat(17 << 10));
-    assert_eq!(long.challenge(&authority).await, malformed("The token is too long"));
+    assert_eq!(twice.challenge(&authenticator).await, malformed(problem));
+    let long = TestRequest::bearer(&"a".repeat(17 << 10));
+    assert_eq!(long.challenge(&authenticator).await, malformed("The token is too long"));
     // A token in the URL is rejected, also beside a valid header, and in every encoding.
     let problem = "Tokens in the URL are not accepted: send it in the Authorization header";
     for query in ["access_token=x", "a=b&access_token=x", "access%5Ftoken=x", "access_token"] {
         let uri = format!("/mcp?{query}");
-        let session = UserAgentSession::nobody().uri(&uri);
-        assert_eq!(session.challenge(&authority).await, malformed(problem), "{query}");
-        let session = UserAgentSession::bearer(&good).uri(&uri);
-        assert_eq!(session.challenge(&authority).await, malformed(problem), "{query}");
+        let request = TestRequest::without_token().uri(&uri);
+        assert_eq!(request.challenge(&authenticator).await, malformed(problem), "{query}");
+        let request = TestRequest::bearer(&good).uri(&uri);
+        assert_eq!(request.challenge(&authenticator).await, malformed(problem), "{query}");
     }
-    assert!(UserAgentSession::bearer(&good).uri("/mcp?session=x").request(&authority).await.is_ok());
+    assert!(
+        TestRequest::bearer(&good).uri("/mcp?session=x").authenticate(&authenticator).await.is_ok()
+    );
 }
 
 #[tokio::test]
-async fn tokens_that_are_no_good() {
-    let issuer = Issuer::new();
-    let authority = issuer.jwt();
+async fn invalid_tokens_are_rejected() {
+    let issuer = TestIssuer::new();
+    let authenticator = issuer.jwt();
     let foreign = SigningKey::generate().unwrap();
     let header = json!({"kid": "one"});
     let unsigned =
@@ -121,10 +127,7 @@ async fn tokens_that_are_no_good() {
         (with("iss", Value::Null), "The token is from another issuer"),
         (with("sub", Value::Null), "The token has no subject"),
         (with("sub", json!("")), "The token has no subject"),
-        (
-            with("cnf", json!({"kid": "x"})),
-            "The token has an unsupported binding (cnf)",
-        ),
+        (with("cnf", json!({"kid": "x"})), "The token has an unsupported binding (cnf)"),
         (with("cnf", json!("x")), "The token has an unsupported binding (cnf)"),
         (foreign.sign(&header, &good()).unwrap(), "The token's signature is wrong"),
         (
@@ -133,52 +136,52 @@ async fn tokens_that_are_no_good() {
         ),
     ];
     for (token, problem) in cases {
-        let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
-        assert_eq!(verdict, invalid_token(problem));
+        let result = TestRequest::bearer(&token).challenge(&authenticator).await;
+        assert_eq!(result, invalid_token(problem));
         // Twice: a rejected token is not cached as valid.
-        let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
-        assert_eq!(verdict, invalid_token(problem));
+        let result = TestRequest::bearer(&token).challenge(&authenticator).await;
+        assert_eq!(result, invalid_token(problem));
     }
 }
 
 #[tokio::test]
 async fn clocks_may_differ_a_little() {
-    let issuer = Issuer::new();
-    let authority = issuer.jwt();
+    let issuer = TestIssuer::new();
+    let authenticator = issuer.jwt();
     for (name, time) in [("exp", now() - 20), ("nbf", now() + 20), ("iat", now() + 20)] {
         let token = issuer.token_with(name, json!(time));
-        assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok(), "{name}");
+        assert!(TestRequest::bearer(&token).authenticate(&authenticator).await.is_ok(), "{name}");
     }
     let strict = issuer.jwt().skew(Duration::ZERO);
     let token = issuer.token_with("exp", json!(now() - 1));
-    assert!(UserAgentSession::bearer(&token).request(&strict).await.is_err());
+    assert!(TestRequest::bearer(&token).authenticate(&strict).await.is_err());
     // The clock skew is bounded.
     let lax = issuer.jwt().skew(Duration::from_secs(1_000_000));
     let token = issuer.token_with("exp", json!(now() - 301));
-    assert!(UserAgentSession::bearer(&token).request(&lax).await.is_err());
+    assert!(TestRequest::bearer(&token).authenticate(&lax).await.is_err());
 }
 
 #[tokio::test]
 async fn audiences_may_be_several() {
-    let issuer = Issuer::new();
+    let issuer = TestIssuer::new();
     let token = issuer.token_with("aud", json!(["https://other.example", SERVER]));
-    assert!(UserAgentSession::bearer(&token).request(&issuer.jwt()).await.is_ok());
-    let authority = issuer.jwt().and_audience("api");
+    assert!(TestRequest::bearer(&token).authenticate(&issuer.jwt()).await.is_ok());
+    let authenticator = issuer.jwt().and_audience("api");
     let token = issuer.token_with("aud", json!("api"));
-    assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
+    assert!(TestRequest::bearer(&token).authenticate(&authenticator).await.is_ok());
     // The trailing slash of a root URL is optional.
     let root = Jwt::issuer(ISSUER).audience("https://mcp.example").download(issuer.clone());
     for audience in ["https://mcp.example", "https://mcp.example/"] {
         let token = issuer.token_with("aud", json!(audience));
-        assert!(UserAgentSession::bearer(&token).request(&root).await.is_ok(), "{audience}");
+        assert!(TestRequest::bearer(&token).authenticate(&root).await.is_ok(), "{audience}");
     }
 }
 
 #[tokio::test]
-async fn only_access_tokens_are_taken() {
-    let issuer = Issuer::new();
-    let authority = issuer.jwt();
-    let key = issuer.turn("two");
+async fn only_access_tokens_are_accepted() {
+    let issuer = TestIssuer::new();
+    let authenticator = issuer.jwt();
+    let key = issuer.rotate("two");
     let mut identity = good();
     identity.as_object_mut().unwrap().remove("scope");
     identity["nonce"] = json!("n");
@@ -204,54 +207,55 @@ async fn only_access_tokens_are_taken() {
         (&access, &refresh),
     ] {
         let token = key.sign(header, claims).unwrap();
-        let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
-        assert_eq!(verdict, invalid_token("The token is not an access token"), "{header} {claims}");
+        let result = TestRequest::bearer(&token).challenge(&authenticator).await;
+        assert_eq!(result, invalid_token("The token is not an access token"), "{header} {claims}");
     }
     for typ in ["at+jwt", "application/at+jwt", "JWT", "jwt", "AT+JWT"] {
         let token = key.sign(&json!({"kid": "two", "typ": typ}), &good()).unwrap();
-        assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok(), "{typ}");
+        assert!(TestRequest::bearer(&token).authenticate(&authenticator).await.is_ok(), "{typ}");
     }
     let token = key.sign(&json!({"kid": "two"}), &good()).unwrap();
-    assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
+    assert!(TestRequest::bearer(&token).authenticate(&authenticator).await.is_ok());
 }
 
 #[tokio::test]
 async fn algorithms_are_listed() {
-    let issuer = Issuer::new();
-    let authority = issuer.jwt().algorithms([Algorithm::RS256]);
-    let verdict = UserAgentSession::bearer(&issuer.good_token()).challenge(&authority).await;
-    assert_eq!(verdict, invalid_token("The token's algorithm is not allowed"));
+    let issuer = TestIssuer::new();
+    let authenticator = issuer.jwt().algorithms([Algorithm::RS256]);
+    let result = TestRequest::bearer(&issuer.good_token()).challenge(&authenticator).await;
+    assert_eq!(result, invalid_token("The token's algorithm is not allowed"));
 }
 
 #[tokio::test]
 async fn scopes_that_every_request_needs() {
-    let issuer = Issuer::new();
-    let authority = issuer.jwt().scope("mcp").scope("files:read");
-    let verdict = UserAgentSession::bearer(&issuer.good_token()).challenge(&authority).await;
+    let issuer = TestIssuer::new();
+    let authenticator = issuer.jwt().scope("mcp").scope("files:read");
+    let result = TestRequest::bearer(&issuer.good_token()).challenge(&authenticator).await;
     let challenge = format!(
         r#"Bearer error="insufficient_scope", scope="files:read files:write mcp", error_description="Insufficient scope: this needs mcp files:read", {METADATA}"#
     );
-    assert_eq!(verdict, (403, challenge));
+    assert_eq!(result, (403, challenge));
     let token = issuer.token_with("scope", json!("mcp files:read"));
-    assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
+    assert!(TestRequest::bearer(&token).authenticate(&authenticator).await.is_ok());
     // Scopes include others transitively, and cycles are harmless.
-    let authority = issuer.jwt().scope("mcp").scope("files:read");
-    let authority = authority.implies("admin", "files").implies("files", "files:read");
-    let authority = authority.implies("admin", "mcp").implies("mcp", "admin");
+    let authenticator = issuer.jwt().scope("mcp").scope("files:read");
+    let authenticator = authenticator.implies("admin", "files").implies("files", "files:read");
+    let authenticator = authenticator.implies("admin", "mcp").implies("mcp", "admin");
     let token = issuer.token_with("scope", json!("admin"));
-    let pass = UserAgentSession::bearer(&token).request(&authority).await.unwrap();
+    let pass = TestRequest::bearer(&token).authenticate(&authenticator).await.unwrap();
     assert!(pass.principal.has_scope("files:read") && pass.principal.has_scope("mcp"));
 }
 
 #[tokio::test]
 async fn scopes_and_roles_are_read_as_issuers_write_them() {
-    let issuer = Issuer::new();
-    let authority = issuer.jwt().roles("realm_access.roles");
+    let issuer = TestIssuer::new();
+    let authenticator = issuer.jwt().roles("realm_access.roles");
     let scopes = async |claims: Value| {
         let mut all = good();
         all.as_object_mut().unwrap().remove("scope");
         all.as_object_mut().unwrap().extend(claims.as_object().unwrap().clone());
-        let pass = UserAgentSession::bearer(&issuer.token(&all)).request(&authority).await.unwrap();
+        let pass =
+            TestRequest::bearer(&issuer.token(&all)).authenticate(&authenticator).await.unwrap();
         let roles: Vec<String> = pass.principal.roles().map(str::to_owned).collect();
         (pass.principal.scopes().map(str::to_owned).collect::<Vec<_>>(), roles)
     };
@@ -266,20 +270,20 @@ async fn scopes_and_roles_are_read_as_issuers_write_them() {
 }
 
 #[tokio::test]
-async fn two_issuers_never_share_a_caller() {
-    let issuer = Issuer::new();
-    issuer.says(
+async fn principals_of_two_issuers_differ() {
+    let issuer = TestIssuer::new();
+    issuer.respond_with(
         "https://id.example/.well-known/oauth-authorization-server/tenant",
         json!({"issuer": "https://id.example/tenant", "jwks_uri": "https://id.example/t/keys"}),
     );
-    let authority = issuer.jwt().and_issuer("https://id.example/tenant");
+    let authenticator = issuer.jwt().and_issuer("https://id.example/tenant");
     let id = async |name: &str, value: Value, subject: Value| {
         let mut claims = good();
         claims["iss"] = value;
         claims.as_object_mut().unwrap().remove("sub");
         claims[name] = subject;
         let pass =
-            UserAgentSession::bearer(&issuer.token(&claims)).request(&authority).await.unwrap();
+            TestRequest::bearer(&issuer.token(&claims)).authenticate(&authenticator).await.unwrap();
         pass.principal.id().to_owned()
     };
     let tenant = "https://id.example/tenant";
@@ -296,23 +300,23 @@ async fn two_issuers_never_share_a_caller() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_kept_ends_in_time() {
-    let issuer = Issuer::new();
-    let authority = issuer.jwt().skew(Duration::ZERO);
+async fn a_cached_token_expires() {
+    let issuer = TestIssuer::new();
+    let authenticator = issuer.jwt().skew(Duration::ZERO);
     let token = issuer.token_with("exp", json!(now() + 2));
-    assert!(UserAgentSession::bearer(&token).request(&authority).await.is_ok());
+    assert!(TestRequest::bearer(&token).authenticate(&authenticator).await.is_ok());
     // The only test that sleeps: the system clock cannot be paused.
     tokio::time::sleep(Duration::from_millis(2_100)).await;
-    let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
-    assert_eq!(verdict, invalid_token("The token has expired"));
+    let result = TestRequest::bearer(&token).challenge(&authenticator).await;
+    assert_eq!(result, invalid_token("The token has expired"));
 }
 
 #[tokio::test]
-async fn later_failures_are_told_in_full() {
-    let issuer = Issuer::new();
-    let authority = issuer.jwt().scope("mcp").implies("files:write", "files:read");
+async fn insufficient_scope_challenges_are_complete() {
+    let issuer = TestIssuer::new();
+    let authenticator = issuer.jwt().scope("mcp").implies("files:write", "files:read");
     let (method, uri) = (Method::POST, "/mcp".parse().unwrap());
-    let headers = UserAgentSession::bearer("x").headers;
+    let headers = TestRequest::bearer("x").headers;
     let scope = RequestExtensions::new();
     let request = AuthRequest::new(&method, &uri, &headers, &scope);
     let alice = Principal::new("alice");
@@ -320,17 +324,17 @@ async fn later_failures_are_told_in_full() {
     let alice = alice.with_scope("offline_access");
     let error = Error::insufficient_scope(["files:delete", "audit"]);
     assert_eq!(
-        authority.denied(&error, &request, &alice),
+        authenticator.denied(&error, &request, &alice),
         [&*format!(
             r#"Bearer error="insufficient_scope", scope="files:write mcp files:delete audit", error_description="Insufficient scope: this needs files:delete audit", {METADATA}"#
         )]
     );
-    let forbidden = authority.denied(&ErrorKind::Forbidden.into(), &request, &alice);
+    let forbidden = authenticator.denied(&ErrorKind::Forbidden.into(), &request, &alice);
     assert_eq!(forbidden, [&*format!("Bearer {METADATA}")]);
 }
 
 #[test]
-fn what_cannot_work_is_told_when_the_server_is_built() {
+fn configuration_errors_are_reported() {
     let problems = |jwt: Jwt| jwt.problems().len();
     assert_eq!(problems(Jwt::issuer(ISSUER).audience(SERVER)), 0);
     assert_eq!(problems(Jwt::issuer("http://localhost:9000").audience(SERVER)), 0);

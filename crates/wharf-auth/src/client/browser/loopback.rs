@@ -113,7 +113,10 @@ async fn serve(handler: Arc<CallbackHandler>, stream: TcpStream) -> Option<Autho
         async move { Ok::<Response<Full<Bytes>>, Infallible>(page.response()) }
     });
     let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(CONNECTION_TIMEOUT).max_buf_size(MAX_REQUEST_BYTES);
+    server
+        .timer(TokioTimer::new())
+        .header_read_timeout(CONNECTION_TIMEOUT)
+        .max_buf_size(MAX_REQUEST_BYTES);
     let serving = server.keep_alive(false).serve_connection(TokioIo::new(stream), service);
     // A failed write does not matter: the redirect has been received.
     let _ = timeout(CONNECTION_TIMEOUT, serving).await;
@@ -134,7 +137,8 @@ impl CallbackHandler {
         if request.method() != Method::GET {
             return (ResultPage::MethodNotAllowed, None);
         }
-        let Ok(answer) = parse_response(request.uri().query().unwrap_or_default(), &self.state) else {
+        let Ok(answer) = parse_response(request.uri().query().unwrap_or_default(), &self.state)
+        else {
             return (ResultPage::Unexpected, None);
         };
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_answer_that_was_asked_for_counts() {
+    async fn only_the_redirect_with_the_state_counts() {
         let loopback = Loopback::bind(0).await.unwrap();
         let port = loopback.port;
         assert_eq!(loopback.redirect_uri(), format!("http://127.0.0.1:{port}/callback"));
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_that_say_nothing_hold_nobody_up() {
+    async fn silent_connections_do_not_block_the_redirect() {
         let loopback = Loopback::bind(0).await.unwrap();
         let port = loopback.port;
         let waiting = tokio::spawn(async move { loopback.wait_for_response("mine").await });

@@ -21,7 +21,7 @@ use crate::client::browser::redirect_params::{ResponseMismatch, parse_response};
 
 pub use crate::client::browser::redirect_params::AuthorizationResponse;
 pub use loopback::Loopback;
-pub use open::{OpenError, open, checked_url};
+pub use open::{OpenError, checked_url, open};
 
 /// Default time limit of a login.
 const LOGIN_TIMEOUT: Duration = Duration::from_mins(5);
@@ -76,7 +76,13 @@ pub struct Browser {
 impl Browser {
     /// Creates a user agent that passes notices to `tell`.
     pub fn new(notify: impl Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync + 'static) -> Self {
-        Browser { notify: Arc::new(notify), paste: None, opens_browser: true, port: None, timeout: LOGIN_TIMEOUT }
+        Browser {
+            notify: Arc::new(notify),
+            paste: None,
+            opens_browser: true,
+            port: None,
+            timeout: LOGIN_TIMEOUT,
+        }
     }
 
     /// Creates a user agent that writes notices to stderr.
@@ -87,12 +93,16 @@ impl Browser {
             let issuer = to.issuer.escape_debug();
             let text = match notice {
                 Notice::Opened { url } => {
-                    format!("The login page of {issuer} was opened in your browser. If it was not, open\n  {url}")
+                    format!(
+                        "The login page of {issuer} was opened in your browser. If it was not, open\n  {url}"
+                    )
                 }
                 Notice::OpenIt { url } => {
                     format!("To log in, open this page of {issuer}:\n  {url}")
                 }
-                Notice::DidNotOpen => "No browser could be started: open that page yourself.".to_owned(),
+                Notice::DidNotOpen => {
+                    "No browser could be started: open that page yourself.".to_owned()
+                }
                 Notice::NotThis(why) => format!("This is not the expected address: {why}."),
             };
             let _ = writeln!(io::stderr(), "{text}");

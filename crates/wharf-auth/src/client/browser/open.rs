@@ -70,9 +70,7 @@ pub fn checked_url(address: &str) -> Result<String, OpenError> {
         return Err(OpenError::Address("it names no host"));
     };
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(OpenError::Address(
-            "it contains a user name, which can disguise the host",
-        ));
+        return Err(OpenError::Address("it contains a user name, which can disguise the host"));
     }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     if !host.bytes().all(plain) {
@@ -218,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_an_address_means_anything_to_a_shell() {
+    fn shell_characters_are_percent_encoded() {
         for (given, opened) in [
             ("https://a.b", "https://a.b/"),
             (" https://a.b/c ", "https://a.b/c"),
@@ -263,7 +261,8 @@ mod tests {
     #[test]
     fn a_program_that_fails_at_once_is_no_browser() {
         let program = |name: &str| BrowserProgram { name: name.into(), first: None };
-        let is_running = |name: &str| spawn(&program(name), "https://a.b/").map(BrowserProcess::is_running);
+        let is_running =
+            |name: &str| spawn(&program(name), "https://a.b/").map(BrowserProcess::is_running);
         assert_eq!(is_running("true"), Some(true));
         assert_eq!(is_running("false"), Some(false));
         assert_eq!(is_running("/no/such/program"), None);

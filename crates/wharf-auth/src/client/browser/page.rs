@@ -49,7 +49,9 @@ impl ResultPage {
                 "Unexpected request",
                 "This page belongs to another login, or was opened twice. You can close this window.",
             ),
-            ResultPage::NotFound => (StatusCode::NOT_FOUND, "Not found", "You can close this window."),
+            ResultPage::NotFound => {
+                (StatusCode::NOT_FOUND, "Not found", "You can close this window.")
+            }
             ResultPage::MethodNotAllowed => {
                 (StatusCode::METHOD_NOT_ALLOWED, "Not found", "You can close this window.")
             }

@@ -25,7 +25,9 @@ pub struct AuthorizationResponse {
 /// Omits the query: a code is a secret.
 impl fmt::Debug for AuthorizationResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthorizationResponse").field("is_refusal", &self.is_error).finish_non_exhaustive()
+        f.debug_struct("AuthorizationResponse")
+            .field("is_refusal", &self.is_error)
+            .finish_non_exhaustive()
     }
 }
 
@@ -39,7 +41,10 @@ pub(super) enum ResponseMismatch {
 }
 
 /// Parses a query. Nothing in it is trusted unless its `state` is the expected one (CSRF).
-pub(super) fn parse_response(query: &str, state: &str) -> Result<AuthorizationResponse, ResponseMismatch> {
+pub(super) fn parse_response(
+    query: &str,
+    state: &str,
+) -> Result<AuthorizationResponse, ResponseMismatch> {
     if query.len() > MAX_QUERY_BYTES || state.is_empty() {
         return Err(ResponseMismatch::Malformed);
     }
@@ -73,19 +78,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_state_is_looked_at_before_anything_is_believed() {
+    fn the_state_is_validated_first() {
         for query in ["code=c", "code=c&state=", "code=c&state=other", "error=access_denied", ""] {
-            assert_eq!(parse_response(query, "mine"), Err(ResponseMismatch::StateMismatch), "{query}");
+            assert_eq!(
+                parse_response(query, "mine"),
+                Err(ResponseMismatch::StateMismatch),
+                "{query}"
+            );
         }
         assert_eq!(parse_response("code=c&state=", ""), Err(ResponseMismatch::Malformed));
-        let answer = parse_response("code=c%20d&state=mi%6ee&iss=https%3A%2F%2Fas", "mine").unwrap();
+        let answer =
+            parse_response("code=c%20d&state=mi%6ee&iss=https%3A%2F%2Fas", "mine").unwrap();
         assert!(!answer.is_error && answer.query.contains("code=c%20d"));
         assert!(!format!("{answer:?}").contains("c%20d"));
         assert!(parse_response("error=access_denied&state=mine", "mine").unwrap().is_error);
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_not_read() {
+    fn ambiguous_responses_are_rejected() {
         for query in [
             "state=mine",
             "state=mine&code=",

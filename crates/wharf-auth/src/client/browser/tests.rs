@@ -9,7 +9,7 @@ use tokio::{
 
 use super::*;
 
-fn destination(url: &str) -> AuthorizationRequest {
+fn authorization_request(url: &str) -> AuthorizationRequest {
     let (state, issuer) = ("mine".to_owned(), "https://as.example".to_owned());
     let server = "https://mcp.example/mcp".to_owned();
     AuthorizationRequest { url: url.parse().unwrap(), state, issuer, server }
@@ -30,7 +30,7 @@ fn by_hand() -> (Browser, Arc<Mutex<Vec<String>>>) {
     (browser.by_hand(), notices)
 }
 
-async fn come_back(redirect_uri: &str, query: &str) {
+async fn send_redirect(redirect_uri: &str, query: &str) {
     let url = Url::parse(redirect_uri).unwrap();
     let port = url.port().unwrap();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
@@ -40,13 +40,14 @@ async fn come_back(redirect_uri: &str, query: &str) {
 }
 
 #[tokio::test]
-async fn whoever_comes_back_brings_the_answer() {
+async fn the_redirect_returns_the_response() {
     let (browser, notices) = by_hand();
     let session = browser.prepare(None).await.unwrap();
     let redirect_uri = session.redirect_uri().to_owned();
-    let visit = tokio::spawn(session.visit(destination("https://as.example/authorize?x=$(id)")));
-    come_back(&redirect_uri, "code=stolen&state=other").await;
-    come_back(&redirect_uri, "code=c0de&state=mine&iss=https%3A%2F%2Fas.example").await;
+    let visit =
+        tokio::spawn(session.visit(authorization_request("https://as.example/authorize?x=$(id)")));
+    send_redirect(&redirect_uri, "code=stolen&state=other").await;
+    send_redirect(&redirect_uri, "code=c0de&state=mine&iss=https%3A%2F%2Fas.example").await;
     let callback = visit.await.unwrap().unwrap();
     assert_eq!((callback.get("code"), callback.get("state")), (Some("c0de"), Some("mine")));
     assert_eq!(callback.get("iss"), Some("https://as.example"));
@@ -54,7 +55,7 @@ async fn whoever_comes_back_brings_the_answer() {
 }
 
 #[tokio::test]
-async fn the_port_of_the_last_visit_is_used_again() {
+async fn the_last_port_is_reused() {
     let (browser, _) = by_hand();
     let first = browser.prepare(None).await.unwrap().redirect_uri().to_owned();
     let again = browser.prepare(Some(&first)).await.unwrap();
@@ -67,7 +68,7 @@ async fn the_port_of_the_last_visit_is_used_again() {
 }
 
 #[tokio::test]
-async fn an_address_can_be_pasted() {
+async fn a_redirected_url_can_be_pasted() {
     let (browser, notices) = by_hand();
     let pasted = Mutex::new(vec![
         "http://127.0.0.1:1/callback?code=c0de&state=mine#x",
@@ -79,27 +80,31 @@ async fn an_address_can_be_pasted() {
         async move { next }
     });
     let session = browser.prepare(None).await.unwrap();
-    let callback = session.visit(destination("https://as.example/authorize")).await.unwrap();
+    let callback =
+        session.visit(authorization_request("https://as.example/authorize")).await.unwrap();
     assert_eq!(callback.get("code"), Some("c0de"));
     let notices = notices.lock().unwrap();
-    assert!(notices[1..].iter().all(|it| it.contains("another login")) && notices.len() == 3, "{notices:?}");
+    assert!(
+        notices[1..].iter().all(|it| it.contains("another login")) && notices.len() == 3,
+        "{notices:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_waited_for_for_ever() {
+async fn a_login_times_out() {
     let (browser, _) = by_hand();
     let session = browser.prepare(None).await.unwrap();
-    let visit = session.visit(destination("https://as.example/authorize"));
+    let visit = session.visit(authorization_request("https://as.example/authorize"));
     let error = visit.await.unwrap_err();
     assert!(error.message.contains("within 5 minutes: try again"), "{}", error.message);
 }
 
 #[tokio::test]
-async fn what_is_no_web_address_is_not_visited() {
+async fn only_http_urls_are_opened() {
     for url in ["file:///etc/passwd", "javascript:alert(1)", "data:text/html,x"] {
         let (browser, notices) = by_hand();
         let session = browser.prepare(None).await.unwrap();
-        let error = session.visit(destination(url)).await.unwrap_err();
+        let error = session.visit(authorization_request(url)).await.unwrap_err();
         assert!(error.message.contains("only http and https"), "{}", error.message);
         assert!(notices.lock().unwrap().is_empty());
     }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use wharf_model::{BoxFuture, Error, ErrorKind};
 
 use crate::client::token_store::file_format::{FileEntry, TokenFile};
-use crate::client::token_store::keychain::{KeychainError, EncryptionKey};
+use crate::client::token_store::keychain::{EncryptionKey, KeychainError};
 use crate::client::{Login, LoginKey, StoreLock, TokenStore};
 
 pub use crate::client::token_store::keychain::Keychain;
@@ -160,7 +160,8 @@ impl FileTokenStore {
     }
 
     fn write(&self, token_file: &TokenFile) -> Result<(), TokenFileError> {
-        let text = serde_json::to_string(token_file).map_err(|error| TokenFileError::at(&self.path, &error))?;
+        let text = serde_json::to_string(token_file)
+            .map_err(|error| TokenFileError::at(&self.path, &error))?;
         crate::client::token_store::owner_only_file::write(&self.path, &text)
     }
 
@@ -176,7 +177,9 @@ impl FileTokenStore {
 
     /// The key that encrypts the file. Another key would lock out the other processes.
     fn key_for(&self, token_file: &TokenFile) -> Result<EncryptionKey, TokenFileError> {
-        let opens = |key: &EncryptionKey| token_file.logins.iter().any(|entry| entry.open(Some(key)).is_some());
+        let opens = |key: &EncryptionKey| {
+            token_file.logins.iter().any(|entry| entry.open(Some(key)).is_some())
+        };
         // The cached key first, so that renewed tokens are saved even if the keychain is locked now.
         if let Some(key) = self.cached_key().filter(opens) {
             return Ok(key);
@@ -188,7 +191,9 @@ impl FileTokenStore {
     /// Reads the key from the keychain.
     fn fetch_key(&self) -> Result<Option<EncryptionKey>, TokenFileError> {
         let Some(keychain) = &self.keychain else {
-            return Err(self.keychain_failed(&KeychainError("no keychain is configured".to_owned())));
+            return Err(
+                self.keychain_failed(&KeychainError("no keychain is configured".to_owned()))
+            );
         };
         let key = keychain.get(&self.path).map_err(|why| self.keychain_failed(&why))?;
         if key.is_some() {
@@ -199,7 +204,9 @@ impl FileTokenStore {
 
     /// Creates a key in the keychain.
     fn new_key(&self) -> Result<EncryptionKey, KeychainError> {
-        let Some(keychain) = &self.keychain else { return Err(KeychainError("there is no keychain".to_owned())) };
+        let Some(keychain) = &self.keychain else {
+            return Err(KeychainError("there is no keychain".to_owned()));
+        };
         let mut bytes = [0; 32];
         let random = SystemRandom::new().fill(&mut bytes);
         random.map_err(|_| KeychainError("the system gives no random numbers".to_owned()))?;
@@ -255,7 +262,10 @@ impl TokenStore for FileTokenStore {
             // The decrypted key counts, because the outer one is not protected.
             let login = login.filter(|login| login.key == key);
             login.map(Some).ok_or_else(|| {
-                TokenFileError::at(&token_store.path, &"cannot read a login in it: log out and log in again")
+                TokenFileError::at(
+                    &token_store.path,
+                    &"cannot read a login in it: log out and log in again",
+                )
             })
         })
     }
@@ -263,15 +273,17 @@ impl TokenStore for FileTokenStore {
     fn save(&self, login: &Login) -> BoxFuture<Result<(), Error>> {
         let (key, login) = (login.key.clone(), serde_json::to_value(login));
         self.run_blocking(move |token_store| {
-            let login =
-                login.map_err(|_| TokenFileError::at(&token_store.path, &"cannot serialize a login"))?;
+            let login = login
+                .map_err(|_| TokenFileError::at(&token_store.path, &"cannot serialize a login"))?;
             token_store.put(&key.server, &key.issuer, login)
         })
     }
 
     fn remove(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
         let key = key.clone();
-        self.run_blocking(move |token_store| token_store.remove_entry(&key.server, &key.issuer).map(drop))
+        self.run_blocking(move |token_store| {
+            token_store.remove_entry(&key.server, &key.issuer).map(drop)
+        })
     }
 
     fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>> {
@@ -282,8 +294,12 @@ impl TokenStore for FileTokenStore {
     fn lock(&self, _: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
         self.run_blocking(|token_store| {
             crate::client::token_store::owner_only_file::make_folder(&token_store.path)?;
-            crate::client::token_store::owner_only_file::lock(&token_store.path, "renewal", LOCK_TIMEOUT)
-                .map(StoreLock::new)
+            crate::client::token_store::owner_only_file::lock(
+                &token_store.path,
+                "renewal",
+                LOCK_TIMEOUT,
+            )
+            .map(StoreLock::new)
         })
     }
 }

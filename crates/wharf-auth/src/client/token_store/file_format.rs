@@ -90,7 +90,12 @@ impl FileEntry {
     }
 
     /// Creates an encrypted entry.
-    pub(crate) fn sealed(server: &str, issuer: &str, login: &Value, key: &EncryptionKey) -> Option<Self> {
+    pub(crate) fn sealed(
+        server: &str,
+        issuer: &str,
+        login: &Value,
+        key: &EncryptionKey,
+    ) -> Option<Self> {
         let mut bytes = [0; NONCE_LEN];
         SystemRandom::new().fill(&mut bytes).ok()?;
         let mut sealed = serde_json::to_vec(login).ok()?;
@@ -132,7 +137,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_sealed_login_opens_in_its_own_place_only() {
+    fn an_encrypted_login_is_bound_to_its_key() {
         let (key, login) = (EncryptionKey([7; 32]), json!({"token": "hunter2"}));
         let entry = FileEntry::sealed("https://a", "https://as", &login, &key).unwrap();
         let text = serde_json::to_string(&entry).unwrap();
@@ -147,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_told() {
+    fn parse_errors_do_not_quote_the_file() {
         for text in
             ["", "hunter2", "{\"version\": \"hunter2\"}", "{\"version\": 9, \"logins\": []}"]
         {

@@ -150,13 +150,15 @@ impl Keychain {
         command.args(words).env("LC_ALL", "C");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let program = self.program.to_string_lossy();
-        let mut child = command.spawn().map_err(|error| KeychainError(format!("{program}: {error}")))?;
+        let mut child =
+            command.spawn().map_err(|error| KeychainError(format!("{program}: {error}")))?;
         let (out, err) = (read_in_thread(child.stdout.take()), read_in_thread(child.stderr.take()));
         if let Some(mut stdin) = child.stdin.take() {
             // A program that does not read stdin reports its own error.
             let _ = stdin.write_all(input.as_bytes());
         }
-        let status = wait_with_timeout(&mut child).ok_or_else(|| KeychainError(format!("{program} timed out")))?;
+        let status = wait_with_timeout(&mut child)
+            .ok_or_else(|| KeychainError(format!("{program} timed out")))?;
         let text = |thread: thread::JoinHandle<String>| thread.join().unwrap_or_default();
         Ok(CommandOutput { status, out: text(out), err: text(err) })
     }
@@ -173,7 +175,8 @@ impl CommandOutput {
         if self.status.success() {
             return Ok(self.out);
         }
-        let said = self.err.trim().lines().last().unwrap_or("it failed without a message").to_owned();
+        let said =
+            self.err.trim().lines().last().unwrap_or("it failed without a message").to_owned();
         Err(KeychainError(said))
     }
 }

@@ -37,7 +37,10 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), TokenFileError> {
         return Err(symlink_error(path));
     }
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(TokenFileError::at(path, &"there is no room for more logins: log out of some servers"));
+        return Err(TokenFileError::at(
+            path,
+            &"there is no room for more logins: log out of some servers",
+        ));
     }
     let mut random = [0; 8];
     ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random)
@@ -59,7 +62,9 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
 /// Removes the file, if it exists.
 pub(crate) fn remove(path: &Path) -> Result<(), TokenFileError> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(TokenFileError::at(path, &error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(TokenFileError::at(path, &error))
+        }
         _ => Ok(()),
     }
 }
@@ -85,7 +90,10 @@ pub(crate) fn lock(path: &Path, name: &str, timeout: Duration) -> Result<FileLoc
                 thread::sleep(Duration::from_millis(10));
             }
             Err(TryLockError::WouldBlock) => {
-                return Err(TokenFileError::at(&path, &"another process has held the lock for too long"));
+                return Err(TokenFileError::at(
+                    &path,
+                    &"another process has held the lock for too long",
+                ));
             }
             Err(TryLockError::Error(error)) => return Err(TokenFileError::at(&path, &error)),
         }
@@ -176,5 +184,9 @@ fn check_permissions(file: &File, path: &Path) -> Result<(), TokenFileError> {
 #[cfg(not(unix))]
 fn check_permissions(file: &File, path: &Path) -> Result<(), TokenFileError> {
     let metadata = file.metadata().map_err(|error| TokenFileError::at(path, &error))?;
-    if metadata.is_file() { Ok(()) } else { Err(TokenFileError::at(path, &"it is not a regular file")) }
+    if metadata.is_file() {
+        Ok(())
+    } else {
+        Err(TokenFileError::at(path, &"it is not a regular file"))
+    }
 }

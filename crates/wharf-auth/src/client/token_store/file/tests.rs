@@ -41,20 +41,22 @@ fn logins_are_kept_by_server_and_issuer() {
     assert_eq!(again.get(SERVER, ISSUER).unwrap(), Some(json!(3)));
     assert_eq!(again.get("https://mcp.example", ISSUER).unwrap(), None);
     assert_eq!(again.keys().unwrap().len(), 2);
-    assert!(again.remove_entry(SERVER, ISSUER).unwrap() && !again.remove_entry(SERVER, ISSUER).unwrap());
+    assert!(
+        again.remove_entry(SERVER, ISSUER).unwrap() && !again.remove_entry(SERVER, ISSUER).unwrap()
+    );
     assert!(again.remove_entry(SERVER, "https://other.example").unwrap());
     assert!(!folder.file().exists());
 }
 
 #[test]
-fn a_file_is_the_same_wherever_a_process_goes() {
+fn a_path_is_independent_of_the_working_directory() {
     let here = env::current_dir().unwrap();
     assert_eq!(FileTokenStore::at("logins.json").path(), here.join("logins.json"));
     assert_eq!(FileTokenStore::at(here.join("a/logins.json")).path(), here.join("a/logins.json"));
 }
 
 #[tokio::test]
-async fn a_vault_gives_back_what_it_was_given() {
+async fn a_saved_login_is_loaded_unchanged() {
     let folder = TempFolder::new("vault");
     let token_store = FileTokenStore::at(folder.file());
     let mut login = Login::new(LoginKey::new(SERVER, ISSUER));
@@ -89,7 +91,7 @@ async fn one_renewal_at_a_time() {
 }
 
 #[test]
-fn writers_do_not_lose_each_other() {
+fn concurrent_writers_lose_no_login() {
     let folder = TempFolder::new("writers");
     let path = folder.file();
     std::thread::scope(|scope| {
@@ -98,7 +100,9 @@ fn writers_do_not_lose_each_other() {
             scope.spawn(move || {
                 for each in 0..5 {
                     let token_store = FileTokenStore::at(path.clone());
-                    token_store.put(&format!("https://{writer}.{each}"), ISSUER, json!(writer)).unwrap();
+                    token_store
+                        .put(&format!("https://{writer}.{each}"), ISSUER, json!(writer))
+                        .unwrap();
                 }
             });
         }
@@ -107,21 +111,22 @@ fn writers_do_not_lose_each_other() {
 }
 
 #[test]
-fn what_is_no_file_of_logins_is_left_as_it_is() {
+fn a_foreign_file_is_not_overwritten() {
     let folder = TempFolder::new("foreign");
     let token_store = FileTokenStore::at(folder.file());
     token_store.put(SERVER, ISSUER, json!(1)).unwrap();
     fs::write(folder.file(), "hunter2").unwrap();
-    for problem in
-        [token_store.get(SERVER, ISSUER).unwrap_err(), token_store.put(SERVER, ISSUER, json!(1)).unwrap_err()]
-    {
+    for problem in [
+        token_store.get(SERVER, ISSUER).unwrap_err(),
+        token_store.put(SERVER, ISSUER, json!(1)).unwrap_err(),
+    ] {
         assert!(problem.0.contains("move it away") && !problem.0.contains("hunter2"));
     }
     assert_eq!(fs::read_to_string(folder.file()).unwrap(), "hunter2");
 }
 
 #[tokio::test]
-async fn what_is_too_long_to_be_read_again_is_not_written() {
+async fn a_file_over_the_size_limit_is_not_written() {
     let folder = TempFolder::new("room");
     let token_store = FileTokenStore::at(folder.file());
     let mut login = Login::new(LoginKey::new(SERVER, ISSUER));
@@ -228,7 +233,8 @@ mod unix {
         let shut = FileTokenStore::at(folder.file());
         assert!(shut.get(SERVER, ISSUER).unwrap_err().0.contains("keychain"));
         fs::rename(folder.0.join("key"), folder.0.join("lost")).unwrap();
-        let locked = FileTokenStore::at(folder.file()).keychain(token_store.keychain.clone().unwrap());
+        let locked =
+            FileTokenStore::at(folder.file()).keychain(token_store.keychain.clone().unwrap());
         assert!(locked.put(SERVER, ISSUER, json!(1)).unwrap_err().0.contains("unlock"));
         assert!(locked.get(SERVER, ISSUER).unwrap_err().0.contains("unlock"));
         fs::rename(folder.0.join("lost"), folder.0.join("key")).unwrap();
@@ -237,7 +243,7 @@ mod unix {
     }
 
     #[tokio::test]
-    async fn the_keychain_is_asked_again_when_another_process_began_anew() {
+    async fn the_key_is_fetched_again_after_another_process_replaced_it() {
         let folder = TempFolder::new("anew");
         let keychain = Keychain::secret_tool(fake(&folder, SECRET_TOOL));
         let process = || FileTokenStore::at(folder.file()).keychain(keychain.clone());
@@ -260,7 +266,7 @@ mod unix {
     }
 
     #[tokio::test]
-    async fn a_keychain_that_was_locked_since_loses_no_login() {
+    async fn a_locked_keychain_loses_no_login() {
         let folder = TempFolder::new("locked");
         let keychain = Keychain::secret_tool(fake(&folder, SECRET_TOOL));
         let process = || FileTokenStore::at(folder.file()).keychain(keychain.clone());
@@ -289,7 +295,7 @@ mod unix {
     }
 
     #[test]
-    fn the_keychain_of_macos_is_told_over_stdin() {
+    fn the_macos_keychain_gets_the_key_over_stdin() {
         let folder = TempFolder::new("security");
         let script = "case $1 in -i) read -r line; echo \"$line\" > line; echo \"${line##* }\" > key;; \
                       find-generic-password) cat key 2>/dev/null || exit 44;; \
@@ -310,7 +316,7 @@ mod unix {
     }
 
     #[test]
-    fn a_keychain_that_fails_leaves_the_file_as_it_would_be_without() {
+    fn without_a_working_keychain_the_file_is_unencrypted() {
         let folder = TempFolder::new("none");
         for keychain in [
             Keychain::secret_tool("/no/such/program"),
