@@ -193,16 +193,16 @@ async fn a_client_certificate_is_sent_to_its_origin_only() {
     let (meant, pem) = tls_server(&certified, Some(us.cert.der().clone())).await;
     let (other, _) = tls_server(&certified, Some(us.cert.der().clone())).await;
     let [meant, other] = [meant, other].map(|port| format!("https://localhost:{port}/token"));
-    let nobody = Fetch::new().trust_pem(&pem).unwrap();
-    assert!(get(&nobody, &meant).await.is_err());
-    let somebody = nobody.identity_pem(&meant, &ours, &key).unwrap();
+    let without_identity = Fetch::new().trust_pem(&pem).unwrap();
+    assert!(get(&without_identity, &meant).await.is_err());
+    let with_identity = without_identity.identity_pem(&meant, &ours, &key).unwrap();
     let before = Fetch::new().identity_pem(&meant, &ours, &key).unwrap().trust_pem(&pem).unwrap();
-    for fetch in [&somebody, &before] {
+    for fetch in [&with_identity, &before] {
         assert_eq!(get(fetch, &meant).await, Ok(200));
         assert!(get(fetch, &other).await.is_err());
     }
     // Every origin that is named gets the certificate.
-    let both = somebody.identity_pem(&other, &ours, &key).unwrap();
+    let both = with_identity.identity_pem(&other, &ours, &key).unwrap();
     for url in [&meant, &other] {
         assert_eq!(get(&both, url).await, Ok(200));
     }

@@ -29,7 +29,7 @@ const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 pub struct Assertion(Arc<dyn Fn() -> BoxFuture<Result<String, Error>> + Send + Sync>);
 
 impl Assertion {
-    /// Calls `fresh` each time.
+    /// Calls `current_token` each time.
     pub fn new<F>(current_token: impl Fn() -> F + Send + Sync + 'static) -> Assertion
     where
         F: Future<Output = Result<String, Error>> + Send + 'static,

@@ -88,7 +88,7 @@ impl Connector {
         key: &str,
     ) -> Result<(), FetchError> {
         let tls = self.tls.with_identity(pem, key)?;
-        self.client_identities.retain(|(client_identities, _)| *client_identities != origin);
+        self.client_identities.retain(|(it, _)| *it != origin);
         self.client_identities.push((origin, tls));
         Ok(())
     }
@@ -101,11 +101,8 @@ impl Connector {
             return Ok(Box::new(stream));
         }
         let origin = target.origin();
-        let client_identities = self
-            .client_identities
-            .iter()
-            .find(|(client_identities, _)| *client_identities == origin);
-        let tls = client_identities.map_or(&self.tls, |(_, tls)| tls);
+        let identity = self.client_identities.iter().find(|(it, _)| *it == origin);
+        let tls = identity.map_or(&self.tls, |(_, tls)| tls);
         match tls.connect(target.name(), stream).await {
             Ok(stream) => Ok(Box::new(stream)),
             Err(error) => {

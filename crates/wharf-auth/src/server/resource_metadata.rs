@@ -107,10 +107,10 @@ impl ResourceMetadata {
             }
         }
         // Public for all origins (CORS): the document does not depend on the caller.
-        let anybody = HeaderValue::from_static("*");
+        let any_origin = HeaderValue::from_static("*");
         let headers = response.headers_mut();
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, anybody.clone());
-        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, anybody);
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, any_origin.clone());
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, any_origin);
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD"));
         response
     }

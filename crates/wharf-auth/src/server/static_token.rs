@@ -84,7 +84,7 @@ impl TokenVerifier for StaticTokenVerifier {
         let token = submitted.token;
         let digest = sha256(token.as_bytes());
         // Compares with all tokens, so that the timing does not reveal which one matches.
-        let matching = self.0.iter().filter(|(tokens, _)| constant_time_eq(tokens, &digest));
+        let matching = self.0.iter().filter(|(it, _)| constant_time_eq(it, &digest));
         TokenVerification::Now(match matching.fold(None, |_, found| Some(found)) {
             Some((_, principal)) => Ok(VerifiedToken {
                 pass: Authenticated::new(principal.clone()),

@@ -56,7 +56,7 @@ pub(crate) enum TokenRejection {
 pub(crate) type VerificationResult = Result<VerifiedToken, TokenRejection>;
 
 /// Verification of a token: immediate, or asynchronous if the issuer must be contacted.
-#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
+#[expect(clippy::large_enum_variant, reason = "it is matched immediately")]
 pub(crate) enum TokenVerification {
     Now(VerificationResult),
     Later(BoxFuture<VerificationResult>),

@@ -47,9 +47,9 @@ async fn metadata_for_another_server_is_not_believed() {
         assert!(error.kind.is_authorization_failed(), "{error:?}");
         assert!(setup.issuer.asked().is_empty() && setup.user.authorizations().is_empty());
     }
-    let nobody = json!({"authorization_servers": []});
+    let no_issuers = json!({"authorization_servers": []});
     let setup =
-        TestSetup::with_metadata(nobody, no_override(), no_override(), TestUser::consenting())
+        TestSetup::with_metadata(no_issuers, no_override(), no_override(), TestUser::consenting())
             .await;
     assert!(setup.client().rejected("Bearer").await.is_err());
 }

@@ -69,7 +69,7 @@ async fn invalid_requests_show_an_error_with_a_link() {
     ] {
         let page = node.get(&authorize(&client, &[changed])).await;
         assert_eq!(page.status, 400, "{changed:?}");
-        assert!(!page.headers.contains_key(header::LOCATION), "nobody is sent");
+        assert!(!page.headers.contains_key(header::LOCATION), "no redirect");
         assert!(!page.text.contains("http-equiv") && !page.text.contains("<form"));
         let back = page.link();
         assert!(back.as_str().starts_with("https://app.example.com/cb?"), "{back}");
@@ -267,7 +267,7 @@ async fn a_state_is_good_once() {
     let mut again = browser.clone();
     let back = idp.sign_in(&signing_in, "alice");
     assert_eq!(browser.get(&node, &target(&back)).await.status, 303);
-    assert!(browser.cookies.keys().all(|name| !name.contains("signin")), "taken back");
+    assert!(browser.cookies.keys().all(|name| !name.contains("signin")), "the cookie is cleared");
     // With the cookie, as if the browser had kept it, and another code.
     let other = idp.sign_in(&signing_in, "mallory");
     assert!(again.get(&node, &target(&back)).await.is_dead_end());

@@ -226,7 +226,7 @@ async fn stored_records_are_encrypted() {
     for owner in [&*of_alice("client"), "code.all", &of_alice("grant")] {
         let records = stores.grants.list(owner, None, 9).await.unwrap();
         assert_eq!(records.len(), 1, "{owner}");
-        assert!(records[0].expires.is_some(), "everything ends");
+        assert!(records[0].expires.is_some(), "records expire");
         all += &format!("{} {}", records[0].id, String::from_utf8_lossy(&records[0].body));
     }
     let access = text(&tokens, "access_token");

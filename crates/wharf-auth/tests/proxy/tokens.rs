@@ -167,7 +167,7 @@ async fn codes_tokens_and_clients_expire() {
     assert!(node.call(&text(&newer, "access_token")).await.is_ok());
     tokio::time::advance(Duration::from_secs(29 * 24 * 3600)).await;
     let newer = node.refresh(&client, &text(&newer, "refresh_token")).await.json();
-    assert!(node.call(&text(&newer, "access_token")).await.is_ok(), "who comes back stays in");
+    assert!(node.call(&text(&newer, "access_token")).await.is_ok(), "a refresh extends the grant");
     tokio::time::advance(Duration::from_secs(30 * 24 * 3600 + 1)).await;
     let page = node.refresh(&client, &text(&newer, "refresh_token")).await;
     assert_eq!(page.error(), "invalid_grant");
@@ -189,7 +189,10 @@ async fn a_token_of_another_resource_is_rejected() {
     assert!(here.call(&token).await.is_ok());
     assert!(there.call(&token).await.is_err(), "one store, two resources");
     let (grant, _) = token.split_once('.').unwrap();
-    assert!(here.call(&format!("{grant}.{}", "A".repeat(43))).await.is_err(), "half of one");
+    assert!(
+        here.call(&format!("{grant}.{}", "A".repeat(43))).await.is_err(),
+        "grant id without its secret"
+    );
     let upstream = "upstream-token-of-the-provider";
     assert!(here.call(upstream).await.is_err(), "nothing is passed through");
     assert!(here.call(&text(&tokens, "refresh_token")).await.is_err());
@@ -208,7 +211,7 @@ async fn a_client_can_revoke_its_tokens() {
     assert_eq!(revoke(&other, &access).await, 200);
     assert_eq!(revoke(&other, &refresh).await, 200);
     assert_eq!(revoke(&client, "unknown").await, 200);
-    assert!(node.call(&access).await.is_ok(), "it is not the other's");
+    assert!(node.call(&access).await.is_ok(), "other clients cannot revoke it");
     assert_eq!(revoke("nobody", &access).await, 401);
 
     assert_eq!(revoke(&client, &access).await, 200);

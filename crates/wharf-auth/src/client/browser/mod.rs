@@ -74,7 +74,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Creates a user agent that passes notices to `tell`.
+    /// Creates a user agent that passes notices to `notify`.
     pub fn new(notify: impl Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync + 'static) -> Self {
         Browser {
             notify: Arc::new(notify),

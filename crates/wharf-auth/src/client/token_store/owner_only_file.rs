@@ -71,7 +71,9 @@ pub(crate) fn remove(path: &Path) -> Result<(), TokenFileError> {
 
 /// Lock between processes, released on drop.
 #[derive(Debug)]
-pub(crate) struct FileLock(#[expect(dead_code, reason = "closing it lets the next one in")] File);
+pub(crate) struct FileLock(
+    #[expect(dead_code, reason = "closing the file releases the lock")] File,
+);
 
 /// Waits for the lock with this name.
 pub(crate) fn lock(path: &Path, name: &str, timeout: Duration) -> Result<FileLock, TokenFileError> {
