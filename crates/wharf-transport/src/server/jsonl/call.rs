@@ -51,7 +51,9 @@ impl ConnectionState {
 
 impl fmt::Debug for ConnectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionState").field("in_flight", &self.in_flight).finish_non_exhaustive()
+        f.debug_struct("ConnectionState")
+            .field("in_flight", &self.in_flight)
+            .finish_non_exhaustive()
     }
 }
 

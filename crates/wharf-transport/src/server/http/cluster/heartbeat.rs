@@ -44,9 +44,13 @@ pub(super) async fn run(cluster: Arc<Cluster>) {
             changed
         });
         match result {
-            Ok(Ok(())) if changed => tracing::info!("the fleet's stores are back"),
-            Ok(Err(why)) if changed => tracing::error!(%why, "the fleet's stores fail"),
-            Err(_) if changed => tracing::error!("the fleet's stores do not answer in time"),
+            Ok(Ok(())) if changed => tracing::info!("stores of the cluster are available again"),
+            Ok(Err(error)) if changed => {
+                tracing::error!(%error, "cannot reach the stores of the cluster")
+            }
+            Err(_) if changed => {
+                tracing::error!("cannot reach the stores of the cluster: heartbeat timed out")
+            }
             _ => {}
         }
         let wait = if is_up { HEARTBEAT_INTERVAL } else { jitter(RETRY_DELAY) };

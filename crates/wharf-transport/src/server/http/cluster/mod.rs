@@ -72,7 +72,7 @@ impl StoreUnavailable {
 
 /// Error text for requests that need an unavailable store.
 pub(crate) const STORE_UNAVAILABLE: &str =
-    "The store that this needs cannot be reached, or is full: try again later";
+    "The store of this server is unavailable or full: try again later";
 
 impl Cluster {
     /// Joins a cluster. None if the stores are not shared, or if the system has no randomness.

@@ -150,9 +150,11 @@ impl NegotiatedProtocol {
     fn refusal(self, prefix: &[u8], is_http2: bool) -> Option<&'static str> {
         match self {
             NegotiatedProtocol::Plain if prefix[0] == TLS_HANDSHAKE_BYTE => {
-                Some("This port does not speak TLS: use http:// instead of https://")
+                Some("This port does not use TLS: use http:// instead of https://")
             }
-            NegotiatedProtocol::Http1 if is_http2 => Some("HTTP/1.1 was agreed on, not HTTP/2"),
+            NegotiatedProtocol::Http1 if is_http2 => {
+                Some("The TLS handshake negotiated HTTP/1.1, not HTTP/2")
+            }
             NegotiatedProtocol::Http2 if !is_http2 => Some(""),
             _ => None,
         }
@@ -340,7 +342,8 @@ fn not_found(endpoint: &HttpEndpoint, parts: &Parts) -> response::HttpResponse {
     match host_origin::check_framing(parts, &RequestHeaders::of(&parts.headers)) {
         Err(refusal) => *refusal,
         Ok(()) => {
-            let problem = format!("There is nothing here: the endpoint is {}", endpoint.http.path);
+            let problem =
+                format!("Nothing is served at this path: the endpoint is {}", endpoint.http.path);
             response::refuse(404, &problem)
         }
     }
@@ -364,7 +367,10 @@ fn handle_request(
             false => {
                 let reply = match well_formed {
                     true => not_found(&endpoint, &parts),
-                    false => host_origin::malformed(400, "A request target has no fragment (#…)"),
+                    false => host_origin::malformed(
+                        400,
+                        "A request target must not have a fragment (#…)",
+                    ),
                 };
                 discard_body(reply, &parts, Pin::new(&mut body)).await
             }

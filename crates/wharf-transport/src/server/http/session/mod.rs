@@ -167,7 +167,10 @@ impl SessionManager {
             HeaderField::Absent => match (StreamReader::attach(guard, own), listening) {
                 (Some(stream_reader), Ok(())) => post::stream(stream_reader),
                 (Some(_), Err(error)) => post::listen_refused(&error),
-                (None, _) => response::refuse(409, "The session's own stream is open already"),
+                (None, _) => response::refuse(
+                    409,
+                    "The session's stream is already open: close it first, or resume it with Last-Event-ID",
+                ),
             },
             last => {
                 let named = last.one().and_then(stream_reader::parse);
@@ -286,13 +289,11 @@ impl SessionManager {
 
 /// Error for a client that cannot get another session.
 fn too_many_sessions() -> Error {
-    overloaded().with_message(
-        "The server is full: it has as many sessions as it may have, and all are in use. Try again later",
-    )
+    overloaded().with_message("The server is full: all sessions are in use. Try again later")
 }
 
 fn unknown_event() -> HttpResponse {
-    response::refuse(400, "Last-Event-ID names no event of this session")
+    response::refuse(400, "Last-Event-ID is not the id of an event of this session")
 }
 
 fn session_opened(

@@ -337,7 +337,7 @@ pub(crate) fn one_event(guard: &SessionGuard, reply: Vec<u8>) -> HttpResponse {
 
 /// Response 503: the session's subscription was refused; the client may retry.
 pub(crate) fn listen_refused(error: &Error) -> HttpResponse {
-    let mut reply = response::refuse(503, "Too many listen; try again later");
+    let mut reply = response::refuse(503, "Too many subscriptions: try again later");
     response::explain(&mut reply, error);
     reply
 }

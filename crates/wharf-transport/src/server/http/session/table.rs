@@ -205,8 +205,8 @@ fn log_full_table(session: &Session, evicted: usize, has_slot: bool) {
     if (evicted > 0 || !has_slot) && LINE.is_due() {
         let caller = &session.caller;
         match has_slot {
-            true => tracing::warn!(?caller, "the table of sessions is full: idle sessions end"),
-            false => tracing::warn!(?caller, "the table of sessions is full: one was refused"),
+            true => tracing::warn!(?caller, "evicting idle sessions: the session table is full"),
+            false => tracing::warn!(?caller, "refusing a session: the session table is full"),
         }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn upgrade(
 ) -> HttpResponse {
     let headers = &parts.headers;
     if headers.get(header::SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
-        let mut reply = response::refuse(426, "The version of WebSocket spoken here is 13");
+        let mut reply = response::refuse(426, "Only version 13 of WebSocket is supported");
         reply.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, VERSION);
         set_upgrade_headers(&mut reply);
         return reply;
@@ -49,7 +49,7 @@ pub(crate) fn upgrade(
         return response::refuse(400, "Sec-WebSocket-Key must be 16 bytes in Base64");
     };
     if !tokens(headers, header::SEC_WEBSOCKET_PROTOCOL).any(|offered| offered == MCP_SUBPROTOCOL) {
-        return response::refuse(400, "The subprotocol spoken here is mcp: offer it");
+        return response::refuse(400, "The client must offer the subprotocol `mcp`");
     }
     let Some(upgraded) = scope.remove::<OnUpgrade>() else {
         return response::refuse(400, "This connection cannot become a WebSocket: use HTTP/1.1");

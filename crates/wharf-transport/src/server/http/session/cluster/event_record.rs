@@ -65,7 +65,7 @@ impl<'a> EventRecord<'a> {
 /// Returns error replies for the calls of a process that died.
 pub(crate) fn lost_call_replies(connection: &Connection, reply_ids: &str) -> Vec<u8> {
     let error = Error::new(ErrorKind::InternalError).with_message(
-        "The process that ran this call is gone: nobody knows how far it came, or whether it ended",
+        "The process that ran this call has died: it is not known if the call completed",
     );
     let mut replies = Vec::new();
     if !reply_ids.starts_with('[') {

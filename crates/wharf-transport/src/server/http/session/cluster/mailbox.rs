@@ -274,7 +274,7 @@ fn encode_response(
     if let (true, Received::Answer(number, _)) = (mail.len() > MAX_MAIL_BYTES, answer) {
         mail.truncate(start);
         let error = Error::new(ErrorKind::InvalidRequest).with_message(
-            "The client's answer is too long for another process than the one that asked",
+            "The client's response is too long to be forwarded to the process that sent the request",
         );
         guard.connection().fail(&number.to_string(), &error, &mut mail);
     }

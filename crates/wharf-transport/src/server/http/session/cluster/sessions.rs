@@ -262,7 +262,10 @@ impl SessionManager {
         let Some(shared_record) = &guard.shared_record else {
             return Ok(SessionManager::not_found());
         };
-        let removed = shared_record.remove().await.map_err(|unavailable| error_response(unavailable.into()))?;
+        let removed = shared_record
+            .remove()
+            .await
+            .map_err(|unavailable| error_response(unavailable.into()))?;
         self.remove_ended(&shared_record.key);
         Ok(if removed { response::status(204) } else { SessionManager::not_found() })
     }
@@ -308,7 +311,9 @@ fn error_response(error: SessionStoreError) -> Box<HttpResponse> {
     Box::new(match error {
         SessionStoreError::StoreUnavailable => response::busy(STORE_UNAVAILABLE),
         SessionStoreError::Gone => SessionManager::not_found(),
-        SessionStoreError::Contended => response::busy("Too much is going on: try again later"),
+        SessionStoreError::Contended => {
+            response::busy("The session is being changed by too many requests: try again later")
+        }
     })
 }
 
