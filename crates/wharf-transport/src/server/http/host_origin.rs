@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_served_and_nobody_else_unless_allowed() {
+    fn only_the_loopback_is_allowed_by_default() {
         let http = Http::new();
         for host in ["localhost", "LocalHost:8000", "127.0.0.1:1", "127.9.9.9", "[::1]:80", "[::1]"]
         {

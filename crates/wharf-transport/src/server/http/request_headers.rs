@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_and_weights_are_understood() {
+    fn accept_header_supports_wildcards_and_weights() {
         for (value, expected) in [
             ("application/json, text/event-stream", (true, true)),
             ("text/event-stream;q=0.5,application/json;charset=utf-8", (true, true)),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_of_the_body_is_judged_without_its_parameters() {
+    fn content_type_is_compared_without_its_parameters() {
         for (value, expected) in [
             ("application/json", true),
             ("application/json; charset=utf-8", true),

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_what_is_heard() {
+    fn encoded_messages_are_decoded_unchanged() {
         let key = "k";
         for message in [
             ClusterMessage::SessionChanged { key, version: 7 },

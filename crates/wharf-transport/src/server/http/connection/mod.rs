@@ -133,7 +133,7 @@ async fn connection(
 
 /// Protocol of a connection, as far as it is known before the first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS agrees on a version"))]
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS negotiates a version"))]
 pub(crate) enum NegotiatedProtocol {
     /// Not encrypted: any version of HTTP.
     Plain,
@@ -253,7 +253,7 @@ async fn serve_http2<S>(
         handle_request(endpoint.clone(), request, scope.clone(), state.begin_response(), true)
     });
     let connection = http2(&limits, &streams).serve_connection(io, handle_request);
-    let idle = |timeouts| streams.idle(timeouts);
+    let idle = |period| streams.idle(period);
     drive(endpoint, connection, |it| it.graceful_shutdown(), idle, streams.idle(Duration::ZERO))
         .await;
 }
@@ -288,10 +288,10 @@ async fn drive<C: Future, F: Future<Output = ()>>(
 /// Runs a step before the first request, such as the TLS handshake, within the head timeout.
 async fn within_head_timeout<T>(
     endpoint: &HttpEndpoint,
-    beginning: impl Future<Output = T>,
+    step: impl Future<Output = T>,
 ) -> Option<T> {
     tokio::select! {
-        prefix = timeout(endpoint.http.limits.head, beginning) => prefix.ok(),
+        result = timeout(endpoint.http.limits.head, step) => result.ok(),
         () = endpoint.shutdown.stopped() => None,
     }
 }

@@ -195,7 +195,7 @@ impl SessionManager {
         scope: &RequestExtensions,
         has_session_stream: bool,
     ) -> Result<(), Box<Error>> {
-        // Where several processes share the session, the reader of its stream runs the subscription.
+        // In a cluster, the reader of its stream runs the subscription.
         if session.shared_record.is_some() {
             return Ok(());
         }
@@ -232,7 +232,7 @@ impl PostContext {
     fn after_listen_start(&self, reply: HttpResponse) -> EventualResponse<'static> {
         match self.guard.listen_starting() {
             None => EventualResponse::Now(reply),
-            beginning => EventualResponse::later(after(beginning, ready(reply))),
+            listen_started => EventualResponse::later(after(listen_started, ready(reply))),
         }
     }
 
@@ -282,11 +282,11 @@ impl PostContext {
 
 /// Awaits the start of the session's subscription, then the reply.
 async fn after(
-    beginning: Option<impl Future<Output = ()>>,
+    listen_started: Option<impl Future<Output = ()>>,
     reply: impl Future<Output = HttpResponse>,
 ) -> HttpResponse {
-    if let Some(beginning) = beginning {
-        beginning.await;
+    if let Some(listen_started) = listen_started {
+        listen_started.await;
     }
     reply.await
 }

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_protocol_forbids_ends_the_connection() {
+    fn protocol_violations_close_the_connection() {
         let unmasked = vec![0x81, 1, b'x'];
         let mut twice = sent(0x01, b"a");
         twice.extend(sent(0x81, b"b"));

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn encoded_records_are_decoded_unchanged() {
         for (_, kind) in KINDS {
             for message in [&b""[..], b"{}", &[0; 300]] {
                 let record = EventRecord {
